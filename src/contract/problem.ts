@@ -1,0 +1,14 @@
+/** RFC 9457 problem details: the body of every answer from 400 on. */
+import { z } from 'zod';
+
+export const problemMediaType = 'application/problem+json';
+
+export const problem = z.looseObject({
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  errors: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
+});
+
+export type Problem = z.infer<typeof problem>;

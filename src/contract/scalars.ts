@@ -1,0 +1,43 @@
+/**
+ * The small types that every part of the contract is made of. Sources: API document "General conventions" and the
+ * published value limits. Requests are parsed strictly (an unknown field is an error), answers loosely (fields are
+ * added over time, and clients keep what they do not know).
+ */
+import { z } from 'zod';
+import { parseTimestamp, type Timestamp } from './timestamp.ts';
+
+export const uuid = z
+  .string()
+  .regex(/^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/, 'must be a UUID')
+  .transform((text) => text.toLowerCase());
+
+/** A date or date-time in any form of the contract, read as UTC with microseconds. */
+export const timestamp = z.string().transform((text, context): Timestamp => {
+  const read = parseTimestamp(text);
+  if (read !== undefined) return read;
+  context.addIssue({
+    code: 'custom',
+    message: 'must be an ISO 8601 date or date-time with an offset, like 2030-12-31T23:59:59Z',
+  });
+  return z.NEVER;
+});
+
+/** An exact decimal as text: at most 20 digits, no exponent. */
+export const decimal = z
+  .string()
+  .regex(/^-?\d+(\.\d+)?$/, 'must be a decimal number as text, like "12.50"')
+  .refine((text) => text.replace(/[-.]/g, '').length <= 20, 'must have at most 20 digits');
+
+/** A share of a lot: "0" to "1". */
+export const share = z.string().regex(/^(0(\.\d{1,10})?|1(\.0{1,10})?)$/, 'must be a decimal from "0" to "1"');
+
+export const currencyCode = z.string().regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code, like EUR');
+
+export const email = z
+  .string()
+  .max(254)
+  .regex(/^[^\s@]+@[^\s@]+$/, 'must be an e-mail address');
+
+export const text = (max: number, min = 0) => z.string().min(min).max(max);
+
+export const tag = z.strictObject({ name: text(255, 1), value: text(255) });

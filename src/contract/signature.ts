@@ -1,0 +1,32 @@
+/**
+ * The `X-Signature` header: `hmac-sha256=<hex>` over the exact bytes of the body, keyed with the webhook's
+ * `signing_key` as UTF-8. Source: API document, "Authentication", 2.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+
+const prefix = 'hmac-sha256=';
+const digestBytes = 32;
+
+export function signBody(body: string | Uint8Array, signingKey: string): string {
+  return prefix + createHmac('sha256', signingKey).update(body).digest('hex');
+}
+
+/**
+ * Whether the header signs these bytes under one of the keys (several while a key is being rotated). The length is
+ * checked first: an empty or short signature is never compared, and the comparison takes the same time for all others.
+ */
+export function signatureMatches(
+  body: Uint8Array,
+  header: string | undefined,
+  signingKeys: readonly string[],
+): boolean {
+  if (header === undefined || !/^hmac-sha256=[0-9a-fA-F]{64}$/.test(header)) return false;
+  const given = Buffer.from(header.slice(prefix.length), 'hex');
+  if (given.length !== digestBytes) return false;
+  let matches = false;
+  for (const key of signingKeys) {
+    if (key === '') continue;
+    if (timingSafeEqual(createHmac('sha256', key).update(body).digest(), given)) matches = true;
+  }
+  return matches;
+}

@@ -1,0 +1,71 @@
+/**
+ * Times as the API writes them: ISO 8601 in UTC with microseconds, `2030-12-31T23:59:59.000000Z`. In this form text
+ * order is time order, so timestamps are kept and compared as strings; a JavaScript Date would lose the microseconds.
+ */
+
+/** `YYYY-MM-DDTHH:MM:SS.ffffffZ`, always 27 characters. */
+export type Timestamp = string;
+
+const inputForm =
+  /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?$/;
+
+/**
+ * Reads a date (00:00 UTC) or a date-time in any of the contract's forms; digits beyond microseconds are cut off.
+ * Gives undefined for anything else, also for dates that do not exist and for a date-time without an offset.
+ */
+export function parseTimestamp(text: string): Timestamp | undefined {
+  const match = inputForm.exec(text);
+  if (!match) return undefined;
+  const [, year, month, day, hour, minute, second, fraction, offset] = match;
+  if (hour !== undefined && offset === undefined) return undefined;
+  const ms = Date.UTC(
+    Number(year),
+    Number(month) - 1,
+    Number(day),
+    Number(hour ?? 0),
+    Number(minute ?? 0),
+    Number(second ?? 0),
+  );
+  const read = new Date(ms);
+  // Date.UTC rolls 31 February over into March: only a date that reads back unchanged exists.
+  if (read.toISOString().slice(0, 19) !== `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`)
+    return undefined;
+  const offsetMs = offsetMsOf(offset ?? 'Z');
+  if (offsetMs === undefined) return undefined;
+  const utc = new Date(ms - offsetMs);
+  if (utc.getUTCFullYear() < 1 || utc.getUTCFullYear() > 9999) return undefined;
+  return `${utc.toISOString().slice(0, 19)}.${(fraction ?? '').slice(0, 6).padEnd(6, '0')}Z`;
+}
+
+function offsetMsOf(offset: string): number | undefined {
+  if (offset.toUpperCase() === 'Z') return 0;
+  const hours = Number(offset.slice(1, 3));
+  const minutes = Number(offset.slice(3).replace(':', '') || 0);
+  if (hours > 23 || minutes > 59) return undefined;
+  return (offset.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
+}
+
+/** Milliseconds since 1970 as a Timestamp. */
+export function timestampFromMs(ms: number): Timestamp {
+  return `${new Date(ms).toISOString().slice(0, 23)}000Z`;
+}
+
+/** A Timestamp as milliseconds since 1970, microseconds cut off. */
+export function msFromTimestamp(timestamp: Timestamp): number {
+  return Date.parse(`${timestamp.slice(0, 23)}Z`);
+}
+
+/** The timestamp `micros` microseconds later (or earlier, when negative). */
+export function addMicros(timestamp: Timestamp, micros: number): Timestamp {
+  const total = Number(timestamp.slice(23, 26)) + micros;
+  const carryMs = Math.floor(total / 1000);
+  const rest = total - carryMs * 1000;
+  return `${new Date(msFromTimestamp(timestamp) + carryMs).toISOString().slice(0, 23)}${String(rest).padStart(3, '0')}Z`;
+}
+
+/** The later of two timestamps; an absent one is earlier than any other. */
+export function laterOf(a: Timestamp | undefined, b: Timestamp | undefined): Timestamp | undefined {
+  if (a === undefined) return b;
+  if (b === undefined) return a;
+  return a > b ? a : b;
+}

@@ -1,0 +1,52 @@
+/**
+ * The one error class of the project. It carries two texts: `message` for the log, which may name internals, and
+ * `publicMessage` for the caller, which may not; and the recovery, so that nobody has to guess it from the text.
+ */
+
+/** What went wrong, in the words of the API; `http/problem.ts` maps each to a status. */
+export type ErrorCode =
+  | 'invalid'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'not-found'
+  | 'conflict'
+  | 'too-large'
+  | 'unsupported-media'
+  | 'too-many'
+  | 'unavailable'
+  | 'internal';
+
+/** One thing wrong with a body, a query or a file: `path` like `bid_sheet.columns[2].precision`, empty for the whole. */
+export interface Issue {
+  path: string;
+  message: string;
+}
+
+/** What the one who caught it should do: try again (not before `afterMs`), put this item aside, or stop and call a person. */
+export type Recovery = { do: 'retry'; afterMs?: number } | { do: 'skip' } | { do: 'halt' };
+
+export class AppError extends Error {
+  readonly code: ErrorCode;
+  /** Safe to show to the caller: says what was wrong, where, and what to do. */
+  readonly publicMessage: string;
+  readonly issues: readonly Issue[];
+  readonly recovery: Recovery;
+
+  constructor(
+    code: ErrorCode,
+    publicMessage: string,
+    options: { message?: string; cause?: unknown; issues?: readonly Issue[]; recovery?: Recovery } = {},
+  ) {
+    super(options.message ?? publicMessage, options.cause === undefined ? {} : { cause: options.cause });
+    this.name = 'AppError';
+    this.code = code;
+    this.publicMessage = publicMessage;
+    this.issues = options.issues ?? [];
+    this.recovery = options.recovery ?? { do: code === 'unavailable' || code === 'too-many' ? 'retry' : 'halt' };
+  }
+}
+
+/** The text of anything that was thrown. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

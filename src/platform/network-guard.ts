@@ -1,0 +1,149 @@
+/**
+ * Which network addresses and hosts an organisation's URLs may reach. Pure: `guarded-fetch.ts` applies it to each
+ * address that it is about to connect to. What is not known to be public is refused, also text that is no address.
+ */
+import { isIP } from 'node:net';
+import { domainToASCII } from 'node:url';
+import ipaddr from 'ipaddr.js';
+import { AppError, type Issue } from './errors.ts';
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+
+/** A network in canonical form; `text` is like `10.0.0.0/8` and equal for equal networks. */
+export interface Cidr {
+  readonly text: string;
+  readonly network: Address;
+  readonly prefixLength: number;
+}
+
+/**
+ * Reads networks in CIDR notation (`10.0.0.0/8`, `fd00::/8`, a single address as `10.1.2.3/32`); bits behind the prefix
+ * are cut off, doubles dropped. Throws an `invalid` AppError with an issue for each entry that it cannot read.
+ */
+export function parseCidrs(list: readonly string[]): Cidr[] {
+  const byText = new Map<string, Cidr>();
+  const issues: Issue[] = [];
+  for (const [index, entry] of list.entries()) {
+    const cidr = parseCidr(entry);
+    if (typeof cidr === 'string') issues.push({ path: `[${index}]`, message: `${JSON.stringify(entry)}: ${cidr}` });
+    else byText.set(cidr.text, cidr);
+  }
+  if (issues.length > 0)
+    throw new AppError('invalid', `Not a network: ${issues.map((issue) => issue.message).join('; ')}.`, { issues });
+  return [...byText.values()];
+}
+
+/** Gives what is wrong with the entry as a string. */
+function parseCidr(entry: string): Cidr | string {
+  const [addressText = '', prefixText, ...rest] = entry.trim().split('/');
+  const family = isIP(addressText);
+  if (family === 0) return 'the part before the slash must be an IPv4 or IPv6 address, like 10.0.0.0/8 or fd00::/8';
+  if (addressText.includes('%')) return 'a network has no zone';
+  const bits = family === 4 ? 32 : 128;
+  if (prefixText === undefined || rest.length > 0)
+    return `a prefix length must follow, like ${addressText}/${bits} for this address alone`;
+  const prefixLength = Number(prefixText);
+  if (!/^\d{1,3}$/.test(prefixText) || prefixLength > bits) return `the prefix length must be from 0 to ${bits}`;
+
+  const address = readAddress(addressText);
+  // Mapped addresses are judged as the IPv4 addresses that they stand for, so their networks must be IPv4 ones too.
+  if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && prefixLength >= 96)
+    return cidrOf(address.toIPv4Address(), prefixLength - 96);
+  return cidrOf(address, prefixLength);
+}
+
+function cidrOf(address: Address, prefixLength: number): Cidr {
+  const bytes = address.toByteArray().map((byte, index) => {
+    const kept = Math.min(8, Math.max(0, prefixLength - index * 8));
+    return byte & (0xff00 >> kept) & 0xff;
+  });
+  const network = ipaddr.fromByteArray(bytes);
+  return { text: `${network.toString()}/${prefixLength}`, network, prefixLength };
+}
+
+const globalUnicast6 = cidrOf(ipaddr.parse('2000::'), 3);
+const nat64 = cidrOf(ipaddr.parse('64:ff9b::'), 96);
+// Azure's metadata service, the one well-known metadata address that lies in no special range.
+const azureMetadata = cidrOf(ipaddr.parse('168.63.129.16'), 32);
+
+/**
+ * Why the address is not publicly reachable (`private`, `loopback`, `linkLocal`, `metadata` ...), or undefined for an
+ * ordinary public one. Transition addresses that a gateway turns into IPv4 (NAT64) are judged by the IPv4 address inside;
+ * 6to4 and Teredo are refused as a whole: nobody runs a receiver behind them, and they can carry any IPv4 address.
+ */
+export function specialRangeOf(address: string): string | undefined {
+  const parsed = parseAddress(address);
+  return parsed === undefined ? 'not an address' : specialRange(parsed);
+}
+
+function specialRange(address: Address): string | undefined {
+  if (contains(azureMetadata, address)) return 'metadata';
+  if (contains(nat64, address)) return specialRange(ipaddr.fromByteArray(address.toByteArray().slice(12)));
+  const range = address.range();
+  if (range !== 'unicast') return range;
+  // ipaddr.js calls everything unlisted unicast, also the IPv4-compatible ::/96; only 2000::/3 is handed out.
+  if (address instanceof ipaddr.IPv6 && !contains(globalUnicast6, address)) return 'unallocated';
+  return undefined;
+}
+
+/**
+ * May this address be connected to? Yes when it is public, or inside one of the allowed networks. An IPv4-mapped IPv6
+ * address counts as its IPv4 address; a NAT64 address does not, since the gateway's 10.0.0.1 is not ours.
+ */
+export function addressPermitted(address: string, allowedNetworks: readonly Cidr[]): boolean {
+  const parsed = parseAddress(address);
+  if (parsed === undefined) return false;
+  return specialRange(parsed) === undefined || allowedNetworks.some((cidr) => contains(cidr, parsed));
+}
+
+function parseAddress(text: string): Address | undefined {
+  // isIP knows only the plain notations; ipaddr.js would also take 0x7f.1 and 017700000001.
+  if (isIP(text) === 0) return undefined;
+  const address = readAddress(text);
+  return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
+}
+
+/** Reads what isIP has accepted; a zone (`fe80::1%eth0`) is left out. */
+function readAddress(text: string): Address {
+  if (isIP(text) === 4) return ipaddr.parse(text);
+  // ipaddr.js reads ::8.8.8.8 as the mapped ::ffff:8.8.8.8, which is not what a socket does: spell it in groups first.
+  return ipaddr.parse(new URL(`http://[${text.replace(/%.*$/, '')}]/`).hostname.slice(1, -1));
+}
+
+function contains(cidr: Cidr, address: Address): boolean {
+  return address.kind() === cidr.network.kind() && address.match(cidr.network, cidr.prefixLength);
+}
+
+/**
+ * Does the whitelist cover this host (a URL's `hostname`, without port)? `example.org` covers itself only,
+ * `*.example.org` its subdomains of any depth and not itself; an IP address must be listed literally. Case, a trailing
+ * dot, the brackets of IPv6 and the Unicode or punycode spelling make no difference. An entry that is no domain covers
+ * nothing.
+ */
+export function domainAllowed(host: string, domains: readonly string[]): boolean {
+  const canonical = canonicalHost(host);
+  if (canonical === undefined) return false;
+  return domains.some((entry) => {
+    const pattern = canonicalDomain(entry);
+    if (pattern === undefined) return false;
+    if (!pattern.startsWith('*.')) return pattern === canonical;
+    return isIP(canonical) === 0 && canonical.endsWith(pattern.slice(1)) && canonical.length > pattern.length - 1;
+  });
+}
+
+/** A whitelist entry in the form that it is compared in, or undefined when it can never match: to check it on entry. */
+export function canonicalDomain(entry: string): string | undefined {
+  if (!entry.startsWith('*.')) return canonicalHost(entry);
+  const base = canonicalHost(entry.slice(2));
+  return base === undefined || isIP(base) !== 0 ? undefined : `*.${base}`;
+}
+
+/** Lower case, punycode, no trailing dot, no brackets; IP addresses in their shortest form. */
+function canonicalHost(host: string): string | undefined {
+  const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
+  if (isIP(bare) !== 0) return bare.includes('%') ? undefined : readAddress(bare).toString();
+  // domainToASCII stops reading at a path and decodes percent signs: what has either is no host.
+  if (/[\s/\\?#@:%*[\]]/.test(host)) return undefined;
+  const ascii = domainToASCII(host).replace(/\.$/, '');
+  return ascii === '' || ascii.split('.').includes('') ? undefined : ascii;
+}
