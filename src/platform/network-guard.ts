@@ -126,8 +126,8 @@ export function domainAllowed(host: string, domains: readonly string[]): boolean
   return domains.some((entry) => {
     const pattern = canonicalDomain(entry);
     if (pattern === undefined) return false;
-    if (!pattern.startsWith('*.')) return pattern === canonical;
-    return isIP(canonical) === 0 && canonical.endsWith(pattern.slice(1)) && canonical.length > pattern.length - 1;
+    // No pattern can reach into an IP address: canonicalDomain refuses a wildcard before a number.
+    return pattern.startsWith('*.') ? canonical.endsWith(pattern.slice(1)) : canonical === pattern;
   });
 }
 

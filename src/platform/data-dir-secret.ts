@@ -1,0 +1,91 @@
+/**
+ * The secrets that an installation makes for itself at its first start and keeps in its data directory: the master key
+ * and the operator's token. Each is one line of base64 in a file of mode 0600; processes that start at once agree on it.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { createFileOnce, readFileIfAny } from './durable-file.ts';
+import { AppError, errorText } from './errors.ts';
+import { masterKeyBytes } from './secrets.ts';
+
+/**
+ * Reads the secret from the file, or makes one of `bytes` random bytes there. Throws an `internal` AppError naming the
+ * file when it cannot be read or written, or holds anything else: a secret is never replaced, since what was made with
+ * it would be lost.
+ */
+export async function loadOrCreateSecret(options: { file: string; bytes: number }): Promise<Buffer> {
+  const { file, bytes } = options;
+  const text = await readOrCreate(file, bytes);
+  const secret = decodeBase64(text.trim());
+  if (secret === undefined || secret.length !== bytes) {
+    const found = secret === undefined ? 'something else' : `${secret.length} bytes`;
+    throw internal(
+      `The secret file ${file} must hold ${bytes} bytes in base64, but holds ${found}. Restore it from a backup; when it ` +
+        'is deleted a new one is made, and what was made with the old one no longer works.',
+    );
+  }
+  return secret;
+}
+
+async function readOrCreate(file: string, bytes: number): Promise<string> {
+  try {
+    const existing = await readFileIfAny(file);
+    if (existing !== undefined) return existing;
+    await createFileOnce(file, `${randomBytes(bytes).toString('base64url')}\n`, 0o600);
+    // Read back, not remembered: when another process was first, the file holds its secret.
+    return (await readFileIfAny(file)) ?? '';
+  } catch (error) {
+    throw internal(`The secret file ${file} cannot be read or made: ${errorText(error)}.`);
+  }
+}
+
+/**
+ * The master key: `fromEnvironment` (the value of SOURCING_MASTER_KEY, 32 bytes in base64) when it is set, else the file
+ * `master-key` in the data directory, made at the first start. Throws an `internal` AppError that names the source and
+ * never shows the value.
+ */
+export async function loadMasterKey(options: {
+  fromEnvironment: string | undefined;
+  directory: string;
+}): Promise<Buffer> {
+  const text = options.fromEnvironment?.trim();
+  if (text === undefined || text === '')
+    return loadOrCreateSecret({ file: join(options.directory, 'master-key'), bytes: masterKeyBytes });
+  const key = decodeBase64(text);
+  if (key?.length !== masterKeyBytes) {
+    const found = key === undefined ? 'it is not base64' : `it has ${key.length}`;
+    throw internal(
+      `SOURCING_MASTER_KEY must be ${masterKeyBytes} bytes in base64, but ${found}. ` +
+        `Make one with: openssl rand -base64 ${masterKeyBytes}`,
+    );
+  }
+  return key;
+}
+
+/**
+ * The operator's token for /admin: `fromEnvironment` when it is set, else the line in the file `admin-token` of the data
+ * directory, made at the first start. Throws an `internal` AppError as `loadOrCreateSecret` does.
+ */
+export async function loadAdminToken(options: {
+  fromEnvironment: string | undefined;
+  directory: string;
+}): Promise<string> {
+  const text = options.fromEnvironment?.trim();
+  if (text !== undefined && text !== '') return text;
+  const secret = await loadOrCreateSecret({ file: join(options.directory, 'admin-token'), bytes: 32 });
+  return secret.toString('base64url');
+}
+
+/** Either alphabet, padded or not. Buffer.from alone would skip over whatever is not base64. */
+function decodeBase64(text: string): Buffer | undefined {
+  const digits = text
+    .replace(/={1,2}$/, '')
+    .replaceAll('+', '-')
+    .replaceAll('/', '_');
+  const bytes = Buffer.from(digits, 'base64url');
+  return digits !== '' && bytes.toString('base64url') === digits ? bytes : undefined;
+}
+
+function internal(publicMessage: string): AppError {
+  return new AppError('internal', publicMessage);
+}

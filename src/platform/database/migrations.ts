@@ -1,0 +1,135 @@
+/**
+ * Brings a schema to the state that the code expects: numbered SQL files, each applied once, in order, in a transaction
+ * of its own, and recorded with its hash. Any number of processes may start at once: they wait for each other on an
+ * advisory lock. Written by hand because the well-known libraries fail when another process holds the lock instead of
+ * waiting, or do not notice that an applied file was edited.
+ */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pg from 'pg';
+import { AppError, errorText } from '#platform/errors.ts';
+import type { Database, Sql } from './database.ts';
+
+interface Migration {
+  number: number;
+  file: string;
+  sql: string;
+  sha256: string;
+}
+
+interface Applied {
+  number: number;
+  name: string;
+  sha256: string;
+}
+
+/**
+ * Creates the schema if need be and applies what is missing of `directory` (files `001_name.sql`, `002_name.sql`, …,
+ * which name the schema in their statements and cannot hold COMMIT). Gives the names of the files that this call applied.
+ * Throws an `internal` AppError naming the file and what to do, with the schema left as after the last good file: when a
+ * file fails, was changed after it was applied, is missing or numbered twice, or when the database is newer than the code.
+ */
+export async function migrate(
+  database: Database,
+  options: { schema: string; directory: string },
+): Promise<readonly string[]> {
+  const migrations = await readMigrations(options.directory);
+  const done: string[] = [];
+  for (;;) {
+    const applied = await database.transaction((tx) => applyNext(tx, options.schema, migrations));
+    if (applied === undefined) return done;
+    done.push(applied);
+  }
+}
+
+/**
+ * The lock lasts as long as the transaction, and what is applied is read under it: two processes may take turns from file
+ * to file, and each file runs once.
+ */
+async function applyNext(tx: Sql, schema: string, migrations: readonly Migration[]): Promise<string | undefined> {
+  await tx.query("select pg_advisory_xact_lock(hashtextextended('migrations of schema ' || $1, 0))", [schema]);
+  const table = `${pg.escapeIdentifier(schema)}.migrations`;
+  await createTable(tx, schema, table);
+  const applied = await tx.query<Applied>(`select number, name, sha256 from ${table} order by number`);
+  for (const [index, record] of applied.entries()) checkApplied(schema, record, index, migrations);
+  const next = migrations[applied.length];
+  if (!next) return undefined;
+  try {
+    await tx.query(next.sql);
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    const where = error instanceof pg.DatabaseError && error.position ? ` at line ${lineOf(next.sql, error.position)}` : '';
+    throw new AppError('internal', `The migration ${next.file} failed${where}: ${errorText(error)}`, { cause: error });
+  }
+  await tx.query(`insert into ${table} (number, name, sha256) values ($1, $2, $3)`, [
+    next.number,
+    next.file,
+    next.sha256,
+  ]);
+  return next.file;
+}
+
+/** Asked for first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
+async function createTable(tx: Sql, schema: string, table: string): Promise<void> {
+  const [there] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
+  if (there?.found) return;
+  await tx.query(`create schema if not exists ${pg.escapeIdentifier(schema)}`);
+  await tx.query(`create table ${table} (
+    number int primary key,
+    name text not null,
+    sha256 text not null,
+    applied timestamptz not null default now()
+  )`);
+}
+
+function checkApplied(schema: string, record: Applied, index: number, migrations: readonly Migration[]): void {
+  const file = migrations[record.number - 1];
+  if (!file)
+    throw new AppError(
+      'internal',
+      `The schema ${schema} was migrated by newer code: it holds ${record.name}, which this version does not know. ` +
+        'Start the newer version again, or restore a backup from before it.',
+    );
+  if (record.number !== index + 1)
+    throw new AppError(
+      'internal',
+      `The schema ${schema} holds ${record.name} without the migration before it (number ${index + 1}). ` +
+        'Rows were removed from its table "migrations": put them back, or restore a backup.',
+    );
+  if (record.sha256 !== file.sha256)
+    throw new AppError(
+      'internal',
+      `The migration ${file.file} was changed after it was applied to the schema ${schema}. ` +
+        'Restore the file as it was, and make the change in a new file with the next number.',
+    );
+}
+
+async function readMigrations(directory: string): Promise<Migration[]> {
+  const names = (await readdir(directory)).filter((name) => name.endsWith('.sql')).sort();
+  const migrations: Migration[] = [];
+  for (const file of names) {
+    const digits = /^(\d{3,})_[A-Za-z0-9_-]+\.sql$/.exec(file)?.[1];
+    if (digits === undefined)
+      throw new AppError('internal', `The migration ${join(directory, file)} must be named like 001_name.sql: rename it.`);
+    // A checkout on Windows may have other line ends; that is no change.
+    const sql = (await readFile(join(directory, file), 'utf8')).replaceAll('\r\n', '\n');
+    migrations.push({ number: Number(digits), file, sql, sha256: createHash('sha256').update(sql).digest('hex') });
+  }
+  migrations.sort((a, b) => a.number - b.number);
+  for (const [index, migration] of migrations.entries()) checkNumber(directory, migration, index, migrations[index - 1]);
+  return migrations;
+}
+
+function checkNumber(directory: string, migration: Migration, index: number, before: Migration | undefined): void {
+  if (migration.number === index + 1) return;
+  const problem =
+    before?.number === migration.number
+      ? `has the same number as ${before.file}: give the newer one the next free number`
+      : `has no migration number ${index + 1} before it: restore the missing file, or renumber this one`;
+  throw new AppError('internal', `The migration ${migration.file} in ${directory} ${problem}.`);
+}
+
+function lineOf(sql: string, position: string): number {
+  return sql.slice(0, Number(position)).split('\n').length;
+}

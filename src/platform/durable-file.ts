@@ -1,0 +1,79 @@
+/**
+ * Small files that are there whole or not at all, whatever instant the process or the machine stops at, and whoever
+ * else writes at the same time. Both functions write a temporary neighbour and flush it before it gets its name; a kill
+ * in between leaves at most that neighbour, which nothing reads.
+ */
+import { randomBytes } from 'node:crypto';
+import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+
+/**
+ * Gives the file the content if it does not exist yet; never touches an existing one. Of several processes that create
+ * it at once exactly one succeeds. False when it was there already; rejects with the file system's error.
+ */
+export async function createFileOnce(file: string, content: string, mode: number): Promise<boolean> {
+  const temporary = await writeNeighbour(file, content, mode);
+  try {
+    // Unlike rename, link fails when the name is taken; unlike open with O_EXCL, the name never shows half a file.
+    await link(temporary, file);
+  } catch (error) {
+    if (isErrno(error, 'EEXIST')) return false;
+    throw error;
+  } finally {
+    await unlink(temporary);
+  }
+  await flushDirectory(dirname(file));
+  return true;
+}
+
+/** Replaces the file's content and mode in one step; the last of several writers wins. */
+export async function replaceFile(file: string, content: string, mode: number): Promise<void> {
+  const temporary = await writeNeighbour(file, content, mode);
+  try {
+    await rename(temporary, file);
+  } catch (error) {
+    await unlink(temporary);
+    throw error;
+  }
+  await flushDirectory(dirname(file));
+}
+
+/** The file's text, or undefined when there is none; rejects with the file system's error for anything else. */
+export async function readFileIfAny(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (isErrno(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+function isErrno(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}
+
+async function writeNeighbour(file: string, content: string, mode: number): Promise<string> {
+  await mkdir(dirname(file), { recursive: true });
+  const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(8).toString('hex')}.tmp`);
+  const handle = await open(temporary, 'wx', mode);
+  try {
+    await handle.writeFile(content);
+    await handle.sync();
+  } catch (error) {
+    await unlink(temporary);
+    throw error;
+  } finally {
+    await handle.close();
+  }
+  return temporary;
+}
+
+/** Without this a power cut can take the new name back, after others have acted on it. */
+async function flushDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

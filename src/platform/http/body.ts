@@ -1,0 +1,78 @@
+/**
+ * Request bodies: read as bytes up to a limit, and JSON that our storage can hold. What PostgreSQL or UTF-8 would
+ * refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, where the sender can be told.
+ */
+import type { IncomingMessage } from 'node:http';
+import { AppError, type Issue } from '../errors.ts';
+import { pathText } from '../input.ts';
+
+const depthMax = 64;
+
+/** Reads the whole body; throws `too-large` as soon as more than `bytesMax` is announced or has come. */
+export async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const tooLarge = () => new AppError('too-large', `The body is larger than the limit of ${bytesMax} bytes.`);
+  if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > bytesMax) throw tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw new AppError('invalid', 'The body broke off before its end.', { cause: error });
+  }
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
+}
+
+/** Parses JSON; throws `invalid` with the place of what cannot be taken. An empty body reads as undefined. */
+export function parseJson(bytes: Uint8Array): unknown {
+  if (bytes.length === 0) return undefined;
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new AppError('invalid', 'The body is not valid UTF-8.', { cause });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    // V8's message quotes the text around the fault, which may be a secret: only the position is passed on.
+    const position = /position (\d+)/.exec(cause instanceof Error ? cause.message : '')?.[1];
+    throw new AppError('invalid', `The body is not valid JSON${position ? ` (at character ${position})` : ''}.`, {
+      message: 'invalid JSON body',
+    });
+  }
+  const issue = findUnstorable(value, []);
+  if (issue)
+    throw new AppError('invalid', `The body is not valid: ${issue.path} ${issue.message}.`, { issues: [issue] });
+  return value;
+}
+
+function findUnstorable(value: unknown, path: (string | number)[]): Issue | undefined {
+  if (typeof value === 'string') return findInText(value, path);
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (path.length >= depthMax)
+    return { path: pathText(path.slice(0, 8)), message: `is nested deeper than ${depthMax} levels` };
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      const issue = findUnstorable(item, [...path, index]);
+      if (issue) return issue;
+    }
+    return undefined;
+  }
+  for (const key of Object.keys(value)) {
+    const issue = findInText(key, path) ?? findUnstorable((value as Record<string, unknown>)[key], [...path, key]);
+    if (issue) return issue;
+  }
+  return undefined;
+}
+
+function findInText(text: string, path: (string | number)[]): Issue | undefined {
+  if (text.includes('\u0000')) return { path: pathText(path), message: 'contains a NUL character' };
+  if (!text.isWellFormed()) return { path: pathText(path), message: 'contains half of a surrogate pair' };
+  return undefined;
+}

@@ -1,0 +1,11 @@
+/** The process's Prometheus metrics. Each part declares its own next to the code that counts; all share one registry. */
+import { collectDefaultMetrics, Registry } from 'prom-client';
+
+export { Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+/** A registry with Node's own metrics (memory, event loop lag, open handles). */
+export function createRegistry(): Registry {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}

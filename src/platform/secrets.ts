@@ -1,0 +1,90 @@
+/**
+ * Encryption of the secrets that the database holds (signing keys, client secrets) under the master key: AES-256-GCM,
+ * bound to a context such as `webhook.signing_key:<uuid>`, so that what was copied into another row does not open.
+ *
+ * A sealed value is: version (1 byte), id of the key (4), nonce (12), ciphertext, tag (16).
+ */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { AppError } from './errors.ts';
+
+const version = 1;
+const keyIdBytes = 4;
+const nonceBytes = 12;
+const tagBytes = 16;
+const headerBytes = 1 + keyIdBytes;
+
+/** Length of a master key. */
+export const masterKeyBytes = 32;
+
+export interface SecretBox {
+  /** Encrypts; throws an `invalid` AppError for text that UTF-8 cannot carry (lone surrogates). */
+  seal(plaintext: string, context: string): Buffer;
+  /** Decrypts; throws an `internal` AppError naming the context for another key, another context or altered bytes. */
+  open(sealed: Uint8Array, context: string): string;
+}
+
+interface BoxKey {
+  readonly id: Buffer;
+  readonly key: Buffer;
+}
+
+/**
+ * Seals under `masterKey`; opens also what was sealed under one of `previousKeys`, which is what a rotation of the
+ * master key needs while the rows are being sealed anew. Throws when a key has not 32 bytes.
+ */
+export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Uint8Array[] = []): SecretBox {
+  const current = boxKey(masterKey);
+  const keys = [current, ...previousKeys.map(boxKey)];
+
+  return {
+    seal(plaintext, context) {
+      if (!plaintext.isWellFormed())
+        throw new AppError('invalid', 'A secret must be text without unpaired surrogates.', {
+          message: `The secret ${context} holds an unpaired surrogate.`,
+        });
+      const header = Buffer.concat([Buffer.of(version), current.id]);
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv('aes-256-gcm', current.key, nonce, { authTagLength: tagBytes });
+      cipher.setAAD(associatedData(header, context));
+      return Buffer.concat([header, nonce, cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    },
+
+    open(sealed, context) {
+      const bytes = Buffer.from(sealed);
+      if (bytes.length < headerBytes + nonceBytes + tagBytes || bytes[0] !== version)
+        throw unreadable(context, 'it is not a sealed value of this version');
+      const header = bytes.subarray(0, headerBytes);
+      const key = keys.find((candidate) => candidate.id.equals(header.subarray(1)));
+      if (key === undefined) throw unreadable(context, 'it was sealed under another master key');
+      const nonce = bytes.subarray(headerBytes, headerBytes + nonceBytes);
+      const decipher = createDecipheriv('aes-256-gcm', key.key, nonce, { authTagLength: tagBytes });
+      decipher.setAAD(associatedData(header, context));
+      decipher.setAuthTag(bytes.subarray(bytes.length - tagBytes));
+      try {
+        const body = bytes.subarray(headerBytes + nonceBytes, bytes.length - tagBytes);
+        return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8');
+      } catch {
+        throw unreadable(context, 'it was altered, or belongs to another row');
+      }
+    },
+  };
+}
+
+/** The master key itself encrypts nothing: the id that stands in clear beside each ciphertext must tell nothing of the key. */
+function boxKey(masterKey: Uint8Array): BoxKey {
+  if (masterKey.length !== masterKeyBytes)
+    throw new AppError('internal', `The master key must have ${masterKeyBytes} bytes, not ${masterKey.length}.`);
+  const derive = (purpose: string, length: number) =>
+    Buffer.from(hkdfSync('sha256', masterKey, '', `sourcing-bridge secret box ${version} ${purpose}`, length));
+  return { id: derive('key id', keyIdBytes), key: derive('encryption', 32) };
+}
+
+function associatedData(header: Buffer, context: string): Buffer {
+  return Buffer.concat([header, Buffer.from(context, 'utf8')]);
+}
+
+function unreadable(context: string, why: string): AppError {
+  return new AppError('internal', 'A stored secret cannot be read; the operator must look at the master key.', {
+    message: `The sealed secret ${context} cannot be opened: ${why}. Start with the master key it was sealed under.`,
+  });
+}

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import { createApiKeyRequest } from '#contract/admin.ts';
+import { listQuery } from '#contract/list.ts';
+import { uuid } from '#contract/scalars.ts';
+import { z } from 'zod';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { endpoint } from '#platform/http/endpoint.ts';
+import { hashApiKey, newApiKey, type Operator } from '../caller.ts';
+import { listEnvelope } from '../list-envelope.ts';
+import { findOrganisation } from './find-organisation.ts';
+
+const path = '/admin/organisations/:id/api-keys';
+
+/** POST: the key is in this answer and nowhere else; the database holds its hash. */
+export function createApiKey({ clock }: { clock: Clock }) {
+  return endpoint<Operator, typeof createApiKeyRequest>({
+    method: 'POST',
+    path,
+    scope: 'operator',
+    body: createApiKeyRequest,
+    handle: async ({ body, params, caller: { unit } }) => {
+      const organisation = await findOrganisation(unit.tx, params['id']);
+      const key = newApiKey();
+      const id = randomUUID();
+      await unit.tx.query(
+        `insert into service.api_keys (id, organisation_id, name, scopes, key_hash, created, expires_at)
+         values ($1, $2, $3, $4, $5, $6, $7)`,
+        [id, organisation, body.name, body.scopes, hashApiKey(key), timestampNow(clock), body.expires_at ?? null],
+      );
+      return { status: 201, body: { id, name: body.name, scopes: body.scopes, key } };
+    },
+  });
+}
+
+const listApiKeysQuery = z.strictObject(listQuery);
+
+export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeysQuery>({
+  method: 'GET',
+  path,
+  scope: 'operator',
+  query: listApiKeysQuery,
+  handle: async ({ params, query, baseUrl, caller: { unit } }) => {
+    const organisation = await findOrganisation(unit.tx, params['id']);
+    const body = await listEnvelope(
+      unit.tx,
+      {
+        select:
+          'select id, name, scopes, created, expires_at, revoked_at from service.api_keys where organisation_id = $1',
+        orderBy: 'created, id',
+        params: [organisation],
+        query,
+        url: baseUrl + path.replace(':id', organisation),
+      },
+      (row) => row,
+    );
+    return { status: 200, body };
+  },
+});
+
+/** DELETE: from its commit on the key is refused. */
+export function revokeApiKey({ clock }: { clock: Clock }) {
+  return endpoint<Operator>({
+    method: 'DELETE',
+    path: `${path}/:keyId`,
+    scope: 'operator',
+    handle: async ({ params, caller: { unit } }) => {
+      const organisation = await findOrganisation(unit.tx, params['id']);
+      const keyId = uuid.safeParse(params['keyId']);
+      const rows = keyId.success
+        ? await unit.tx.query(
+            `update service.api_keys set revoked_at = coalesce(revoked_at, $3)
+             where organisation_id = $1 and id = $2 returning id`,
+            [organisation, keyId.data, timestampNow(clock)],
+          )
+        : [];
+      if (rows.length === 0) throw new AppError('not-found', 'This organisation has no such API key.');
+      return { status: 204 };
+    },
+  });
+}

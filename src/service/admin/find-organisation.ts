@@ -1,0 +1,13 @@
+import { uuid } from '#contract/scalars.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+
+/** The organisation's id, checked; throws `not-found`. */
+export async function findOrganisation(sql: Sql, id: string | undefined): Promise<string> {
+  const parsed = uuid.safeParse(id);
+  const rows = parsed.success
+    ? await sql.query('select id from service.organisations where id = $1', [parsed.data])
+    : [];
+  if (!parsed.success || rows.length === 0) throw new AppError('not-found', 'There is no such organisation.');
+  return parsed.data;
+}

@@ -1,0 +1,42 @@
+import { allowedNetworksRequest, webhookDomainsRequest } from '#contract/admin.ts';
+import { endpoint } from '#platform/http/endpoint.ts';
+import { AppError } from '#platform/errors.ts';
+import { canonicalDomain, parseCidrs } from '#platform/network-guard.ts';
+import type { Operator } from '../caller.ts';
+import { findOrganisation } from './find-organisation.ts';
+
+/** PUT: the domains that the organisation's webhooks may name. Checked at creation, and again at each delivery. */
+export const putWebhookDomains = endpoint<Operator, typeof webhookDomainsRequest>({
+  method: 'PUT',
+  path: '/admin/organisations/:id/webhook-domains',
+  scope: 'operator',
+  body: webhookDomainsRequest,
+  handle: async ({ body, params, caller: { unit } }) => {
+    const organisation = await findOrganisation(unit.tx, params['id']);
+    const domains = body.domains.map((domain, index) => {
+      const canonical = canonicalDomain(domain);
+      if (canonical !== undefined) return canonical;
+      const issue = { path: `domains[${index}]`, message: 'must be a host name, *.a-domain, or an IP address' };
+      throw new AppError('invalid', `The body is not valid: ${issue.path} ${issue.message}.`, { issues: [issue] });
+    });
+    await unit.tx.query('update service.organisations set webhook_domains = $2 where id = $1', [organisation, domains]);
+    return { status: 200, body: { domains } };
+  },
+});
+
+/** PUT: private networks that webhooks, token URLs and file URLs may reach, beside the public internet. */
+export const putAllowedNetworks = endpoint<Operator, typeof allowedNetworksRequest>({
+  method: 'PUT',
+  path: '/admin/organisations/:id/allowed-networks',
+  scope: 'operator',
+  body: allowedNetworksRequest,
+  handle: async ({ body, params, caller: { unit } }) => {
+    const organisation = await findOrganisation(unit.tx, params['id']);
+    parseCidrs(body.cidrs);
+    await unit.tx.query('update service.organisations set allowed_networks = $2 where id = $1', [
+      organisation,
+      body.cidrs,
+    ]);
+    return { status: 200, body: { cidrs: body.cidrs } };
+  },
+});

@@ -1,0 +1,65 @@
+/**
+ * Who is calling: an API key of an organisation with its scopes, or the operator. Keys are stored as hashes only; a key
+ * has 256 random bits, so a plain SHA-256 is enough and a lookup by it gives nothing away in its timing.
+ */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Request } from 'express';
+import type { Scope } from '#contract/admin.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import type { UnitOfWork } from './unit-of-work.ts';
+
+export interface Caller {
+  readonly organisationId: string;
+  readonly apiKeyId: string;
+  /** The transaction of this request, with the wake-ups that follow it. */
+  readonly unit: UnitOfWork;
+}
+
+export interface Operator {
+  readonly unit: UnitOfWork;
+}
+
+const keyPrefix = 'sb_';
+
+export function newApiKey(): string {
+  return keyPrefix + randomBytes(32).toString('base64url');
+}
+
+export function hashApiKey(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+const unauthorized = () =>
+  new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <API key>" with a valid key.');
+
+function bearerOf(request: Request): string {
+  const match = /^Bearer ([\x21-\x7e]{1,512})$/i.exec(request.get('authorization') ?? '');
+  if (!match?.[1]) throw unauthorized();
+  return match[1];
+}
+
+/** Finds the key's organisation. Unknown, expired and revoked keys are told apart to nobody. */
+export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
+  return async (request: Request, scope: string): Promise<Omit<Caller, 'unit'>> => {
+    const [key] = await database.query<{ id: string; organisation_id: string; scopes: Scope[] }>(
+      `select id, organisation_id, scopes from service.api_keys
+       where key_hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
+      [hashApiKey(bearerOf(request)), timestampNow(clock)],
+    );
+    if (!key) throw unauthorized();
+    if (!key.scopes.includes(scope as Scope))
+      throw new AppError('forbidden', `This API key does not have the scope "${scope}".`);
+    return { organisationId: key.organisation_id, apiKeyId: key.id };
+  };
+}
+
+export function createOperatorAuthentication(adminToken: string) {
+  const expected = hashApiKey(adminToken);
+  return async (request: Request): Promise<Omit<Operator, 'unit'>> => {
+    if (!timingSafeEqual(hashApiKey(bearerOf(request)), expected))
+      throw new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".');
+    return {};
+  };
+}

@@ -1,0 +1,25 @@
+import { awardRequest } from '#contract/desk.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { deskCommand } from './command.ts';
+
+/** POST award: chooses the scenario that closing will publish; null takes the choice back. Touches no feed by itself. */
+export function awardEvent({ clock }: { clock: Clock }) {
+  return deskCommand({
+    command: 'award',
+    method: 'POST',
+    path: '/award',
+    body: awardRequest,
+    clock,
+    run: async ({ event, body, unit }) => {
+      const known =
+        body.scenario === null ||
+        (
+          await unit.tx.query('select from service.scenarios where event_id = $1 and name = $2', [event.id, body.scenario])
+        ).length > 0;
+      if (!known) throw new AppError('conflict', 'This event has no such scenario. Save it first.');
+      await unit.tx.query('update service.sourcing_events set awarded_scenario = $2 where id = $1', [event.id, body.scenario]);
+      return { status: 200, body: { id: event.id, scenario: body.scenario } };
+    },
+  });
+}

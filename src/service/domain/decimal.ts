@@ -1,0 +1,54 @@
+/**
+ * Exact decimal numbers for money and quantities: 34 significant digits, halves rounded away from zero, never a binary
+ * float and never exponent notation. A result beyond 10^100 becomes infinite, which the cost formula refuses: repeated
+ * multiplication in a bid sheet cannot make a number that takes a gigabyte to write down.
+ */
+import { Decimal as DecimalJs } from 'decimal.js';
+
+export type Decimal = DecimalJs;
+
+/** Makes decimals from trusted text or whole numbers; text from outside goes through `parseDecimal`. */
+export const Decimal = DecimalJs.clone({
+  precision: 34,
+  rounding: DecimalJs.ROUND_HALF_UP, // decimal.js means: halves away from zero, also below zero
+  toExpNeg: -9e15,
+  toExpPos: 9e15,
+  maxE: 100,
+  minE: -100,
+});
+
+const decimalForm = /^-?(\d+)(?:\.(\d+))?$/;
+
+/**
+ * Reads `12`, `-0.50`: an optional minus, digits, an optional fraction. Gives undefined for anything else, also for
+ * more than `digitsMax` digits (20, as the API's numbers have; leading and trailing zeros count).
+ */
+export function parseDecimal(text: string, options: { digitsMax?: number } = {}): Decimal | undefined {
+  const digitsMax = options.digitsMax ?? 20;
+  // Minus and point: a longer text cannot be a number, however long it is.
+  if (text.length > digitsMax + 2) return undefined;
+  const match = decimalForm.exec(text);
+  if (!match) return undefined;
+  const [, whole = '', fraction = ''] = match;
+  return whole.length + fraction.length > digitsMax ? undefined : new Decimal(text);
+}
+
+/**
+ * Writes a number as the API shows it: at most `decimals` decimals, halves away from zero, trailing zeros trimmed, `0`
+ * for minus zero. Throws a RangeError for a number that is not finite: nothing here gives one to be shown.
+ */
+export function formatDecimal(value: Decimal, decimals = 10): string {
+  if (!value.isFinite()) throw new RangeError(`${value.toString()} cannot be written as a decimal`);
+  const rounded = value.toDecimalPlaces(decimals, DecimalJs.ROUND_HALF_UP);
+  return rounded.isZero() ? '0' : rounded.toFixed();
+}
+
+/** Whether a decimal text fits a column of that precision; trailing zeros do not count. False for other text. */
+export function hasAtMostDecimals(text: string, precision: number): boolean {
+  const match = decimalForm.exec(text);
+  if (!match) return false;
+  const fraction = match[2] ?? '';
+  let decimals = fraction.length;
+  while (fraction[decimals - 1] === '0') decimals -= 1;
+  return decimals <= precision;
+}

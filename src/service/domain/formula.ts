@@ -1,0 +1,184 @@
+/**
+ * The cost formula of a bid sheet: reads and checks the formula columns and the primary cost calculation when the event
+ * is created, and computes them for each lot. The language stands in `formula/parse-formula.ts`. Formula columns are
+ * computed in the order of their dependence, each once a lot, and passed on unrounded. Source: decisions, "Cost formula".
+ */
+import type { Decimal } from './decimal.ts';
+import { evaluateFormula, type FormulaFailure, type FormulaResult } from './formula/evaluate-formula.ts';
+import { columnLabel, type Formula, parseFormula } from './formula/parse-formula.ts';
+
+/** A column of the sheet: with `formula` it is computed, else `inputType` says what is entered. Names are unique. */
+export interface FormulaColumn {
+  readonly name: string;
+  readonly inputType?: 'TEXT' | 'NUMBER' | 'CURRENCY' | undefined;
+  readonly formula?: string | undefined;
+}
+
+/** A bid sheet that was checked, ready to compute lot after lot. */
+export interface CompiledSheet {
+  /** In the order in which they are computed: each after those that it needs. */
+  readonly formulaColumns: readonly { readonly name: string; readonly formula: Formula }[];
+  readonly primaryCost: Formula;
+}
+
+export interface FormulaIssue {
+  /** `bid_sheet.columns[2].formula` or `primary_cost_calculation`. */
+  path: string;
+  message: string;
+}
+
+/** One lot computed. A formula column stands either in `values` or, with the reason, in `failures`. */
+export interface ComputedLot {
+  readonly values: ReadonlyMap<string, Decimal>;
+  readonly failures: ReadonlyMap<string, FormulaFailure>;
+  /** Fails with `incomplete` while the bid lacks a value that it needs. */
+  readonly cost: FormulaResult<Decimal>;
+}
+
+/**
+ * Checks all formulas of a sheet: syntax, names of columns that do not exist or hold no numbers, and cycles. Gives every
+ * fault, at most one of a kind for each formula, so that the answer stays small whatever was sent.
+ */
+export function checkFormulas(
+  columns: readonly FormulaColumn[],
+  primaryCost: string,
+): { ok: true; sheet: CompiledSheet } | { ok: false; issues: FormulaIssue[] } {
+  const issues: FormulaIssue[] = [];
+  const sheetColumns = new Map(columns.map((column) => [column.name, column]));
+  const namesByLowerCase = new Map(columns.map(({ name }) => [name.toLowerCase(), name]));
+  const read = (text: string, path: string): Formula | undefined => {
+    const parsed = parseFormula(text);
+    if (!parsed.ok) {
+      issues.push({ path, message: parsed.message });
+      return undefined;
+    }
+    const used = [...parsed.formula.columns];
+    const unknown = used.filter((name) => !sheetColumns.has(name));
+    if (unknown.length > 0) issues.push({ path, message: unknownColumns(unknown, namesByLowerCase) });
+    const unusable = used.filter((name) => holdsNoNumber(sheetColumns.get(name)));
+    if (unusable.length > 0)
+      issues.push({ path, message: `${list(unusable)} cannot be computed with: only NUMBER and CURRENCY columns can` });
+    return parsed.formula;
+  };
+
+  const formulas = new Map<string, { formula: Formula; path: string }>();
+  for (const [index, { name, formula: text }] of columns.entries()) {
+    if (text === undefined) continue;
+    const path = `bid_sheet.columns[${index}].formula`;
+    const formula = read(text, path);
+    if (formula) formulas.set(name, { formula, path });
+  }
+  const cost = read(primaryCost, 'primary_cost_calculation');
+  const order = dependenceOrder(new Map([...formulas].map(([name, { formula }]) => [name, formula.columns])));
+  for (const [name, { path }] of formulas) {
+    const cycle = order.cycles.get(name);
+    if (cycle) issues.push({ path, message: cycleMessage(cycle) });
+  }
+  if (!cost || issues.length > 0) return { ok: false, issues };
+
+  const formulaColumns = order.sorted.flatMap((name) => {
+    const found = formulas.get(name);
+    return found ? [{ name, formula: found.formula }] : [];
+  });
+  return { ok: true, sheet: { formulaColumns, primaryCost: cost } };
+}
+
+/**
+ * Computes the formula columns and the primary cost of one lot. `valueOf` gives the number entered in an input column,
+ * in the primary currency; undefined when there is none. A failure is told at its root: where the cost needs a formula
+ * column that failed, its message is that column's. Never throws.
+ */
+export function computeLot(sheet: CompiledSheet, valueOf: (column: string) => Decimal | undefined): ComputedLot {
+  const values = new Map<string, Decimal>();
+  const failures = new Map<string, FormulaFailure>();
+  const lookUp = (column: string) => values.get(column) ?? (failures.has(column) ? undefined : valueOf(column));
+  const rootOf = (failure: FormulaFailure) =>
+    failure.reason === 'incomplete' ? (failures.get(failure.column) ?? failure) : failure;
+  for (const { name, formula } of sheet.formulaColumns) {
+    const result = evaluateFormula(formula, lookUp);
+    if (result.ok) values.set(name, result.value);
+    else if (result.reason === 'incomplete') failures.set(name, rootOf(result));
+    else failures.set(name, { ...result, message: `in column ${columnLabel(name)}: ${result.message}` });
+  }
+  const cost = evaluateFormula(sheet.primaryCost, lookUp);
+  return { values, failures, cost: cost.ok ? cost : rootOf(cost) };
+}
+
+function holdsNoNumber(column: FormulaColumn | undefined): boolean {
+  return (
+    column !== undefined &&
+    column.formula === undefined &&
+    column.inputType !== 'NUMBER' &&
+    column.inputType !== 'CURRENCY'
+  );
+}
+
+function unknownColumns(names: readonly string[], namesByLowerCase: ReadonlyMap<string, string>): string {
+  const meant = names.flatMap((name) => namesByLowerCase.get(name.toLowerCase()) ?? []);
+  const hint = meant.length > 0 ? `; the sheet has ${list(meant)}` : '';
+  return names.length === 1
+    ? `column ${list(names)} does not exist${hint}`
+    : `columns ${list(names)} do not exist${hint}`;
+}
+
+function cycleMessage(cycle: readonly string[]): string {
+  return cycle.length === 1
+    ? `column ${list(cycle)} needs itself`
+    : `columns ${list(cycle)} need each other in a circle`;
+}
+
+function list(names: readonly string[]): string {
+  const shown = names.slice(0, 5).map(columnLabel).join(', ');
+  return names.length > 5 ? `${shown} and ${names.length - 5} more` : shown;
+}
+
+/**
+ * Sorts names so that each stands after those that it needs; needs outside the map are given. What cannot be sorted is
+ * in or behind a cycle; each cycle is given once, under one of its names. Without recursion, in time proportional to names and needs.
+ */
+function dependenceOrder(needs: ReadonlyMap<string, ReadonlySet<string>>): {
+  sorted: string[];
+  cycles: Map<string, string[]>;
+} {
+  const open = new Map<string, Set<string>>();
+  const neededBy = new Map<string, string[]>();
+  for (const [name, all] of needs) {
+    const unsorted = new Set([...all].filter((need) => needs.has(need)));
+    open.set(name, unsorted);
+    for (const need of unsorted) {
+      const users = neededBy.get(need);
+      if (users) users.push(name);
+      else neededBy.set(need, [name]);
+    }
+  }
+  const sorted = [...open].filter(([, unsorted]) => unsorted.size === 0).map(([name]) => name);
+  // Grows while it is walked: each name that is done frees those that waited for it alone.
+  for (const name of sorted) {
+    open.delete(name);
+    for (const user of neededBy.get(name) ?? []) {
+      const unsorted = open.get(user);
+      unsorted?.delete(name);
+      if (unsorted?.size === 0) sorted.push(user);
+    }
+  }
+  return { sorted, cycles: cyclesIn(open) };
+}
+
+/** Every name left needs another that is left: walking from need to need must come back to where it was. */
+function cyclesIn(open: ReadonlyMap<string, ReadonlySet<string>>): Map<string, string[]> {
+  const cycles = new Map<string, string[]>();
+  const seen = new Set<string>();
+  for (const start of open.keys()) {
+    const walk: string[] = [];
+    let name: string | undefined = start;
+    while (name !== undefined && !seen.has(name)) {
+      seen.add(name);
+      walk.push(name);
+      [name] = open.get(name) ?? [];
+    }
+    // It may also have met an earlier walk: then its cycle is known.
+    const cycle = name === undefined ? [] : walk.slice(walk.indexOf(name));
+    if (name !== undefined && cycle[0] === name) cycles.set(name, cycle);
+  }
+  return cycles;
+}

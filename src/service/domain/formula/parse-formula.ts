@@ -1,0 +1,316 @@
+/**
+ * Reads the text of a formula into a tree. The language:
+ *
+ *     formula    = additive [ ("=" | "<>" | "!=" | "<" | "<=" | ">" | ">=") additive ]
+ *     additive   = term { ("+" | "-") term }
+ *     term       = factor { ("*" | "/") factor }
+ *     factor     = { "-" } ( number | column | function "(" formula { "," formula } ")" | "(" formula ")" )
+ *     number     = digits [ "." digits ]
+ *     column     = name | "[" any characters "]"
+ *     function   = "IF" | "MIN" | "MAX" | "SUM" | "ROUND" | "ABS", in any case
+ *
+ * A bare name has letters, digits and `_` and does not start with a digit; every other name stands in brackets, exactly
+ * as the column is called, and a `]` in it is written twice: `[Price [net]]]`. A bare name is a function only before
+ * `(`; in brackets it is always a column. A comparison gives 1 or 0 and is not chained: `1 < 2 < 3` is refused.
+ *
+ * Reading takes time in proportion to the length. Both the length and the nesting are limited, so a hostile text costs
+ * an error message, not the stack. Long chains (`a + b + c ...`) are one node each: they do not nest.
+ */
+import { type Decimal, parseDecimal } from '#service/domain/decimal.ts';
+
+/** The longest formula, in UTF-16 units: the same as the longest cell. */
+export const formulaLengthMax = 10_000;
+/** How many parentheses and function calls may stand inside each other. */
+export const nestingMax = 100;
+const literalDigitsMax = 34;
+
+export type Comparison = '=' | '<>' | '<' | '<=' | '>' | '>=';
+export type FunctionName = 'if' | 'min' | 'max' | 'sum' | 'round' | 'abs';
+
+export type Expression =
+  | { kind: 'number'; value: Decimal }
+  | { kind: 'column'; name: string }
+  | { kind: 'negate'; operand: Expression }
+  | { kind: 'add'; first: Expression; rest: readonly { minus: boolean; operand: Expression }[] }
+  | { kind: 'multiply'; first: Expression; rest: readonly Factor[] }
+  | { kind: 'compare'; operator: Comparison; left: Expression; right: Expression }
+  | { kind: 'call'; name: FunctionName; args: readonly Expression[] };
+
+/** One step of a product; `text` is the operand as it was written, for the message when it divides and is zero. */
+export interface Factor {
+  divide: boolean;
+  operand: Expression;
+  text: string;
+}
+
+/** A formula that was read without a fault. */
+export interface Formula {
+  /** The columns that it names, in both branches of every IF. */
+  readonly columns: ReadonlySet<string>;
+  readonly root: Expression;
+}
+
+const functions: ReadonlyMap<string, { name: FunctionName; argsMin: number; argsMax: number }> = new Map([
+  ['if', { name: 'if', argsMin: 3, argsMax: 3 }],
+  ['min', { name: 'min', argsMin: 1, argsMax: Infinity }],
+  ['max', { name: 'max', argsMin: 1, argsMax: Infinity }],
+  ['sum', { name: 'sum', argsMin: 1, argsMax: Infinity }],
+  ['round', { name: 'round', argsMin: 1, argsMax: 2 }],
+  ['abs', { name: 'abs', argsMin: 1, argsMax: 1 }],
+]);
+
+const comparisons: ReadonlyMap<string, Comparison> = new Map([
+  ['=', '='],
+  ['<>', '<>'],
+  ['!=', '<>'],
+  ['<', '<'],
+  ['<=', '<='],
+  ['>', '>'],
+  ['>=', '>='],
+]);
+
+/** A column's name as messages show it: in brackets, shortened when it is long. */
+export function columnLabel(name: string): string {
+  return `[${clip(name)}]`;
+}
+
+function clip(text: string): string {
+  const characters = Array.from(text.slice(0, 200));
+  return characters.length <= 60 ? characters.join('') : `${characters.slice(0, 60).join('')}…`;
+}
+
+/** Reads a formula; a refusal says at which character (counted from 1) and what was expected there. Never throws. */
+export function parseFormula(text: string): { ok: true; formula: Formula } | { ok: false; message: string } {
+  if (text.length > formulaLengthMax)
+    return { ok: false, message: `a formula has at most ${formulaLengthMax} characters, this one has ${text.length}` };
+  try {
+    const tokens = tokenize(text);
+    if (tokens.length === 1) return { ok: false, message: 'the formula is empty' };
+    const parser = new Parser(text, tokens);
+    return { ok: true, formula: { root: parser.parse(), columns: parser.columns } };
+  } catch (error) {
+    if (!(error instanceof SyntaxFault)) throw error;
+    const position = Array.from(text.slice(0, error.index)).length + 1;
+    return { ok: false, message: `at character ${position}: ${error.message}` };
+  }
+}
+
+class SyntaxFault extends Error {
+  readonly index: number;
+
+  constructor(index: number, message: string) {
+    super(message);
+    this.index = index;
+  }
+}
+
+interface Token {
+  kind: 'number' | 'name' | 'column' | 'symbol' | 'end';
+  /** As written; for a column in brackets, the name inside. */
+  text: string;
+  start: number;
+  end: number;
+}
+
+const space = /\s*/uy;
+// A bracket ends at the first `]` that is not written twice.
+const tokenForm =
+  /(\d+(?:\.\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_]*)|\[((?:[^\]]|\]\])*)\](?!\])|(<>|!=|<=|>=|[-+*/(),=<>])/uy;
+
+function tokenize(text: string): Token[] {
+  const tokens: Token[] = [];
+  let index = 0;
+  for (;;) {
+    space.lastIndex = index;
+    space.test(text);
+    index = space.lastIndex;
+    if (index === text.length) break;
+    tokenForm.lastIndex = index;
+    const match = tokenForm.exec(text);
+    if (!match) throw unreadable(text, index);
+    const [written, number, name, column, symbol] = match;
+    const end = tokenForm.lastIndex;
+    if (number !== undefined) tokens.push({ kind: 'number', text: number, start: index, end });
+    else if (name !== undefined) tokens.push({ kind: 'name', text: name, start: index, end });
+    else if (column !== undefined)
+      tokens.push({ kind: 'column', text: column.replaceAll(']]', ']'), start: index, end });
+    else tokens.push({ kind: 'symbol', text: symbol ?? written, start: index, end });
+    if (column === '') throw new SyntaxFault(index, 'there is no column name between the brackets');
+    index = end;
+  }
+  tokens.push({ kind: 'end', text: '', start: text.length, end: text.length });
+  return tokens;
+}
+
+function unreadable(text: string, index: number): SyntaxFault {
+  if (text[index] === '[') return new SyntaxFault(index, 'this bracket is not closed; a ] inside a name is written ]]');
+  const codePoint = text.codePointAt(index) ?? 0;
+  const character = String.fromCodePoint(codePoint);
+  const shown = /[\p{L}\p{N}\p{P}\p{S}]/u.test(character)
+    ? `'${character}'`
+    : `U+${codePoint.toString(16).toUpperCase().padStart(4, '0')}`;
+  return new SyntaxFault(
+    index,
+    `${shown} means nothing here; a column name with such a character stands in [brackets]`,
+  );
+}
+
+class Parser {
+  readonly columns = new Set<string>();
+  readonly #text: string;
+  readonly #tokens: readonly Token[];
+  #next = 0;
+  #nesting = 0;
+
+  constructor(text: string, tokens: readonly Token[]) {
+    this.#text = text;
+    this.#tokens = tokens;
+  }
+
+  parse(): Expression {
+    const root = this.#formula();
+    const token = this.#peek();
+    if (token.kind !== 'end') throw this.#unexpectedAfterOperand(token);
+    return root;
+  }
+
+  #peek(): Token {
+    const token = this.#tokens[this.#next];
+    if (!token) throw new Error('read past the end of the formula');
+    return token;
+  }
+
+  /** Takes the symbol if it comes next. */
+  #take(symbol: string): boolean {
+    const token = this.#peek();
+    if (token.kind !== 'symbol' || token.text !== symbol) return false;
+    this.#next += 1;
+    return true;
+  }
+
+  #formula(): Expression {
+    const left = this.#additive();
+    const operator = this.#takeComparison();
+    if (!operator) return left;
+    const right = this.#additive();
+    const { start } = this.#peek();
+    if (this.#takeComparison())
+      throw new SyntaxFault(start, 'comparisons are not chained; put one of them in parentheses');
+    return { kind: 'compare', operator, left, right };
+  }
+
+  #takeComparison(): Comparison | undefined {
+    const token = this.#peek();
+    const operator = token.kind === 'symbol' ? comparisons.get(token.text) : undefined;
+    if (operator) this.#next += 1;
+    return operator;
+  }
+
+  #additive(): Expression {
+    const first = this.#term();
+    const rest: { minus: boolean; operand: Expression }[] = [];
+    for (;;) {
+      const minus = this.#take('-');
+      if (!minus && !this.#take('+')) break;
+      rest.push({ minus, operand: this.#term() });
+    }
+    return rest.length === 0 ? first : { kind: 'add', first, rest };
+  }
+
+  #term(): Expression {
+    const first = this.#factor();
+    const rest: Factor[] = [];
+    for (;;) {
+      const divide = this.#take('/');
+      if (!divide && !this.#take('*')) break;
+      const { start } = this.#peek();
+      const operand = this.#factor();
+      const end = this.#tokens[this.#next - 1]?.end;
+      rest.push({ divide, operand, text: clip(this.#text.slice(start, end)) });
+    }
+    return rest.length === 0 ? first : { kind: 'multiply', first, rest };
+  }
+
+  #factor(): Expression {
+    // A loop, not a recursion: ten thousand minus signs do not nest.
+    let negative = false;
+    while (this.#take('-')) negative = !negative;
+    const operand = this.#operand();
+    return negative ? { kind: 'negate', operand } : operand;
+  }
+
+  #operand(): Expression {
+    const token = this.#peek();
+    if (this.#take('(')) {
+      const inner = this.#nested(token);
+      this.#close(token);
+      return inner;
+    }
+    if (token.kind === 'symbol' || token.kind === 'end') {
+      const found = token.kind === 'end' ? 'the formula ends' : `found '${token.text}'`;
+      throw new SyntaxFault(token.start, `expected a number, a column or '(', but ${found}`);
+    }
+    this.#next += 1;
+    if (token.kind === 'number') return this.#number(token);
+    if (token.kind === 'name' && this.#take('(')) return this.#call(token);
+    this.columns.add(token.text);
+    return { kind: 'column', name: token.text };
+  }
+
+  #number(token: Token): Expression {
+    const value = parseDecimal(token.text, { digitsMax: literalDigitsMax });
+    if (!value) throw new SyntaxFault(token.start, `a number has at most ${literalDigitsMax} digits`);
+    return { kind: 'number', value };
+  }
+
+  #call(token: Token): Expression {
+    const called = functions.get(token.text.toLowerCase());
+    if (!called) {
+      const known = [...functions.keys()].join(', ').toUpperCase();
+      throw new SyntaxFault(
+        token.start,
+        `there is no function ${clip(token.text)}; there are ${known}. A column name with parentheses stands in [brackets]`,
+      );
+    }
+    const args: Expression[] = [];
+    if (this.#peek().text !== ')') {
+      do args.push(this.#nested(token));
+      while (this.#take(','));
+    }
+    this.#close(token);
+    const { name, argsMin, argsMax } = called;
+    if (args.length < argsMin || args.length > argsMax) {
+      const wanted =
+        argsMin === argsMax ? `${argsMin}` : `${argsMin} ${argsMax === Infinity ? 'or more' : `or ${argsMax}`}`;
+      const noun = wanted === '1' ? 'value' : 'values';
+      throw new SyntaxFault(token.start, `${name.toUpperCase()} takes ${wanted} ${noun}, not ${args.length}`);
+    }
+    return { kind: 'call', name, args };
+  }
+
+  #nested(opening: Token): Expression {
+    this.#nesting += 1;
+    if (this.#nesting > nestingMax)
+      throw new SyntaxFault(opening.start, `parentheses and functions nest at most ${nestingMax} deep`);
+    const inner = this.#formula();
+    this.#nesting -= 1;
+    return inner;
+  }
+
+  #close(opening: Token): void {
+    if (this.#take(')')) return;
+    const token = this.#peek();
+    if (token.kind !== 'end') throw this.#unexpectedAfterOperand(token);
+    throw new SyntaxFault(opening.start, "the parenthesis that opens here is not closed with ')'");
+  }
+
+  #unexpectedAfterOperand(token: Token): SyntaxFault {
+    const written = this.#text.slice(token.start, token.end);
+    if (token.kind === 'symbol' && token.text !== '(')
+      return new SyntaxFault(token.start, `'${written}' is out of place`);
+    return new SyntaxFault(
+      token.start,
+      `an operator is missing before ${clip(written)}; a column name with spaces stands in [brackets]`,
+    );
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * `Idempotency-Key` on every POST under `/api/`: the first answer is kept in the transaction of the work itself, so a
+ * repeated request is answered from it or does the work, never half of each. Two at once: the second waits for the
+ * first's commit. Source: decisions, "Conventions".
+ */
+import { createHash } from 'node:crypto';
+import { addMicros } from '#contract/timestamp.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import type { Answer } from '#platform/http/endpoint.ts';
+import type { Caller } from './caller.ts';
+
+export const idempotencyKeptMs = 24 * 60 * 60 * 1000;
+
+interface KeptAnswer {
+  body_hash: Buffer;
+  status: number;
+  body: string | null;
+  headers: Record<string, string>;
+  fresh: boolean;
+}
+
+/**
+ * Runs the work, or gives the kept answer; throws `conflict` for the same key with another body.
+ * A secret that is shown once (`signing_key`) is not kept.
+ */
+export async function withIdempotency(
+  request: { caller: Caller; clock: Clock; endpoint: string; key: string; bytes: Buffer },
+  run: () => Promise<Answer>,
+): Promise<Answer> {
+  const { caller, endpoint, key } = request;
+  if (!/^[\x21-\x7e]{1,255}$/.test(key))
+    throw new AppError('invalid', 'The header Idempotency-Key must have 1 to 255 visible ASCII characters.');
+  const { tx } = caller.unit;
+  const now = timestampNow(request.clock);
+  const bodyHash = createHash('sha256').update(request.bytes).digest();
+  await tx.query(
+    'delete from service.idempotency_keys where organisation_id = $1 and endpoint = $2 and key = $3 and created < $4',
+    [caller.organisationId, endpoint, key, addMicros(now, -idempotencyKeptMs * 1000)],
+  );
+  // A row of the same key that is being written is waited for, by the update that changes nothing.
+  const [kept] = await tx.query<KeptAnswer>(
+    `insert into service.idempotency_keys (organisation_id, endpoint, key, body_hash, created)
+     values ($1, $2, $3, $4, $5)
+     on conflict (organisation_id, endpoint, key) do update set key = excluded.key
+     returning body_hash, status, body, headers, status is null as fresh`,
+    [caller.organisationId, endpoint, key, bodyHash, now],
+  );
+  if (kept && !kept.fresh) {
+    if (!kept.body_hash.equals(bodyHash))
+      throw new AppError('conflict', 'This Idempotency-Key was used before with another body. Use a new key.');
+    return { status: kept.status, headers: kept.headers, ...(kept.body === null ? {} : { json: kept.body }) };
+  }
+  const answer = await run();
+  const body = answer.json ?? (answer.body === undefined ? null : JSON.stringify(withoutShownOnce(answer.body)));
+  await tx.query(
+    `update service.idempotency_keys set status = $4, body = $5, headers = $6
+     where organisation_id = $1 and endpoint = $2 and key = $3`,
+    [caller.organisationId, endpoint, key, answer.status, body, JSON.stringify(answer.headers ?? {})],
+  );
+  return answer;
+}
+
+function withoutShownOnce(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null || !('signing_key' in body)) return body;
+  const { signing_key: _shownOnce, ...rest } = body;
+  return rest;
+}

@@ -1,0 +1,30 @@
+import { randomUUID } from 'node:crypto';
+import { supplierChangeRequest } from '#contract/supplier.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { endpoint } from '#platform/http/endpoint.ts';
+import type { Caller } from '../caller.ts';
+import { manageEnvelope } from '../manage-envelope.ts';
+
+export const supplierChangesPath = '/api/manage/supplier_changes';
+
+/** POST: takes a submission; it is applied later, once, in the order of its organisation's submissions. */
+export function submitSupplierChange({ clock }: { clock: Clock }) {
+  return endpoint<Caller, typeof supplierChangeRequest>({
+    method: 'POST',
+    path: supplierChangesPath,
+    scope: 'manage',
+    body: supplierChangeRequest,
+    handle: async ({ body, baseUrl, caller: { unit, organisationId, apiKeyId } }) => {
+      const id = randomUUID();
+      await unit.tx.query(
+        `insert into service.supplier_submissions
+           (id, organisation_id, state, suppliers, created_by, created, last_changed)
+         values ($1, $2, 'UNPROCESSED', $3, $4, $5, $5)`,
+        [id, organisationId, JSON.stringify(body.change_data.suppliers), apiKeyId, timestampNow(clock)],
+      );
+      unit.wake('supplier-changes', organisationId);
+      const result = { url: `${baseUrl}${supplierChangesPath}/${id}`, uuid: id };
+      return { status: 202, body: await manageEnvelope(unit.tx, organisationId, [supplierChangesPath], result) };
+    },
+  });
+}

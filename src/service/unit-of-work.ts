@@ -1,0 +1,41 @@
+/**
+ * A unit of work: one transaction, and the wake-ups that follow its commit. The wake-ups are a courtesy: a process that
+ * dies before it sends them loses nothing, because each lane's sweep finds in SQL what is due.
+ */
+import type { Database, Sql } from '#platform/database/database.ts';
+import type { Logger } from '#platform/log.ts';
+import type { Signals } from '#platform/queue.ts';
+
+/** What waits to be worked: submissions and jobs by organisation, notifications by webhook. */
+export type Lane = 'supplier-changes' | 'jobs' | 'deliveries';
+
+export interface UnitOfWork {
+  readonly tx: Sql;
+  /** Wakes the lane's worker for `key` once the transaction has committed. */
+  wake(lane: Lane, key: string): void;
+}
+
+export type RunUnitOfWork = <T>(work: (unit: UnitOfWork) => Promise<T>) => Promise<T>;
+
+/** Creates the runner. It throws what `work` throws, with everything rolled back and nobody woken. */
+export function createUnitOfWork(deps: { database: Database; signals: Signals; log: Logger }): RunUnitOfWork {
+  return async (work) => {
+    let woken = new Map<Lane, Set<string>>();
+    const result = await deps.database.transaction(async (tx) => {
+      // A deadlock makes the transaction run again: what the first try wanted to wake is forgotten.
+      woken = new Map();
+      return work({
+        tx,
+        wake: (lane, key) => {
+          const keys = woken.get(lane) ?? new Set();
+          woken.set(lane, keys.add(key));
+        },
+      });
+    });
+    for (const [lane, keys] of woken)
+      deps.signals.signal(lane, [...keys]).catch((err: unknown) => {
+        deps.log.warn({ err, lane }, 'could not wake a lane; its sweep will');
+      });
+    return result;
+  };
+}

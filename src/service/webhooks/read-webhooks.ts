@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { listQuery } from '#contract/list.ts';
+import { endpoint } from '#platform/http/endpoint.ts';
+import type { Caller } from '../caller.ts';
+import { listEnvelope } from '../list-envelope.ts';
+import { readGsn } from '../manage-envelope.ts';
+import { findWebhook, renderWebhook, type WebhookRow, webhookColumns } from './webhook-row.ts';
+
+/** GET /api/webhooks/{uuid}: without the signing key. */
+export const readWebhook = endpoint<Caller>({
+  method: 'GET',
+  path: '/api/webhooks/:uuid',
+  scope: 'webhooks',
+  handle: async ({ params, caller: { unit, organisationId } }) => ({
+    status: 200,
+    body: renderWebhook(await findWebhook(unit.tx, organisationId, params['uuid'])),
+  }),
+});
+
+const listWebhooksQuery = z.strictObject(listQuery);
+
+/** GET /api/webhooks: in the order they were made. */
+export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooksQuery>({
+  method: 'GET',
+  path: '/api/webhooks',
+  scope: 'webhooks',
+  query: listWebhooksQuery,
+  handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
+    const list = await listEnvelope<WebhookRow>(
+      unit.tx,
+      {
+        select: `select ${webhookColumns}, created from service.webhooks where organisation_id = $1`,
+        orderBy: 'created, id',
+        params: [organisationId],
+        query,
+        url: `${baseUrl}/api/webhooks`,
+      },
+      ({ id, name, description, url, triggers, signing_alg, is_active }) =>
+        renderWebhook({ id, name, description, url, triggers, signing_alg, is_active }),
+    );
+    const gsn = await readGsn(unit.tx, organisationId);
+    return { status: 200, body: { ...list, used_endpoints: ['/api/webhooks'], gsn, includes: {}, extras: {} } };
+  },
+});

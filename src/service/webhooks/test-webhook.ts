@@ -1,0 +1,30 @@
+import { noBody } from '#contract/desk.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { endpoint } from '#platform/http/endpoint.ts';
+import type { Caller } from '../caller.ts';
+import { enqueueNotifications } from './enqueue-notifications.ts';
+import { findWebhook } from './webhook-row.ts';
+
+const testRequest = noBody.optional();
+
+/** POST /api/webhooks/{uuid}/test: a TEST notification to this webhook, whatever it subscribes to. */
+export function testWebhook({ clock }: { clock: Clock }) {
+  return endpoint<Caller, typeof testRequest>({
+    method: 'POST',
+    path: '/api/webhooks/:uuid/test',
+    scope: 'webhooks',
+    body: testRequest,
+    handle: async ({ params, caller: { unit, organisationId } }) => {
+      const webhook = await findWebhook(unit.tx, organisationId, params['uuid']);
+      await enqueueNotifications(unit, {
+        organisationId,
+        trigger: 'TEST',
+        coalesces: false,
+        now: timestampNow(clock),
+        payload: { detail: `This is a test notification to the webhook "${webhook.name}".` },
+        webhookId: webhook.id,
+      });
+      return { status: 202, body: { detail: `A test notification to ${webhook.url} is scheduled.` } };
+    },
+  });
+}
