@@ -1,16 +1,16 @@
 /** The awards feed's record. Source: API document, "LotAward". */
 import { z } from 'zod';
 import { bidSheetValue } from './bid.ts';
-import { timestamp, uuid } from './scalars.ts';
+import { decimalText, timestamp, uuid } from './scalars.ts';
 
 export const awardEntry = z.looseObject({
   supplier: uuid,
   /** Decimal fraction: "0.6" is 60 % of the lot. */
-  share_awarded: z.string(),
+  share_awarded: decimalText,
   /** For the share, in the event's primary currency. */
-  cost: z.string(),
-  savings: z.string().optional(),
-  historic_cost: z.string().optional(),
+  cost: decimalText,
+  savings: decimalText.optional(),
+  historic_cost: decimalText.optional(),
   bid_sheet_values: z.array(bidSheetValue),
 });
 

@@ -41,3 +41,6 @@ export const email = z
 export const text = (max: number, min = 0) => z.string().min(min).max(max);
 
 export const tag = z.strictObject({ name: text(255, 1), value: text(255) });
+
+/** A decimal in an answer: any number of digits, as another service may write more than we do. */
+export const decimalText = z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal number as text');

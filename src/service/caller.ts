@@ -10,16 +10,24 @@ import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
-export interface Caller {
+/** What an API key says of its bearer. */
+export interface KeyIdentity {
   readonly organisationId: string;
   readonly apiKeyId: string;
+}
+
+/** The operator's token says no more than that it is the operator's. */
+export interface OperatorIdentity {
+  readonly operator: true;
+}
+
+interface InUnit {
   /** The transaction of this request, with the wake-ups that follow it. */
   readonly unit: UnitOfWork;
 }
 
-export interface Operator {
-  readonly unit: UnitOfWork;
-}
+export type Caller = KeyIdentity & InUnit;
+export type Operator = OperatorIdentity & InUnit;
 
 const keyPrefix = 'sb_';
 
@@ -42,7 +50,7 @@ function bearerOf(request: Request): string {
 
 /** Finds the key's organisation. Unknown, expired and revoked keys are told apart to nobody. */
 export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
-  return async (request: Request, scope: string): Promise<Omit<Caller, 'unit'>> => {
+  return async (request: Request, scope: string): Promise<KeyIdentity> => {
     const [key] = await database.query<{ id: string; organisation_id: string; scopes: Scope[] }>(
       `select id, organisation_id, scopes from service.api_keys
        where key_hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
@@ -57,9 +65,9 @@ export function createKeyAuthentication({ database, clock }: { database: Databas
 
 export function createOperatorAuthentication(adminToken: string) {
   const expected = hashApiKey(adminToken);
-  return async (request: Request): Promise<Omit<Operator, 'unit'>> => {
+  return async (request: Request): Promise<OperatorIdentity> => {
     if (!timingSafeEqual(hashApiKey(bearerOf(request)), expected))
       throw new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".');
-    return {};
+    return { operator: true };
   };
 }

@@ -4,13 +4,12 @@
  * first's commit. Source: decisions, "Conventions".
  */
 import { createHash } from 'node:crypto';
-import { addMicros } from '#contract/timestamp.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
+import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Answer } from '#platform/http/endpoint.ts';
-import type { Caller } from './caller.ts';
 
-export const idempotencyKeptMs = 24 * 60 * 60 * 1000;
+const idempotencyKeptMs = 24 * 60 * 60 * 1000;
 
 interface KeptAnswer {
   body_hash: Buffer;
@@ -25,18 +24,18 @@ interface KeptAnswer {
  * A secret that is shown once (`signing_key`) is not kept.
  */
 export async function withIdempotency(
-  request: { caller: Caller; clock: Clock; endpoint: string; key: string; bytes: Buffer },
+  tx: Sql,
+  now: Timestamp,
+  request: { organisationId: string; endpoint: string; key: string; bytes: Buffer },
   run: () => Promise<Answer>,
 ): Promise<Answer> {
-  const { caller, endpoint, key } = request;
+  const { organisationId, endpoint, key } = request;
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw new AppError('invalid', 'The header Idempotency-Key must have 1 to 255 visible ASCII characters.');
-  const { tx } = caller.unit;
-  const now = timestampNow(request.clock);
   const bodyHash = createHash('sha256').update(request.bytes).digest();
   await tx.query(
     'delete from service.idempotency_keys where organisation_id = $1 and endpoint = $2 and key = $3 and created < $4',
-    [caller.organisationId, endpoint, key, addMicros(now, -idempotencyKeptMs * 1000)],
+    [organisationId, endpoint, key, addMicros(now, -idempotencyKeptMs * 1000)],
   );
   // A row of the same key that is being written is waited for, by the update that changes nothing.
   const [kept] = await tx.query<KeptAnswer>(
@@ -44,7 +43,7 @@ export async function withIdempotency(
      values ($1, $2, $3, $4, $5)
      on conflict (organisation_id, endpoint, key) do update set key = excluded.key
      returning body_hash, status, body, headers, status is null as fresh`,
-    [caller.organisationId, endpoint, key, bodyHash, now],
+    [organisationId, endpoint, key, bodyHash, now],
   );
   if (kept && !kept.fresh) {
     if (!kept.body_hash.equals(bodyHash))
@@ -56,7 +55,7 @@ export async function withIdempotency(
   await tx.query(
     `update service.idempotency_keys set status = $4, body = $5, headers = $6
      where organisation_id = $1 and endpoint = $2 and key = $3`,
-    [caller.organisationId, endpoint, key, answer.status, body, JSON.stringify(answer.headers ?? {})],
+    [organisationId, endpoint, key, answer.status, body, JSON.stringify(answer.headers ?? {})],
   );
   return answer;
 }

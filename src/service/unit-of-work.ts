@@ -3,7 +3,6 @@
  * dies before it sends them loses nothing, because each lane's sweep finds in SQL what is due.
  */
 import type { Database, Sql } from '#platform/database/database.ts';
-import type { Logger } from '#platform/log.ts';
 import type { Signals } from '#platform/queue.ts';
 
 /** What waits to be worked: submissions and jobs by organisation, notifications by webhook. */
@@ -18,7 +17,7 @@ export interface UnitOfWork {
 export type RunUnitOfWork = <T>(work: (unit: UnitOfWork) => Promise<T>) => Promise<T>;
 
 /** Creates the runner. It throws what `work` throws, with everything rolled back and nobody woken. */
-export function createUnitOfWork(deps: { database: Database; signals: Signals; log: Logger }): RunUnitOfWork {
+export function createUnitOfWork(deps: { database: Database; signals: Signals }): RunUnitOfWork {
   return async (work) => {
     let woken = new Map<Lane, Set<string>>();
     const result = await deps.database.transaction(async (tx) => {
@@ -32,10 +31,8 @@ export function createUnitOfWork(deps: { database: Database; signals: Signals; l
         },
       });
     });
-    for (const [lane, keys] of woken)
-      deps.signals.signal(lane, [...keys]).catch((err: unknown) => {
-        deps.log.warn({ err, lane }, 'could not wake a lane; its sweep will');
-      });
+    // Not waited for: the answer is true already, and the sweep makes up for a signal that is lost.
+    for (const [lane, keys] of woken) void deps.signals.signal(lane, [...keys]);
     return result;
   };
 }

@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import pRetry from 'p-retry';
-import pg from 'pg';
+import { DatabaseError, Pool, type PoolClient, type QueryResult } from 'pg';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import { sqlTypes } from './sql-types.ts';
@@ -27,6 +27,11 @@ export interface Database extends Sql {
    * never run again here, but thrown as `unavailable`.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
+  /**
+   * Lends one connection for as long as `use` runs, outside of a transaction: for locks that a session holds. The
+   * connection is closed, and its locks are gone, when `use` throws.
+   */
+  session<T>(use: (session: Sql) => Promise<T>): Promise<T>;
   /** Waits for the running statements and closes every connection. May be called more than once. */
   close(): Promise<void>;
 }
@@ -62,7 +67,7 @@ export function createDatabase(options: {
   // In the startup packet and last, so that neither the role's settings, nor the database's, nor the URL's override it.
   const sessionOptions = [url.searchParams.get('options'), '-c TimeZone=UTC -c DateStyle=ISO'];
   url.searchParams.set('options', sessionOptions.filter(Boolean).join(' '));
-  const pool = new pg.Pool({
+  const pool = new Pool({
     connectionString: url.href,
     application_name: options.applicationName,
     max: options.poolMax ?? 10,
@@ -75,7 +80,7 @@ export function createDatabase(options: {
   pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
   let closing: Promise<void> | undefined;
 
-  async function connect(): Promise<pg.PoolClient> {
+  async function connect(): Promise<PoolClient> {
     try {
       return await pool.connect();
     } catch (error) {
@@ -84,7 +89,7 @@ export function createDatabase(options: {
   }
 
   async function run<Row extends object>(
-    client: pg.PoolClient,
+    client: PoolClient,
     statement: string | PreparedStatement,
     params: readonly unknown[] | undefined,
   ): Promise<Row[]> {
@@ -99,7 +104,7 @@ export function createDatabase(options: {
   }
 
   /** Lends a connection to `use`; one that broke meanwhile, or that `use` gave up, is closed rather than reused. */
-  async function withClient<T>(use: (client: pg.PoolClient, giveUp: () => void) => Promise<T>): Promise<T> {
+  async function withClient<T>(use: (client: PoolClient, giveUp: () => void) => Promise<T>): Promise<T> {
     const client = await connect();
     let broken = false;
     const giveUp = () => {
@@ -139,8 +144,8 @@ export function createDatabase(options: {
     });
   }
 
-  async function commit(client: pg.PoolClient, giveUp: () => void): Promise<void> {
-    let ended: pg.QueryResult;
+  async function commit(client: PoolClient, giveUp: () => void): Promise<void> {
+    let ended: QueryResult;
     try {
       ended = await client.query('commit');
     } catch (error) {
@@ -164,6 +169,15 @@ export function createDatabase(options: {
         randomize: true,
         shouldRetry: ({ error }) => wasRolledBackByServer(error),
       }),
+    session: (use) =>
+      withClient(async (client, giveUp) => {
+        try {
+          return await use({ query: (statement, params) => run(client, statement, params) });
+        } catch (error) {
+          giveUp();
+          throw error;
+        }
+      }),
     close: () => {
       closing ??= pool.end();
       return closing;
@@ -185,12 +199,12 @@ export function parseDatabaseUrl(text: string): URL {
 /** Only these two: with them the server says that it has undone everything. */
 function wasRolledBackByServer(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause)
-    if (each instanceof pg.DatabaseError && (each.code === '40001' || each.code === '40P01')) return true;
+    if (each instanceof DatabaseError && (each.code === '40001' || each.code === '40P01')) return true;
   return false;
 }
 
 function isConnectionError(error: unknown): boolean {
-  if (error instanceof pg.DatabaseError) {
+  if (error instanceof DatabaseError) {
     // 08 connection, 53 out of connections, memory or disk, 57P0x shut down, 57014 timed out, 25006 on a standby.
     return /^(08|53|57P0|57014|25006)/.test(error.code ?? '');
   }
@@ -203,12 +217,15 @@ function isConnectionError(error: unknown): boolean {
 }
 
 function unavailable(place: string, cause: unknown, what = 'the connection was lost'): AppError {
-  return new AppError('unavailable', unavailableText, { message: `Database ${place}: ${what}: ${reason(cause)}`, cause });
+  return new AppError('unavailable', unavailableText, {
+    message: `Database ${place}: ${what}: ${reason(cause)}`,
+    cause,
+  });
 }
 
 /** A refused login or a missing database does not heal by itself: a person must change the settings. */
 function unreachable(place: string, cause: unknown): AppError {
-  const isConfiguration = cause instanceof pg.DatabaseError && /^(28|3D)/.test(cause.code ?? '');
+  const isConfiguration = cause instanceof DatabaseError && /^(28|3D)/.test(cause.code ?? '');
   return new AppError('unavailable', unavailableText, {
     message: `Database ${place}: cannot connect: ${reason(cause)}`,
     cause,

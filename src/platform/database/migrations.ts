@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import pg from 'pg';
+import { DatabaseError, escapeIdentifier } from 'pg';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { Database, Sql } from './database.ts';
 
@@ -49,7 +49,7 @@ export async function migrate(
  */
 async function applyNext(tx: Sql, schema: string, migrations: readonly Migration[]): Promise<string | undefined> {
   await tx.query("select pg_advisory_xact_lock(hashtextextended('migrations of schema ' || $1, 0))", [schema]);
-  const table = `${pg.escapeIdentifier(schema)}.migrations`;
+  const table = `${escapeIdentifier(schema)}.migrations`;
   await createTable(tx, schema, table);
   const applied = await tx.query<Applied>(`select number, name, sha256 from ${table} order by number`);
   for (const [index, record] of applied.entries()) checkApplied(schema, record, index, migrations);
@@ -59,7 +59,8 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
     await tx.query(next.sql);
   } catch (error) {
     if (error instanceof AppError) throw error;
-    const where = error instanceof pg.DatabaseError && error.position ? ` at line ${lineOf(next.sql, error.position)}` : '';
+    const where =
+      error instanceof DatabaseError && error.position ? ` at line ${lineOf(next.sql, error.position)}` : '';
     throw new AppError('internal', `The migration ${next.file} failed${where}: ${errorText(error)}`, { cause: error });
   }
   await tx.query(`insert into ${table} (number, name, sha256) values ($1, $2, $3)`, [
@@ -74,7 +75,7 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
 async function createTable(tx: Sql, schema: string, table: string): Promise<void> {
   const [there] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
   if (there?.found) return;
-  await tx.query(`create schema if not exists ${pg.escapeIdentifier(schema)}`);
+  await tx.query(`create schema if not exists ${escapeIdentifier(schema)}`);
   await tx.query(`create table ${table} (
     number int primary key,
     name text not null,
@@ -111,13 +112,17 @@ async function readMigrations(directory: string): Promise<Migration[]> {
   for (const file of names) {
     const digits = /^(\d{3,})_[A-Za-z0-9_-]+\.sql$/.exec(file)?.[1];
     if (digits === undefined)
-      throw new AppError('internal', `The migration ${join(directory, file)} must be named like 001_name.sql: rename it.`);
+      throw new AppError(
+        'internal',
+        `The migration ${join(directory, file)} must be named like 001_name.sql: rename it.`,
+      );
     // A checkout on Windows may have other line ends; that is no change.
     const sql = (await readFile(join(directory, file), 'utf8')).replaceAll('\r\n', '\n');
     migrations.push({ number: Number(digits), file, sql, sha256: createHash('sha256').update(sql).digest('hex') });
   }
   migrations.sort((a, b) => a.number - b.number);
-  for (const [index, migration] of migrations.entries()) checkNumber(directory, migration, index, migrations[index - 1]);
+  for (const [index, migration] of migrations.entries())
+    checkNumber(directory, migration, index, migrations[index - 1]);
   return migrations;
 }
 

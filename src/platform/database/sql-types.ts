@@ -7,10 +7,10 @@
  * - int8: a number; reading one beyond 2^53 - 1 throws
  * - bytea: a Buffer; json and jsonb: parsed; the arrays of all these: arrays of the same
  */
-import pg from 'pg';
+import { type CustomTypesConfig, types } from 'pg';
 import type { Timestamp } from '#contract/timestamp.ts';
 
-const { builtins } = pg.types;
+const { builtins } = types;
 
 /** The OIDs of array types, which the driver does not name; from PostgreSQL's pg_type.dat. */
 const arrayOids = { int8: 1016, numeric: 1231, date: 1182, time: 1183, timestamp: 1115, timestamptz: 1185 };
@@ -35,7 +35,7 @@ const asText = (text: string): string => text;
 type Read = (text: string) => unknown;
 
 function arrayOf(read: Read): Read {
-  const readTexts = pg.types.getTypeParser<unknown>(textArrayOid, 'text');
+  const readTexts = types.getTypeParser(textArrayOid as never, 'text') as Read;
   const each = (item: unknown): unknown =>
     Array.isArray(item) ? item.map(each) : typeof item === 'string' ? read(item) : item;
   return (text) => each(readTexts(text));
@@ -57,7 +57,7 @@ const readers = new Map<number, Read>([
 ]);
 
 /** The driver's `types` setting; per pool, so that no other user of the driver in the process is affected. */
-export const sqlTypes: pg.CustomTypesConfig = {
+export const sqlTypes: CustomTypesConfig = {
   getTypeParser: (oid, format) =>
-    (format === 'binary' ? undefined : readers.get(oid)) ?? pg.types.getTypeParser(oid, format),
+    (format === 'binary' ? undefined : readers.get(oid)) ?? types.getTypeParser(oid, format),
 };

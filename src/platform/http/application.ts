@@ -39,13 +39,7 @@ export function createApplication({ log, registry, readiness }: ApplicationOptio
   app.set('case sensitive routing', true);
   let shuttingDown = false;
 
-  const duration = new Histogram({
-    name: 'http_request_duration_seconds',
-    help: 'Time from the request to the end of its answer',
-    labelNames: ['method', 'route', 'status'],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
-    registers: [registry],
-  });
+  const duration = durationHistogram(registry);
 
   app.use((request, response, next) => {
     const given = request.get('x-request-id');
@@ -107,6 +101,22 @@ export function createApplication({ log, registry, readiness }: ApplicationOptio
       });
     },
   };
+}
+
+/** One for a registry, also when a program serves two applications. */
+function durationHistogram(registry: Registry): Histogram<'method' | 'route' | 'status'> {
+  const name = 'http_request_duration_seconds';
+  const known = registry.getSingleMetric(name) as Histogram<'method' | 'route' | 'status'> | undefined;
+  return (
+    known ??
+    new Histogram({
+      name,
+      help: 'Time from the request to the end of its answer',
+      labelNames: ['method', 'route', 'status'],
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+      registers: [registry],
+    })
+  );
 }
 
 /** A path that cannot be decoded is the caller's fault; Express throws its own error for it. */

@@ -54,32 +54,32 @@ export function endpoint<
   return definition;
 }
 
-/** What surrounds a handler: a transaction, idempotency. It sees the body's bytes. */
-export type Around<Caller> = (
+/** What surrounds a handler: a transaction, idempotency. It makes the handler's caller out of the identity. */
+export type Around<Identity, Caller> = (
   request: {
     endpoint: Endpoint<Caller>;
-    caller: Caller;
+    caller: Identity;
     bytes: Buffer;
     idempotencyKey: string | undefined;
     path: string;
   },
-  run: () => Promise<Answer>,
+  run: (caller: Caller) => Promise<Answer>,
 ) => Promise<Answer>;
 
-export interface MountOptions<Caller> {
+export interface MountOptions<Identity, Caller> {
   /** Throws `unauthorized` or `forbidden`. */
-  authenticate: (request: Request, scope: string) => Promise<Caller>;
-  around?: Around<Caller>;
+  authenticate: (request: Request, scope: string) => Promise<Identity>;
+  around: Around<Identity, Caller>;
   bodyBytesMax: number;
   /** Overrides what the request's own Host header says. */
   publicUrl?: string | undefined;
 }
 
 /** Mounts the table. A known path under another method answers 405 with `Allow`. */
-export function mountEndpoints<Caller>(
+export function mountEndpoints<Identity, Caller>(
   app: Express,
   endpoints: readonly Endpoint<Caller>[],
-  options: MountOptions<Caller>,
+  options: MountOptions<Identity, Caller>,
 ): void {
   const methodsByPath = Map.groupBy(endpoints, (one) => one.path);
   for (const one of endpoints) {
@@ -100,8 +100,12 @@ export function mountEndpoints<Caller>(
   }
 }
 
-async function answer<Caller>(one: Endpoint<Caller>, request: Request, options: MountOptions<Caller>): Promise<Answer> {
-  const caller = await options.authenticate(request, one.scope);
+async function answer<Identity, Caller>(
+  one: Endpoint<Caller>,
+  request: Request,
+  options: MountOptions<Identity, Caller>,
+): Promise<Answer> {
+  const identity = await options.authenticate(request, one.scope);
   const query = one.query
     ? parseInput(one.query, { ...request.query }, 'The query')
     : refuseAll(Object.keys(request.query));
@@ -112,7 +116,7 @@ async function answer<Caller>(one: Endpoint<Caller>, request: Request, options: 
     throw new AppError('invalid', `${one.method} ${one.path} takes no body.`);
   const parsed = parseJson(bytes);
   const body = one.body ? parseInput(one.body, parsed, 'The body') : undefined;
-  const run = () =>
+  const run = (caller: Caller) =>
     one.handle({
       caller,
       params: request.params as Record<string, string>,
@@ -120,9 +124,8 @@ async function answer<Caller>(one: Endpoint<Caller>, request: Request, options: 
       query: query as never,
       baseUrl: options.publicUrl ?? `${request.protocol}://${request.get('host') ?? 'localhost'}`,
     });
-  if (!options.around) return run();
   const idempotencyKey = request.get('idempotency-key');
-  return options.around({ endpoint: one, caller, bytes, idempotencyKey, path: request.path }, run);
+  return options.around({ endpoint: one, caller: identity, bytes, idempotencyKey, path: request.path }, run);
 }
 
 function refuseAll(names: readonly string[]): Record<string, never> {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
 import { createApiKeyRequest } from '#contract/admin.ts';
 import { listQuery } from '#contract/list.ts';
 import { uuid } from '#contract/scalars.ts';
-import { z } from 'zod';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';

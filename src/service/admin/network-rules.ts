@@ -1,6 +1,6 @@
 import { allowedNetworksRequest, webhookDomainsRequest } from '#contract/admin.ts';
-import { endpoint } from '#platform/http/endpoint.ts';
 import { AppError } from '#platform/errors.ts';
+import { endpoint } from '#platform/http/endpoint.ts';
 import { canonicalDomain, parseCidrs } from '#platform/network-guard.ts';
 import type { Operator } from '../caller.ts';
 import { findOrganisation } from './find-organisation.ts';

@@ -15,10 +15,16 @@ export function awardEvent({ clock }: { clock: Clock }) {
       const known =
         body.scenario === null ||
         (
-          await unit.tx.query('select from service.scenarios where event_id = $1 and name = $2', [event.id, body.scenario])
+          await unit.tx.query('select from service.scenarios where event_id = $1 and name = $2', [
+            event.id,
+            body.scenario,
+          ])
         ).length > 0;
       if (!known) throw new AppError('conflict', 'This event has no such scenario. Save it first.');
-      await unit.tx.query('update service.sourcing_events set awarded_scenario = $2 where id = $1', [event.id, body.scenario]);
+      await unit.tx.query('update service.sourcing_events set awarded_scenario = $2 where id = $1', [
+        event.id,
+        body.scenario,
+      ]);
       return { status: 200, body: { id: event.id, scenario: body.scenario } };
     },
   });

@@ -19,7 +19,10 @@ export function closeEvent({ clock }: { clock: Clock }) {
       const bids = await loadBids(unit.tx, event.id);
       const awards = scenario === null ? [] : await loadScenarioAwards(unit.tx, event.id, scenario);
       const awarded = awardEvent(event, compileBidSheet(event), bids, awards);
-      await unit.tx.query(`update service.sourcing_events set status = 'CLOSED', closed = $2 where id = $1`, [event.id, now]);
+      await unit.tx.query(`update service.sourcing_events set status = 'CLOSED', closed = $2 where id = $1`, [
+        event.id,
+        now,
+      ]);
       await unit.tx.query(
         `update service.rounds set status = 'CLOSED', ends = coalesce(least(ends, $2), $2)
          where event_id = $1 and status in ('PENDING', 'ACTIVE')`,

@@ -15,13 +15,18 @@ export function publishEvent({ clock }: { clock: Clock }) {
     run: async ({ event, unit, now }) => {
       if (event.lots.length > 0 && event.primaryCostCalculation === null)
         throw new AppError('conflict', 'An event with lots needs a primary_cost_calculation before it is published.');
-      await unit.tx.query(`update service.sourcing_events set status = 'OPEN', published = $2 where id = $1`, [event.id, now]);
+      await unit.tx.query(`update service.sourcing_events set status = 'OPEN', published = $2 where id = $1`, [
+        event.id,
+        now,
+      ]);
       if (event.rounds.length === 0)
         await unit.tx.query(
           `insert into service.rounds (event_id, number, starts, status) values ($1, 1, $2, 'ACTIVE')`,
           [event.id, now],
         );
-      await unit.tx.query('update service.invitations set invite_count = invite_count + 1 where event_id = $1', [event.id]);
+      await unit.tx.query('update service.invitations set invite_count = invite_count + 1 where event_id = $1', [
+        event.id,
+      ]);
       await announce(unit, {
         happening: 'event-published',
         organisationId: event.organisationId,

@@ -18,7 +18,9 @@ export function putScenario({ clock }: { clock: Clock }) {
       const lotIds = new Map(event.lots.map((lot) => [lot.name, lot.id]));
       const supplierIds = new Map(event.invitations.map((one) => [one.externalId, one.supplierId]));
       const standing = new Set(
-        (await loadBids(unit.tx, event.id)).filter((bid) => bid.cost !== null).map((bid) => `${bid.lotId} ${bid.supplierId}`),
+        (await loadBids(unit.tx, event.id))
+          .filter((bid) => bid.cost !== null)
+          .map((bid) => `${bid.lotId} ${bid.supplierId}`),
       );
       const issues: Issue[] = [];
       const shares = new Map<string, Decimal>();
@@ -28,23 +30,38 @@ export function putScenario({ clock }: { clock: Clock }) {
         const path = `awards[${index}]`;
         if (!lotId) issues.push({ path: `${path}.lot`, message: `there is no lot "${award.lot}"` });
         else if (!supplierId || !standing.has(`${lotId} ${supplierId}`))
-          issues.push({ path: `${path}.supplier`, message: `"${award.supplier}" has no bid that stands for lot "${award.lot}"` });
+          issues.push({
+            path: `${path}.supplier`,
+            message: `"${award.supplier}" has no bid that stands for lot "${award.lot}"`,
+          });
         const total = (shares.get(award.lot) ?? new Decimal(0)).plus(award.share_awarded);
         shares.set(award.lot, total);
         if (total.greaterThan(1))
-          issues.push({ path: `${path}.share_awarded`, message: `the shares of lot "${award.lot}" add up to more than 1` });
+          issues.push({
+            path: `${path}.share_awarded`,
+            message: `the shares of lot "${award.lot}" add up to more than 1`,
+          });
         return { lotId, supplierId, share: award.share_awarded };
       });
       const seen = new Set<string>();
       for (const [index, { lot, supplier }] of body.awards.entries()) {
         const pair = JSON.stringify([lot, supplier]);
-        if (seen.has(pair)) issues.push({ path: `awards[${index}]`, message: 'names the lot and supplier of an earlier entry' });
+        if (seen.has(pair))
+          issues.push({ path: `awards[${index}]`, message: 'names the lot and supplier of an earlier entry' });
         seen.add(pair);
       }
       if (issues[0])
-        throw new AppError('invalid', `The scenario is not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
-      await unit.tx.query('insert into service.scenarios (event_id, name) values ($1, $2) on conflict do nothing', [event.id, name]);
-      await unit.tx.query('delete from service.scenario_awards where event_id = $1 and scenario = $2', [event.id, name]);
+        throw new AppError('invalid', `The scenario is not valid: ${issues[0].path}: ${issues[0].message}.`, {
+          issues,
+        });
+      await unit.tx.query('insert into service.scenarios (event_id, name) values ($1, $2) on conflict do nothing', [
+        event.id,
+        name,
+      ]);
+      await unit.tx.query('delete from service.scenario_awards where event_id = $1 and scenario = $2', [
+        event.id,
+        name,
+      ]);
       await unit.tx.query(
         `insert into service.scenario_awards (event_id, scenario, lot_id, supplier_id, share)
          select $1, $2, * from unnest($3::uuid[], $4::uuid[], $5::text[])`,

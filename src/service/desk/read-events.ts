@@ -101,7 +101,9 @@ function rendered(
     scenarios: [...Map.groupBy(scenarios, ({ name }) => name)].map(([name, rows]) => ({
       name,
       awarded: name === event.awardedScenario,
-      awards: rows.flatMap(({ lot, supplier, share_awarded }) => (lot === null ? [] : [{ lot, supplier, share_awarded }])),
+      awards: rows.flatMap(({ lot, supplier, share_awarded }) =>
+        lot === null ? [] : [{ lot, supplier, share_awarded }],
+      ),
     })),
   };
 }

@@ -79,7 +79,8 @@ function checkValues(event: SourcingEvent, sheet: BidSheet, body: SubmitBid): vo
     check(values, ['lots', index, 'values'], 'LOT');
   }
   check(body.global, ['global'], 'EVENT');
-  if (issues[0]) throw new AppError('invalid', `The bid is not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
+  if (issues[0])
+    throw new AppError('invalid', `The bid is not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
 }
 
 /** The supplier's bids after the submission: those of the lots it names, and all of them when a global value changed. */

@@ -6,7 +6,7 @@
  */
 import type { BidSheetValue } from '#contract/bid.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
-import { Decimal, formatDecimal, parseDecimal } from './decimal.ts';
+import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from './decimal.ts';
 import { type CompiledSheet, checkFormulas, computeLot } from './formula.ts';
 import type { Cells, SourcingEvent } from './sourcing-event.ts';
 
@@ -23,7 +23,10 @@ export interface BidSheet {
   readonly byName: ReadonlyMap<string, Column>;
 }
 
-type SheetSource = Pick<SourcingEvent, 'columns' | 'primaryCostCalculation' | 'primaryCurrency' | 'secondaryCurrencies'>;
+type SheetSource = Pick<
+  SourcingEvent,
+  'columns' | 'primaryCostCalculation' | 'primaryCurrency' | 'secondaryCurrencies'
+>;
 
 /** Compiles the sheet of an event that was checked when it was created. */
 export function compileBidSheet(event: SheetSource): BidSheet {
@@ -63,9 +66,21 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
       seen.add(name);
     }
   };
-  duplicate(given.columns.map(({ name }) => name), (index) => `bid_sheet.columns[${index}].name`, 'column');
-  duplicate(given.lots.map(({ name }) => name), (index) => `bid_sheet.lots[${index}].name`, 'lot');
-  duplicate(payload.suppliers.map((supplier) => supplier.external_id), (index) => `suppliers[${index}].external_id`, 'supplier');
+  duplicate(
+    given.columns.map(({ name }) => name),
+    (index) => `bid_sheet.columns[${index}].name`,
+    'column',
+  );
+  duplicate(
+    given.lots.map(({ name }) => name),
+    (index) => `bid_sheet.lots[${index}].name`,
+    'lot',
+  );
+  duplicate(
+    payload.suppliers.map((supplier) => supplier.external_id),
+    (index) => `suppliers[${index}].external_id`,
+    'supplier',
+  );
   const { sheet, issues: formulaIssues } = compile({
     columns: given.columns,
     primaryCostCalculation: payload.primary_cost_calculation ?? null,
@@ -74,9 +89,17 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   });
   issues.push(...formulaIssues);
   for (const [role, name] of Object.entries(given.column_roles))
-    if (!sheet.byName.has(name)) issues.push({ path: `bid_sheet.column_roles.${role}`, message: `names the column "${name}", which does not exist` });
+    if (name !== undefined && !sheet.byName.has(name))
+      issues.push({
+        path: `bid_sheet.column_roles.${role}`,
+        message: `names the column "${name}", which does not exist`,
+      });
   const checkValues = (values: typeof given.global_values, path: string, scope: Scope) => {
-    duplicate(values.map(({ column }) => column), (index) => `${path}[${index}].column`, 'value here');
+    duplicate(
+      values.map(({ column }) => column),
+      (index) => `${path}[${index}].column`,
+      'value here',
+    );
     for (const [index, { column, value, currency }] of values.entries()) {
       const message = cellIssue(sheet, column, currency ? { value, currency } : value, 'BUYER_INPUT', scope);
       if (message) issues.push({ path: `${path}[${index}]`, message });
@@ -100,23 +123,22 @@ export function cellIssue(
   const column = sheet.byName.get(name);
   if (!column) return `there is no column "${name}"`;
   if (column.column_type !== 'INPUT') return `column "${name}" is computed: it takes no value`;
-  if (column.input_by !== by) return `column "${name}" is filled in by the ${by === 'BUYER_INPUT' ? 'supplier' : 'buyer'}`;
+  if (column.input_by !== by)
+    return `column "${name}" is filled in by the ${by === 'BUYER_INPUT' ? 'supplier' : 'buyer'}`;
   if (column.scope !== scope)
     return column.scope === 'EVENT'
       ? `column "${name}" has one value for the whole event: give it among the global values`
       : `column "${name}" has a value for each lot: give it with the lot`;
   const { value, currency } = typeof cell === 'string' ? { value: cell, currency: undefined } : cell;
   if (currency !== undefined && column.input_type !== 'CURRENCY') return `column "${name}" takes no currency`;
-  if (currency !== undefined && !sheet.currencies.has(currency)) return `the event does not use the currency ${currency}`;
+  if (currency !== undefined && !sheet.currencies.has(currency))
+    return `the event does not use the currency ${currency}`;
   if (column.input_type === 'TEXT') return undefined;
-  if (parseDecimal(value) === undefined) return `column "${name}" takes a decimal number of at most 20 digits, like "12.50"`;
-  if (column.precision !== undefined && decimalsOf(value) > column.precision)
+  if (parseDecimal(value) === undefined)
+    return `column "${name}" takes a decimal number of at most 20 digits, like "12.50"`;
+  if (column.precision !== undefined && !hasAtMostDecimals(value, column.precision))
     return `column "${name}" takes at most ${column.precision} decimals`;
   return undefined;
-}
-
-function decimalsOf(value: string): number {
-  return value.split('.')[1]?.replace(/0+$/, '').length ?? 0;
 }
 
 export interface ComputedLot {

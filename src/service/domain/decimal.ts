@@ -39,8 +39,8 @@ export function parseDecimal(text: string, options: { digitsMax?: number } = {})
  */
 export function formatDecimal(value: Decimal, decimals = 10): string {
   if (!value.isFinite()) throw new RangeError(`${value.toString()} cannot be written as a decimal`);
-  const rounded = value.toDecimalPlaces(decimals, DecimalJs.ROUND_HALF_UP);
-  return rounded.isZero() ? '0' : rounded.toFixed();
+  // Without a number of places, toFixed trims zeros and writes minus zero as 0.
+  return value.toDecimalPlaces(decimals, DecimalJs.ROUND_HALF_UP).toFixed();
 }
 
 /** Whether a decimal text fits a column of that precision; trailing zeros do not count. False for other text. */

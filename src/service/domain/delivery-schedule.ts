@@ -20,10 +20,3 @@ export function retryDelayMs(failures: number, retryAfterMs: number | undefined,
   const step = steps[Math.min(failures, steps.length) - 1] ?? 8 * hour;
   return Math.max(Math.round(step * (0.8 + 0.4 * random())), retryAfterMs ?? 0);
 }
-
-/** `Retry-After` in seconds or as an HTTP date; undefined where it is missing or unreadable. At most a day. */
-export function readRetryAfterMs(header: string | undefined, nowMs: number): number | undefined {
-  if (header === undefined) return undefined;
-  const ms = /^\d{1,9}$/.test(header) ? Number(header) * second : Date.parse(header) - nowMs;
-  return Number.isNaN(ms) ? undefined : Math.min(Math.max(0, ms), 24 * hour);
-}

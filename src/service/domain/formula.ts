@@ -86,7 +86,7 @@ export function checkFormulas(
 /**
  * Computes the formula columns and the primary cost of one lot. `valueOf` gives the number entered in an input column,
  * in the primary currency; undefined when there is none. A failure is told at its root: where the cost needs a formula
- * column that failed, its message is that column's. Never throws.
+ * column that failed, its message is that column's. Throws only what `valueOf` throws.
  */
 export function computeLot(sheet: CompiledSheet, valueOf: (column: string) => Decimal | undefined): ComputedLot {
   const values = new Map<string, Decimal>();

@@ -52,7 +52,13 @@ export function applySupplierChange(
   if (current && current.name !== name) messages.push('name changed');
   if (current && current.archived !== archived) messages.push(archived ? 'archived' : 'taken out of the archive');
   const changed = current === undefined || messages.length > 0;
-  const what = !changed ? 'unchanged' : current === undefined ? 'created' : archived && !current.archived ? 'archived' : 'updated';
+  const what = !changed
+    ? 'unchanged'
+    : current === undefined
+      ? 'created'
+      : archived && !current.archived
+        ? 'archived'
+        : 'updated';
   return {
     ok: true,
     next: { name, fields, archived, contacts: [...contacts.values()] },

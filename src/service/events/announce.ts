@@ -31,5 +31,10 @@ export async function announce(unit: UnitOfWork, announcement: Announcement): Pr
   const changes = [];
   for (const feed of feedUpdates[happening])
     changes.push({ feed, records: announcement.records?.[feed] ?? (await made[feed]()) });
-  await appendFeedRecords(unit, { organisationId, now, event: { id: event.id, name: event.name, status: event.status }, changes });
+  await appendFeedRecords(unit, {
+    organisationId,
+    now,
+    event: { id: event.id, name: event.name, status: event.status },
+    changes,
+  });
 }

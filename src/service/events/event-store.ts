@@ -1,7 +1,8 @@
 /** The live event in SQL: loaded whole and locked for a command, written in parts. */
+
+import { uuid } from '#contract/scalars.ts';
 import type { CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { uuid } from '#contract/scalars.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';

@@ -28,7 +28,11 @@ export async function appendFeedRecords(
   },
 ): Promise<void> {
   const { organisationId, now, event, changes } = request;
-  const heads = await lockHeads(unit, organisationId, changes.map(({ feed }) => feed));
+  const heads = await lockHeads(
+    unit,
+    organisationId,
+    changes.map(({ feed }) => feed),
+  );
   for (const { feed, records } of changes) {
     const head = heads.get(feed);
     const last = await append(unit, { organisationId, feed, event, now, head, records });

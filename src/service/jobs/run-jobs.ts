@@ -3,8 +3,8 @@
  * transaction, so a job ends exactly once: a crash leaves it pending with nothing done.
  */
 import { randomUUID } from 'node:crypto';
-import { type CreateSourcingEventPayload, createSourcingEventPayload } from '#contract/sourcing-event.ts';
 import type { JobType } from '#contract/job.ts';
+import { type CreateSourcingEventPayload, createSourcingEventPayload } from '#contract/sourcing-event.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError, type Issue } from '#platform/errors.ts';

@@ -39,7 +39,11 @@ async function applyNext(tx: Sql, organisationId: string, clock: Clock): Promise
     [organisationId],
   );
   if (!submission) return false;
-  const current = await loadSuppliers(tx, organisationId, submission.suppliers.map((change) => change.external_id));
+  const current = await loadSuppliers(
+    tx,
+    organisationId,
+    submission.suppliers.map((change) => change.external_id),
+  );
   const attributes = new Set(
     (
       await tx.query<{ name: string }>('select name from service.supplier_attributes where organisation_id = $1', [

@@ -43,6 +43,9 @@ export const readSupplierSubmission = endpoint<Caller>({
       user_name: row.user_name,
       url: `${baseUrl}${supplierChangesPath}/${row.id}`,
     };
-    return { status: 200, body: await manageEnvelope(unit.tx, organisationId, [`${supplierChangesPath}/{uuid}`], result) };
+    return {
+      status: 200,
+      body: await manageEnvelope(unit.tx, organisationId, [`${supplierChangesPath}/{uuid}`], result),
+    };
   },
 });

@@ -12,12 +12,12 @@ import type { GuardedFetch, GuardedResponse } from '#platform/guarded-fetch.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
 import { domainAllowed, parseCidrs } from '#platform/network-guard.ts';
+import { readRetryAfterMs } from '#platform/retry-after.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import {
   disabledAfterMs,
   exchangeMs,
   givenUpAfterMs,
-  readRetryAfterMs,
   responseBytesMax,
   retryDelayMs,
 } from '../domain/delivery-schedule.ts';
@@ -142,7 +142,15 @@ async function attempt(deps: DelivererDeps, target: Target, delivery: Delivery):
       retryAfterMs: readRetryAfterMs(answer.headers['retry-after'], startedMs),
     };
   } catch (error) {
-    return { delivery, at, durationMs: took(), status: null, error: errorText(error), excerpt: null, retryAfterMs: undefined };
+    return {
+      delivery,
+      at,
+      durationMs: took(),
+      status: null,
+      error: errorText(error),
+      excerpt: null,
+      retryAfterMs: undefined,
+    };
   }
 }
 

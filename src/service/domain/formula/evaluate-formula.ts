@@ -22,7 +22,8 @@ const roundDigitsMax = 20;
 
 /**
  * The value of the formula. `valueOf` gives a column's number, made by this project's `Decimal` and in the primary
- * currency; undefined when there is none. A failure's message names the column or the divisor. Never throws.
+ * currency; undefined when there is none. A failure's message names the column or the divisor. Throws only what
+ * `valueOf` throws.
  */
 export function evaluateFormula(
   formula: Formula,

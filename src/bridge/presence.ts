@@ -1,0 +1,60 @@
+/**
+ * Whether a process is alive, as the database sees it: each process holds a session lock under a number of its own for
+ * as long as it lives. When it dies, its connection breaks and the lock is gone, without waiting for a time-out.
+ */
+import { randomInt } from 'node:crypto';
+import { systemClock } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Logger } from '#platform/log.ts';
+
+/** Keeps these locks apart from anybody else's advisory locks in the same database. */
+const lockSpace = 0x5b_1e_a5e;
+
+export interface Presence {
+  readonly id: number;
+  isPresent(id: number): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+/** Takes the lock on a connection of its own; when that breaks it is taken again, and leases expire meanwhile. */
+export async function createPresence({ database, log }: { database: Database; log: Logger }): Promise<Presence> {
+  const id = randomInt(1, 2 ** 31 - 1);
+  const stop = new AbortController();
+  const held = Promise.withResolvers<void>();
+  const holding = (async () => {
+    while (!stop.signal.aborted) {
+      try {
+        await database.session(async (session) => {
+          await session.query('select pg_advisory_lock($1, $2)', [lockSpace, id]);
+          held.resolve();
+          while (!stop.signal.aborted) {
+            await systemClock.sleep(5_000, stop.signal).catch(() => undefined);
+            if (!stop.signal.aborted) await session.query('select 1');
+          }
+          await session.query('select pg_advisory_unlock($1, $2)', [lockSpace, id]);
+        });
+      } catch (err) {
+        if (stop.signal.aborted) return;
+        log.warn({ err }, 'presence lost; taking it again');
+        await systemClock.sleep(1_000, stop.signal).catch(() => undefined);
+      }
+    }
+  })();
+  await Promise.race([held.promise, holding]);
+  return {
+    id,
+    isPresent: async (other) => {
+      if (other === id) return true;
+      // Granted at once when nobody holds it; as a transaction's lock it is gone with the statement.
+      const [free] = await database.query<{ free: boolean }>(
+        'select pg_try_advisory_xact_lock_shared($1, $2) as free',
+        [lockSpace, other],
+      );
+      return free?.free !== true;
+    },
+    close: async () => {
+      stop.abort();
+      await holding;
+    },
+  };
+}

@@ -1,0 +1,186 @@
+/**
+ * The client of a sourcing service's API, ours or somebody else's: typed, with transient errors retried and
+ * `Retry-After` kept. Unknown fields and enum values pass through. Secrets stand in headers only.
+ */
+import pRetry, { AbortError } from 'p-retry';
+import type { z } from 'zod';
+import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
+import { problem } from '#contract/problem.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError, errorText, type Recovery } from '#platform/errors.ts';
+import { FetchError, type GuardedFetch, type GuardedResponse } from '#platform/guarded-fetch.ts';
+import { parseInput } from '#platform/input.ts';
+import { parseCidrs } from '#platform/network-guard.ts';
+import { readRetryAfterMs } from '#platform/retry-after.ts';
+
+/** The address of the service is the operator's own setting: it may lie in any network. */
+const anyNetwork = parseCidrs(['0.0.0.0/0', '::/0']);
+const answerBytesMax = 64 * 1024 * 1024;
+
+export interface ClientSettings {
+  baseUrl: string;
+  apiKey: string;
+  timeoutMs: number;
+  /** How often a transient error is tried again before the caller hears of it. */
+  retries: number;
+}
+
+export interface FeedPage {
+  records: Record<string, unknown>[];
+  /** The query of the next page; undefined on the last one. */
+  next: string | undefined;
+  /** The service declares that the feed shows records in the order of their commits. */
+  commitOrdered: boolean;
+}
+
+export interface SourceClient {
+  /** One page. `at` is a filter, or the `next` of an earlier page. */
+  readFeed(
+    feed: FeedName,
+    at: { modifiedAfter: Timestamp | undefined; pageSize: number } | { next: string },
+    signal?: AbortSignal,
+  ): Promise<FeedPage>;
+  /** Any other call; the answer's body read through `schema`. Throws AppError with the service's own words. */
+  call<Schema extends z.ZodType>(
+    request: { method: string; path: string; body?: unknown; idempotencyKey?: string },
+    schema: Schema,
+  ): Promise<z.output<Schema>>;
+}
+
+export function createSourceClient(deps: {
+  settings: ClientSettings;
+  fetch: GuardedFetch;
+  clock: Clock;
+}): SourceClient {
+  const { settings, fetch, clock } = deps;
+  const base = settings.baseUrl.replace(/\/+$/, '');
+
+  async function request(
+    { method, path, body, idempotencyKey }: { method: string; path: string; body?: unknown; idempotencyKey?: string },
+    signal?: AbortSignal,
+  ): Promise<GuardedResponse> {
+    const headers: Record<string, string> = { authorization: `Bearer ${settings.apiKey}`, accept: 'application/json' };
+    if (body !== undefined) headers['content-type'] = 'application/json';
+    if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;
+    const once = async () => {
+      const answer = await fetch({
+        url: base + path,
+        method,
+        headers,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        allowedNetworks: anyNetwork,
+        protocols: ['https:', 'http:'],
+        timeoutMs: settings.timeoutMs,
+        responseBytesMax: answerBytesMax,
+        onTooLarge: 'fail',
+        ...(signal ? { signal } : {}),
+      });
+      if (answer.status >= 200 && answer.status < 300) return answer;
+      throw refusedBy(answer, `${method} ${path.split('?')[0]}`, clock);
+    };
+    // A POST without a key may have taken effect although no answer came: only its caller knows what to do.
+    const repeatable = method !== 'POST' || idempotencyKey !== undefined;
+    return retried(once, repeatable ? settings.retries : 0, clock, signal);
+  }
+
+  return {
+    async readFeed(feed, at, signal) {
+      const query =
+        'next' in at
+          ? at.next
+          : new URLSearchParams({
+              page_size: String(at.pageSize),
+              ...(at.modifiedAfter === undefined ? {} : { modified_after: at.modifiedAfter }),
+            }).toString();
+      const answer = await request({ method: 'GET', path: `/api/feeds/${feed}?${query}` }, signal);
+      const page = parseInput(feedPage, parseAnswer(answer, `the ${feed} feed`), `The answer of the ${feed} feed`);
+      return {
+        records: page.data,
+        next: queryOf(page.next),
+        commitOrdered: answer.headers[feedOrderHeader] === 'commit',
+      };
+    },
+    async call(call, schema) {
+      const answer = await request(call);
+      if (answer.body.length === 0) return parseInput(schema, undefined, `The answer to ${call.method} ${call.path}`);
+      return parseInput(schema, parseAnswer(answer, call.path), `The answer to ${call.method} ${call.path}`);
+    },
+  };
+}
+
+/** Only the query of a `next` link counts: it is never followed to another origin or path. */
+function queryOf(next: string | null | undefined): string | undefined {
+  if (next === null || next === undefined) return undefined;
+  const query = URL.parse(next, 'http://relative.invalid')?.search.slice(1);
+  if (query === undefined || query === '')
+    throw new AppError('unavailable', 'The feed gave a "next" link without a query.', { recovery: { do: 'halt' } });
+  return query;
+}
+
+/** A truncated or garbled body is taken for what it mostly is: a passing fault on the way. */
+function parseAnswer(answer: GuardedResponse, what: string): unknown {
+  try {
+    return JSON.parse(answer.body.toString('utf8'));
+  } catch {
+    throw new AppError('unavailable', `The answer of ${what} is not JSON.`);
+  }
+}
+
+function refusedBy(answer: GuardedResponse, what: string, clock: Clock): AppError {
+  const retryAfterMs = readRetryAfterMs(answer.headers['retry-after'], clock.nowMs());
+  const transient = answer.status === 429 || answer.status === 408 || answer.status >= 500;
+  const recovery: Recovery = transient
+    ? { do: 'retry', ...(retryAfterMs === undefined ? {} : { afterMs: retryAfterMs }) }
+    : { do: 'halt' };
+  const code = answer.status === 429 ? 'too-many' : transient ? 'unavailable' : codeOf(answer.status);
+  return new AppError(code, `${what} was answered with ${answer.status}${wordsOf(answer)}`, { recovery });
+}
+
+function codeOf(status: number) {
+  if (status === 401) return 'unauthorized';
+  if (status === 403) return 'forbidden';
+  if (status === 404) return 'not-found';
+  return status === 409 ? 'conflict' : 'invalid';
+}
+
+function wordsOf(answer: GuardedResponse): string {
+  try {
+    const { detail } = problem.parse(JSON.parse(answer.body.toString('utf8')));
+    return `: ${detail.slice(0, 500)}`;
+  } catch {
+    return '.';
+  }
+}
+
+/** Retries what the error itself calls passing, waiting at least as long as it asks. */
+async function retried<T>(once: () => Promise<T>, retries: number, clock: Clock, signal?: AbortSignal): Promise<T> {
+  return pRetry(
+    async () => {
+      try {
+        return await once();
+      } catch (error) {
+        const known = error instanceof Error ? error : new Error(errorText(error));
+        if (!isTransient(known)) throw new AbortError(known);
+        throw known;
+      }
+    },
+    {
+      retries,
+      minTimeout: 200,
+      randomize: true,
+      ...(signal ? { signal } : {}),
+      onFailedAttempt: async ({ error, retriesLeft }) => {
+        const afterMs = error instanceof AppError && error.recovery.do === 'retry' ? error.recovery.afterMs : undefined;
+        // A long wait is not sat out here: the caller's schedule does that without holding a worker.
+        if (afterMs !== undefined && afterMs > 5_000) throw error;
+        if (afterMs !== undefined && retriesLeft > 0) await clock.sleep(afterMs, signal);
+      },
+    },
+  );
+}
+
+function isTransient(error: Error): boolean {
+  if (error instanceof FetchError) return error.recovery.do === 'retry' && error.reason !== 'aborted';
+  return error instanceof AppError && error.recovery.do === 'retry';
+}

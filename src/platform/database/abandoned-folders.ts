@@ -1,0 +1,52 @@
+/**
+ * Temporary folders that become something by being renamed, and what is left of them when their process is killed. The
+ * name tells who makes it, so that the next start can tell a leftover from another process's work.
+ */
+import { randomUUID } from 'node:crypto';
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errorText } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+
+/** In a container every start may get the same pid: this tells them apart. */
+const thisProcess = randomUUID().slice(0, 8);
+const abandonedAfterMs = 15 * 60_000;
+let made = 0;
+
+/** A name that no other call gives: `.<purpose>.<pid>.<process>.<number>.new`. */
+export function temporaryName(purpose: string): string {
+  made += 1;
+  return `.${purpose}.${process.pid}.${thisProcess}.${made}.new`;
+}
+
+/**
+ * Removes the folders in `parent` that were named by `temporaryName(purpose)` and whose process is gone. What cannot be
+ * removed is logged and left for the next start.
+ */
+export async function removeAbandoned(parent: string, purpose: string, log: Logger): Promise<void> {
+  for (const name of await readdir(parent)) {
+    const path = join(parent, name);
+    if (!name.startsWith(`.${purpose}.`) || !(await isAbandoned(path, name))) continue;
+    await rm(path, { recursive: true, force: true, maxRetries: 3 }).catch((error: unknown) => {
+      log.warn({ path, reason: errorText(error) }, 'could not remove a temporary folder');
+    });
+  }
+}
+
+async function isAbandoned(path: string, name: string): Promise<boolean> {
+  const [, pid, maker] = /\.(\d+)\.([0-9a-f]{8})\.\d+\.new$/.exec(name) ?? [];
+  if (pid === undefined || maker === thisProcess) return false;
+  if (Number(pid) === process.pid || !isRunning(Number(pid))) return true;
+  const made = await stat(path).catch(() => undefined);
+  return made !== undefined && Date.now() - made.mtimeMs > abandonedAfterMs;
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it runs, as another user.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}

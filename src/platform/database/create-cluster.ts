@@ -1,0 +1,106 @@
+/**
+ * Makes the data directory of the embedded server with initdb. It is made under a temporary name and renamed when it is
+ * whole, so that a kill at any instant leaves either none or a complete one.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdir, open, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError, errorText } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+import { removeAbandoned, temporaryName } from './abandoned-folders.ts';
+import { binariesEnvironment, type PostgresBinaries } from './postgres-binaries.ts';
+import type { SystemUser } from './system-user.ts';
+
+/** The name of the server's superuser, as which everything connects. */
+export const superuser = 'postgres';
+
+/**
+ * Where a child that runs as `user` finds a folder that was given to it open, as file descriptor 3. Linux follows this
+ * path by the open folder itself, whatever the permissions of the folders above it: the data may lie where that user
+ * could not walk to, in a 0700 folder of root's.
+ */
+export function pathForServer(folder: string, user: SystemUser | undefined): string {
+  return user && process.platform === 'linux' ? '/proc/self/fd/3' : folder;
+}
+
+/**
+ * Makes `directory` (a folder in `dataDir`) unless it exists; of several processes that do so at once, one's work
+ * stays. Throws an `internal` AppError with what initdb said when it fails.
+ */
+export async function createClusterOnce(options: {
+  dataDir: string;
+  directory: string;
+  binaries: PostgresBinaries;
+  user: SystemUser | undefined;
+  password: string;
+  scratch: boolean;
+  log: Logger;
+}): Promise<void> {
+  const { dataDir, directory, user } = options;
+  await removeAbandoned(dataDir, 'postgres', options.log);
+  const temporary = join(dataDir, temporaryName('postgres'));
+  try {
+    await mkdir(temporary, { mode: 0o700 });
+    await mkdir(join(temporary, 'data'), { mode: 0o700 });
+    await writeFile(join(temporary, 'password'), options.password, { mode: 0o600 });
+    if (user) for (const name of ['password', 'data', '.']) await chown(join(temporary, name), user.uid, user.gid);
+    await runInitdb({ ...options, temporary });
+    await rename(join(temporary, 'data'), directory);
+    await flush(dataDir);
+  } catch (error) {
+    // Another process may have been quicker; its directory is as good as ours.
+    if (await stat(directory).catch(() => undefined)) return;
+    if (error instanceof AppError) throw error;
+    throw new AppError('internal', `The database folder ${directory} cannot be made: ${errorText(error)}.`, {
+      cause: error,
+    });
+  } finally {
+    await rm(temporary, { recursive: true, force: true });
+  }
+  options.log.info({ directory }, 'made a new PostgreSQL data directory');
+}
+
+async function runInitdb(options: {
+  temporary: string;
+  binaries: PostgresBinaries;
+  user: SystemUser | undefined;
+  scratch: boolean;
+}): Promise<void> {
+  const folder = await open(options.temporary, 'r');
+  try {
+    const path = pathForServer(options.temporary, options.user);
+    const said: Buffer[] = [];
+    const child = spawn(
+      options.binaries.initdb,
+      [
+        `--pgdata=${path}/data`,
+        `--pwfile=${path}/password`,
+        `--username=${superuser}`,
+        '--auth=scram-sha-256',
+        '--encoding=UTF8',
+        '--locale=C',
+        // Sorts and folds case the same on every machine, for ever, and knows letters beyond ASCII.
+        '--locale-provider=builtin',
+        '--builtin-locale=C.UTF-8',
+        ...(options.scratch ? ['--no-sync'] : []),
+      ],
+      { stdio: ['ignore', 'ignore', 'pipe', folder.fd], cwd: '/', env: binariesEnvironment(), ...options.user },
+    );
+    child.stderr?.on('data', (chunk: Buffer) => said.push(chunk));
+    const [code] = await once(child, 'close');
+    if (code !== 0)
+      throw new AppError('internal', `initdb failed (${String(code)}): ${Buffer.concat(said).toString().trim()}`);
+  } finally {
+    await folder.close();
+  }
+}
+
+async function flush(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

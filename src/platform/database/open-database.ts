@@ -1,0 +1,85 @@
+/**
+ * Opens the installation's database: the PostgreSQL server that the configuration names, or the embedded one.
+ */
+import pRetry from 'p-retry';
+import { AppError } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+import { createDatabase, type Database } from './database.ts';
+import { startEmbeddedPostgres } from './embedded-postgres.ts';
+
+export interface OpenDatabase {
+  readonly database: Database;
+  /** For what needs connections of its own; holds the password. */
+  readonly url: string;
+  readonly kind: 'server' | 'embedded';
+  /** Closes the connections; the embedded server stops when no other process uses it. */
+  close(): Promise<void>;
+}
+
+const oldestVersion = 15;
+
+/**
+ * With `url`: that server, which may still be starting, so it is tried for a quarter of a minute; it must be PostgreSQL
+ * 15 or newer with a UTF-8 database. Without: the embedded server over `dataDir`. Throws an AppError that says what is
+ * wrong, `unavailable` when the server does not answer; nothing stays open then.
+ */
+export async function openDatabase(options: {
+  url: string | undefined;
+  dataDir: string;
+  log: Logger;
+  applicationName: string;
+  poolMax?: number;
+}): Promise<OpenDatabase> {
+  const { dataDir, log, ...forDatabase } = options;
+  if (options.url !== undefined) {
+    const database = createDatabase({ ...forDatabase, log, url: options.url });
+    try {
+      await checkServer(database);
+    } catch (error) {
+      await database.close();
+      throw error;
+    }
+    return { database, url: options.url, kind: 'server', close: () => database.close() };
+  }
+  const server = await startEmbeddedPostgres({ dataDir, log });
+  const database = createDatabase({ ...forDatabase, log, url: server.url });
+  return {
+    database,
+    url: server.url,
+    kind: 'embedded',
+    close: async () => {
+      await database.close();
+      await server.stop();
+    },
+  };
+}
+
+async function checkServer(database: Database): Promise<void> {
+  const [server] = await pRetry(
+    () =>
+      database.query<{ number: number; version: string; encoding: string }>(
+        `select current_setting('server_version_num')::int as number, current_setting('server_version') as version,
+           current_setting('server_encoding') as encoding`,
+      ),
+    {
+      retries: 100,
+      minTimeout: 200,
+      maxTimeout: 2_000,
+      maxRetryTime: 15_000,
+      shouldRetry: ({ error }) =>
+        error instanceof AppError && error.code === 'unavailable' && error.recovery.do === 'retry',
+    },
+  );
+  if (server && server.number < oldestVersion * 10_000)
+    throw new AppError(
+      'internal',
+      `The database server is PostgreSQL ${server.version}; ${oldestVersion} or newer is needed. Upgrade it, or leave ` +
+        'DATABASE_URL unset to use the embedded one.',
+    );
+  if (server && server.encoding !== 'UTF8')
+    throw new AppError(
+      'internal',
+      `The database's encoding is ${server.encoding}; UTF8 is needed. Make one with: create database … encoding 'UTF8' ` +
+        'template template0',
+    );
+}

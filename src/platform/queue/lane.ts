@@ -1,0 +1,71 @@
+/**
+ * What one worker of a lane does with a wake-up: runs the lane's work for its key, never twice at once, and tells it
+ * when to stop.
+ */
+import { WaitingError } from 'bullmq';
+import { errorText } from '#platform/errors.ts';
+import type { Logger } from '#platform/log.ts';
+import type { HandleWakeUp } from './backend.ts';
+
+/**
+ * What a lane's worker does for a key. `signal` aborts when the process is asked to stop, and when another process may
+ * have taken the key over. What it throws is logged, and the key is free again.
+ */
+export type Work = (key: string, signal: AbortSignal) => Promise<void>;
+
+export interface Lane {
+  handle: HandleWakeUp;
+  /** The locks of these wake-ups are lost: another worker may run their keys now. */
+  lockLost(ids: readonly string[]): void;
+  /** Aborts what runs; what it leaves undone is put back into the queue for another process. */
+  stop(): void;
+  /** Resolves when nothing runs. */
+  idle(): Promise<void>;
+}
+
+export function createLane(lane: string, work: Work, log: Logger): Lane {
+  const running = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
+  // The last run of each key here. The queue lets two of them meet only when it lost its memory (Redis was flushed)
+  // or took this process for dead; within the process they still wait for each other.
+  const turns = new Map<string, Promise<boolean>>();
+  let stopping = false;
+
+  /** Whether the wake-up is spent. */
+  async function run(key: string, signal: AbortSignal): Promise<boolean> {
+    if (stopping) return false;
+    try {
+      await work(key, signal);
+    } catch (error) {
+      if (stopping) return false;
+      // Not named `key`: the logger takes that for a secret.
+      log.warn({ lane, item: key, error: errorText(error) }, 'work failed; the next sweep wakes it again');
+    }
+    return true;
+  }
+
+  return {
+    async handle(wakeUp, token) {
+      const { id = '', data: key } = wakeUp;
+      const controller = new AbortController();
+      const turn = (turns.get(key) ?? Promise.resolve(true)).then(() => run(key, controller.signal));
+      running.set(id, { controller, done: turn });
+      turns.set(key, turn);
+      const spent = await turn;
+      running.delete(id);
+      if (turns.get(key) === turn) turns.delete(key);
+      if (spent) return;
+      await wakeUp.moveToWait(token);
+      throw new WaitingError();
+    },
+    lockLost(ids) {
+      for (const id of ids) running.get(id)?.controller.abort(new Error('the queue gave the key to another worker'));
+    },
+    stop() {
+      stopping = true;
+      for (const { controller } of running.values()) controller.abort(new Error('the process is stopping'));
+    },
+    async idle() {
+      await Promise.all([...running.values()].map(({ done }) => done));
+    },
+  };
+}

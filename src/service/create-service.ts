@@ -1,0 +1,145 @@
+/**
+ * The Sourcing Service: HTTP in front, three lanes of work behind. Everything is in SQL before it is answered; the lanes
+ * are woken by signals, and by a sweep that finds what a crash, a lost signal or a flushed queue left.
+ */
+import { fileURLToPath } from 'node:url';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { migrate } from '#platform/database/migrations.ts';
+import type { GuardedFetch } from '#platform/guarded-fetch.ts';
+import { createApplication } from '#platform/http/application.ts';
+import { type Around, mountEndpoints } from '#platform/http/endpoint.ts';
+import { type HttpServer, listen } from '#platform/http/server.ts';
+import type { Logger } from '#platform/log.ts';
+import type { Registry } from '#platform/metrics.ts';
+import type { Signals } from '#platform/queue.ts';
+import type { SecretBox } from '#platform/secrets.ts';
+import { createSweep, type Sweep } from '#platform/sweep.ts';
+import { operatorApi, organisationApi } from './api.ts';
+import {
+  type Caller,
+  createKeyAuthentication,
+  createOperatorAuthentication,
+  type KeyIdentity,
+  type Operator,
+  type OperatorIdentity,
+} from './caller.ts';
+import { withIdempotency } from './idempotency.ts';
+import { organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
+import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
+import { createUnitOfWork, type Lane, type RunUnitOfWork, type UnitOfWork } from './unit-of-work.ts';
+import { createDeliverer } from './webhooks/deliver-notifications.ts';
+
+export interface ServiceSettings {
+  host: string;
+  /** 0 takes a free port. */
+  port: number;
+  /** What absolute links start with, where it is not what the request's Host header says. */
+  publicUrl?: string | undefined;
+  bodyBytesMax: number;
+  sweepMs: number;
+}
+
+export interface ServiceDeps {
+  settings: ServiceSettings;
+  database: Database;
+  signals: Signals;
+  fetch: GuardedFetch;
+  secrets: SecretBox;
+  adminToken: string;
+  clock: Clock;
+  log: Logger;
+  registry: Registry;
+  random?: () => number;
+}
+
+export interface Service {
+  readonly url: string;
+  /** Finds and wakes what is due now; the sweep does so every `sweepMs`. */
+  sweep(): Promise<void>;
+  close(graceMs: number): Promise<void>;
+}
+
+/** Brings the service's tables up to date. Safe with several processes starting at once. */
+export async function migrateService(database: Database): Promise<void> {
+  await migrate(database, { schema: 'service', directory: fileURLToPath(new URL('migrations', import.meta.url)) });
+}
+
+/** Migrates, starts the workers and listens. Throws when the database cannot be migrated or the port is taken. */
+export async function startService(deps: ServiceDeps): Promise<Service> {
+  const { database, signals, settings, log } = deps;
+  await migrateService(database);
+  const runUnitOfWork = createUnitOfWork({ database, signals });
+  const sweep = startWorkers(deps, runUnitOfWork);
+  const application = createApplication({
+    log,
+    registry: deps.registry,
+    readiness: { database: () => database.query('select 1'), queue: () => signals.ping() },
+  });
+  mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi(deps), {
+    authenticate: createOperatorAuthentication(deps.adminToken),
+    around: inUnitOfWork(deps, runUnitOfWork),
+    bodyBytesMax: settings.bodyBytesMax,
+    publicUrl: settings.publicUrl,
+  });
+  mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi(deps), {
+    authenticate: createKeyAuthentication(deps),
+    around: inUnitOfWork(deps, runUnitOfWork),
+    bodyBytesMax: settings.bodyBytesMax,
+    publicUrl: settings.publicUrl,
+  });
+  application.finish();
+  const server: HttpServer = await listen(application.express, settings);
+  return {
+    url: settings.publicUrl ?? server.url,
+    sweep: () => sweep.now(),
+    close: async (graceMs) => {
+      application.beginShutdown();
+      await server.close(graceMs);
+      await sweep.close();
+    },
+  };
+}
+
+/** Every call that may change something runs in one transaction; a read asks the database directly. */
+function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
+  { database, clock }: ServiceDeps,
+  runUnitOfWork: RunUnitOfWork,
+): Around<Identity, Identity & { unit: UnitOfWork }> {
+  return ({ endpoint, caller, bytes, idempotencyKey, path }, run) => {
+    if (endpoint.method === 'GET') return run({ ...caller, unit: { tx: database, wake: () => undefined } });
+    return runUnitOfWork((unit) => {
+      const work = () => run({ ...caller, unit });
+      if (endpoint.method !== 'POST' || idempotencyKey === undefined || !('organisationId' in caller)) return work();
+      const request = { organisationId: caller.organisationId, endpoint: `POST ${path}`, key: idempotencyKey, bytes };
+      return withIdempotency(unit.tx, timestampNow(clock), request, work);
+    });
+  };
+}
+
+function startWorkers(deps: ServiceDeps, runUnitOfWork: RunUnitOfWork): Sweep {
+  const { database, signals, settings, log } = deps;
+  const deliverer = createDeliverer({ ...deps, random: deps.random ?? Math.random });
+  const lanes: Record<Lane, LaneWork> = {
+    'supplier-changes': {
+      concurrency: 2,
+      work: applySupplierChanges({ ...deps, runUnitOfWork }),
+      due: () => organisationsWithSubmissions(database),
+    },
+    jobs: { concurrency: 2, work: runJobs({ ...deps, runUnitOfWork }), due: () => organisationsWithJobs(database) },
+    deliveries: { concurrency: 8, work: deliverer.deliver, due: deliverer.webhooksWithDue },
+  };
+  for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
+  return createSweep({
+    signals,
+    lanes: Object.entries(lanes).map(([lane, { due }]) => ({ lane, due })),
+    everyMs: settings.sweepMs,
+    log,
+  });
+}
+
+interface LaneWork {
+  concurrency: number;
+  work: (key: string, signal: AbortSignal) => Promise<void>;
+  due: () => Promise<string[]>;
+}

@@ -1,0 +1,98 @@
+/**
+ * One PostgreSQL server for a run of the tests: the one that DATABASE_URL names, else an embedded one in a folder of its
+ * own under `.test`, with fsync off. When the run ends its databases are dropped, or the server and its folder are gone.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Client, escapeIdentifier } from 'pg';
+import type { TestProject } from 'vitest/node';
+import { parseDatabaseUrl } from '#platform/database/database.ts';
+import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
+import { silentLogger } from '#platform/log.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** The server of this run, as a user who may create databases. */
+    databaseUrl: string;
+    /** How the names of this run's databases begin. */
+    databasePrefix: string;
+  }
+}
+
+const scratchRoot = join(import.meta.dirname, '..', '..', '.test');
+
+/** Starts or finds the server and gives the function that takes it down again; rejects when there is none. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const databasePrefix = `sourcing_test_${randomBytes(6).toString('hex')}_`;
+  const named = process.env['DATABASE_URL'];
+  const server = named === undefined || named === '' ? await startScratchServer() : useServer(named, databasePrefix);
+  project.provide('databaseUrl', server.url);
+  project.provide('databasePrefix', databasePrefix);
+  console.log(`Tests use ${server.description}.`);
+  return () => server.stop();
+}
+
+interface Server {
+  url: string;
+  description: string;
+  stop(): Promise<void>;
+}
+
+async function startScratchServer(): Promise<Server> {
+  await mkdir(scratchRoot, { recursive: true });
+  await sweepKilledRuns();
+  const folder = join(scratchRoot, `run-${process.pid}-${randomBytes(4).toString('hex')}`);
+  const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true });
+  return {
+    url: server.url,
+    description: 'an embedded PostgreSQL of their own',
+    stop: async () => {
+      await server.stop();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+/** A run that was killed could not stop its server: attach to it, and be its last user. */
+async function sweepKilledRuns(): Promise<void> {
+  for (const name of await readdir(scratchRoot)) {
+    const pid = /^run-(\d+)-/.exec(name)?.[1];
+    if (pid === undefined || isRunning(Number(pid))) continue;
+    const folder = join(scratchRoot, name);
+    if (await stat(join(folder, 'postgres', 'postmaster.pid')).catch(() => undefined)) {
+      const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true });
+      await server.stop();
+    }
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function useServer(url: string, databasePrefix: string): Server {
+  const { host, pathname } = parseDatabaseUrl(url);
+  return { url, description: `the server ${host}${pathname}`, stop: () => dropDatabases(url, databasePrefix) };
+}
+
+async function dropDatabases(url: string, prefix: string): Promise<void> {
+  const admin = new Client({ connectionString: url });
+  await admin.connect();
+  try {
+    const found = await admin.query<{ datname: string }>(
+      'select datname from pg_database where starts_with(datname, $1)',
+      [prefix],
+    );
+    for (const { datname } of found.rows)
+      await admin.query(`drop database if exists ${escapeIdentifier(datname)} with (force)`);
+  } finally {
+    await admin.end();
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,55 @@
+/**
+ * Fails a test file that leaves timers, sockets, servers, child processes or file watchers behind: each would keep a
+ * real process from ending. What vitest itself holds stands at the file's start and does not count.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll } from 'vitest';
+
+const watched = new Set([
+  'Timeout',
+  'TCPSocketWrap',
+  'TCPServerWrap',
+  'TCPConnectWrap',
+  'TLSWrap',
+  'PipeWrap',
+  'PipeServerWrap',
+  'PipeConnectWrap',
+  'UDPWrap',
+  'ProcessWrap',
+  'FSEventWrap',
+  'StatWatcher',
+  'Worker',
+  'MessagePort',
+]);
+
+/** Sockets close asynchronously, and a pool's last goodbye takes a round trip. */
+const patienceMs = 1_500;
+const pollMs = 10;
+
+const atStart = countResources();
+
+// Registered before any hook of the test file, and therefore run after them.
+afterAll(async () => {
+  const until = performance.now() + patienceMs;
+  let leaks = findLeaks();
+  while (leaks.length > 0 && performance.now() < until) {
+    await sleep(pollMs);
+    leaks = findLeaks();
+  }
+  if (leaks.length > 0)
+    throw new Error(
+      `This test file leaves behind: ${leaks.join(', ')}. Close what its tests open, in afterEach or afterAll.`,
+    );
+});
+
+function findLeaks(): string[] {
+  return [...countResources()]
+    .filter(([type, count]) => watched.has(type) && count > (atStart.get(type) ?? 0))
+    .map(([type, count]) => `${count - (atStart.get(type) ?? 0)} ${type}`);
+}
+
+function countResources(): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const type of process.getActiveResourcesInfo()) counts.set(type, (counts.get(type) ?? 0) + 1);
+  return counts;
+}

@@ -1,0 +1,119 @@
+/**
+ * A fresh, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a
+ * test file leaves are dropped when it ends.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Client, escapeIdentifier } from 'pg';
+import { afterAll, inject } from 'vitest';
+import { createDatabase, type Database, parseDatabaseUrl } from '#platform/database/database.ts';
+import { migrate } from '#platform/database/migrations.ts';
+import { silentLogger } from '#platform/log.ts';
+
+export interface TestDatabase {
+  readonly url: string;
+  readonly database: Database;
+  /** Closes `database` and removes it with all it holds, whoever else is connected. May be called more than once. */
+  drop(): Promise<void>;
+}
+
+const sources = join(import.meta.dirname, '..', '..', 'src');
+const migrated = ['service', 'bridge'].map((schema) => ({ schema, directory: join(sources, schema, 'migrations') }));
+
+const undropped = new Set<TestDatabase>();
+afterAll(async () => {
+  for (const each of undropped) await each.drop();
+});
+
+/** Creates a database with the schemas of the service and the bridge, both empty. Rejects when a migration fails. */
+export async function createTestDatabase(options: { poolMax?: number } = {}): Promise<TestDatabase> {
+  return asAdmin(async (admin) => {
+    const template = await findOrMakeTemplate(admin);
+    return copyDatabase(admin, template, options);
+  });
+}
+
+/** Creates a database with nothing in it. */
+export async function createEmptyDatabase(options: { poolMax?: number } = {}): Promise<TestDatabase> {
+  return asAdmin((admin) => copyDatabase(admin, 'template0', options));
+}
+
+async function copyDatabase(admin: Client, template: string, options: { poolMax?: number }): Promise<TestDatabase> {
+  const name = `${inject('databasePrefix')}${randomBytes(8).toString('hex')}`;
+  await admin.query(`create database ${escapeIdentifier(name)} template ${escapeIdentifier(template)}`);
+  const url = urlOf(name);
+  const database = createDatabase({ url, log: silentLogger, applicationName: 'test', ...options });
+  let dropped: Promise<void> | undefined;
+  const created: TestDatabase = {
+    url,
+    database,
+    drop: () => {
+      dropped ??= (async () => {
+        undropped.delete(created);
+        await database.close();
+        await asAdmin((admin) => admin.query(`drop database if exists ${escapeIdentifier(name)} with (force)`));
+      })();
+      return dropped;
+    },
+  };
+  undropped.add(created);
+  return created;
+}
+
+/**
+ * Named after the migrations' content. It gets that name when it is finished and nobody is connected to it any more:
+ * PostgreSQL copies no database that is in use.
+ */
+async function findOrMakeTemplate(admin: Client): Promise<string> {
+  const name = `${inject('databasePrefix')}template_${await hashMigrations()}`;
+  if (await exists(admin, name)) return name;
+  await admin.query('select pg_advisory_lock(hashtextextended($1, 0))', [name]);
+  if (await exists(admin, name)) return name;
+  const unfinished = `${name}_new`;
+  await admin.query(`drop database if exists ${escapeIdentifier(unfinished)} with (force)`);
+  await admin.query(`create database ${escapeIdentifier(unfinished)} template template0`);
+  const database = createDatabase({ url: urlOf(unfinished), log: silentLogger, applicationName: 'test' });
+  try {
+    for (const each of migrated) if (await listFiles(each.directory)) await migrate(database, each);
+  } finally {
+    await database.close();
+  }
+  await admin.query(`alter database ${escapeIdentifier(unfinished)} rename to ${escapeIdentifier(name)}`);
+  return name;
+}
+
+async function exists(admin: Client, name: string): Promise<boolean> {
+  return (await admin.query('select 1 from pg_database where datname = $1', [name])).rows.length > 0;
+}
+
+async function hashMigrations(): Promise<string> {
+  const hash = createHash('sha256');
+  for (const { schema, directory } of migrated)
+    for (const file of (await listFiles(directory)) ?? [])
+      hash.update(`${schema}/${file}\0`).update(await readFile(join(directory, file)));
+  return hash.digest('hex').slice(0, 12);
+}
+
+/** Undefined when there is no such folder. */
+async function listFiles(directory: string): Promise<string[] | undefined> {
+  const names = await readdir(directory).catch(() => undefined);
+  return names?.sort();
+}
+
+function urlOf(name: string): string {
+  const url = parseDatabaseUrl(inject('databaseUrl'));
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** The session's end also frees the lock that it may hold. */
+async function asAdmin<T>(use: (admin: Client) => Promise<T>): Promise<T> {
+  const admin = new Client({ connectionString: inject('databaseUrl') });
+  await admin.connect();
+  try {
+    return await use(admin);
+  } finally {
+    await admin.end();
+  }
+}

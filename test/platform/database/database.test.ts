@@ -1,0 +1,306 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import * as fc from 'fast-check';
+import { DatabaseError } from 'pg';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
+
+let test: TestDatabase;
+let database: Database;
+beforeAll(async () => {
+  test = await createEmptyDatabase();
+  database = test.database;
+  await database.query('create table counters (id int primary key, value int not null)');
+});
+
+const opened: Database[] = [];
+afterAll(() => Promise.all(opened.map((each) => each.close())));
+
+function openOther(url: string, poolMax = 2): Database {
+  const other = createDatabase({ url, log: silentLogger, applicationName: 'other', poolMax });
+  opened.push(other);
+  return other;
+}
+
+async function failure(run: Promise<unknown>): Promise<unknown> {
+  return run.then(
+    () => new Error('it should have failed'),
+    (thrown: unknown) => thrown,
+  );
+}
+
+async function valueOf(sql: Sql, id: number): Promise<number | undefined> {
+  return (await sql.query<{ value: number }>('select value from counters where id = $1', [id]))[0]?.value;
+}
+
+describe('values', () => {
+  it.each([
+    ["'2030-12-31 23:59:59+00'::timestamptz", '2030-12-31T23:59:59.000000Z'],
+    ["'2030-12-31 23:59:59.000001+00'::timestamptz", '2030-12-31T23:59:59.000001Z'],
+    ["'2030-12-31 23:59:59.1+00'::timestamptz", '2030-12-31T23:59:59.100000Z'],
+    ["'2031-01-01 05:29:59.25+05:30'::timestamptz", '2030-12-31T23:59:59.250000Z'],
+    ["'0001-01-01 00:00:00+00'::timestamptz", '0001-01-01T00:00:00.000000Z'],
+    ["array['2030-01-01 00:00:00.5+00', null]::timestamptz[]", ['2030-01-01T00:00:00.500000Z', null]],
+    ['9007199254740991::int8', Number.MAX_SAFE_INTEGER],
+    ['array[1, null, -5]::int8[]', [1, null, -5]],
+    [
+      'array[[1, 2], [3, 4]]::int8[]',
+      [
+        [1, 2],
+        [3, 4],
+      ],
+    ],
+    ["'0.1000'::numeric", '0.1000'],
+    ["array['0.10', '123456789012345678901234567890.5']::numeric[]", ['0.10', '123456789012345678901234567890.5']],
+    ["'2024-02-29'::date", '2024-02-29'],
+    ["'\\x00ff'::bytea", Buffer.from([0, 255])],
+    [`'{"a": [1, null]}'::json`, { a: [1, null] }],
+    [`'{"a": [1, null]}'::jsonb`, { a: [1, null] }],
+    ["array['a', 'Ж\"{}', null]::text[]", ['a', 'Ж"{}', null]],
+  ])('%s is read as %j', async (expression, expected) => {
+    expect(await database.query(`select ${expression} as value`)).toEqual([{ value: expected }]);
+  });
+
+  it('times keep their microseconds on the way in and out', async () => {
+    const timestamps = fc
+      .tuple(
+        fc.date({ min: new Date('0002-01-01'), max: new Date('9998-12-31'), noInvalidDate: true }),
+        fc.integer({ min: 0, max: 999 }),
+      )
+      .map(([date, micros]) => `${date.toISOString().slice(0, 23)}${String(micros).padStart(3, '0')}Z`);
+    await fc.assert(
+      fc.asyncProperty(fc.array(timestamps, { minLength: 1, maxLength: 50 }), async (values) => {
+        const rows = await database.query<{ value: string }>('select unnest($1::timestamptz[]) as value', [values]);
+        expect(rows.map((row) => row.value)).toEqual(values);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it.each([['9007199254740992::int8'], ["'infinity'::timestamptz"], ["'0044-03-15 12:00:00+00 BC'::timestamptz"]])(
+    '%s, which has no exact form here, is refused rather than changed',
+    async (expression) => {
+      expect(await failure(database.query(`select ${expression} as value`))).toBeInstanceOf(RangeError);
+      expect(await database.query('select 1 as value')).toEqual([{ value: 1 }]);
+    },
+  );
+
+  it("sessions are in UTC whatever the URL's options, the database and the role say", async () => {
+    const url = new URL(test.url);
+    const name = url.pathname.slice(1);
+    await database.query(
+      `alter database ${name} set timezone = 'Asia/Kolkata'; alter database ${name} set datestyle = 'SQL, DMY'`,
+    );
+    url.searchParams.set('options', '-c TimeZone=America/New_York -c lock_timeout=1234');
+    const other = openOther(url.href);
+    expect(
+      await other.query("select '2030-06-01 00:00:00+00'::timestamptz as t, current_setting('lock_timeout') as l"),
+    ).toEqual([{ t: '2030-06-01T00:00:00.000000Z', l: '1234ms' }]);
+    await database.query(`alter database ${name} reset all`);
+  });
+
+  it('a prepared statement is planned once per connection', async () => {
+    const one = openOther(test.url, 1);
+    const statement = prepared('select $1::int + 1 as value');
+    for (const value of [1, 2, 3]) expect(await one.query(statement, [value])).toEqual([{ value: value + 1 }]);
+    expect(await one.query('select statement from pg_prepared_statements')).toEqual([{ statement: statement.text }]);
+    expect(prepared('select 1').name).not.toBe(prepared('select 2').name);
+  });
+});
+
+describe('a transaction', () => {
+  it('is committed when the work is done, and rolled back when it throws', async () => {
+    const kept = await database.transaction(async (tx) => {
+      await tx.query('insert into counters values (1, 10)');
+      expect(await valueOf(database, 1)).toBeUndefined();
+      return 'kept';
+    });
+    expect(kept).toBe('kept');
+    const reason = new Error('changed my mind');
+    expect(
+      await failure(
+        database.transaction(async (tx) => {
+          await tx.query('update counters set value = 99 where id = 1');
+          throw reason;
+        }),
+      ),
+    ).toBe(reason);
+    expect(await valueOf(database, 1)).toBe(10);
+  });
+
+  it('gives the SQLSTATE of what the server refuses', async () => {
+    const error = await failure(database.transaction((tx) => tx.query('insert into counters values (7, null)')));
+    expect(error).toBeInstanceOf(DatabaseError);
+    expect((error as DatabaseError).code).toBe('23502');
+  });
+
+  it('does not pretend to have committed when a failed statement was passed over', async () => {
+    const error = await failure(
+      database.transaction(async (tx) => {
+        await tx.query('insert into counters values (8, 1)');
+        await failure(tx.query('select 1 / 0'));
+      }),
+    );
+    expect(error).toBeInstanceOf(AppError);
+    expect(await valueOf(database, 8)).toBeUndefined();
+  });
+
+  it('refuses statements that come after its end', async () => {
+    const tx = await database.transaction((inside) => Promise.resolve(inside));
+    expect(await failure(tx.query('select 1'))).toMatchObject({ code: 'internal' });
+  });
+
+  it('runs again after a deadlock, so that both sides succeed', async () => {
+    await database.query('insert into counters values (20, 0), (21, 0)');
+    let runs = 0;
+    let held = 0;
+    const bothHoldOne = Promise.withResolvers<void>();
+    const raise = (first: number, second: number) =>
+      database.transaction(async (tx) => {
+        runs += 1;
+        await tx.query("set local deadlock_timeout = '20ms'");
+        await tx.query('update counters set value = value + 1 where id = $1', [first]);
+        held += 1;
+        if (held === 2) bothHoldOne.resolve();
+        await bothHoldOne.promise;
+        await tx.query('update counters set value = value + 1 where id = $1', [second]);
+      });
+    await Promise.all([raise(20, 21), raise(21, 20)]);
+    expect(runs).toBeGreaterThanOrEqual(3);
+    expect([await valueOf(database, 20), await valueOf(database, 21)]).toEqual([2, 2]);
+  });
+
+  it('runs five times at the most, also when the work wrapped the error', async () => {
+    let runs = 0;
+    const error = await failure(
+      database.transaction(async (tx) => {
+        runs += 1;
+        await tx
+          .query("do $$ begin raise exception 'try again' using errcode = '40001'; end $$")
+          .catch((cause: unknown) => {
+            throw new AppError('internal', 'wrapped', { cause });
+          });
+      }),
+    );
+    expect(error).toMatchObject({ publicMessage: 'wrapped' });
+    expect(runs).toBe(5);
+  });
+
+  it('is not run again when the connection breaks during COMMIT: it may have taken effect', async () => {
+    const proxy = await cutAfter('commit');
+    const other = openOther(proxy.url);
+    let runs = 0;
+    const error = await failure(
+      other.transaction(async (tx) => {
+        runs += 1;
+        await tx.query('insert into counters values (30, 5)');
+      }),
+    );
+    expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('outcome is unknown') });
+    expect(runs).toBe(1);
+    // Here it did.
+    await vi.waitFor(async () => expect(await valueOf(database, 30)).toBe(5));
+    await proxy.close();
+  });
+});
+
+/** A way to the server that passes on the statement, and breaks before the answer to it. */
+async function cutAfter(statement: string): Promise<{ url: string; close(): Promise<void> }> {
+  const target = new URL(test.url);
+  const sockets: Socket[] = [];
+  const proxy = createServer((client) => {
+    const server = connect(Number(target.port || 5432), target.hostname);
+    sockets.push(client, server);
+    for (const socket of [client, server]) socket.on('error', () => undefined);
+    server.pipe(client);
+    client.on('data', (data) => {
+      if (data.includes(statement)) {
+        server.unpipe(client);
+        client.destroy();
+      }
+      server.write(data);
+    });
+    client.on('close', () => server.end());
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const url = new URL(test.url);
+  url.hostname = '127.0.0.1';
+  url.port = String((proxy.address() as AddressInfo).port);
+  return {
+    url: url.href,
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      proxy.close();
+      await once(proxy, 'close');
+    },
+  };
+}
+
+describe('a database that is away', () => {
+  const withPassword = 'postgres://someone:pass%40word@127.0.0.1:1/nowhere';
+
+  it('is unavailable, with the cause, the place and without the password', async () => {
+    const error = await failure(openOther(withPassword).query('select 1'));
+    expect(error).toBeInstanceOf(AppError);
+    const { code, message, publicMessage, cause, recovery } = error as AppError;
+    expect({ code, recovery }).toEqual({ code: 'unavailable', recovery: { do: 'retry' } });
+    expect(message).toContain('127.0.0.1:1/nowhere');
+    expect(message).toContain('ECONNREFUSED');
+    expect(cause).toMatchObject({ code: 'ECONNREFUSED' });
+    expect(`${message} ${publicMessage} ${String(cause)}`).not.toMatch(/pass(%40|@)word/);
+  });
+
+  it('asks for a person when the login or the database is wrong', async () => {
+    const url = new URL(test.url);
+    url.pathname = '/not_there';
+    expect(await failure(openOther(url.href).query('select 1'))).toMatchObject({
+      code: 'unavailable',
+      recovery: { do: 'halt' },
+    });
+  });
+
+  it.each([['postgres://user:hush/hush@host/db'], ['mysql://user:hush@host/db'], ['hush']])(
+    'a URL that cannot be read is refused without being repeated',
+    (url) => {
+      let error: unknown;
+      try {
+        createDatabase({ url, log: silentLogger, applicationName: 'test' });
+      } catch (thrown) {
+        error = thrown;
+      }
+      expect(error).toBeInstanceOf(AppError);
+      expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('hush');
+    },
+  );
+
+  it('shows as unavailable inside a transaction, and the next one has a new connection', async () => {
+    const other = openOther(test.url, 1);
+    const error = await failure(
+      other.transaction(async (tx) => {
+        const [session] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid');
+        await database.query('select pg_terminate_backend($1, 5000)', [session?.pid]);
+        await tx.query('select 1');
+      }),
+    );
+    expect(error).toMatchObject({ code: 'unavailable' });
+    expect(await other.transaction((tx) => tx.query('select 1 as value'))).toEqual([{ value: 1 }]);
+  });
+
+  it('ends no process when it cuts idle and busy connections', async () => {
+    const other = openOther(test.url, 2);
+    await Promise.all([other.query('select pg_sleep(0.01)'), other.query('select pg_sleep(0.01)')]);
+    await database.query(
+      "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'other' and datname = current_database()",
+    );
+    await vi.waitFor(async () => expect(await other.query('select 1 as value')).toEqual([{ value: 1 }]));
+  });
+});
+
+it('closing twice is closing once', async () => {
+  const other = openOther(test.url);
+  await other.query('select 1');
+  expect(await Promise.all([other.close(), other.close()])).toEqual([undefined, undefined]);
+});

@@ -1,0 +1,104 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createDatabase, type Database } from '#platform/database/database.ts';
+import { migrate } from '#platform/database/migrations.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
+
+let test: TestDatabase;
+let database: Database;
+let directory: string;
+beforeEach(async () => {
+  test = await createEmptyDatabase();
+  database = test.database;
+  directory = await mkdtemp(join(tmpdir(), 'migrations-'));
+  await write('001_first.sql', 'create table shop.a (x int);\ninsert into shop.a values (1);');
+  await write('002_second.sql', 'insert into shop.a select x + 1 from shop.a;');
+});
+afterEach(async () => {
+  await test.drop();
+  await rm(directory, { recursive: true });
+});
+
+const write = (name: string, sql: string) => writeFile(join(directory, name), sql);
+const run = (on = database) => migrate(on, { schema: 'shop', directory });
+const rows = async () => (await database.query<{ x: number }>('select x from shop.a order by x')).map(({ x }) => x);
+const recorded = async () =>
+  (await database.query<{ name: string }>('select name from shop.migrations order by number')).map(({ name }) => name);
+
+it('applies each file once, in order, and tells which', async () => {
+  expect(await run()).toEqual(['001_first.sql', '002_second.sql']);
+  expect(await run()).toEqual([]);
+  await write('003_third.sql', 'insert into shop.a values (10);');
+  expect(await run()).toEqual(['003_third.sql']);
+  expect(await rows()).toEqual([1, 2, 10]);
+  expect(await recorded()).toEqual(['001_first.sql', '002_second.sql', '003_third.sql']);
+});
+
+it('applies each file once when eight start at the same time', async () => {
+  const all = Array.from({ length: 8 }, () =>
+    createDatabase({ url: test.url, log: silentLogger, applicationName: 'migrating', poolMax: 1 }),
+  );
+  const applied = await Promise.all(all.map(run));
+  expect(applied.flat().sort()).toEqual(['001_first.sql', '002_second.sql']);
+  expect(await rows()).toEqual([1, 2]);
+  await Promise.all(all.map((each) => each.close()));
+});
+
+it('leaves nothing of a file that fails, names it and its line, and goes on from there', async () => {
+  await write('003_third.sql', 'insert into shop.a values (10);\n\ninsert into shop.nowhere values (1);');
+  await expect(run()).rejects.toThrow(/003_third\.sql failed at line 3: .*shop\.nowhere/);
+  expect(await rows()).toEqual([1, 2]);
+  await write('003_third.sql', 'insert into shop.a values (10);');
+  expect(await run()).toEqual(['003_third.sql']);
+});
+
+it('refuses a file that was changed after it was applied', async () => {
+  await run();
+  await write('001_first.sql', 'create table shop.a (x bigint);');
+  await expect(run()).rejects.toThrow(/001_first\.sql was changed .* in a new file/);
+});
+
+it('does not take the line ends of another system for a change', async () => {
+  await run();
+  await write('001_first.sql', 'create table shop.a (x int);\r\ninsert into shop.a values (1);');
+  expect(await run()).toEqual([]);
+});
+
+it('refuses a database that newer code has migrated', async () => {
+  await write('003_newest.sql', 'select 1');
+  await run();
+  await rm(join(directory, '003_newest.sql'));
+  await expect(run()).rejects.toThrow(/newer code: it holds 003_newest\.sql.*Start the newer version/);
+});
+
+it.each([
+  [
+    'a gap',
+    () => rename(join(directory, '002_second.sql'), join(directory, '003_second.sql')),
+    /003_second\.sql .*no migration number 2/,
+  ],
+  ['a number given twice', () => write('002_other.sql', 'select 1'), /002_second\.sql .*same number as 002_other\.sql/],
+  ['a name without a number', () => write('extra.sql', 'select 1'), /extra\.sql must be named like 001_name\.sql/],
+])('refuses %s before it touches the database', async (_, prepare, message) => {
+  await prepare();
+  await expect(run()).rejects.toThrow(message);
+  expect(await database.query("select 1 from pg_namespace where nspname = 'shop'")).toEqual([]);
+});
+
+it('refuses a schema whose record has a hole', async () => {
+  await run();
+  await database.query('delete from shop.migrations where number = 1');
+  await expect(run()).rejects.toThrow(/holds 002_second\.sql without the migration before it \(number 1\)/);
+});
+
+it('keeps the migrations of two schemas apart', async () => {
+  await run();
+  const other = await mkdtemp(join(tmpdir(), 'migrations-'));
+  await writeFile(join(other, '001_other.sql'), 'create table stall.b (x int)');
+  expect(await migrate(database, { schema: 'stall', directory: other })).toEqual(['001_other.sql']);
+  expect(await run()).toEqual([]);
+  await rm(other, { recursive: true });
+});

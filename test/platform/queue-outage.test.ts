@@ -1,0 +1,279 @@
+import { randomBytes } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { Client } from 'pg';
+import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createLogger } from '#platform/log.ts';
+import { createSignals, type Signals } from '#platform/queue.ts';
+import { findTestRedis, hasRedisServer, startRedisServer } from '../harness/redis.ts';
+import { createEmptyDatabase } from '../harness/test-database.ts';
+import { type CutOffProxy, startCutOffProxy } from './queue/cut-off-proxy.ts';
+
+const redis = await findTestRedis();
+const database = await createEmptyDatabase();
+const namespace = `queue_${randomBytes(4).toString('hex')}`;
+
+afterAll(async () => {
+  await redis?.close();
+  await database.drop();
+});
+
+/** One for each test: what an outage leaves locked must not meet the next. */
+let lane = '';
+let lanes = 0;
+const opened: Signals[] = [];
+beforeEach(() => {
+  lanes += 1;
+  lane = `lane-${lanes}`;
+  lines = [];
+});
+// While the server of the test is still there.
+async function closeSignals(): Promise<void> {
+  await Promise.all(opened.splice(0).map((signals) => signals.close(1_000)));
+}
+afterEach(closeSignals);
+
+/** A caller must not wait longer than this for a queue that is away; the promise is 2 s. */
+const patienceMs = 2_500;
+
+let lines: { level: string; msg: string; error?: string }[] = [];
+function openSignals(options: { redisUrl?: string | undefined; databaseUrl?: string }): Promise<Signals> {
+  const log = createLogger({
+    level: 'info',
+    name: 'test',
+    destination: { write: (text) => lines.push(JSON.parse(text) as (typeof lines)[number]) },
+  });
+  return createSignals({ databaseUrl: database.url, ...options, namespace, log }).then((signals) => {
+    opened.push(signals);
+    return signals;
+  });
+}
+
+/** Works the lane; `worked` has the keys that were finished. */
+function workLane(signals: Signals): string[] {
+  const worked: string[] = [];
+  signals.work(lane, { concurrency: 2 }, async (key) => {
+    worked.push(key);
+  });
+  return worked;
+}
+
+/** Signals as a sweep does, until the key was worked. */
+async function worksAgain(signals: Signals, worked: string[], key: string): Promise<void> {
+  await vi.waitFor(
+    async () => {
+      await signals.signal(lane, [key]);
+      expect(worked).toContain(key);
+    },
+    { timeout: 10_000, interval: 100 },
+  );
+}
+
+async function timed<T>(promise: Promise<T>): Promise<{ value: T; ms: number }> {
+  const before = performance.now();
+  const value = await promise;
+  return { value, ms: performance.now() - before };
+}
+
+const backends = [
+  { name: 'Redis', target: redis?.url },
+  { name: 'PostgreSQL', target: database.url },
+].filter((backend): backend is { name: string; target: string } => backend.target !== undefined);
+
+describe.each(backends)('signals on $name over a network that fails', ({ name, target }) => {
+  let proxy: CutOffProxy;
+  let url: string;
+
+  function open(): Promise<Signals> {
+    return openSignals(name === 'Redis' ? { redisUrl: url } : { databaseUrl: url });
+  }
+
+  beforeEach(async () => {
+    const { hostname, port } = new URL(target);
+    proxy = await startCutOffProxy({ host: hostname, port: Number(port || (name === 'Redis' ? 6379 : 5432)) });
+    const through = new URL(target);
+    through.hostname = '127.0.0.1';
+    through.port = String(proxy.port);
+    url = through.href;
+  });
+  afterEach(async () => {
+    await closeSignals();
+    await proxy.close();
+  });
+
+  test('during an outage a signal is answered in time, afterwards workers go on, and the log has one warning', async () => {
+    const signals = await open();
+    const worked = workLane(signals);
+    await worksAgain(signals, worked, 'before');
+    await proxy.cut();
+    for (let n = 0; n < 3; n++) {
+      const { value: held, ms } = await timed(signals.signal(lane, ['during']));
+      expect(held).toBe(false);
+      expect(ms).toBeLessThan(patienceMs);
+    }
+    await expect(signals.ping()).rejects.toThrow(expect.objectContaining({ code: 'unavailable' }));
+    await proxy.restore();
+    await worksAgain(signals, worked, 'after');
+    await expect(signals.ping()).resolves.toBeUndefined();
+    expect(lines.map(({ level }) => level)).toEqual(['warn']);
+  });
+
+  test('work that ends during an outage does not block its key afterwards', async () => {
+    const signals = await open();
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    let runs = 0;
+    signals.work(lane, { concurrency: 1 }, async () => {
+      runs += 1;
+      started.resolve();
+      await finish.promise;
+    });
+    await signals.signal(lane, ['a']);
+    await started.promise;
+    await proxy.cut();
+    finish.resolve();
+    // Until the worker has tried to say that it is done.
+    await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
+    await proxy.restore();
+    // Far less than the 20 s after which the lock would be given up.
+    await vi.waitFor(
+      async () => {
+        await signals.signal(lane, ['a']);
+        expect(runs).toBeGreaterThan(1);
+      },
+      { timeout: 8_000, interval: 100 },
+    );
+  });
+
+  test('a server that takes what it is sent and answers nothing keeps no caller waiting, and workers go on after', async () => {
+    const signals = await open();
+    const worked = workLane(signals);
+    await worksAgain(signals, worked, 'before');
+    proxy.mute();
+    const { value: held, ms } = await timed(signals.signal(lane, ['during']));
+    expect(held).toBe(false);
+    expect(ms).toBeLessThan(patienceMs);
+    const ping = await timed(signals.ping().catch((error: unknown) => error));
+    expect(ping.value).toMatchObject({ code: 'unavailable' });
+    expect(ping.ms).toBeLessThan(patienceMs);
+    await proxy.restore();
+    await worksAgain(signals, worked, 'after');
+  });
+
+  test('a lane that is started during an outage is worked after it', async () => {
+    const signals = await open();
+    await proxy.cut();
+    const worked = workLane(signals);
+    await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
+    await proxy.restore();
+    await worksAgain(signals, worked, 'after');
+  });
+
+  test('close ends during an outage, and leaves no connection', async () => {
+    const signals = await open();
+    const worked = workLane(signals);
+    await worksAgain(signals, worked, 'before');
+    await proxy.cut();
+    const { ms } = await timed(signals.close(1_000));
+    expect(ms).toBeLessThan(10_000);
+    await proxy.restore();
+    for (let n = 0; n < 10; n++) await nextTurn();
+    expect(proxy.connections()).toBe(0);
+  });
+
+  test('signals take one connection that all share, or two; a worked lane takes one more on Redis and two on PostgreSQL', async () => {
+    const signals = await open();
+    for (let n = 0; n < 3; n++) {
+      const done = Promise.withResolvers<void>();
+      signals.work(`${lane}-${n}`, { concurrency: 5 }, async () => done.resolve());
+      await signals.signal(`${lane}-${n}`, ['a']);
+      await done.promise;
+    }
+    const [shared, ofLane] = name === 'Redis' ? [1, 1] : [2, 2];
+    expect(proxy.connections()).toBeLessThanOrEqual(shared + 3 * ofLane);
+    await signals.close();
+    await vi.waitFor(() => expect(proxy.connections()).toBe(0));
+  });
+});
+
+describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
+  test('FLUSHALL under running work: workers go on, and a signal sent later works', async () => {
+    const server = await startRedisServer();
+    onTestFinished(() => server.close());
+    const signals = await openSignals({ redisUrl: server.url });
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    const worked: string[] = [];
+    let running = 0;
+    let most = 0;
+    signals.work(lane, { concurrency: 3 }, async (key) => {
+      running += 1;
+      most = Math.max(most, running);
+      started.resolve();
+      if (worked.length === 0) await finish.promise;
+      worked.push(key);
+      running -= 1;
+    });
+    await signals.signal(lane, ['a']);
+    await started.promise;
+    const client = new Redis(server.url);
+    await client.flushall();
+    // The queue has forgotten that `a` is being worked; within the process it is still not worked twice at once.
+    expect(await signals.signal(lane, ['a'])).toBe(true);
+    await vi.waitFor(async () => expect(await client.llen(`${namespace}:${lane}:active`)).toBe(1));
+    client.disconnect();
+    expect(most).toBe(1);
+    finish.resolve();
+    await vi.waitFor(() => expect(worked).toEqual(['a', 'a']));
+    expect(most).toBe(1);
+    expect(await signals.signal(lane, ['b'])).toBe(true);
+    await vi.waitFor(() => expect(worked).toEqual(['a', 'a', 'b']));
+  });
+
+  test('killed and started again empty: workers go on, and a signal sent later works', async () => {
+    const server = await startRedisServer();
+    onTestFinished(() => server.close());
+    const signals = await openSignals({ redisUrl: server.url });
+    const worked = workLane(signals);
+    await worksAgain(signals, worked, 'before');
+    await server.restart();
+    await worksAgain(signals, worked, 'after');
+    expect(lines.map(({ level }) => level)).toEqual(['warn']);
+  });
+
+  test('not there when the process starts: it starts anyway, and works when Redis comes', async () => {
+    const server = await startRedisServer();
+    onTestFinished(() => server.close());
+    await server.kill();
+    const { value: signals, ms } = await timed(openSignals({ redisUrl: server.url }));
+    expect(ms).toBeLessThan(patienceMs);
+    const worked = workLane(signals);
+    expect(await signals.signal(lane, ['early'])).toBe(false);
+    await server.restart();
+    await worksAgain(signals, worked, 'late');
+    expect(lines.map(({ level }) => level)).toEqual(['warn']);
+  });
+
+  test('not there from start to end: close ends all the same', async () => {
+    const server = await startRedisServer();
+    await server.close();
+    const signals = await openSignals({ redisUrl: server.url });
+    workLane(signals);
+    const { ms } = await timed(signals.close(1_000));
+    expect(ms).toBeLessThan(8_000);
+  });
+});
+
+test('PostgreSQL ends every connection of the queue: workers go on, and the log has one warning', async () => {
+  const signals = await openSignals({});
+  const worked = workLane(signals);
+  await worksAgain(signals, worked, 'before');
+  const client = new Client(database.url);
+  await client.connect();
+  await client.query(
+    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+  );
+  await client.end();
+  await worksAgain(signals, worked, 'after');
+  expect(lines.map(({ level }) => level)).toEqual(['warn']);
+});

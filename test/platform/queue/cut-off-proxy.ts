@@ -1,0 +1,77 @@
+/**
+ * A TCP proxy in front of a server, so that a test can take the network away: cut (connections break and new ones are
+ * refused) or mute (connections stand and nothing comes through).
+ */
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+export interface CutOffProxy {
+  port: number;
+  /** Connections that stand now. */
+  connections(): number;
+  cut(): Promise<void>;
+  mute(): void;
+  restore(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startCutOffProxy(target: { host: string; port: number }): Promise<CutOffProxy> {
+  const pairs = new Set<{ client: Socket; upstream: Socket }>();
+  let muted = false;
+  let server: Server | undefined;
+  let port = 0;
+
+  function accept(client: Socket): void {
+    const upstream = connect(target);
+    const pair = { client, upstream };
+    pairs.add(pair);
+    const end = () => {
+      pairs.delete(pair);
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) socket.on('error', end).on('close', end);
+    client.on('data', (bytes) => muted || upstream.write(bytes));
+    upstream.on('data', (bytes) => muted || client.write(bytes));
+  }
+
+  async function listen(): Promise<void> {
+    const next = createServer(accept);
+    await new Promise<void>((resolve) => next.listen(port, '127.0.0.1', resolve));
+    port = (next.address() as AddressInfo).port;
+    server = next;
+  }
+
+  function breakAll(): void {
+    for (const { client, upstream } of pairs) {
+      client.resetAndDestroy();
+      upstream.destroy();
+    }
+  }
+
+  async function cut(): Promise<void> {
+    const closing = server;
+    server = undefined;
+    const closed = closing && new Promise((resolve) => closing.close(resolve));
+    breakAll();
+    await closed;
+  }
+
+  await listen();
+  return {
+    get port() {
+      return port;
+    },
+    connections: () => pairs.size,
+    cut,
+    mute: () => {
+      muted = true;
+    },
+    restore: async () => {
+      // What was swallowed is gone, so connections that were muted cannot go on.
+      if (muted) breakAll();
+      muted = false;
+      if (!server) await listen();
+    },
+    close: cut,
+  };
+}
