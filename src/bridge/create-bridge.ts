@@ -21,7 +21,7 @@ import type { Signals } from '#platform/queue.ts';
 import { createSweep, type Sweep } from '#platform/sweep.ts';
 import { type AcquireLease, createLeases } from './lease.ts';
 import { createPresence, type Presence } from './presence.ts';
-import { ensureCheckpoint, feedsDue } from './pull/checkpoint-store.ts';
+import { feedsDue, openCheckpoint } from './pull/checkpoint-store.ts';
 import { createFeedPull } from './pull/pull-feed.ts';
 import { flowsWithDue } from './push/flow-document-store.ts';
 import { loadConnector } from './push/load-connector.ts';
@@ -78,7 +78,7 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
   const presence = await createPresence({ database, log });
   const acquireLease = createLeases({ database, presence });
   for (const source of settings.sources)
-    for (const feed of source.feeds) await ensureCheckpoint(database, source.name, feed, timestampNow(clock));
+    for (const feed of source.feeds) await openCheckpoint(database, source.name, feed, timestampNow(clock));
   await registerFlows(database, settings.flows, timestampNow(clock));
   registerStatusMetrics({ database, clock, registry });
 

@@ -52,9 +52,9 @@ export async function readStatus(sql: Sql): Promise<BridgeStatus> {
   };
 }
 
-/** True when nothing waits: no notification, no document but dead letters. */
-export function isIdle({ feeds, flows }: BridgeStatus): boolean {
-  return feeds.every(({ waiting }) => waiting === 0) && flows.every(({ due }) => due === 0);
+/** True when nothing waits: no feed is due, no notification is unanswered, no document but dead letters is to be pushed. */
+export function isIdle({ feeds, flows }: BridgeStatus, now: Timestamp): boolean {
+  return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
 }
 
 /** Gauges that are read from SQL when Prometheus asks. */

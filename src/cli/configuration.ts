@@ -8,14 +8,21 @@ export const configuration = z.strictObject({
   log_level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
   database_url: z.string().min(1).optional().describe('A PostgreSQL server (15 or newer); without it one is embedded'),
   redis_url: z.string().min(1).optional().describe('Redis or Valkey for the queue; without it PostgreSQL is the queue'),
-  admin_token: z.string().min(16).optional().describe('Bearer token of /admin; made and kept in the data directory if not set'),
+  admin_token: z
+    .string()
+    .min(16)
+    .optional()
+    .describe('Bearer token of /admin; made and kept in the data directory if not set'),
   master_key: z.string().min(1).optional().describe('32 bytes in base64 that seal secrets at rest; likewise'),
   sweep_seconds: z.number().min(0.1).default(5).describe('How often work is looked for that no signal announced'),
   service: z
     .strictObject({
       host: z.string().default('127.0.0.1'),
       port: z.int().min(0).max(65_535).default(8080),
-      public_url: z.url({ protocol: /^https?$/ }).optional().describe('What links in answers start with, behind a proxy'),
+      public_url: z
+        .url({ protocol: /^https?$/ })
+        .optional()
+        .describe('What links in answers start with, behind a proxy'),
       body_bytes_max: z.int().min(1).default(10_485_760),
     })
     .default({ host: '127.0.0.1', port: 8080, body_bytes_max: 10_485_760 }),
@@ -34,7 +41,10 @@ const variables = {
 };
 
 /** Reads the file and the environment; `overrides` (from the command line) come last. Throws AppError `invalid`. */
-export function readConfiguration(file: string | undefined, overrides: { data?: string | undefined } = {}): Configuration {
+export function readConfiguration(
+  file: string | undefined,
+  overrides: { data?: string | undefined } = {},
+): Configuration {
   const read = loadConfiguration({
     schema: configuration,
     file: { path: file ?? 'config/bridge.yaml', required: file !== undefined },

@@ -57,6 +57,8 @@ export interface Service {
   readonly url: string;
   /** Finds and wakes what is due now; the sweep does so every `sweepMs`. */
   sweep(): Promise<void>;
+  /** True when no submission, job or notification waits. */
+  isIdle(): Promise<boolean>;
   close(graceMs: number): Promise<void>;
 }
 
@@ -93,10 +95,20 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   return {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
+    isIdle: async () => {
+      const [row] = await database.query<{ idle: boolean }>(
+        `select not exists (select from service.jobs where status = 'PENDING')
+           and not exists (select from service.supplier_submissions where state = 'UNPROCESSED')
+           and not exists (select from service.deliveries d join service.webhooks w on w.id = d.webhook_id
+                           where w.is_active and d.state in ('pending', 'sending')) as idle`,
+      );
+      return row?.idle === true;
+    },
     close: async (graceMs) => {
       application.beginShutdown();
       await server.close(graceMs);
       await sweep.close();
+      await signals.close(graceMs);
     },
   };
 }

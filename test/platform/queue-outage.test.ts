@@ -37,7 +37,7 @@ afterEach(closeSignals);
 const patienceMs = 2_500;
 
 let lines: { level: string; msg: string; error?: string }[] = [];
-function openSignals(options: { redisUrl?: string | undefined; databaseUrl?: string }): Promise<Signals> {
+function openSignals(options: { redisUrl?: string; databaseUrl?: string; lockMs?: number }): Promise<Signals> {
   const log = createLogger({
     level: 'info',
     name: 'test',
@@ -228,6 +228,25 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     expect(most).toBe(1);
     expect(await signals.signal(lane, ['b'])).toBe(true);
     await vi.waitFor(() => expect(worked).toEqual(['a', 'a', 'b']));
+  });
+
+  test('FLUSHALL under running work aborts it, for another process may be given its key', async () => {
+    const server = await startRedisServer();
+    onTestFinished(() => server.close());
+    const signals = await openSignals({ redisUrl: server.url, lockMs: 1_000 });
+    const started = Promise.withResolvers<void>();
+    const aborted = Promise.withResolvers<unknown>();
+    signals.work(lane, { concurrency: 1 }, async (_key, signal) => {
+      signal.addEventListener('abort', () => aborted.resolve(signal.reason));
+      started.resolve();
+      await aborted.promise;
+    });
+    await signals.signal(lane, ['a']);
+    await started.promise;
+    const client = new Redis(server.url);
+    await client.flushall();
+    client.disconnect();
+    expect(await aborted.promise).toEqual(new Error('the queue gave the key to another worker'));
   });
 
   test('killed and started again empty: workers go on, and a signal sent later works', async () => {

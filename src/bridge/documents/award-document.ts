@@ -2,13 +2,11 @@
  * The `award` document: what one supplier won in one event. Made of the event's record and of the awards of its lots as
  * the mirror holds them; the same records always give the same document.
  */
-import { Decimal as DecimalJs, type Decimal as DecimalValue } from 'decimal.js';
 import type { AwardDocument, AwardLine } from '#connector/documents.ts';
 import { type LotAward, lotAward } from '#contract/award.ts';
+import { Decimal, parseDecimal } from '#contract/decimal.ts';
 import { type SourcingEventRecord, sourcingEventRecord } from '#contract/sourcing-event.ts';
 import { awardKey } from './document-keys.ts';
-
-const Decimal = DecimalJs.clone({ precision: 34, toExpNeg: -9e15, toExpPos: 9e15 });
 
 /** Which bid sheet columns a flow reads quantity and price from. */
 export interface AwardColumns {
@@ -45,7 +43,7 @@ export function makeAwardDocument(input: {
   if (!supplier && lines.length > 0)
     return { made: 'not-yet', reason: 'the record of its sourcing event does not name the supplier yet' };
   lines.sort((a, b) => (a.lot < b.lot ? -1 : 1));
-  const total = lines.reduce((sum: DecimalValue, line) => sum.plus(line.cost), new Decimal(0));
+  const total = lines.reduce((sum: Decimal, line) => sum.plus(line.cost), new Decimal(0));
   return {
     made: 'document',
     document: {
@@ -100,8 +98,8 @@ function linesOf(award: LotAward, supplierId: string, columns: AwardColumns): Aw
     });
 }
 
-function asDecimal(text: string | undefined): DecimalValue | undefined {
-  return text !== undefined && /^-?\d+(\.\d+)?$/.test(text) ? new Decimal(text) : undefined;
+function asDecimal(text: string | undefined): Decimal | undefined {
+  return text === undefined ? undefined : parseDecimal(text);
 }
 
 function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {

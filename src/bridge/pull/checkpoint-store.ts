@@ -8,10 +8,11 @@ export interface Checkpoint {
   readonly failures: number;
 }
 
-/** Makes the feed's checkpoint if there is none: due at once. */
-export async function ensureCheckpoint(sql: Sql, source: string, feed: string, now: Timestamp): Promise<void> {
+/** Makes the feed's checkpoint if there is none, and makes it due: what was announced while nobody listened is read now. */
+export async function openCheckpoint(sql: Sql, source: string, feed: string, now: Timestamp): Promise<void> {
   await sql.query(
-    'insert into bridge.checkpoints (source, feed, next_pull) values ($1, $2, $3) on conflict do nothing',
+    `insert into bridge.checkpoints (source, feed, next_pull) values ($1, $2, $3)
+     on conflict (source, feed) do update set next_pull = least(bridge.checkpoints.next_pull, excluded.next_pull)`,
     [source, feed, now],
   );
 }

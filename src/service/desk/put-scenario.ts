@@ -1,7 +1,7 @@
+import { Decimal } from '#contract/decimal.ts';
 import { putScenarioRequest } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, type Issue } from '#platform/errors.ts';
-import { Decimal } from '../domain/decimal.ts';
 import { loadBids } from '../events/event-store.ts';
 import { deskCommand } from './command.ts';
 

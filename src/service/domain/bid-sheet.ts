@@ -5,8 +5,8 @@
  * "Cost formula".
  */
 import type { BidSheetValue } from '#contract/bid.ts';
+import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
-import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from './decimal.ts';
 import { type CompiledSheet, checkFormulas, computeLot } from './formula.ts';
 import type { Cells, SourcingEvent } from './sourcing-event.ts';
 
@@ -184,11 +184,10 @@ export function amountInRow(sheet: BidSheet, values: readonly BidSheetValue[], c
   return amountOf(sheet, found.currency ? { value: found.value, currency: found.currency } : found.value);
 }
 
-/** A cell as a number in the primary currency. */
+/** A cell as a number in the primary currency. A currency without a rate gives no amount: the bid is incomplete. */
 function amountOf(sheet: BidSheet, cell: Cell | undefined): Decimal | undefined {
   if (cell === undefined) return undefined;
-  const { value, currency } = typeof cell === 'string' ? { value: cell, currency: undefined } : cell;
-  const amount = parseDecimal(value);
-  const rate = currency === undefined ? undefined : sheet.currencies.get(currency);
-  return amount && rate ? amount.times(rate) : amount;
+  if (typeof cell === 'string') return parseDecimal(cell);
+  const rate = sheet.currencies.get(cell.currency);
+  return rate && parseDecimal(cell.value)?.times(rate);
 }

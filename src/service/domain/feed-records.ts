@@ -2,8 +2,9 @@
  * Feed records made from the live event: plain objects in the contract's fields, nulls left out, without `modified`,
  * which is given when they are appended. Source: API document, "Resources and their fields".
  */
+
+import { Decimal, formatDecimal } from '#contract/decimal.ts';
 import { amountInRow, type BidSheet, computeRow } from './bid-sheet.ts';
-import { Decimal, formatDecimal } from './decimal.ts';
 import type { Bid, Cells, Invitation, Lot, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
 
 export interface FeedRecord {

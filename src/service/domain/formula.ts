@@ -3,7 +3,7 @@
  * is created, and computes them for each lot. The language stands in `formula/parse-formula.ts`. Formula columns are
  * computed in the order of their dependence, each once a lot, and passed on unrounded. Source: decisions, "Cost formula".
  */
-import type { Decimal } from './decimal.ts';
+import type { Decimal } from '#contract/decimal.ts';
 import { evaluateFormula, type FormulaFailure, type FormulaResult } from './formula/evaluate-formula.ts';
 import { columnLabel, type Formula, parseFormula } from './formula/parse-formula.ts';
 

@@ -29,14 +29,26 @@ interface Offer {
   cost: Map<string, number>;
 }
 
-const goods = ['Office chairs', 'Steel sheets', 'Packaging', 'Lubricants', 'Laptops', 'Work gloves', 'Pallets', 'Cabling'];
+const goods = [
+  'Office chairs',
+  'Steel sheets',
+  'Packaging',
+  'Lubricants',
+  'Laptops',
+  'Work gloves',
+  'Pallets',
+  'Cabling',
+];
 const places = ['Rotterdam', 'Kraków', 'München', 'Torino', 'Göteborg', '東京'];
 
 /** Plays the story to its end; rejects when the service refuses a step, and ends early when the signal aborts. */
 export async function playStory(options: StoryOptions): Promise<void> {
   const { tell, signal } = options;
   const random = createRandom(options.seed);
-  const suppliers = Array.from({ length: options.suppliers }, (_, index) => `SUP-${String(index + 1).padStart(3, '0')}`);
+  const suppliers = Array.from(
+    { length: options.suppliers },
+    (_, index) => `SUP-${String(index + 1).padStart(3, '0')}`,
+  );
   await createSuppliers(options, suppliers);
   tell(`${suppliers.length} suppliers are known to the service`);
   for (let number = 1; number <= options.events && signal?.aborted !== true; number += 1)
@@ -91,7 +103,10 @@ async function playEvent(options: StoryOptions, random: Random, suppliers: reado
     if (offer.cost.size === 0) continue;
     await desk('POST', '/bids', {
       supplier,
-      lots: [...offer.cost].map(([lot, cents]) => ({ lot, values: { 'Unit Price': asMoney(cents), Remark: 'DDP, 30 days net' } })),
+      lots: [...offer.cost].map(([lot, cents]) => ({
+        lot,
+        values: { 'Unit Price': asMoney(cents), Remark: 'DDP, 30 days net' },
+      })),
     });
     offers.push(offer);
     tell(`"${name}": ${supplier} bids on ${offer.cost.size} lots`);
@@ -101,7 +116,9 @@ async function playEvent(options: StoryOptions, random: Random, suppliers: reado
   await desk('PUT', `/scenarios/${encodeURIComponent('Best price')}`, { awards });
   await desk('POST', '/award', { scenario: 'Best price' });
   await desk('POST', '/close', {});
-  tell(`"${name}" closed: ${new Set(awards.map(({ lot }) => lot)).size} lots awarded to ${new Set(awards.map(({ supplier }) => supplier)).size} suppliers`);
+  tell(
+    `"${name}" closed: ${new Set(awards.map(({ lot }) => lot)).size} lots awarded to ${new Set(awards.map(({ supplier }) => supplier)).size} suppliers`,
+  );
   await pause();
 }
 
@@ -124,9 +141,27 @@ async function createEvent(
           column_roles: { lot_identifier: 'Item', volume: 'Annual Volume', historic_cost: 'Historic Cost' },
           columns: [
             { name: 'Item', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'TEXT' },
-            { name: 'Annual Volume', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'NUMBER', precision: 0 },
-            { name: 'Historic Cost', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'CURRENCY', precision: 2 },
-            { name: 'Unit Price', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'CURRENCY', precision: 2 },
+            {
+              name: 'Annual Volume',
+              column_type: 'INPUT',
+              input_by: 'BUYER_INPUT',
+              input_type: 'NUMBER',
+              precision: 0,
+            },
+            {
+              name: 'Historic Cost',
+              column_type: 'INPUT',
+              input_by: 'BUYER_INPUT',
+              input_type: 'CURRENCY',
+              precision: 2,
+            },
+            {
+              name: 'Unit Price',
+              column_type: 'INPUT',
+              input_by: 'SUPPLIER_INPUT',
+              input_type: 'CURRENCY',
+              precision: 2,
+            },
             { name: 'Remark', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'TEXT' },
           ],
           lots: event.lots.map((lot) => {
@@ -188,7 +223,8 @@ async function until<T>(clock: Clock, signal: AbortSignal | undefined, look: () 
   for (;;) {
     const found = await look();
     if (found !== undefined) return found;
-    if (clock.nowMs() > giveUpMs) throw new AppError('unavailable', `The service did not finish within ${patienceMs / 1000} s.`);
+    if (clock.nowMs() > giveUpMs)
+      throw new AppError('unavailable', `The service did not finish within ${patienceMs / 1000} s.`);
     await clock.sleep(pollMs, signal);
   }
 }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Decimal, formatDecimal, parseDecimal } from '#service/domain/decimal.ts';
+import { type Decimal, formatDecimal, parseDecimal } from '#contract/decimal.ts';
 import { type CompiledSheet, checkFormulas, computeLot, type FormulaColumn } from '#service/domain/formula.ts';
 
 const price: FormulaColumn = { name: 'Unit Price', inputType: 'CURRENCY' };

@@ -2,7 +2,7 @@
  * Computes a formula over the values of one lot, with 34 significant digits at every step. Chains are computed from
  * left to right. Of an IF only the branch taken is computed, so what is missing or impossible in the other is no fault.
  */
-import { Decimal } from '#service/domain/decimal.ts';
+import { Decimal } from '#contract/decimal.ts';
 import { columnLabel, type Expression, type Factor, type Formula } from './parse-formula.ts';
 
 /**

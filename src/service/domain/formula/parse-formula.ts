@@ -16,7 +16,7 @@
  * Reading takes time in proportion to the length. Both the length and the nesting are limited, so a hostile text costs
  * an error message, not the stack. Long chains (`a + b + c ...`) are one node each: they do not nest.
  */
-import { type Decimal, parseDecimal } from '#service/domain/decimal.ts';
+import { type Decimal, parseDecimal } from '#contract/decimal.ts';
 
 /** The longest formula, in UTF-16 units: the same as the longest cell. */
 export const formulaLengthMax = 10_000;

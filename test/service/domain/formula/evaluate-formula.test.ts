@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Decimal, formatDecimal, parseDecimal } from '#service/domain/decimal.ts';
+import { type Decimal, formatDecimal, parseDecimal } from '#contract/decimal.ts';
 import { evaluateFormula, type FormulaResult } from '#service/domain/formula/evaluate-formula.ts';
 import { parseFormula } from '#service/domain/formula/parse-formula.ts';
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#service/domain/decimal.ts';
+import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
 
 const shown = (text: string, digitsMax?: number) => {
   const value = parseDecimal(text, digitsMax === undefined ? {} : { digitsMax });
