@@ -118,32 +118,35 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     expect(lines.map(({ level }) => level)).toEqual(['warn']);
   });
 
-  test('work that ends during an outage does not block its key afterwards', async () => {
-    const signals = await open();
-    const started = Promise.withResolvers<void>();
-    const finish = Promise.withResolvers<void>();
-    let runs = 0;
-    signals.work(lane, { concurrency: 1 }, async () => {
-      runs += 1;
-      started.resolve();
-      await finish.promise;
-    });
-    await signals.signal(lane, ['a']);
-    await started.promise;
-    await proxy.cut();
-    finish.resolve();
-    // Until the worker has tried to say that it is done.
-    await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
-    await proxy.restore();
-    // Far less than the 20 s after which the lock would be given up.
-    await vi.waitFor(
-      async () => {
-        await signals.signal(lane, ['a']);
-        expect(runs).toBeGreaterThan(1);
-      },
-      { timeout: 8_000, interval: 100 },
-    );
-  });
+  test.each(['cut', 'drop'] as const)(
+    'work that ends during an outage (%s) does not block its key after',
+    async (how) => {
+      const signals = await open();
+      const started = Promise.withResolvers<void>();
+      const finish = Promise.withResolvers<void>();
+      let runs = 0;
+      signals.work(lane, { concurrency: 1 }, async () => {
+        runs += 1;
+        started.resolve();
+        await finish.promise;
+      });
+      await signals.signal(lane, ['a']);
+      await started.promise;
+      await proxy[how]();
+      finish.resolve();
+      // Until the worker has tried to say that it is done.
+      await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
+      await proxy.restore();
+      // Far less than the 20 s after which the lock would be given up.
+      await vi.waitFor(
+        async () => {
+          await signals.signal(lane, ['a']);
+          expect(runs).toBeGreaterThan(1);
+        },
+        { timeout: 8_000, interval: 100 },
+      );
+    },
+  );
 
   test('a server that takes what it is sent and answers nothing keeps no caller waiting, and workers go on after', async () => {
     const signals = await open();
@@ -160,14 +163,17 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     await worksAgain(signals, worked, 'after');
   });
 
-  test('a lane that is started during an outage is worked after it', async () => {
-    const signals = await open();
-    await proxy.cut();
-    const worked = workLane(signals);
-    await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
-    await proxy.restore();
-    await worksAgain(signals, worked, 'after');
-  });
+  test.each(['cut', 'drop'] as const)(
+    'a lane that is started during an outage (%s) is worked after it',
+    async (how) => {
+      const signals = await open();
+      await proxy[how]();
+      const worked = workLane(signals);
+      await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
+      await proxy.restore();
+      await worksAgain(signals, worked, 'after');
+    },
+  );
 
   test('close ends during an outage, and leaves no connection', async () => {
     const signals = await open();

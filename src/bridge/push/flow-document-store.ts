@@ -69,8 +69,8 @@ export async function markDelivered(
 ): Promise<void> {
   await tx.query(
     `update bridge.flow_documents d
-     set delivered_hash = o.hash, reference = o.reference, delivered = $2, settled = o.wanted,
-         due = case when d.wanted = o.wanted then null else $2 end,
+     set delivered_hash = o.hash, reference = o.reference, delivered = $2::timestamptz, settled = o.wanted,
+         due = case when d.wanted = o.wanted then null else $2::timestamptz end,
          intent_id = null, intent_hash = null, intent_at = null, attempts = 0, last_error = null, dead_since = null
      from unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[]) as o (kind, key, hash, reference, wanted)
      where d.flow = $1 and d.kind = o.kind and d.key = o.key`,

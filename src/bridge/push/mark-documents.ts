@@ -16,12 +16,12 @@ export async function markDocuments(
   await tx.query('select pg_advisory_xact_lock_shared($1, $2)', [...flowRegistrationLock]);
   await tx.query(
     `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, due)
-     select f.name, k.kind, k.key, k.sourcing_event, $2
+     select f.name, k.kind, k.key, k.sourcing_event, $2::timestamptz
      from unnest($3::text[], $4::text[], $5::text[]) as k (kind, key, sourcing_event)
      join bridge.flows f on f.source = $1 and k.kind = any(f.kinds)
      order by f.name, k.kind, k.key
      on conflict (flow, kind, key) do update
-       set wanted = d.wanted + 1, due = least(coalesce(d.due, $2), $2), attempts = 0, dead_since = null`,
+       set wanted = d.wanted + 1, due = excluded.due, attempts = 0, dead_since = null`,
     [source, now, keys.map(({ kind }) => kind), keys.map(({ key }) => key), keys.map((key) => key.sourcingEvent)],
   );
 }

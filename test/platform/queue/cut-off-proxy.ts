@@ -1,6 +1,7 @@
 /**
  * A TCP proxy in front of a server, so that a test can take the network away: cut (connections break and new ones are
- * refused) or mute (connections stand and nothing comes through).
+ * refused), drop (connections break and new ones are taken and ended, as a load balancer without a server behind it
+ * does) or mute (connections stand and nothing comes through).
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
@@ -9,6 +10,7 @@ export interface CutOffProxy {
   /** Connections that stand now. */
   connections(): number;
   cut(): Promise<void>;
+  drop(): Promise<void>;
   mute(): void;
   restore(): Promise<void>;
   close(): Promise<void>;
@@ -17,10 +19,15 @@ export interface CutOffProxy {
 export async function startCutOffProxy(target: { host: string; port: number }): Promise<CutOffProxy> {
   const pairs = new Set<{ client: Socket; upstream: Socket }>();
   let muted = false;
+  let dropping = false;
   let server: Server | undefined;
   let port = 0;
 
   function accept(client: Socket): void {
+    if (dropping) {
+      client.end();
+      return;
+    }
     const upstream = connect(target);
     const pair = { client, upstream };
     pairs.add(pair);
@@ -63,6 +70,10 @@ export async function startCutOffProxy(target: { host: string; port: number }): 
     },
     connections: () => pairs.size,
     cut,
+    drop: async () => {
+      dropping = true;
+      breakAll();
+    },
     mute: () => {
       muted = true;
     },
@@ -70,6 +81,7 @@ export async function startCutOffProxy(target: { host: string; port: number }): 
       // What was swallowed is gone, so connections that were muted cannot go on.
       if (muted) breakAll();
       muted = false;
+      dropping = false;
       if (!server) await listen();
     },
     close: cut,
