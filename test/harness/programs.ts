@@ -1,0 +1,203 @@
+/**
+ * The real programs for tests: a service and a bridge on a database of the test's own, on free ports, closed after the
+ * test file. Requests go over HTTP, as everybody's do.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from 'vitest';
+import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { type Clock, systemClock } from '#platform/clock.ts';
+import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { createSignals } from '#platform/queue.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { type Service, startService } from '#service/create-service.ts';
+import { createTestDatabase, type TestDatabase } from './test-database.ts';
+
+const closers: (() => Promise<unknown>)[] = [];
+afterAll(async () => {
+  for (const close of closers.reverse()) await close();
+});
+
+/** Closes something after the file, before everything that was registered earlier. */
+export function closeAfterFile(close: () => Promise<unknown>): void {
+  closers.push(close);
+}
+
+/** A scratch folder, removed after the file. */
+export async function scratchFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'sourcing-test-'));
+  closeAfterFile(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+let certificates: Promise<LocalCertificates> | undefined;
+
+/** Certificates for localhost from an authority that the test programs trust. */
+export function testCertificates(): Promise<LocalCertificates> {
+  certificates ??= scratchFolder().then((directory) =>
+    ensureLocalCertificates({
+      directory,
+      hostnames: ['localhost', '127.0.0.1', '::1'],
+      clock: systemClock,
+      log: silentLogger,
+    }),
+  );
+  return certificates;
+}
+
+/** Outgoing connections that trust the test certificates. */
+export async function testOutgoing(): Promise<ReturnType<typeof createGuardedFetch>> {
+  const outgoing = createGuardedFetch({ extraCa: (await testCertificates()).caPem });
+  closeAfterFile(() => outgoing.close());
+  return outgoing;
+}
+
+export interface HttpAnswer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks into bodies of every shape
+  // oxlint-disable-next-line typescript/no-explicit-any
+  body: any;
+}
+
+/** One request; the body is sent as JSON unless it is text or bytes already, and the answer's is read as JSON if it is. */
+export async function request(
+  method: string,
+  url: string,
+  options: { key?: string; body?: unknown; headers?: Record<string, string> } = {},
+): Promise<HttpAnswer> {
+  const raw = typeof options.body === 'string' || options.body instanceof Uint8Array;
+  const answer = await fetch(url, {
+    method,
+    headers: {
+      ...(options.key === undefined ? {} : { authorization: `Bearer ${options.key}` }),
+      ...(options.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...options.headers,
+    },
+    ...(options.body === undefined ? {} : { body: raw ? (options.body as string) : JSON.stringify(options.body) }),
+    redirect: 'manual',
+  });
+  const text = await answer.text();
+  const isJson = answer.headers.get('content-type')?.includes('json') === true;
+  return { status: answer.status, headers: answer.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
+}
+
+export interface TestOrganisation {
+  readonly id: string;
+  /** An API key with all scopes. */
+  readonly key: string;
+  /** A call with that key. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<HttpAnswer>;
+}
+
+export interface TestService {
+  readonly url: string;
+  readonly service: Service;
+  readonly db: TestDatabase;
+  readonly registry: Registry;
+  readonly adminToken: string;
+  operator(method: string, path: string, body?: unknown): Promise<HttpAnswer>;
+  /** A new organisation that may send webhooks to localhost. */
+  organisation(): Promise<TestOrganisation>;
+}
+
+/** Starts a service; `sweepMs` is long, so that a test that relies on a signal fails when there is none. */
+export async function startTestService(
+  options: { clock?: Clock; db?: TestDatabase; random?: () => number; sweepMs?: number } = {},
+): Promise<TestService> {
+  const db = options.db ?? (await createTestDatabase());
+  const signals = await createSignals({ databaseUrl: db.url, namespace: 'service_queue', log: silentLogger });
+  const registry = new Registry();
+  const adminToken = 'operator-token-of-the-tests';
+  const service = await startService({
+    settings: { host: '127.0.0.1', port: 0, bodyBytesMax: 10_485_760, sweepMs: options.sweepMs ?? 600_000 },
+    database: db.database,
+    signals,
+    fetch: (await testOutgoing()).fetch,
+    secrets: createSecretBox(Buffer.alloc(32, 7)),
+    adminToken,
+    clock: options.clock ?? systemClock,
+    log: silentLogger,
+    registry,
+    ...(options.random ? { random: options.random } : {}),
+  });
+  closeAfterFile(() => service.close(1_000));
+  const operator = (method: string, path: string, body?: unknown) =>
+    request(method, service.url + path, { key: adminToken, ...(body === undefined ? {} : { body }) });
+  return {
+    url: service.url,
+    service,
+    db,
+    registry,
+    adminToken,
+    operator,
+    organisation: async () => {
+      const { id } = (await operator('POST', '/admin/organisations', { name: 'Test' })).body;
+      await operator('PUT', `/admin/organisations/${id}/webhook-domains`, { domains: ['localhost'] });
+      await operator('PUT', `/admin/organisations/${id}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
+      const made = await operator('POST', `/admin/organisations/${id}/api-keys`, {
+        name: 'test',
+        scopes: ['manage', 'jobs', 'feeds', 'webhooks', 'desk'],
+      });
+      const { key } = made.body;
+      return {
+        id,
+        key,
+        call: (method, path, body, headers) =>
+          request(method, service.url + path, {
+            key,
+            ...(body === undefined ? {} : { body }),
+            ...(headers ? { headers } : {}),
+          }),
+      };
+    },
+  };
+}
+
+export interface TestBridge {
+  readonly bridge: Bridge;
+  readonly db: TestDatabase;
+  readonly registry: Registry;
+  readonly dataDir: string;
+}
+
+/** Starts a bridge with these settings on free ports. */
+export async function startTestBridge(
+  settings: Partial<Record<keyof BridgeSettings, unknown>>,
+  options: { clock?: Clock; db?: TestDatabase; sweepMs?: number } = {},
+): Promise<TestBridge> {
+  const db = options.db ?? (await createTestDatabase());
+  const { certPem, keyPem } = await testCertificates();
+  const registry = new Registry();
+  const dataDir = await scratchFolder();
+  const bridge = await startBridge({
+    settings: bridgeSettings.parse({ port: 0, console_port: 0, ...settings }),
+    tls: { certPem, keyPem },
+    dataDir,
+    sweepMs: options.sweepMs ?? 600_000,
+    database: db.database,
+    signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
+    fetch: (await testOutgoing()).fetch,
+    clock: options.clock ?? systemClock,
+    log: silentLogger,
+    registry,
+  });
+  closeAfterFile(() => bridge.close(1_000));
+  return { bridge, db, registry, dataDir };
+}
+
+/** Asks until `look` gives something; fails with `what` after ten seconds. */
+export async function eventually<T>(what: string, look: () => Promise<T | undefined | false>): Promise<T> {
+  const until = performance.now() + 10_000;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > until) throw new Error(`It did not happen: ${what}`);
+    await systemClock.sleep(10);
+  }
+}

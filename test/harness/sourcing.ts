@@ -1,0 +1,65 @@
+/** Sourcing for tests: the shortest way to suppliers, an event, bids and awards, through the API. */
+import { eventually, type TestOrganisation } from './programs.ts';
+
+/** Creates suppliers by their external ids and waits until they are there. */
+export async function createSuppliers(organisation: TestOrganisation, externalIds: readonly string[]): Promise<void> {
+  const submitted = await organisation.call('POST', '/api/manage/supplier_changes', {
+    change_data: { suppliers: externalIds.map((id) => ({ external_id: id, name: `Supplier ${id}` })) },
+  });
+  await eventually('the suppliers are processed', async () => {
+    const read = await organisation.call('GET', `/api/manage/supplier_changes/${submitted.body.result.uuid}`);
+    return read.body.result.current_state === 'PROCESSED';
+  });
+}
+
+/** A create payload: cost = Volume (the buyer's) * Price (the supplier's), all lots with volume 10. */
+export function eventPayload(options: { name?: string; lots?: readonly string[]; suppliers?: readonly string[] } = {}) {
+  return {
+    name: options.name ?? 'Office chairs',
+    primary_cost_calculation: '[Volume] * [Price]',
+    suppliers: (options.suppliers ?? []).map((id) => ({ external_id: id })),
+    bid_sheet: {
+      column_roles: { volume: 'Volume' },
+      columns: [
+        { name: 'Volume', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'NUMBER', precision: 0 },
+        { name: 'Price', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'CURRENCY', precision: 2 },
+      ],
+      lots: (options.lots ?? ['A']).map((name) => ({ name, values: [{ column: 'Volume', value: '10' }] })),
+    },
+  };
+}
+
+/** Submits a job and waits for its end. */
+export async function endedJob(organisation: TestOrganisation, path: string, payload: unknown) {
+  const submitted = await organisation.call('POST', path, payload);
+  return eventually('the job has ended', async () => {
+    const read = await organisation.call('GET', `/api/jobs/${submitted.body.id}`);
+    return read.body.status === 'PENDING' ? undefined : read.body;
+  });
+}
+
+/** Creates an event in draft; gives its id. */
+export async function createEvent(organisation: TestOrganisation, payload: unknown): Promise<string> {
+  const job = await endedJob(organisation, '/api/jobs/create-sourcing-events', payload);
+  if (typeof job.created_entity !== 'string') throw new Error(`The job failed: ${JSON.stringify(job)}`);
+  return job.created_entity;
+}
+
+/** A desk command; fails unless it was answered with 2xx. */
+export async function desk(organisation: TestOrganisation, method: string, path: string, body: unknown = {}) {
+  const answer = await organisation.call(method, `/desk/events/${path}`, body);
+  if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+  return answer.body;
+}
+
+/** Every record of a feed, page after page. */
+export async function readWholeFeed(organisation: TestOrganisation, feed: string, query = 'page_size=1000') {
+  const records = [];
+  for (let path = `/api/feeds/${feed}?${query}`; ; ) {
+    const { body } = await organisation.call('GET', path);
+    records.push(...body.data);
+    if (body.next === null) return records;
+    const next = new URL(body.next);
+    path = next.pathname + next.search;
+  }
+}

@@ -1,0 +1,31 @@
+import { expect, test, vi } from 'vitest';
+import { createBatches } from '#platform/queue/batch.ts';
+
+/** A `send` whose calls are answered by the test. */
+function startSending() {
+  const calls: { keys: readonly string[]; answer: (held: boolean) => void }[] = [];
+  const add = createBatches((keys) => new Promise((answer) => calls.push({ keys, answer })));
+  return { calls, add };
+}
+
+test('a signal that finds nothing under way is sent at once', async () => {
+  const { calls, add } = startSending();
+  const held = add(['a', 'b']);
+  await vi.waitFor(() => expect(calls.map(({ keys }) => keys)).toEqual([['a', 'b']]));
+  calls[0]?.answer(true);
+  expect(await held).toBe(true);
+});
+
+test('signals that come while a batch is on its way share the next one, even for a key that is in the first', async () => {
+  const { calls, add } = startSending();
+  const first = add(['a']);
+  await vi.waitFor(() => expect(calls).toHaveLength(1));
+  const second = add(['b', 'a']);
+  const third = add(['b', 'c']);
+  expect(calls).toHaveLength(1);
+  calls[0]?.answer(true);
+  expect(await first).toBe(true);
+  await vi.waitFor(() => expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b', 'a', 'c']]));
+  calls[1]?.answer(false);
+  expect(await Promise.all([second, third])).toEqual([false, false]);
+});

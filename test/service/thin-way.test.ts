@@ -1,0 +1,42 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { eventually, startTestBridge, startTestService } from '../harness/programs.ts';
+import { createEvent, createSuppliers, desk, eventPayload } from '../harness/sourcing.ts';
+
+test('an award travels from the desk over a webhook and a feed into the connector', async () => {
+  const service = await startTestService();
+  const organisation = await service.organisation();
+  const { bridge, dataDir } = await startTestBridge({
+    sources: [{ name: 'main', base_url: service.url, api_key: organisation.key, poll_seconds: 3600 }],
+    flows: [{ name: 'inbox', source: 'main', connector: 'file', settings: { directory: 'inbox' } }],
+  });
+  const webhook = await organisation.call('POST', '/api/webhooks', {
+    name: 'bridge',
+    url: bridge.webhookUrl('main'),
+    triggers: ['SOURCING_EVENTS_FEED_UPDATED', 'AWARDS_FEED_UPDATED'],
+  });
+  bridge.addSigningKey('main', webhook.body.signing_key);
+
+  await createSuppliers(organisation, ['S1']);
+  const event = await createEvent(organisation, eventPayload({ lots: ['A', 'B'], suppliers: ['S1'] }));
+  await desk(organisation, 'POST', `${event}/publish`);
+  await desk(organisation, 'POST', `${event}/bids`, {
+    supplier: 'S1',
+    lots: [{ lot: 'A', values: { Price: '2.50' } }],
+  });
+  await desk(organisation, 'PUT', `${event}/scenarios/best`, {
+    awards: [{ lot: 'A', supplier: 'S1', share_awarded: '0.5' }],
+  });
+  await desk(organisation, 'POST', `${event}/award`, { scenario: 'best' });
+  await desk(organisation, 'POST', `${event}/close`);
+
+  const folder = join(dataDir, 'inbox');
+  const name = await eventually('the award is in the folder', async () =>
+    (await readdir(folder)).find((file) => file.endsWith('.json') && !file.startsWith('.')),
+  );
+  const document = JSON.parse(await readFile(join(folder, name), 'utf8'));
+  // 10 pieces at 2.50 are 25; half of the lot is awarded.
+  expect(document).toMatchObject({ state: 'awarded', currency: 'EUR', total_cost: '12.5', event: { id: event } });
+  expect(document.lines).toMatchObject([{ lot: 'A', share: '0.5', cost: '12.5' }]);
+});
