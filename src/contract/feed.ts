@@ -5,10 +5,8 @@
  * `pull/`).
  */
 import { z } from 'zod';
-import { lotAward } from './award.ts';
-import { supplierLotBid } from './bid.ts';
 import { text, timestamp, uuid } from './scalars.ts';
-import { eventStatuses, sourcingEventRecord } from './sourcing-event.ts';
+import { eventStatuses } from './sourcing-event.ts';
 
 export const feedNames = ['sourcing-events', 'latest-bids', 'awards'] as const;
 export type FeedName = (typeof feedNames)[number];
@@ -16,13 +14,6 @@ export type FeedName = (typeof feedNames)[number];
 export const feedOrderHeader = 'feed-order';
 export const pageSizeDefault = 100;
 export const pageSizeMax = 1_000;
-
-/** The record schema of each feed. */
-export const feedRecords = {
-  'sourcing-events': sourcingEventRecord,
-  'latest-bids': supplierLotBid,
-  awards: lotAward,
-} as const satisfies Record<FeedName, z.ZodType>;
 
 const page = {
   /** Both bounds are inclusive. */

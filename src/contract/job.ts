@@ -4,7 +4,6 @@ import { timestamp, uuid } from './scalars.ts';
 
 export const jobTypes = ['CREATE_SOURCING_EVENT'] as const;
 export type JobType = (typeof jobTypes)[number];
-export type JobStatus = 'PENDING' | 'COMPLETED' | 'FAILED';
 
 export const job = z.looseObject({
   id: uuid,
@@ -14,5 +13,3 @@ export const job = z.looseObject({
   created_entity: uuid.optional(),
   errors: z.array(z.looseObject({ path: z.string().optional(), message: z.string() })).optional(),
 });
-
-export type Job = z.infer<typeof job>;

@@ -42,16 +42,6 @@ export const supplierChangeRequest = z.strictObject({
   }),
 });
 
-export const supplier = z.looseObject({
-  external_id: z.string(),
-  name: z.string(),
-  fields: z.record(z.string(), z.string()),
-  archived: z.boolean(),
-  contacts: z.array(z.looseObject({ name: z.string(), email: z.string() })),
-});
-
-export type Supplier = z.infer<typeof supplier>;
-
 export const supplierSubmission = z.looseObject({
   uuid,
   current_state: z.string(),

@@ -63,8 +63,6 @@ export const webhook = z.looseObject({
   signing_key: z.string().optional(),
 });
 
-export type Webhook = z.infer<typeof webhook>;
-
 /** A notification's body as a receiver reads it: one sample of the contract spells the first key `triggers`. */
 export const notification = z
   .looseObject({
