@@ -2,14 +2,18 @@
  * The file connector: the folder is the ERP's inbox. Each award is one JSON document and a CSV of its lines, under names
  * that never change, so writing the same award again gives the same files. An award that is taken back stays as a
  * document without lines and with the state `withdrawn`: a reader that has imported it must learn of that.
+ *
+ * The JSON names the CSV with its checksum and is written after it. Between the two renames, and after a kill there, the
+ * checksum does not fit: a reader waits, and `lookup` reports the pair as neither the old state nor the new one.
  */
 import { createHash } from 'node:crypto';
-import { access, mkdir, readdir, readFile, stat, unlink } from 'node:fs/promises';
+import { access, constants, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { stringify } from 'csv-stringify/sync';
 import {
   AppError,
   type AwardDocument,
+  type CheckResult,
   type Document,
   defineConnector,
   type Found,
@@ -40,10 +44,8 @@ export default defineConnector({
       check: async () => [await checkWritable(folder)],
       write: async (operations, signal) => {
         const outcomes: Outcome[] = [];
-        for (const operation of operations) {
-          if (signal.aborted) outcomes.push({ status: 'retry', error: { type: 'transient', message: 'stopped' } });
-          else outcomes.push(await writeFiles(folder, operation));
-        }
+        for (const operation of operations)
+          outcomes.push(signal.aborted ? stopped : await writeFiles(folder, operation));
         return outcomes;
       },
       lookup: async (documents) => {
@@ -55,29 +57,34 @@ export default defineConnector({
   },
 });
 
-/** `award_<event id>_<supplier id>`: keys are UUIDs, and anything else is made harmless. */
+const stopped: Outcome = { status: 'retry', error: { type: 'transient', message: 'stopped before it was written' } };
+
+/** `award_<event id>_<supplier id>`; what is in no UUID is escaped, so that two keys never share a name. */
 function baseName({ kind, key }: Document): string {
-  return `${kind}_${key.replaceAll(/[^A-Za-z0-9-]/g, '_')}`;
+  const escape = (character: string) => (character === '/' ? '_' : `%${character.codePointAt(0)?.toString(16)}%`);
+  return `${kind}_${key.replaceAll(/[^A-Za-z0-9-]/gu, escape)}`;
 }
 
-/** The CSV comes first: the JSON names it with its checksum, so whoever sees the JSON finds both in step. */
-async function writeFiles(folder: string, operation: Operation): Promise<Outcome> {
-  const { document, contentHash, action } = operation;
+async function writeFiles(folder: string, { document, contentHash, action }: Operation): Promise<Outcome> {
   const name = baseName(document);
   const csv = linesAsCsv(document);
   const content = {
     state: action === 'cancel' ? 'withdrawn' : 'awarded',
     content_hash: contentHash,
     lines_file: `${name}.csv`,
-    lines_sha256: createHash('sha256').update(csv).digest('hex'),
+    lines_sha256: sha256(csv),
     ...document,
   };
   try {
     await replaceFile(join(folder, `${name}.csv`), csv, 0o644);
+  } catch (error) {
+    return { status: 'retry', error: { type: 'transient', message: textOf(error) } };
+  }
+  try {
     await replaceFile(join(folder, `${name}.json`), `${JSON.stringify(content, null, 2)}\n`, 0o644);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    return { status: 'retry', error: { type: 'transient', message } };
+    // The CSV is in place: what the folder holds now is for `lookup` to say.
+    return { status: 'unknown', message: textOf(error) };
   }
   const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
   return { status: done[action], reference: `${name}.json` };
@@ -127,22 +134,45 @@ const lineColumns = [
   'savings',
 ];
 
+const heldForm = z.looseObject({
+  state: z.string(),
+  content_hash: z.string(),
+  lines_file: z.string(),
+  lines_sha256: z.string(),
+});
+
+/** A withdrawn award is not held. Files that do not fit together, or are no document of ours, have no content hash. */
 async function lookup(folder: string, document: Document): Promise<Found | undefined> {
-  const file = `${baseName(document)}.json`;
-  let text: string;
+  const name = baseName(document);
+  const json = await readIfAny(join(folder, `${name}.json`));
+  const csv = await readIfAny(join(folder, `${name}.csv`));
+  if (json === undefined) return undefined;
+  const held = heldForm.safeParse(parseJson(json));
+  const fits = held.success && csv !== undefined && held.data.lines_sha256 === sha256(csv);
+  if (fits && held.data.state === 'withdrawn') return undefined;
+  return { key: document.key, reference: `${name}.json`, contentHash: fits ? held.data.content_hash : undefined };
+}
+
+function parseJson(text: string): unknown {
   try {
-    text = await readFile(join(folder, file), 'utf8');
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function readIfAny(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
-  const held = z.looseObject({ content_hash: z.string() }).safeParse(JSON.parse(text));
-  return { key: document.key, reference: file, contentHash: held.data?.content_hash };
 }
 
-async function checkWritable(folder: string) {
+async function checkWritable(folder: string): Promise<CheckResult> {
   try {
-    await access(folder, 2);
+    await access(folder, constants.W_OK | constants.X_OK);
     return { name: 'folder', ok: true, message: `${folder} can be written.` };
   } catch {
     return { name: 'folder', ok: false, message: `${folder} cannot be written: give this user the right to.` };
@@ -153,7 +183,17 @@ async function checkWritable(folder: string) {
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!/^\.award_.*\.tmp$/.test(name)) continue;
-    const { mtimeMs } = await stat(join(folder, name));
-    if (Date.now() - mtimeMs > leftoverAfterMs) await unlink(join(folder, name));
+    const file = join(folder, name);
+    // Another process that starts now may be removing it, too.
+    const found = await stat(file).catch(() => undefined);
+    if (found && Date.now() - found.mtimeMs > leftoverAfterMs) await rm(file, { force: true });
   }
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

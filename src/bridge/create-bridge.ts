@@ -2,10 +2,10 @@
  * The bridge: receives notifications, pulls feeds into the mirror, pushes documents through flows. Each of the three
  * finds in SQL what is due; signals only make it quick.
  */
-import { isAbsolute, join } from 'node:path';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createSourceClient } from '#client/source-client.ts';
-import type { Session } from '#connector/connector.ts';
+import type { Connector, Session } from '#connector/connector.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -20,7 +20,7 @@ import { Counter, type Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
 import { createSweep, type Sweep } from '#platform/sweep.ts';
 import { type AcquireLease, createLeases } from './lease.ts';
-import { createPresence, type Presence } from './presence.ts';
+import { createPresence } from './presence.ts';
 import { feedsDue, openCheckpoint } from './pull/checkpoint-store.ts';
 import { createFeedPull } from './pull/pull-feed.ts';
 import { flowsWithDue } from './push/flow-document-store.ts';
@@ -69,26 +69,52 @@ export async function migrateBridge(database: Database): Promise<void> {
   await migrate(database, { schema: 'bridge', directory: fileURLToPath(new URL('migrations', import.meta.url)) });
 }
 
-/** Migrates, opens the connectors, starts the workers and listens. Throws when a setting cannot work. */
+/**
+ * Migrates, opens the connectors, starts the workers and listens. Throws when a setting cannot work, with everything
+ * closed again that it had opened; `deps.signals` is closed with the bridge, too.
+ */
 export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
+  await using opened = new AsyncDisposableStack();
+  let graceMs = 0;
+  const bridge = await openBridge(deps, opened, () => graceMs);
+  const closing = opened.move();
+  return {
+    ...bridge,
+    close: async (ms) => {
+      graceMs = ms;
+      await closing.disposeAsync();
+    },
+  };
+}
+
+/** What it opens goes on the stack, to be closed in the reverse order. */
+async function openBridge(
+  deps: BridgeDeps,
+  opened: AsyncDisposableStack,
+  graceMs: () => number,
+): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
   checkFlowSources(settings);
   await migrateBridge(database);
-  const sessions = await openFlows(deps);
+  const sessions = await openFlows(deps, opened);
   const presence = await createPresence({ database, log });
+  opened.defer(() => presence.close());
   const acquireLease = createLeases({ database, presence });
   for (const source of settings.sources)
-    for (const feed of source.feeds) await openCheckpoint(database, source.name, feed, timestampNow(clock));
+    for (const feed of source.feeds) await openCheckpoint(database, { source: source.name, feed }, timestampNow(clock));
   await registerFlows(database, settings.flows, timestampNow(clock));
   registerStatusMetrics({ database, clock, registry });
 
+  opened.defer(() => signals.close(graceMs()));
   startPull(deps, acquireLease);
-  await startPush(deps, acquireLease, sessions);
+  startPush(deps, acquireLease, sessions);
   const sweep = startSweep(deps);
+  opened.defer(() => sweep.close());
 
-  const signingKeys = new Map(settings.sources.map((source) => [source.name, [...source.signing_keys]]));
   const readiness = { database: () => database.query('select 1'), queue: () => signals.ping() };
   const endpoint = createApplication({ log, registry, readiness });
+  const signingKeys = new Map(settings.sources.map((source) => [source.name, [...source.signing_keys]]));
+  const feeds = new Map(settings.sources.map((source) => [source.name, new Set<FeedName>(source.feeds)]));
   const { drain } = mountWebhookEndpoint(endpoint.express, {
     database,
     clock,
@@ -97,13 +123,20 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
     bodyBytesMax: settings.body_bytes_max,
     backlogMax: settings.backlog_max,
     signingKeysOf: (source) => signingKeys.get(source) ?? [],
+    readsFeed: (source, feed) => feeds.get(source)?.has(feed) === true,
     wakePull: (source, feed) => void signals.signal(pullLane, [`${source}/${feed}`]),
   });
   endpoint.finish();
+  opened.defer(drain);
   const page = createApplication({ log, registry, readiness });
   deps.mountConsole?.(page);
   page.finish();
   const servers = await listenAll(settings, deps.tls, endpoint, page);
+  opened.defer(async () => {
+    endpoint.beginShutdown();
+    page.beginShutdown();
+    await Promise.all([servers.endpoint.close(graceMs()), servers.page.close(graceMs())]);
+  });
 
   return {
     url: servers.endpoint.url,
@@ -113,15 +146,6 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
       signingKeys.set(source, [...new Set([key, ...(signingKeys.get(source) ?? [])])]);
     },
     sweep: () => sweep.now(),
-    close: async (graceMs) => {
-      endpoint.beginShutdown();
-      page.beginShutdown();
-      await Promise.all([servers.endpoint.close(graceMs), servers.page.close(graceMs)]);
-      await drain();
-      await sweep.close();
-      await signals.close(graceMs);
-      await closeAll(sessions, presence);
-    },
   };
 }
 
@@ -165,16 +189,21 @@ function checkFlowSources({ sources, flows }: BridgeSettings): void {
     });
 }
 
-type FlowSessions = Map<FlowSettings, { connector: Awaited<ReturnType<typeof loadConnector>>; session: Session }>;
+type FlowSessions = Map<FlowSettings, { connector: Connector; session: Session }>;
 
-async function openFlows({ settings, dataDir, log }: BridgeDeps): Promise<FlowSessions> {
+async function openFlows({ settings, dataDir, log }: BridgeDeps, opened: AsyncDisposableStack): Promise<FlowSessions> {
   const sessions: FlowSessions = new Map();
   for (const flow of settings.flows) {
     const connector = await loadConnector(flow.connector);
+    const missing = flow.documents.filter((kind) => !connector.capabilities.kinds.includes(kind));
+    if (missing.length > 0)
+      throw new AppError(
+        'invalid',
+        `Flow "${flow.name}": "${flow.connector}" takes no ${missing.join(', ')} documents.`,
+      );
     const parsed = parseInput(connector.settings, flow.settings, `The settings of flow "${flow.name}"`);
-    const session = await connector.open(parsed, {
-      dataDir: isAbsolute(dataDir) ? dataDir : join(process.cwd(), dataDir),
-    });
+    const session = await connector.open(parsed, { dataDir: resolve(dataDir) });
+    opened.defer(() => session.close());
     sessions.set(flow, { connector, session });
     for (const check of await session.check())
       if (!check.ok) log.warn({ flow: flow.name, check: check.name }, check.message);
@@ -183,10 +212,10 @@ async function openFlows({ settings, dataDir, log }: BridgeDeps): Promise<FlowSe
 }
 
 function startPull(deps: BridgeDeps, acquireLease: AcquireLease): void {
-  const { settings, signals, fetch, clock, log } = deps;
+  const { settings, database, signals, fetch, clock, log } = deps;
   const records = new Counter({
     name: 'bridge_records_total',
-    help: 'Records read from feeds: changed ones, and ones that were known already',
+    help: 'Records read from feeds: changed ones, known ones, and changed ones that are not as documented',
     labelNames: ['feed', 'result'] as const,
     registers: [deps.registry],
   });
@@ -204,7 +233,7 @@ function startPull(deps: BridgeDeps, acquireLease: AcquireLease): void {
       });
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
       const wakeFlows = () => void signals.signal(pushLane, flows);
-      return [source.name, createFeedPull({ source, client, acquireLease, clock, log, records, wakeFlows })];
+      return [source.name, createFeedPull({ source, client, database, acquireLease, clock, log, records, wakeFlows })];
     }),
   );
   signals.work(pullLane, { concurrency: 4 }, async (key, signal) => {
@@ -213,8 +242,8 @@ function startPull(deps: BridgeDeps, acquireLease: AcquireLease): void {
   });
 }
 
-async function startPush(deps: BridgeDeps, acquireLease: AcquireLease, sessions: FlowSessions): Promise<void> {
-  const { signals, clock, log } = deps;
+function startPush(deps: BridgeDeps, acquireLease: AcquireLease, sessions: FlowSessions): void {
+  const { database, signals, clock, log } = deps;
   const outcomes = new Counter({
     name: 'bridge_outcomes_total',
     help: 'What became of the documents that were pushed',
@@ -224,7 +253,7 @@ async function startPush(deps: BridgeDeps, acquireLease: AcquireLease, sessions:
   const pushes = new Map(
     [...sessions].map(([flow, { connector, session }]) => [
       flow.name,
-      createFlowPush({ flow, connector, session, acquireLease, clock, log, outcomes }),
+      createFlowPush({ flow, connector, session, database, acquireLease, clock, log, outcomes }),
     ]),
   );
   signals.work(pushLane, { concurrency: 4 }, async (key, signal) => {
@@ -256,9 +285,4 @@ function startSweep({ settings, database, signals, clock, log, sweepMs }: Bridge
       await pruneInbox(database, timestampNow(clock), settings.inbox_days);
     },
   });
-}
-
-async function closeAll(sessions: FlowSessions, presence: Presence): Promise<void> {
-  for (const { session } of sessions.values()) await session.close();
-  await presence.close();
 }

@@ -7,16 +7,21 @@ import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Presence } from './presence.ts';
 
-const leaseSeconds = 60;
+const leaseMs = 60_000;
 const renewMs = 20_000;
+/** Work outside of a transaction stops so long before the lease could be another's. */
+const marginMs = 10_000;
 
 export interface Lease {
   readonly name: string;
   readonly epoch: number;
   /** Runs one transaction that writes only while this lease is held, and renews it; throws LeaseLost otherwise. */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
-  /** Keeps it while `work` runs outside of a transaction, however long that takes. */
-  during<T>(work: () => Promise<T>): Promise<T>;
+  /**
+   * Keeps it while `work` runs outside of a transaction, however long that takes. The signal aborts when the lease is
+   * lost, or could not be renewed for so long that it soon may be. Throws LeaseLost when it is lost at the beginning.
+   */
+  during<T>(work: (lost: AbortSignal) => Promise<T>): Promise<T>;
   /** Gives it back; does nothing when another has it by now. */
   release(): Promise<void>;
 }
@@ -28,35 +33,78 @@ export class LeaseLost extends AppError {
   }
 }
 
+/** Gives the lease, or undefined while it is held by a living process, this one included. */
 export type AcquireLease = (name: string) => Promise<Lease | undefined>;
 
-/** Gives the lease, or undefined while a living process holds it. */
-export function createLeases({ database, presence }: { database: Database; presence: Presence }): AcquireLease {
-  return async (name) => {
-    await database.query('insert into bridge.leases (name) values ($1) on conflict do nothing', [name]);
-    const [held] = await database.query<{ holder: number | null; epoch: number; expired: boolean }>(
-      'select holder, epoch, coalesce(expires < clock_timestamp(), true) as expired from bridge.leases where name = $1',
+/** The leases of one process; `presence` is what its leases are held under. */
+export function createLeases(deps: {
+  database: Database;
+  presence: Presence;
+  /** How often a lease is renewed while work runs outside of a transaction. */
+  renewEveryMs?: number;
+}): AcquireLease {
+  const { database, presence, renewEveryMs = renewMs } = deps;
+  /** What is worked under here, or being taken. */
+  const worked = new Set<string>();
+
+  /** One of ours that is asked for again was not given back: the database was away then. */
+  async function isLeft(holder: number): Promise<boolean> {
+    return holder === presence.id || !(await presence.isPresent(holder));
+  }
+
+  async function take(name: string): Promise<number | undefined> {
+    const epoch = await takeFree(database, name, presence.id, null);
+    if (epoch !== undefined) return epoch;
+    const [held] = await database.query<{ holder: number | null; epoch: number }>(
+      'select holder, epoch from bridge.leases where name = $1',
       [name],
     );
-    if (!held) return undefined;
-    const free = held.holder === null || held.expired || !(await presence.isPresent(held.holder));
-    if (!free) return undefined;
-    const [taken] = await database.query<{ epoch: number }>(
-      `update bridge.leases set epoch = epoch + 1, holder = $3,
-         expires = clock_timestamp() + interval '${leaseSeconds} seconds'
-       where name = $1 and epoch = $2 returning epoch`,
-      [name, held.epoch, presence.id],
-    );
-    return taken && leaseOf(database, name, taken.epoch);
+    if (held) {
+      const left = held.holder !== null && (await isLeft(held.holder));
+      return left ? takeFree(database, name, presence.id, held.epoch) : undefined;
+    }
+    await database.query('insert into bridge.leases (name) values ($1) on conflict do nothing', [name]);
+    return takeFree(database, name, presence.id, null);
+  }
+
+  return async (name) => {
+    if (worked.has(name)) return undefined;
+    worked.add(name);
+    const epoch = await take(name).catch((error: unknown) => {
+      worked.delete(name);
+      throw error;
+    });
+    if (epoch === undefined) {
+      worked.delete(name);
+      return undefined;
+    }
+    return leaseOf(database, name, epoch, renewEveryMs, () => worked.delete(name));
   };
 }
 
-function leaseOf(database: Database, name: string, epoch: number): Lease {
+/**
+ * Takes the lease if it is free, has expired, or is still at `fromEpoch`. One whose row is locked is being worked under
+ * or taken right now: it is passed over, so that nobody waits here for a process that stands still.
+ */
+async function takeFree(sql: Sql, name: string, holder: number, fromEpoch: number | null): Promise<number | undefined> {
+  const [taken] = await sql.query<{ epoch: number }>(
+    `update bridge.leases set epoch = epoch + 1, holder = $2, expires = clock_timestamp() + $4 * interval '1 ms'
+     where name = (
+       select name from bridge.leases
+       where name = $1 and (holder is null or expires < clock_timestamp() or epoch = $3::bigint)
+       for update skip locked)
+     returning epoch`,
+    [name, holder, fromEpoch, leaseMs],
+  );
+  return taken?.epoch;
+}
+
+function leaseOf(database: Database, name: string, epoch: number, renewEveryMs: number, leave: () => void): Lease {
   const renew = async (sql: Sql) => {
     const [held] = await sql.query(
-      `update bridge.leases set expires = clock_timestamp() + interval '${leaseSeconds} seconds'
+      `update bridge.leases set expires = clock_timestamp() + $3 * interval '1 ms'
        where name = $1 and epoch = $2 returning epoch`,
-      [name, epoch],
+      [name, epoch, leaseMs],
     );
     if (!held) throw new LeaseLost(name);
   };
@@ -70,13 +118,32 @@ function leaseOf(database: Database, name: string, epoch: number): Lease {
         return work(tx);
       }),
     during: async (work) => {
-      // Checked before, so that a process that was paused does not begin what another is doing. A renewal that fails
-      // meanwhile shows in the next transaction.
+      // Before the statement, not after it: the lease counts from some instant in between.
+      let renewedMs = performance.now();
+      // A process that stood still must not begin what another is doing.
       await renew(database);
-      const timer = setInterval(() => renew(database).catch(() => undefined), renewMs);
-      return work().finally(() => clearInterval(timer));
+      const lost = new AbortController();
+      const timer = setInterval(() => {
+        const askedMs = performance.now();
+        const stop = () => lost.abort(new LeaseLost(name));
+        if (askedMs - renewedMs > leaseMs - marginMs - renewEveryMs) stop();
+        renew(database).then(
+          () => {
+            renewedMs = askedMs;
+          },
+          (error: unknown) => {
+            if (error instanceof LeaseLost) stop();
+          },
+        );
+      }, renewEveryMs);
+      try {
+        return await work(lost.signal);
+      } finally {
+        clearInterval(timer);
+      }
     },
     release: async () => {
+      leave();
       await database.query('update bridge.leases set holder = null where name = $1 and epoch = $2', [name, epoch]);
     },
   };

@@ -11,13 +11,21 @@ import type { Logger } from '#platform/log.ts';
 const lockSpace = 0x5b_1e_a5e;
 
 export interface Presence {
+  /** This process's number. */
   readonly id: number;
   isPresent(id: number): Promise<boolean>;
+  /** Gives the lock back, and its connection. */
   close(): Promise<void>;
 }
 
-/** Takes the lock on a connection of its own; when that breaks it is taken again, and leases expire meanwhile. */
-export async function createPresence({ database, log }: { database: Database; log: Logger }): Promise<Presence> {
+/** Takes the lock on a connection of its own; when that breaks it is taken again, and leases may be lost meanwhile. */
+export async function createPresence(deps: {
+  database: Database;
+  log: Logger;
+  /** How often the connection is tried. */
+  heartbeatMs?: number;
+}): Promise<Presence> {
+  const { database, log, heartbeatMs = 5_000 } = deps;
   const id = randomInt(1, 2 ** 31 - 1);
   const stop = new AbortController();
   const held = Promise.withResolvers<void>();
@@ -28,7 +36,7 @@ export async function createPresence({ database, log }: { database: Database; lo
           await session.query('select pg_advisory_lock($1, $2)', [lockSpace, id]);
           held.resolve();
           while (!stop.signal.aborted) {
-            await systemClock.sleep(5_000, stop.signal).catch(() => undefined);
+            await systemClock.sleep(heartbeatMs, stop.signal).catch(() => undefined);
             if (!stop.signal.aborted) await session.query('select 1');
           }
           await session.query('select pg_advisory_unlock($1, $2)', [lockSpace, id]);

@@ -31,6 +31,7 @@ export interface BridgeStatus {
   }[];
 }
 
+/** Of what is configured: a flow that is not any more keeps its documents, and waits for nothing. */
 export async function readStatus(sql: Sql): Promise<BridgeStatus> {
   return {
     feeds: await sql.query<BridgeStatus['feeds'][number]>(
@@ -43,7 +44,8 @@ export async function readStatus(sql: Sql): Promise<BridgeStatus> {
       `select f.name as flow, f.paused_reason as "pausedReason", count(d.key)::int as documents,
          count(*) filter (where d.due is not null)::int as due,
          count(*) filter (where d.dead_since is not null)::int as "deadLetters", min(d.due) as "oldestDue"
-       from bridge.flows f left join bridge.flow_documents d on d.flow = f.name group by f.name order by f.name`,
+       from bridge.flows f left join bridge.flow_documents d on d.flow = f.name
+       where f.kinds <> '{}' group by f.name order by f.name`,
     ),
     recent: await sql.query<BridgeStatus['recent'][number]>(
       `select flow, key, delivered, reference, last_error as "lastError" from bridge.flow_documents

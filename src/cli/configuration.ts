@@ -3,30 +3,43 @@ import { z } from 'zod';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { loadConfiguration } from '#platform/configuration.ts';
 
+const serviceSettings = z.strictObject({
+  host: z.string().min(1).default('127.0.0.1').describe('Where it listens; 0.0.0.0 is every address of this machine'),
+  port: z.int().min(0).max(65_535).default(8080).describe('0 takes a free one'),
+  public_url: z
+    .url({ protocol: /^https?$/, error: 'must be a URL, like https://sourcing.example.com' })
+    .optional()
+    .describe('What links in answers start with, behind a proxy; without it what the request asked for'),
+  body_bytes_max: z.int().min(1).default(10_485_760).describe('Longest body that is read'),
+});
+
 export const configuration = z.strictObject({
   data_dir: z.string().min(1).default('./data').describe('Everything that is kept: database, keys, certificates'),
-  log_level: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).optional(),
-  database_url: z.string().min(1).optional().describe('A PostgreSQL server (15 or newer); without it one is embedded'),
-  redis_url: z.string().min(1).optional().describe('Redis or Valkey for the queue; without it PostgreSQL is the queue'),
+  log_level: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
+    .optional()
+    .describe('Without it: info for service and bridge, warn for start, error for demo'),
+  database_url: z
+    .url({ protocol: /^postgres(ql)?$/, error: 'must be like postgresql://user:password@host:5432/database' })
+    .optional()
+    .describe('A PostgreSQL server (15 or newer); without it one is embedded'),
+  redis_url: z
+    .url({ protocol: /^rediss?$/, error: 'must be like redis://host:6379 or rediss://:password@host:6379' })
+    .optional()
+    .describe('Redis or Valkey for the queue; without it PostgreSQL is the queue'),
   admin_token: z
     .string()
     .min(16)
     .optional()
-    .describe('Bearer token of /admin; made and kept in the data directory if not set'),
-  master_key: z.string().min(1).optional().describe('32 bytes in base64 that seal secrets at rest; likewise'),
+    .describe('Bearer token of /admin; without it one is made and kept in the data folder'),
+  master_key: z
+    .string()
+    .regex(/^\s*[A-Za-z0-9+/_-]{43}=?\s*$/, 'must be 32 bytes in base64; make one with: openssl rand -base64 32')
+    .optional()
+    .describe('32 bytes in base64 that seal secrets in the database; without it they are made and kept likewise'),
   sweep_seconds: z.number().min(0.1).default(5).describe('How often work is looked for that no signal announced'),
-  service: z
-    .strictObject({
-      host: z.string().default('127.0.0.1'),
-      port: z.int().min(0).max(65_535).default(8080),
-      public_url: z
-        .url({ protocol: /^https?$/ })
-        .optional()
-        .describe('What links in answers start with, behind a proxy'),
-      body_bytes_max: z.int().min(1).default(10_485_760),
-    })
-    .default({ host: '127.0.0.1', port: 8080, body_bytes_max: 10_485_760 }),
-  bridge: bridgeSettings.default(bridgeSettings.parse({})),
+  service: serviceSettings.prefault({}).describe('The Sourcing Service'),
+  bridge: bridgeSettings.prefault({}).describe('The bridge'),
 });
 
 export type Configuration = z.infer<typeof configuration>;
@@ -44,11 +57,12 @@ const variables = {
 export function readConfiguration(
   file: string | undefined,
   overrides: { data?: string | undefined } = {},
+  env: Readonly<Record<string, string | undefined>> = process.env,
 ): Configuration {
   const read = loadConfiguration({
     schema: configuration,
     file: { path: file ?? 'config/bridge.yaml', required: file !== undefined },
-    env: process.env,
+    env,
     variables,
   });
   return overrides.data === undefined ? read : { ...read, data_dir: overrides.data };

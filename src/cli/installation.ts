@@ -1,12 +1,16 @@
 /**
- * What every program of an installation stands on: database, secrets, certificates, outgoing connections. Opened and
- * closed here, and nowhere else.
+ * An installation: what its programs stand on (data folder, database, secrets, certificates, outgoing connections), opened
+ * and closed here and nowhere else, and how each of the two programs is started on it.
  */
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
+import type { BridgeSettings } from '#bridge/settings.ts';
+import { mountConsole } from '#console/console-page.ts';
 import { systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey } from '#platform/data-dir-secret.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
+import { AppError, errorText } from '#platform/errors.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
@@ -26,17 +30,21 @@ export interface Installation {
   readonly certificates: LocalCertificates;
   readonly outgoing: ReturnType<typeof createGuardedFetch>;
   signals(program: 'service' | 'bridge'): Promise<Signals>;
+  /** Closes everything, also what a program that failed to start left open. */
   close(): Promise<void>;
 }
 
-/** Opens everything; what was opened is closed again when a later part fails. */
+/** Short, so that after a kill work goes on soon; what runs longer renews its lock. */
+const queueLockMs = 10_000;
+
+/** Opens everything; what was opened is closed again when a later part fails. Throws AppError that says what to do. */
 export async function openInstallation(
   configuration: Configuration,
   options: { name: string; logLevel: string },
 ): Promise<Installation> {
   const dataDir = resolve(configuration.data_dir);
   const log = createLogger({ name: options.name, level: configuration.log_level ?? options.logLevel });
-  await mkdir(dataDir, { recursive: true });
+  await makeDataDir(dataDir);
   const masterKey = await loadMasterKey({ fromEnvironment: configuration.master_key, directory: dataDir });
   const adminToken = await loadAdminToken({ fromEnvironment: configuration.admin_token, directory: dataDir });
   const certificates = await ensureLocalCertificates({
@@ -45,8 +53,12 @@ export async function openInstallation(
     clock: systemClock,
     log,
   });
+  await using opened = new AsyncDisposableStack();
   const open = await openDatabase({ url: configuration.database_url, dataDir, log, applicationName: options.name });
+  opened.defer(() => open.close());
   const outgoing = createGuardedFetch({ extraCa: certificates.caPem, connectionsPerOrigin: 8 });
+  opened.defer(() => outgoing.close());
+  const closing = opened.move();
   return {
     configuration,
     dataDir,
@@ -56,25 +68,30 @@ export async function openInstallation(
     adminToken,
     certificates,
     outgoing,
-    signals: (program) =>
-      createSignals({
+    signals: async (program) => {
+      const signals = await createSignals({
         redisUrl: configuration.redis_url,
         databaseUrl: open.url,
         namespace: `${program}_queue`,
         log,
         lockMs: queueLockMs,
-      }),
-    close: async () => {
-      await outgoing.close();
-      await open.close();
+      });
+      // The program that uses them closes them with its own grace time, unless it failed to start.
+      closing.defer(() => signals.close(0));
+      return signals;
     },
+    close: () => closing.disposeAsync(),
   };
 }
 
-/** Short, so that after a kill work goes on soon; what runs longer renews its lock. */
-const queueLockMs = 10_000;
+async function makeDataDir(dataDir: string): Promise<void> {
+  await mkdir(dataDir, { recursive: true }).catch((cause: unknown) => {
+    const message = `The data folder ${dataDir} cannot be made (${errorText(cause)}). Name another with --data or DATA_DIR.`;
+    throw new AppError('invalid', message, { cause });
+  });
+}
 
-/** Starts the service of this installation. */
+/** Starts the service; `listen` goes before the configuration. Throws as `startService` does. */
 export async function startInstalledService(
   installation: Installation,
   listen: { host?: string | undefined; port?: number | undefined } = {},
@@ -98,4 +115,31 @@ export async function startInstalledService(
     log: log.child({ program: 'service' }),
     registry: createRegistry(),
   });
+}
+
+/** Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for a certificate that cannot be read. */
+export async function startInstalledBridge(installation: Installation, settings: BridgeSettings): Promise<Bridge> {
+  const { configuration, open, outgoing, log, dataDir } = installation;
+  return startBridge({
+    settings,
+    tls: await certificateFor(installation, settings),
+    dataDir,
+    sweepMs: configuration.sweep_seconds * 1000,
+    database: open.database,
+    signals: await installation.signals('bridge'),
+    fetch: outgoing.fetch,
+    clock: systemClock,
+    log: log.child({ program: 'bridge' }),
+    registry: createRegistry(),
+    mountConsole: (application) => mountConsole(application, { database: open.database }),
+  });
+}
+
+async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings) {
+  if (!tls) return certificates;
+  const read = (setting: string, file: string) =>
+    readFile(file, 'utf8').catch((cause: unknown) => {
+      throw new AppError('invalid', `The file ${file} (bridge.tls.${setting}) cannot be read.`, { cause });
+    });
+  return { certPem: await read('cert_file', tls.cert_file), keyPem: await read('key_file', tls.key_file) };
 }

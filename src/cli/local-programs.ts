@@ -2,8 +2,7 @@
 import type { Bridge } from '#bridge/create-bridge.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import type { Service } from '#service/create-service.ts';
-import { type Installation, startInstalledService } from './installation.ts';
-import { startInstalledBridge } from './installed-bridge.ts';
+import { type Installation, startInstalledBridge, startInstalledService } from './installation.ts';
 import { ensureLocalOrganisation, ensureLocalWebhook, type LocalSetup } from './local-setup.ts';
 
 export interface LocalPrograms {
@@ -16,7 +15,8 @@ export interface LocalPrograms {
 }
 
 export const localSource = 'local';
-const graceMs = 5_000;
+/** For each part of each program, one after the other: together they stay within the 10 s of a service manager. */
+const graceMs = 2_000;
 
 /** Starts both; `freePorts` leaves the configured ports to others. What was started is stopped when a later part fails. */
 export async function startLocalPrograms(

@@ -2,13 +2,13 @@
  * The client of a sourcing service's API, ours or somebody else's: typed, with transient errors retried and
  * `Retry-After` kept. Unknown fields and enum values pass through. Secrets stand in headers only.
  */
-import pRetry, { AbortError } from 'p-retry';
+import pRetry from 'p-retry';
 import type { z } from 'zod';
 import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
 import { problem } from '#contract/problem.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError, errorText, type Recovery } from '#platform/errors.ts';
+import { AppError, type Recovery } from '#platform/errors.ts';
 import { FetchError, type GuardedFetch, type GuardedResponse } from '#platform/guarded-fetch.ts';
 import { parseInput } from '#platform/input.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
@@ -34,20 +34,27 @@ export interface FeedPage {
   commitOrdered: boolean;
 }
 
+export interface ApiCall {
+  method: string;
+  /** From `/api` on, with its query. */
+  path: string;
+  body?: unknown;
+  /** With it a POST may be sent again when no answer came. */
+  idempotencyKey?: string;
+}
+
 export interface SourceClient {
-  /** One page. `at` is a filter, or the `next` of an earlier page. */
+  /** One page. `at` is a filter, or the `next` of an earlier page. Throws AppError, as `call` does. */
   readFeed(
     feed: FeedName,
     at: { modifiedAfter: Timestamp | undefined; pageSize: number } | { next: string },
     signal?: AbortSignal,
   ): Promise<FeedPage>;
   /** Any other call; the answer's body read through `schema`. Throws AppError with the service's own words. */
-  call<Schema extends z.ZodType>(
-    request: { method: string; path: string; body?: unknown; idempotencyKey?: string },
-    schema: Schema,
-  ): Promise<z.output<Schema>>;
+  call<Schema extends z.ZodType>(request: ApiCall, schema: Schema): Promise<z.output<Schema>>;
 }
 
+/** `clock` is asked for the time and waited on where an answer says `Retry-After`. */
 export function createSourceClient(deps: {
   settings: ClientSettings;
   fetch: GuardedFetch;
@@ -56,13 +63,15 @@ export function createSourceClient(deps: {
   const { settings, fetch, clock } = deps;
   const base = settings.baseUrl.replace(/\/+$/, '');
 
+  /** Sends until an answer could be read; a body that cannot be parsed is as passing a fault as a lost connection. */
   async function request(
-    { method, path, body, idempotencyKey }: { method: string; path: string; body?: unknown; idempotencyKey?: string },
+    { method, path, body, idempotencyKey }: ApiCall,
     signal?: AbortSignal,
-  ): Promise<GuardedResponse> {
+  ): Promise<{ headers: Record<string, string>; body: unknown }> {
     const headers: Record<string, string> = { authorization: `Bearer ${settings.apiKey}`, accept: 'application/json' };
     if (body !== undefined) headers['content-type'] = 'application/json';
     if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;
+    const what = `${method} ${path.split('?')[0]}`;
     const once = async () => {
       const answer = await fetch({
         url: base + path,
@@ -76,8 +85,8 @@ export function createSourceClient(deps: {
         onTooLarge: 'fail',
         ...(signal ? { signal } : {}),
       });
-      if (answer.status >= 200 && answer.status < 300) return answer;
-      throw refusedBy(answer, `${method} ${path.split('?')[0]}`, clock);
+      if (answer.status < 200 || answer.status > 299) throw refusedBy(answer, what, settings.apiKey, clock);
+      return { headers: answer.headers, body: parseAnswer(answer, what) };
     };
     // A POST without a key may have taken effect although no answer came: only its caller knows what to do.
     const repeatable = method !== 'POST' || idempotencyKey !== undefined;
@@ -86,27 +95,23 @@ export function createSourceClient(deps: {
 
   return {
     async readFeed(feed, at, signal) {
-      const query =
-        'next' in at
-          ? at.next
-          : new URLSearchParams({
-              page_size: String(at.pageSize),
-              ...(at.modifiedAfter === undefined ? {} : { modified_after: at.modifiedAfter }),
-            }).toString();
+      const query = 'next' in at ? at.next : firstQuery(at);
       const answer = await request({ method: 'GET', path: `/api/feeds/${feed}?${query}` }, signal);
-      const page = parseInput(feedPage, parseAnswer(answer, `the ${feed} feed`), `The answer of the ${feed} feed`);
-      return {
-        records: page.data,
-        next: queryOf(page.next),
-        commitOrdered: answer.headers[feedOrderHeader] === 'commit',
-      };
+      const page = parseInput(feedPage, answer.body, `The answer of the ${feed} feed`);
+      const commitOrdered = answer.headers[feedOrderHeader] === 'commit';
+      return { records: page.data, next: queryOf(page.next), commitOrdered };
     },
     async call(call, schema) {
       const answer = await request(call);
-      if (answer.body.length === 0) return parseInput(schema, undefined, `The answer to ${call.method} ${call.path}`);
-      return parseInput(schema, parseAnswer(answer, call.path), `The answer to ${call.method} ${call.path}`);
+      return parseInput(schema, answer.body, `The answer to ${call.method} ${call.path}`);
     },
   };
+}
+
+function firstQuery(filter: { modifiedAfter: Timestamp | undefined; pageSize: number }): string {
+  const query = new URLSearchParams({ page_size: String(filter.pageSize) });
+  if (filter.modifiedAfter !== undefined) query.set('modified_after', filter.modifiedAfter);
+  return query.toString();
 }
 
 /** Only the query of a `next` link counts: it is never followed to another origin or path. */
@@ -118,23 +123,25 @@ function queryOf(next: string | null | undefined): string | undefined {
   return query;
 }
 
-/** A truncated or garbled body is taken for what it mostly is: a passing fault on the way. */
 function parseAnswer(answer: GuardedResponse, what: string): unknown {
+  if (answer.body.length === 0) return undefined;
   try {
     return JSON.parse(answer.body.toString('utf8'));
   } catch {
-    throw new AppError('unavailable', `The answer of ${what} is not JSON.`);
+    throw new AppError('unavailable', `The answer to ${what} is not JSON.`);
   }
 }
 
-function refusedBy(answer: GuardedResponse, what: string, clock: Clock): AppError {
+function refusedBy(answer: GuardedResponse, what: string, secret: string, clock: Clock): AppError {
   const retryAfterMs = readRetryAfterMs(answer.headers['retry-after'], clock.nowMs());
   const transient = answer.status === 429 || answer.status === 408 || answer.status >= 500;
   const recovery: Recovery = transient
     ? { do: 'retry', ...(retryAfterMs === undefined ? {} : { afterMs: retryAfterMs }) }
     : { do: 'halt' };
   const code = answer.status === 429 ? 'too-many' : transient ? 'unavailable' : codeOf(answer.status);
-  return new AppError(code, `${what} was answered with ${answer.status}${wordsOf(answer)}`, { recovery });
+  // Some services repeat in their words what they were sent.
+  const words = wordsOf(answer).replaceAll(secret, '[secret]').slice(0, 500);
+  return new AppError(code, `${what} was answered with ${answer.status}${words}`, { recovery });
 }
 
 function codeOf(status: number) {
@@ -147,7 +154,7 @@ function codeOf(status: number) {
 function wordsOf(answer: GuardedResponse): string {
   try {
     const { detail } = problem.parse(JSON.parse(answer.body.toString('utf8')));
-    return `: ${detail.slice(0, 500)}`;
+    return `: ${detail}`;
   } catch {
     return '.';
   }
@@ -155,29 +162,19 @@ function wordsOf(answer: GuardedResponse): string {
 
 /** Retries what the error itself calls passing, waiting at least as long as it asks. */
 async function retried<T>(once: () => Promise<T>, retries: number, clock: Clock, signal?: AbortSignal): Promise<T> {
-  return pRetry(
-    async () => {
-      try {
-        return await once();
-      } catch (error) {
-        const known = error instanceof Error ? error : new Error(errorText(error));
-        if (!isTransient(known)) throw new AbortError(known);
-        throw known;
-      }
+  return pRetry(once, {
+    retries,
+    minTimeout: 200,
+    randomize: true,
+    ...(signal ? { signal } : {}),
+    shouldRetry: ({ error }) => isTransient(error),
+    onFailedAttempt: async ({ error, retriesLeft }) => {
+      const afterMs = error instanceof AppError && error.recovery.do === 'retry' ? error.recovery.afterMs : undefined;
+      // A long wait is not sat out here: the caller's schedule does that without holding a worker.
+      if (afterMs !== undefined && afterMs > 5_000) throw error;
+      if (afterMs !== undefined && retriesLeft > 0) await clock.sleep(afterMs, signal);
     },
-    {
-      retries,
-      minTimeout: 200,
-      randomize: true,
-      ...(signal ? { signal } : {}),
-      onFailedAttempt: async ({ error, retriesLeft }) => {
-        const afterMs = error instanceof AppError && error.recovery.do === 'retry' ? error.recovery.afterMs : undefined;
-        // A long wait is not sat out here: the caller's schedule does that without holding a worker.
-        if (afterMs !== undefined && afterMs > 5_000) throw error;
-        if (afterMs !== undefined && retriesLeft > 0) await clock.sleep(afterMs, signal);
-      },
-    },
-  );
+  });
 }
 
 function isTransient(error: Error): boolean {

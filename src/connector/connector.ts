@@ -12,8 +12,8 @@ export interface Capabilities {
   /** Longest time that one `write` may take. */
   readonly timeoutMs: number;
   /**
-   * How long after a `write` was cut off it may still take effect in the ERP. The bridge waits that long before it asks
-   * `lookup` what became of it; 0 when the ERP is this process (files).
+   * How long after a `write` was cut off it may still take effect in the ERP. The bridge waits that long (counted from
+   * the end of the time limit) before it asks `lookup` what became of it; 0 when a write ends with the process (files).
    */
   readonly settleMs: number;
 }
@@ -69,11 +69,17 @@ export interface CheckResult {
 export interface Session {
   /** Called at the start of a flow and by `check`: reachable, authorised, may write. Changes nothing that stays. */
   check(): Promise<CheckResult[]>;
-  /** Never called twice at once. Throws only when the outcome of every operation is unknown. */
+  /**
+   * Never called twice at once. When `signal` aborts, it sends nothing more and returns soon: until it has, nothing else
+   * is called. Throws only when the outcome of every operation is unknown.
+   */
   write(operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]>;
-  /** What the ERP holds for these documents' keys; a key it does not hold is left out. */
+  /**
+   * What the ERP holds for these documents' keys. Left out: a key that it does not hold, and one whose object is
+   * cancelled. Never called during a `write`. Throws when it cannot tell.
+   */
   lookup(documents: readonly Document[], signal: AbortSignal): Promise<Found[]>;
-  /** Called once, after the last write ended. */
+  /** Called once, at the end; a write that did not stop in time may still be running. */
   close(): Promise<void>;
 }
 
@@ -95,5 +101,5 @@ export interface Connector<Settings = unknown> {
 export function defineConnector<Schema extends ZodType>(
   connector: Omit<Connector<z.output<Schema>>, 'settings'> & { settings: Schema },
 ): Connector {
-  return connector as unknown as Connector;
+  return connector;
 }

@@ -55,6 +55,16 @@ export function msFromTimestamp(timestamp: Timestamp): number {
   return Date.parse(`${timestamp.slice(0, 23)}Z`);
 }
 
+/** A Timestamp as microseconds since 1970; exact, as they stay below 2^53 until the year 2255. */
+export function microsFromTimestamp(timestamp: Timestamp): number {
+  return msFromTimestamp(timestamp) * 1000 + Number(timestamp.slice(23, 26));
+}
+
+/** Microseconds since 1970 as a Timestamp. */
+export function timestampFromMicros(micros: number): Timestamp {
+  return addMicros(timestampFromMs(Math.floor(micros / 1000)), micros - Math.floor(micros / 1000) * 1000);
+}
+
 /** The timestamp `micros` microseconds later (or earlier, when negative). */
 export function addMicros(timestamp: Timestamp, micros: number): Timestamp {
   const total = Number(timestamp.slice(23, 26)) + micros;

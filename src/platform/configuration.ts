@@ -2,43 +2,51 @@
  * Configuration: a YAML file, overridden by environment variables, checked by one schema. Everything wrong is named at
  * once, with where it stands and what it must be; values are never repeated, as they may be secrets.
  */
-import { existsSync, readFileSync } from 'node:fs';
-import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
+import { readFileSync } from 'node:fs';
+import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
 import { z } from 'zod';
-import { AppError, type Issue } from './errors.ts';
-import { issuesOf } from './input.ts';
+import { AppError, errorText } from './errors.ts';
+import { messageOf, pathText, type RawIssue, rawIssuesOf } from './input.ts';
 
 export interface ConfigurationSource<Schema extends z.ZodType> {
   schema: Schema;
   /** The YAML file; `required` when the user named it. */
   file: { path: string; required: boolean };
-  env: Readonly<Record<string, string | undefined>>;
-  /** Well-known variables and the setting each one overrides: `{ DATABASE_URL: 'database.url' }`. */
+  env: Environment;
+  /** Well-known variables and the setting each one overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text. */
   variables: Readonly<Record<string, string>>;
 }
 
-/** Any other setting is overridden by this prefix and its path in capitals: `SOURCING__SERVICE__PORT`. */
+type Environment = Readonly<Record<string, string | undefined>>;
+type Path = readonly (string | number)[];
+
+/**
+ * Any setting is overridden by this prefix and its path in capitals: `SOURCING__SERVICE__PORT`, and in a list by the
+ * position: `SOURCING__BRIDGE__SOURCES__0__API_KEY`. Numbers, true, false, null, and what begins with `[`, `{` or a
+ * quotation mark are read as YAML; everything else is text as it stands. It goes before a well-known variable.
+ */
 export const overridePrefix = 'SOURCING__';
 
 /** Reads, overrides and checks; throws AppError `invalid` whose message has one line for each wrong setting. */
 export function loadConfiguration<Schema extends z.ZodType>(source: ConfigurationSource<Schema>): z.output<Schema> {
-  const issues: Issue[] = [];
-  const { values, lineOf } = readYaml(source.file, issues);
-  const settings = substitute(values, [], source.env, issues) as Record<string, unknown>;
-  const setBy = applyOverrides(settings, source, issues);
-  const parsed = source.schema.safeParse(settings, {
-    error: (issue) => (issue.input === undefined ? 'is missing' : undefined),
-  });
-  if (parsed.success && issues.length === 0) return parsed.data;
-  for (const issue of parsed.success ? [] : issuesOf(parsed.error.issues)) {
-    const known = issue.message === 'is not a known field' ? 'is not a known setting' : issue.message;
-    issues.push({ path: issue.path, message: known });
+  const faults: RawIssue[] = [];
+  const file = readYaml(source.file, faults);
+  const settings = substitute(file.values, [], source.env, faults) as Record<string, unknown>;
+  const overrides = applyOverrides(settings, source, faults);
+  const parsed = source.schema.safeParse(settings, { error: messageOf });
+  if (parsed.success && faults.length === 0) return parsed.data;
+  for (const { path, message } of parsed.success ? [] : rawIssuesOf(parsed.error.issues)) {
+    // What could not be read needs no second line saying that it is not right either.
+    if (faults.some((fault) => pathText(fault.path) === pathText(path))) continue;
+    faults.push({ path, message: message === 'is not a known field' ? 'is not a known setting' : message });
   }
-  const lines = issues.map(({ path, message }) => {
-    const variable = setBy.get(path);
-    const line = lineOf(path);
-    const place = variable ? ` (set by ${variable})` : line ? ` (${source.file.path}, line ${line})` : '';
-    return `  ${path || 'the configuration'} ${message}${place}`;
+  const issues = faults.map(({ path, message }) => ({ path: pathText(path), message }));
+  const lines = faults.map(({ path, message }, index) => {
+    const variable = setBy(overrides, path);
+    const line = file.lineOf(path);
+    const quoted = variable?.startsWith(overridePrefix) && message === 'must be a string' ? '; "…" makes it text' : '';
+    const place = variable ? ` (set by ${variable}${quoted})` : line ? ` (${source.file.path}, line ${line})` : '';
+    return `  ${issues[index]?.path || 'the configuration'} ${message}${place}`;
   });
   throw new AppError('invalid', `The configuration is not valid:\n${lines.join('\n')}`, { issues });
 }
@@ -48,98 +56,148 @@ export function configurationJsonSchema(schema: z.ZodType): object {
   return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
 }
 
-function readYaml(
-  file: { path: string; required: boolean },
-  issues: Issue[],
-): { values: unknown; lineOf: (path: string) => number | undefined } {
-  const none = { values: {}, lineOf: () => undefined };
-  if (!existsSync(file.path)) {
-    if (file.required) issues.push({ path: '', message: `file ${file.path} does not exist` });
-    return none;
+interface YamlFile {
+  values: unknown;
+  /** The line of a setting, or of the nearest thing around it; undefined where nothing of it stands in the file. */
+  lineOf: (path: readonly PropertyKey[]) => number | undefined;
+}
+
+function readYaml(file: { path: string; required: boolean }, faults: RawIssue[]): YamlFile {
+  const nothing: YamlFile = { values: {}, lineOf: () => undefined };
+  const refuse = (message: string): YamlFile => {
+    faults.push({ path: [], message });
+    return nothing;
+  };
+  let text: string;
+  try {
+    text = readFileSync(file.path, 'utf8');
+  } catch (error) {
+    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    if (missing && !file.required) return nothing;
+    return refuse(missing ? `file ${file.path} does not exist` : `file cannot be read: ${errorText(error)}`);
   }
   const lines = new LineCounter();
-  const document = parseDocument(readFileSync(file.path, 'utf8'), { lineCounter: lines, prettyErrors: false });
-  for (const error of document.errors)
-    issues.push({
-      path: '',
-      message: `is not valid YAML at ${file.path}, line ${error.linePos?.[0].line ?? lines.linePos(error.pos[0]).line}: ${error.code}`,
-    });
-  if (document.errors.length > 0) return none;
-  if (
-    document.contents !== null &&
-    !isMap(document.contents) &&
-    !(isScalar(document.contents) && document.contents.value === null)
-  ) {
-    issues.push({ path: '', message: `file ${file.path} must hold settings, like "service:"` });
-    return none;
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  // The parser's messages may quote the file: only their kind is told.
+  for (const { code, pos } of document.errors)
+    refuse(`is not valid YAML: ${file.path}, line ${lines.linePos(pos[0]).line} (${plainCode(code)})`);
+  if (document.errors.length > 0) return nothing;
+  const { contents } = document;
+  if (contents === null || (isScalar(contents) && contents.value === null)) return nothing;
+  if (!isMap(contents)) return refuse(`file ${file.path} must hold settings, like "service:"`);
+  try {
+    return { values: document.toJS(), lineOf: (path) => lineOf(contents, path, lines) };
+  } catch {
+    return refuse(`is not valid YAML: ${file.path} has an alias (*name) that has no anchor (&name), or too many`);
   }
-  return {
-    values: document.toJS() ?? {},
-    lineOf: (path) => {
-      const parts = path
-        .split(/[.[\]]+/)
-        .filter(Boolean)
-        .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
-      for (; parts.length > 0; parts.pop()) {
-        const node = document.getIn(parts, true) as { range?: [number, number, number] } | undefined;
-        if (node?.range) return lines.linePos(node.range[0]).line;
-      }
-      return undefined;
-    },
-  };
+}
+
+/** `DUPLICATE_KEY` as "duplicate key". */
+function plainCode(code: string): string {
+  return code.toLowerCase().replaceAll('_', ' ');
+}
+
+function lineOf(root: Node, path: readonly PropertyKey[], lines: LineCounter): number | undefined {
+  let node: Node | null | undefined = root;
+  let position: number | undefined;
+  for (const part of path) {
+    if (isMap(node)) {
+      const pair: Pair | undefined = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(part));
+      if (!pair) break;
+      if (isScalar(pair.key)) position = pair.key.range?.[0];
+      node = isNode(pair.value) ? pair.value : undefined;
+    } else if (isSeq(node)) {
+      const item: unknown = node.items[Number(part)];
+      if (!isNode(item)) break;
+      position = item.range?.[0];
+      node = item;
+    } else break;
+  }
+  return position === undefined ? undefined : lines.linePos(position).line;
 }
 
 /** Replaces `${NAME}` in texts by the environment's value, so that secrets need not stand in the file. */
-function substitute(
-  value: unknown,
-  path: readonly (string | number)[],
-  env: ConfigurationSource<z.ZodType>['env'],
-  issues: Issue[],
-): unknown {
+function substitute(value: unknown, path: Path, env: Environment, faults: RawIssue[]): unknown {
   if (typeof value === 'string')
     return value.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
-      const found = env[name];
+      const found = Object.hasOwn(env, name) ? env[name] : undefined;
       if (found === undefined)
-        issues.push({ path: path.join('.'), message: `needs the environment variable ${name}, which is not set` });
+        faults.push({ path, message: `needs the environment variable ${name}, which is not set` });
       return found ?? '';
     });
-  if (Array.isArray(value)) return value.map((item, index) => substitute(item, [...path, index], env, issues));
+  if (Array.isArray(value)) return value.map((item, index) => substitute(item, [...path, index], env, faults));
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [key, substitute(item, [...path, key], env, issues)]),
+      Object.entries(value).map(([key, item]) => [key, substitute(item, [...path, key], env, faults)]),
     );
   return value;
 }
 
-/** Gives which variable set which path. */
+/** Which variable set what. */
+type Overrides = { variable: string; path: Path }[];
+
+/** An empty variable counts as not set: that is how a composed environment leaves one out. */
 function applyOverrides(
   settings: Record<string, unknown>,
   { env, variables }: Pick<ConfigurationSource<z.ZodType>, 'env' | 'variables'>,
-  issues: Issue[],
-): Map<string, string> {
-  const setBy = new Map<string, string>();
-  for (const [variable, text] of Object.entries(env)) {
-    const generic = variable.startsWith(overridePrefix)
-      ? variable.slice(overridePrefix.length).toLowerCase().split('__').join('.')
-      : undefined;
-    const path = variables[variable] ?? generic;
-    if (path === undefined || text === undefined || (text === '' && !generic)) continue;
-    const parts = path.split('.');
-    let at: unknown = settings;
-    for (const part of parts.slice(0, -1)) {
-      const holder = at as Record<string, unknown>;
-      holder[part] ??= {};
-      at = holder[part];
-      if (typeof at !== 'object') break;
+  faults: RawIssue[],
+): Overrides {
+  const overrides: Overrides = [];
+  const apply = (variable: string, path: Path, value: unknown) => {
+    overrides.push({ variable, path });
+    if (!setAt(settings, path, value)) faults.push({ path, message: 'is not a place that can be set' });
+  };
+  for (const [variable, setting] of Object.entries(variables))
+    if (Object.hasOwn(env, variable) && env[variable]) apply(variable, setting.split('.'), env[variable]);
+  for (const [variable, text] of Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1))) {
+    if (!variable.startsWith(overridePrefix) || !text) continue;
+    const path = variable.slice(overridePrefix.length).toLowerCase().split('__').map(asIndex);
+    const read = readOverride(text);
+    if ('value' in read) apply(variable, path, read.value);
+    else {
+      overrides.push({ variable, path });
+      faults.push({ path, message: `is not valid YAML: ${read.fault}` });
     }
-    const last = parts.at(-1);
-    if (typeof at !== 'object' || at === null || last === undefined || last === '') {
-      issues.push({ path, message: `cannot be set by ${variable}: there is no such place` });
-      continue;
-    }
-    // A well-known variable is text; a generic one may be a number, a list, true or false, written as in YAML.
-    (at as Record<string, unknown>)[last] = generic ? parseDocument(text).toJS() : text;
-    setBy.set(path, variable);
   }
-  return setBy;
+  return overrides;
+}
+
+function asIndex(part: string): string | number {
+  return /^\d{1,4}$/.test(part) ? Number(part) : part;
+}
+
+function readOverride(text: string): { value: unknown } | { fault: string } {
+  if (!/^\s*(["'[{]|(true|false|null)\s*$|[-+.\d])/.test(text)) return { value: text };
+  const document = parseDocument(text, { prettyErrors: false });
+  // What only began like a number (a date, an address) is text.
+  if (!/^\s*["'[{]/.test(text) && (document.errors.length > 0 || !isScalar(document.contents))) return { value: text };
+  const [error] = document.errors;
+  return error ? { fault: plainCode(error.code) } : { value: document.toJS() as unknown };
+}
+
+/** Sets it, making the objects on the way; false where something else stands in the way. A list grows by one at most. */
+function setAt(settings: Record<string, unknown>, path: Path, value: unknown): boolean {
+  let holder: unknown = settings;
+  for (const [index, part] of path.entries()) {
+    if (typeof holder !== 'object' || holder === null || part === '') return false;
+    if (Array.isArray(holder) ? typeof part !== 'number' || part > holder.length : typeof part === 'number')
+      return false;
+    const own = Object.getOwnPropertyDescriptor(holder, part)?.value as unknown;
+    const next = index === path.length - 1 ? value : (own ?? (typeof path[index + 1] === 'number' ? [] : {}));
+    // Defined, not assigned: a name like __proto__ is a name like any other.
+    Object.defineProperty(holder, part, { value: next, enumerable: true, configurable: true, writable: true });
+    holder = next;
+  }
+  return true;
+}
+
+/** The variable that set this, or something around it, or something in it; of several the nearest, and then the later. */
+function setBy(overrides: Overrides, path: readonly PropertyKey[]): string | undefined {
+  const shared = ({ path: other }: { path: Path }) => Math.min(other.length, path.length);
+  const related = overrides.filter(
+    (one) =>
+      shared(one) > 0 && one.path.slice(0, shared(one)).every((part, index) => String(path[index]) === String(part)),
+  );
+  const distance = (one: { path: Path }) => Math.abs(one.path.length - path.length);
+  return related.toSorted((a, b) => distance(a) - distance(b) || related.indexOf(b) - related.indexOf(a))[0]?.variable;
 }

@@ -19,19 +19,30 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
   );
 }
 
+/** One thing wrong, with its path in parts. */
+export interface RawIssue {
+  path: readonly PropertyKey[];
+  message: string;
+}
+
+/** Zod's issues with paths as a person reads them. */
+export function issuesOf(issues: readonly z.core.$ZodIssue[]): Issue[] {
+  return rawIssuesOf(issues).map(({ path, message }) => ({ path: pathText(path), message }));
+}
+
 /** Zod's issues with unknown fields named one by one, and a union's most telling branch instead of all of them. */
-export function issuesOf(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Issue[] {
+export function rawIssuesOf(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): RawIssue[] {
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path];
     if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => ({ path: pathText([...path, key]), message: 'is not a known field' }));
+      return issue.keys.map((key) => ({ path: [...path, key], message: 'is not a known field' }));
     if (issue.code === 'invalid_union') {
       const [branch] = [...issue.errors].sort((a, b) => depthOf(b) - depthOf(a));
-      if (branch && depthOf(branch) > 0) return issuesOf(branch, path);
+      if (branch && depthOf(branch) > 0) return rawIssuesOf(branch, path);
       const messages = new Set(issue.errors.flatMap((errors) => errors.map((error) => error.message)));
-      return [{ path: pathText(path), message: [...messages].join(', or ') || issue.message }];
+      return [{ path, message: [...messages].join(', or ') || issue.message }];
     }
-    return [{ path: pathText(path), message: issue.message }];
+    return [{ path, message: issue.message }];
   });
 }
 
@@ -51,31 +62,71 @@ export function pathText(path: readonly PropertyKey[]): string {
   return text;
 }
 
-function messageOf(issue: z.core.$ZodRawIssue): string | undefined {
+/** What a value must be, in words that follow its path; undefined where the schema says it itself. */
+export function messageOf(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.input === undefined && (issue.code === 'invalid_type' || issue.code === 'invalid_value'))
+    return 'is missing';
   switch (issue.code) {
     case 'invalid_type':
-      return issue.input === undefined ? 'is missing' : `must be ${articled(issue.expected)}`;
+      return `must be ${typeName(issue.expected)}`;
     case 'invalid_value':
-      return `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
+      return `must be ${oneOf(issue.values)}`;
+    case 'invalid_union':
+      return Array.isArray(issue.options) && issue.options.length > 0 ? `must be ${oneOf(issue.options)}` : undefined;
     case 'too_small':
-      return `must ${boundVerb(issue.origin)} at least ${issue.minimum}${unitOf(issue.origin, Number(issue.minimum))}`;
+      return `must ${bound(issue, issue.minimum, 'at least', 'more than')}`;
     case 'too_big':
-      return `must ${boundVerb(issue.origin)} at most ${issue.maximum}${unitOf(issue.origin, Number(issue.maximum))}`;
+      return `must ${bound(issue, issue.maximum, 'at most', 'less than')}`;
+    case 'not_multiple_of':
+      return `must be a multiple of ${issue.divisor}`;
+    case 'invalid_format':
+      return formatMessage(issue);
     default:
       return undefined;
   }
 }
 
-function articled(type: string): string {
-  return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`;
+function typeName(type: string): string {
+  const plain: Readonly<Record<string, string>> = {
+    int: 'a whole number',
+    safeint: 'a whole number',
+    record: 'an object',
+    boolean: 'true or false',
+    null: 'null',
+  };
+  return plain[type] ?? (/^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`);
 }
 
-function boundVerb(origin: string): string {
-  return origin === 'string' || origin === 'array' ? 'have' : 'be';
+function oneOf(values: readonly unknown[]): string {
+  return `${values.length > 1 ? 'one of ' : ''}${values.map(String).join(', ')}`;
 }
 
-function unitOf(origin: string, count: number): string {
-  const unit = origin === 'string' ? ' character' : origin === 'array' ? ' entr' : '';
-  if (unit === ' entr') return count === 1 ? ' entry' : ' entries';
-  return unit === '' || count === 1 ? unit : `${unit}s`;
+function bound(
+  { origin, exact, inclusive }: { origin: string; exact?: boolean | undefined; inclusive?: boolean | undefined },
+  limit: number | bigint,
+  closed: string,
+  open: string,
+): string {
+  const verb = origin === 'string' || origin === 'array' ? 'have' : 'be';
+  const unit = { string: ' character', array: ' entr' }[origin] ?? '';
+  const one = Number(limit) === 1;
+  const counted = unit === ' entr' ? (one ? ' entry' : ' entries') : unit === '' || one ? unit : `${unit}s`;
+  return `${verb} ${exact ? 'exactly' : inclusive === false ? open : closed} ${limit}${counted}`;
+}
+
+function formatMessage(issue: { format: string; pattern?: string | undefined; prefix?: unknown }): string | undefined {
+  switch (issue.format) {
+    case 'url':
+      return 'must be a URL, like https://host';
+    case 'uuid':
+      return 'must be a UUID';
+    case 'email':
+      return 'must be an e-mail address';
+    case 'regex':
+      return `must match ${issue.pattern}`;
+    case 'starts_with':
+      return `must start with ${String(issue.prefix)}`;
+    default:
+      return undefined;
+  }
 }

@@ -1,44 +1,100 @@
 /**
- * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written, at any depth
- * that our own objects have; info lines mark boot and changes of state, not records.
+ * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written, at any depth, in
+ * errors and their causes, and in what child loggers carry; so are passwords in URLs and bearer tokens in any text. Info
+ * lines mark boot and changes of state, not records.
  */
-import { type DestinationStream, type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 
 export type { Logger } from 'pino';
 
-const secretNames = [
+const secretNames = new Set([
+  'accesstoken',
+  'admintoken',
+  'apikey',
   'authorization',
-  'api_key',
-  'apiKey',
-  'key',
-  'password',
-  'secret',
-  'signing_key',
-  'signingKey',
-  'client_secret',
-  'clientSecret',
-  'access_token',
-  'accessToken',
-  'adminToken',
-  'masterKey',
+  'clientsecret',
   'cookie',
-];
+  'key',
+  'keypem',
+  'masterkey',
+  'passphrase',
+  'password',
+  'privatekey',
+  'proxyauthorization',
+  'refreshtoken',
+  'secret',
+  'secrets',
+  'setcookie',
+  'signingkey',
+  'signingkeys',
+  'token',
+  'xapikey',
+]);
 
-const redactedPaths = ['', '*.', '*.*.'].flatMap((prefix) => secretNames.map((name) => `${prefix}${name}`));
+const censor = '[secret]';
+const depthMax = 12;
 
 /** Creates the process's logger; `destination` is standard error unless a test gives its own. */
 export function createLogger(options: { level: string; name: string; destination?: DestinationStream }): Logger {
-  return pino(
+  const log = pino(
     {
       name: options.name,
       level: options.level,
-      redact: { paths: [...redactedPaths, 'err.config', 'req.headers.authorization'], censor: '[secret]' },
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: label }) },
+      formatters: { level: (label) => ({ level: label }), log: redactObject },
+      // `redactObject` has been there already, also inside objects, where a serializer would not come.
+      serializers: { err: (err: unknown) => err },
+      hooks: { streamWrite: redactText },
     },
     options.destination ?? pino.destination({ dest: 2, sync: true }),
   );
+  // What a child carries passes no formatter; its own children inherit this method.
+  const createChild = Reflect.get(log, 'child');
+  log.child = function child(this: Logger, bindings: object, ...rest: []) {
+    return createChild.call(this, redactObject(bindings), ...rest);
+  } as Logger['child'];
+  return log;
 }
 
 /** A logger that writes nothing, for programs that speak to a person (the CLI) and for tests. */
 export const silentLogger: Logger = pino({ level: 'silent' });
+
+function redactObject(object: object): Record<string, unknown> {
+  return redact(object, []) as Record<string, unknown>;
+}
+
+/** A copy without secrets. What is met again inside itself, or lies too deep, is named instead of followed. */
+function redact(value: unknown, around: readonly object[]): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (around.includes(value)) return '[circular]';
+  if (around.length >= depthMax) return '[deep]';
+  const inside = [...around, value];
+  if (value instanceof Error) return redactError(value, inside);
+  if (Array.isArray(value)) return value.map((item) => redact(item, inside));
+  if (value instanceof Map) return redact(Object.fromEntries(value), inside);
+  if (value instanceof Uint8Array) return `[${value.length} bytes]`;
+  if ('toJSON' in value && typeof value.toJSON === 'function') return redact(value.toJSON(), inside);
+  const pairs = value instanceof Headers ? [...value] : Object.entries(value);
+  return Object.fromEntries(pairs.map(([name, item]) => [name, isSecret(name) ? censor : redact(item, inside)]));
+}
+
+/** Its type, text and stack with those of its causes, and its own fields; a cause's own fields stand under `cause`. */
+function redactError(error: Error, around: readonly object[]): unknown {
+  const { raw: _raw, ...fields } = stdSerializers.err(error);
+  const own = redact(fields, around) as Record<string, unknown>;
+  const { cause } = error;
+  if (typeof cause !== 'object' || cause === null) return cause === undefined ? own : { ...own, cause };
+  const { message: _message, stack: _stack, ...facts } = Object(redact(cause, around)) as Record<string, unknown>;
+  return { ...own, cause: facts };
+}
+
+function isSecret(name: string): boolean {
+  return secretNames.has(name.toLowerCase().replaceAll(/[-_]/g, ''));
+}
+
+/** `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */
+function redactText(line: string): string {
+  return line
+    .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/gi, `$1${censor}@`)
+    .replaceAll(/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}/gi, `$1 ${censor}`);
+}

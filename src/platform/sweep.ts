@@ -13,13 +13,13 @@ export interface SweptLane {
 }
 
 export interface Sweep {
-  /** Sweeps once; rejects when the database is away. */
+  /** Sweeps once more, after the one that is running; rejects with the first thing that failed. */
   now(): Promise<void>;
   /** Stops, after the sweep that is running. */
   close(): Promise<void>;
 }
 
-/** Sweeps now and every `everyMs`. One that fails is logged, and the next one tries again. */
+/** Sweeps now and every `everyMs`, never two at a time. A lane that fails is logged, and the next sweep tries again. */
 export function createSweep(options: {
   signals: Signals;
   lanes: readonly SweptLane[];
@@ -29,28 +29,46 @@ export function createSweep(options: {
   also?: () => Promise<void>;
 }): Sweep {
   const { signals, lanes, log } = options;
-  const sweepOnce = async () => {
-    for (const { lane, due } of lanes) {
-      const keys = await due();
-      if (keys.length > 0) await signals.signal(lane, keys);
-    }
-    await options.also?.();
+  const sweepLane = async ({ lane, due }: SweptLane) => {
+    const keys = await due();
+    if (keys.length > 0) await signals.signal(lane, keys);
   };
-  let running: Promise<void> | undefined;
-  const run = () => {
-    running ??= sweepOnce()
-      .catch((err: unknown) => log.warn({ err }, 'sweep failed'))
-      .finally(() => {
-        running = undefined;
-      });
+  /** Every lane gets its turn, whatever becomes of the others; gives what failed. */
+  const sweepOnce = async (): Promise<unknown[]> => {
+    const failures: unknown[] = [];
+    const attempt = async (lane: string, work: () => Promise<void>) => {
+      try {
+        await work();
+      } catch (err) {
+        failures.push(err);
+        log.warn({ err, lane }, 'sweep failed');
+      }
+    };
+    for (const lane of lanes) await attempt(lane.lane, () => sweepLane(lane));
+    if (options.also) await attempt('housekeeping', options.also);
+    return failures;
   };
-  const timer = setInterval(run, options.everyMs);
-  run();
+  let latest: Promise<unknown[]> = Promise.resolve([]);
+  let running = 0;
+  const enqueue = (): Promise<unknown[]> => {
+    running += 1;
+    latest = latest.then(sweepOnce).finally(() => {
+      running -= 1;
+    });
+    return latest;
+  };
+  const timer = setInterval(() => {
+    if (running === 0) void enqueue();
+  }, options.everyMs);
+  void enqueue();
   return {
-    now: sweepOnce,
+    now: async () => {
+      const [failure] = await enqueue();
+      if (failure !== undefined) throw failure;
+    },
     close: async () => {
       clearInterval(timer);
-      await running;
+      await latest;
     },
   };
 }

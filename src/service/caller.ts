@@ -6,7 +6,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Request } from 'express';
 import type { Scope } from '#contract/admin.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Database } from '#platform/database/database.ts';
+import { type Database, prepared } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
@@ -48,14 +48,18 @@ function bearerOf(request: Request): string {
   return match[1];
 }
 
+const findKey = prepared(
+  `select id, organisation_id, scopes from service.api_keys
+   where key_hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
+);
+
 /** Finds the key's organisation. Unknown, expired and revoked keys are told apart to nobody. */
 export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
   return async (request: Request, scope: string): Promise<KeyIdentity> => {
-    const [key] = await database.query<{ id: string; organisation_id: string; scopes: Scope[] }>(
-      `select id, organisation_id, scopes from service.api_keys
-       where key_hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
-      [hashApiKey(bearerOf(request)), timestampNow(clock)],
-    );
+    const [key] = await database.query<{ id: string; organisation_id: string; scopes: Scope[] }>(findKey, [
+      hashApiKey(bearerOf(request)),
+      timestampNow(clock),
+    ]);
     if (!key) throw unauthorized();
     if (!key.scopes.includes(scope as Scope))
       throw new AppError('forbidden', `This API key does not have the scope "${scope}".`);

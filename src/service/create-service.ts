@@ -24,7 +24,7 @@ import {
   type Operator,
   type OperatorIdentity,
 } from './caller.ts';
-import { withIdempotency } from './idempotency.ts';
+import { forgetOldAnswers, withIdempotency } from './idempotency.ts';
 import { organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type Lane, type RunUnitOfWork, type UnitOfWork } from './unit-of-work.ts';
@@ -72,7 +72,6 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const { database, signals, settings, log } = deps;
   await migrateService(database);
   const runUnitOfWork = createUnitOfWork({ database, signals });
-  const sweep = startWorkers(deps, runUnitOfWork);
   const application = createApplication({
     log,
     registry: deps.registry,
@@ -92,6 +91,8 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   });
   application.finish();
   const server: HttpServer = await listen(application.express, settings);
+  // Last, so that a port that is taken leaves nothing running.
+  const sweep = startWorkers(deps, runUnitOfWork);
   return {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
@@ -123,7 +124,9 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
     return runUnitOfWork((unit) => {
       const work = () => run({ ...caller, unit });
       if (endpoint.method !== 'POST' || idempotencyKey === undefined || !('organisationId' in caller)) return work();
-      const request = { organisationId: caller.organisationId, endpoint: `POST ${path}`, key: idempotencyKey, bytes };
+      // Both forms of a path are the same endpoint.
+      const name = `POST ${path.replace(/\/$/, '')}`;
+      const request = { organisationId: caller.organisationId, endpoint: name, key: idempotencyKey, bytes };
       return withIdempotency(unit.tx, timestampNow(clock), request, work);
     });
   };
@@ -139,7 +142,8 @@ function startWorkers(deps: ServiceDeps, runUnitOfWork: RunUnitOfWork): Sweep {
       due: () => organisationsWithSubmissions(database),
     },
     jobs: { concurrency: 2, work: runJobs({ ...deps, runUnitOfWork }), due: () => organisationsWithJobs(database) },
-    deliveries: { concurrency: 8, work: deliverer.deliver, due: deliverer.webhooksWithDue },
+    // Waiting for receivers costs nothing here, and slow ones must not hold up the others.
+    deliveries: { concurrency: 32, work: deliverer.deliver, due: deliverer.webhooksWithDue },
   };
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
   return createSweep({
@@ -147,6 +151,7 @@ function startWorkers(deps: ServiceDeps, runUnitOfWork: RunUnitOfWork): Sweep {
     lanes: Object.entries(lanes).map(([lane, { due }]) => ({ lane, due })),
     everyMs: settings.sweepMs,
     log,
+    also: () => forgetOldAnswers(database, timestampNow(deps.clock)),
   });
 }
 

@@ -9,7 +9,11 @@ import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Answer } from '#platform/http/endpoint.ts';
 
-const idempotencyKeptMs = 24 * 60 * 60 * 1000;
+const keptMs = 24 * 60 * 60 * 1000;
+
+function keptSince(now: Timestamp): Timestamp {
+  return addMicros(now, -keptMs * 1000);
+}
 
 interface KeptAnswer {
   body_hash: Buffer;
@@ -35,7 +39,7 @@ export async function withIdempotency(
   const bodyHash = createHash('sha256').update(request.bytes).digest();
   await tx.query(
     'delete from service.idempotency_keys where organisation_id = $1 and endpoint = $2 and key = $3 and created < $4',
-    [organisationId, endpoint, key, addMicros(now, -idempotencyKeptMs * 1000)],
+    [organisationId, endpoint, key, keptSince(now)],
   );
   // A row of the same key that is being written is waited for, by the update that changes nothing.
   const [kept] = await tx.query<KeptAnswer>(
@@ -58,6 +62,11 @@ export async function withIdempotency(
     [organisationId, endpoint, key, answer.status, body, JSON.stringify(answer.headers ?? {})],
   );
   return answer;
+}
+
+/** Removes the answers that are no longer kept. */
+export async function forgetOldAnswers(sql: Sql, now: Timestamp): Promise<void> {
+  await sql.query('delete from service.idempotency_keys where created < $1', [keptSince(now)]);
 }
 
 function withoutShownOnce(body: unknown): unknown {

@@ -9,9 +9,9 @@ import { afterAll } from 'vitest';
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
-import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { createGuardedFetch, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
-import { silentLogger } from '#platform/log.ts';
+import { type Logger, silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSignals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
@@ -108,21 +108,35 @@ export interface TestService {
 
 /** Starts a service; `sweepMs` is long, so that a test that relies on a signal fails when there is none. */
 export async function startTestService(
-  options: { clock?: Clock; db?: TestDatabase; random?: () => number; sweepMs?: number } = {},
+  options: {
+    clock?: Clock;
+    db?: TestDatabase;
+    random?: () => number;
+    sweepMs?: number;
+    log?: Logger;
+    bodyBytesMax?: number;
+    /** Instead of `testOutgoing`. */
+    fetch?: GuardedFetch;
+  } = {},
 ): Promise<TestService> {
   const db = options.db ?? (await createTestDatabase());
   const signals = await createSignals({ databaseUrl: db.url, namespace: 'service_queue', log: silentLogger });
   const registry = new Registry();
   const adminToken = 'operator-token-of-the-tests';
   const service = await startService({
-    settings: { host: '127.0.0.1', port: 0, bodyBytesMax: 10_485_760, sweepMs: options.sweepMs ?? 600_000 },
+    settings: {
+      host: '127.0.0.1',
+      port: 0,
+      bodyBytesMax: options.bodyBytesMax ?? 10_485_760,
+      sweepMs: options.sweepMs ?? 600_000,
+    },
     database: db.database,
     signals,
-    fetch: (await testOutgoing()).fetch,
+    fetch: options.fetch ?? (await testOutgoing()).fetch,
     secrets: createSecretBox(Buffer.alloc(32, 7)),
     adminToken,
     clock: options.clock ?? systemClock,
-    log: silentLogger,
+    log: options.log ?? silentLogger,
     registry,
     ...(options.random ? { random: options.random } : {}),
   });

@@ -14,6 +14,13 @@ const database = await createEmptyDatabase();
 const namespace = `queue_${randomBytes(4).toString('hex')}`;
 
 afterAll(async () => {
+  if (redis) {
+    // A Redis that was given to us goes on without our keys.
+    const client = new Redis(redis.url);
+    const keys = await client.keys(`${namespace}:*`);
+    if (keys.length > 0) await client.del(keys);
+    client.disconnect();
+  }
   await redis?.close();
   await database.drop();
 });
@@ -200,6 +207,28 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     await signals.close();
     await vi.waitFor(() => expect(proxy.connections()).toBe(0));
   });
+});
+
+test('an outage of PostgreSQL in the middle of a backlog does not make a worker spin', async () => {
+  const { hostname, port } = new URL(database.url);
+  const proxy = await startCutOffProxy({ host: hostname, port: Number(port || 5432) });
+  onTestFinished(() => proxy.close());
+  const url = new URL(database.url);
+  url.host = `127.0.0.1:${proxy.port}`;
+  const signals = await openSignals({ databaseUrl: url.href });
+  await signals.signal(lane, ['a', 'b', 'c', 'd']);
+  const worked: string[] = [];
+  signals.work(lane, { concurrency: 2 }, async (key) => {
+    // The worker is about to fetch for its other place.
+    if (worked.length === 0) proxy.drop();
+    worked.push(key);
+  });
+  await vi.waitFor(() => expect(proxy.dropped()).toBeGreaterThan(2), { timeout: 10_000 });
+  const before = performance.now();
+  await vi.waitFor(() => expect(proxy.dropped()).toBeGreaterThan(6), { timeout: 10_000 });
+  expect(performance.now() - before).toBeGreaterThan(500);
+  await proxy.restore();
+  await vi.waitFor(() => expect(worked).toEqual(['a', 'b', 'c', 'd']), { timeout: 10_000 });
 });
 
 describe.runIf(hasRedisServer())('a Redis that loses everything', () => {

@@ -16,6 +16,12 @@ const database = await createEmptyDatabase();
 const namespace = `queue_${randomBytes(4).toString('hex')}`;
 
 afterAll(async () => {
+  // A Redis that was given to us goes on without our keys.
+  if (redis)
+    await withRedis(async (client) => {
+      const keys = await client.keys(`${namespace}:*`);
+      if (keys.length > 0) await client.del(keys);
+    });
   await redis?.close();
   await database.drop();
 });

@@ -2,6 +2,7 @@
  * The `award` document: what one supplier won in one event. Made of the event's record and of the awards of its lots as
  * the mirror holds them; the same records always give the same document.
  */
+import type { z } from 'zod';
 import type { AwardDocument, AwardLine } from '#connector/documents.ts';
 import { type LotAward, lotAward } from '#contract/award.ts';
 import { Decimal, parseDecimal } from '#contract/decimal.ts';
@@ -21,7 +22,12 @@ export type MadeDocument<Document> =
   /** A record cannot be understood. */
   | { made: 'rejected'; reason: string };
 
-/** `event` and `awards` are records as the source sent them. */
+/** The contract's decimals round to 34 digits; sums and products of what a source sends keep all of theirs. */
+const Exact = Decimal.clone({ precision: 1e9, maxE: 9e15, minE: -9e15 });
+
+class Rejected extends Error {}
+
+/** `event` and `awards` are records as the source sent them, in any order. */
 export function makeAwardDocument(input: {
   eventId: string;
   supplierId: string;
@@ -31,35 +37,55 @@ export function makeAwardDocument(input: {
 }): MadeDocument<AwardDocument> {
   if (input.event === undefined)
     return { made: 'not-yet', reason: 'the record of its sourcing event has not been read yet' };
-  const event = sourcingEventRecord.safeParse(input.event);
-  if (!event.success) return { made: 'rejected', reason: `the sourcing event's record: ${firstIssue(event.error)}` };
-  const supplier = event.data.suppliers.find(({ id }) => id === input.supplierId);
-  const lines: AwardLine[] = [];
-  for (const record of input.awards) {
-    const award = lotAward.safeParse(record);
-    if (!award.success) return { made: 'rejected', reason: `an award's record: ${firstIssue(award.error)}` };
-    lines.push(...linesOf(award.data, input.supplierId, input.columns));
+  try {
+    return makeOf(input, readRecord(sourcingEventRecord, input.event, "the sourcing event's record"));
+  } catch (error) {
+    if (error instanceof Rejected) return { made: 'rejected', reason: error.message };
+    throw error;
   }
+}
+
+function makeOf(
+  input: Parameters<typeof makeAwardDocument>[0],
+  event: SourcingEventRecord,
+): MadeDocument<AwardDocument> {
+  const { eventId, supplierId, columns } = input;
+  const supplier = event.suppliers.find(({ id }) => id === supplierId);
+  const lines = input.awards
+    .map((record) => readRecord(lotAward, record, "an award's record"))
+    // A lot's name is unique, but nothing here depends on the source keeping to that.
+    .sort((a, b) => compare(a.lot_name, b.lot_name) || compare(a.id, b.id))
+    .flatMap((award) => linesOf(award, supplierId, columns));
   if (!supplier && lines.length > 0)
     return { made: 'not-yet', reason: 'the record of its sourcing event does not name the supplier yet' };
-  lines.sort((a, b) => (a.lot < b.lot ? -1 : 1));
-  const total = lines.reduce((sum: Decimal, line) => sum.plus(line.cost), new Decimal(0));
   return {
     made: 'document',
     document: {
       kind: 'award',
-      key: awardKey(input.eventId, input.supplierId),
-      event: eventOf(event.data),
+      key: awardKey(eventId, supplierId),
+      event: eventOf(event),
       supplier: {
-        id: input.supplierId,
+        id: supplierId,
         ...(supplier?.external_id === undefined ? {} : { external_id: supplier.external_id }),
         name: supplier?.name ?? '',
       },
-      currency: event.data.primary_currency,
-      total_cost: total.toFixed(),
+      currency: event.primary_currency,
+      total_cost: lines.reduce((sum, { cost }) => sum.plus(cost), new Exact(0)).toFixed(),
       lines,
     },
   };
+}
+
+function readRecord<Schema extends z.ZodType>(schema: Schema, record: unknown, what: string): z.output<Schema> {
+  const read = schema.safeParse(record);
+  if (read.success) return read.data;
+  const [issue] = read.error.issues;
+  throw new Rejected(`${what}: ${issue?.path.map(String).join('.') ?? ''} ${issue?.message ?? ''}`.trim());
+}
+
+/** By code units: the same on every machine, whatever its language. */
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 function eventOf(event: SourcingEventRecord): AwardDocument['event'] {
@@ -76,10 +102,8 @@ function linesOf(award: LotAward, supplierId: string, columns: AwardColumns): Aw
   return award.awards
     .filter((entry) => entry.supplier === supplierId)
     .map((entry) => {
-      const cell = (column: string | undefined) =>
-        column === undefined ? undefined : entry.bid_sheet_values.find((value) => value.column_name === column)?.value;
-      const quantity = asDecimal(cell(columns.quantity));
-      const unitPrice = asDecimal(cell(columns.unitPrice));
+      const quantity = numberIn(award.lot_name, entry, columns.quantity);
+      const unitPrice = numberIn(award.lot_name, entry, columns.unitPrice);
       return {
         lot: award.lot_name,
         ...(award.scenario_name === undefined ? {} : { scenario: award.scenario_name }),
@@ -98,11 +122,14 @@ function linesOf(award: LotAward, supplierId: string, columns: AwardColumns): Aw
     });
 }
 
-function asDecimal(text: string | undefined): Decimal | undefined {
-  return text === undefined ? undefined : parseDecimal(text);
-}
-
-function firstIssue(error: { issues: readonly { path: readonly PropertyKey[]; message: string }[] }): string {
-  const [issue] = error.issues;
-  return `${issue?.path.map(String).join('.') ?? ''} ${issue?.message ?? ''}`.trim();
+/**
+ * The number that the lot's bid sheet has in this column; undefined where it has no such column or an empty cell. A cell
+ * that holds something else is not left out: an order without its quantity would look complete.
+ */
+function numberIn(lot: string, entry: LotAward['awards'][number], column: string | undefined): Decimal | undefined {
+  const text = entry.bid_sheet_values.find((value) => value.column_name === column)?.value.trim() ?? '';
+  if (column === undefined || text === '') return undefined;
+  const read = parseDecimal(text);
+  if (read === undefined) throw new Rejected(`lot "${lot}": the column "${column}" holds no number`);
+  return new Exact(read);
 }

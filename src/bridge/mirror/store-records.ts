@@ -4,21 +4,29 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { lotAward } from '#contract/award.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
+import { sourcingEventRecord } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError } from '#platform/errors.ts';
-import { parseInput } from '#platform/input.ts';
-import { type DocumentKey, documentKeysOf } from '../documents/document-keys.ts';
-import { markDocuments } from '../push/mark-documents.ts';
+import { parseInput, pathText } from '#platform/input.ts';
+import { documentKeysOf, recordId } from '../documents/document-keys.ts';
+import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
+import { lockSources } from '../source-lock.ts';
+
+/** Text that PostgreSQL can hold as an id. */
+const storableId = recordId.refine((id) => !id.includes('\0') && id.isWellFormed(), 'cannot be stored as text');
 
 /** What every record must have to be kept at all; the rest is read when its documents are made. */
 const keyed = z.looseObject({
-  id: z.union([z.string().min(1), z.int()]).transform(String),
+  id: z.union([storableId, z.int().transform(String)]),
   modified: timestamp,
-  sourcing_event: z.string().optional(),
+  sourcing_event: storableId.optional().catch(undefined),
 });
+
+/** The feeds that documents are made of. */
+const documented: Partial<Record<FeedName, z.ZodType>> = { 'sourcing-events': sourcingEventRecord, awards: lotAward };
 
 interface Version {
   recordId: string;
@@ -29,17 +37,29 @@ interface Version {
   record: Record<string, unknown>;
 }
 
+export interface StoredPage {
+  /** The `modified` of each record, in the page's order. */
+  readonly times: readonly Timestamp[];
+  readonly changed: number;
+  /** What is wrong with the changed records that do not read as the contract says; they are kept all the same. */
+  readonly unreadable: readonly string[];
+}
+
 /**
- * Stores a page in the caller's transaction and gives the newest `modified` in it. A version that is already held
- * changes nothing; an older one than the one held is not taken.
+ * Stores a page in the caller's transaction. A version that is already held changes nothing; an older one than the one
+ * held is not taken. Throws AppError `invalid` when a record has no id or time: it can neither be kept nor be passed
+ * over, so the feed waits for a person.
  */
 export async function storeRecords(
   tx: Sql,
   page: { source: string; feed: FeedName; records: readonly Record<string, unknown>[]; now: Timestamp },
-): Promise<{ newest: Timestamp | undefined; changed: number }> {
+): Promise<StoredPage> {
   const { source, feed, now } = page;
-  const versions = newestVersions(page.records.map((record, index) => versionOf(record, feed, index)));
-  if (versions.length === 0) return { newest: undefined, changed: 0 };
+  const shown = page.records.map((record, index) => versionOf(record, feed, index));
+  const times = shown.map(({ modified }) => modified);
+  const versions = newestVersions(shown);
+  if (versions.length === 0) return { times, changed: 0, unreadable: [] };
+  await lockSources(tx, [source]);
   const held = new Map(
     (
       await tx.query<{ record_id: string; modified: Timestamp; content_hash: Buffer; body: string }>(
@@ -58,36 +78,32 @@ export async function storeRecords(
     await upsert(tx, source, feed, changed, now);
     const keys = changed.flatMap(({ recordId, record }) => {
       const before = held.get(recordId);
-      return documentKeysOf(feed, record, before ? (JSON.parse(before.body) as Record<string, unknown>) : undefined);
+      return documentKeysOf(feed, record, ...(before ? [JSON.parse(before.body) as unknown] : []));
     });
-    await markDocuments(tx, source, distinct(keys), now);
-    if (feed === 'sourcing-events') await markDocuments(tx, source, await keysOfEvents(tx, source, changed), now);
+    await markDocuments(tx, { source }, keys, now);
+    const events = changed.map(({ recordId }) => recordId);
+    if (feed === 'sourcing-events') await markDocumentsOfEvents(tx, source, events, now);
   }
-  const newest = versions.reduce<Timestamp | undefined>(
-    (latest, { modified }) => (latest === undefined || modified > latest ? modified : latest),
-    undefined,
-  );
-  return { newest, changed: changed.length };
+  return { times, changed: changed.length, unreadable: changed.flatMap((version) => faultOf(version, feed)) };
 }
 
 function versionOf(record: Record<string, unknown>, feed: FeedName, index: number): Version {
-  try {
-    const { id, modified, sourcing_event: sourcingEvent } = parseInput(keyed, record, `Record ${index} of the page`);
-    const body = JSON.stringify(record);
-    return {
-      recordId: id,
-      modified,
-      hash: createHash('sha256').update(body).digest(),
-      sourcingEvent: feed === 'sourcing-events' ? id : (sourcingEvent ?? null),
-      body,
-      record,
-    };
-  } catch (error) {
-    // Without id and time it can neither be kept nor be passed over: the feed waits for a person.
-    throw error instanceof AppError
-      ? new AppError('invalid', error.publicMessage, { cause: error, recovery: { do: 'halt' } })
-      : error;
-  }
+  const named = typeof record['id'] === 'string' ? ` (${record['id'].slice(0, 100)})` : '';
+  const read = parseInput(keyed, record, `Record ${index}${named} on a page of the ${feed} feed`);
+  const body = JSON.stringify(record);
+  return {
+    recordId: read.id,
+    modified: read.modified,
+    hash: createHash('sha256').update(body).digest(),
+    sourcingEvent: feed === 'sourcing-events' ? read.id : (read.sourcing_event ?? null),
+    body,
+    record,
+  };
+}
+
+function faultOf({ recordId, record }: Version, feed: FeedName): string[] {
+  const [issue] = documented[feed]?.safeParse(record).error?.issues ?? [];
+  return issue ? [`${recordId}: ${pathText(issue.path)} ${issue.message}`] : [];
 }
 
 /** A record that stands twice in a page counts with its newest version, the later of equals. */
@@ -98,20 +114,6 @@ function newestVersions(versions: readonly Version[]): Version[] {
     if (!known || version.modified >= known.modified) newest.set(version.recordId, version);
   }
   return [...newest.values()];
-}
-
-function distinct(keys: readonly DocumentKey[]): DocumentKey[] {
-  return [...new Map(keys.map((key) => [`${key.kind} ${key.key}`, key])).values()];
-}
-
-/** What is already made of an event's other records, and shows something of the event itself. */
-async function keysOfEvents(tx: Sql, source: string, events: readonly Version[]): Promise<DocumentKey[]> {
-  return tx.query<DocumentKey>(
-    `select distinct d.kind, d.key, d.sourcing_event as "sourcingEvent" from bridge.flow_documents d
-     join bridge.flows f on f.name = d.flow
-     where f.source = $1 and d.sourcing_event = any($2)`,
-    [source, events.map(({ recordId }) => recordId)],
-  );
 }
 
 async function keepHistory(tx: Sql, source: string, feed: FeedName, changed: readonly Version[], now: Timestamp) {

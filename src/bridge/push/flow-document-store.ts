@@ -1,6 +1,7 @@
 /** The rows of `bridge.flow_documents`, one operation a function. Every call runs in a transaction of the flow's lease. */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
+import { storableText } from '../storable-text.ts';
 
 export interface FlowDocument {
   readonly kind: string;
@@ -38,6 +39,7 @@ export interface Intent {
 
 /** From this commit on the ERP may have been called. */
 export async function writeIntents(tx: Sql, flow: string, intents: readonly Intent[], now: Timestamp): Promise<void> {
+  if (intents.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d set intent_id = i.id, intent_hash = i.hash, intent_at = $2
      from unnest($3::text[], $4::text[], $5::uuid[], $6::text[]) as i (kind, key, id, hash)
@@ -57,7 +59,7 @@ export interface Delivered {
   document: FlowDocument;
   /** Null after a cancellation. */
   hash: string | null;
-  reference: string | null;
+  reference: string;
 }
 
 /** The ERP holds these now. A document that changed meanwhile stays due. */
@@ -67,6 +69,7 @@ export async function markDelivered(
   delivered: readonly Delivered[],
   now: Timestamp,
 ): Promise<void> {
+  if (delivered.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
      set delivered_hash = o.hash, reference = o.reference, delivered = $2::timestamptz, settled = o.wanted,
@@ -80,7 +83,7 @@ export async function markDelivered(
       delivered.map(({ document }) => document.kind),
       delivered.map(({ document }) => document.key),
       delivered.map(({ hash }) => hash),
-      delivered.map(({ reference }) => reference),
+      delivered.map(({ reference }) => storableText(reference)),
       delivered.map(({ document }) => document.wanted),
     ],
   );
@@ -88,6 +91,7 @@ export async function markDelivered(
 
 /** The ERP holds these already: no call was needed. They are locked since `takeDue`, so they cannot have changed. */
 export async function markUnchanged(tx: Sql, flow: string, documents: readonly FlowDocument[]): Promise<void> {
+  if (documents.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d set settled = d.wanted, due = null, attempts = 0, last_error = null
      from unnest($2::text[], $3::text[]) as s (kind, key)
@@ -108,35 +112,37 @@ export interface Postponed {
 }
 
 /** A document that changed meanwhile is due at once instead: what failed was its older state. */
-export async function postpone(tx: Sql, flow: string, one: Postponed, now: Timestamp): Promise<void> {
-  const { document } = one;
+export async function postpone(tx: Sql, flow: string, postponed: readonly Postponed[], now: Timestamp): Promise<void> {
+  if (postponed.length === 0) return;
   await tx.query(
-    `update bridge.flow_documents
-     set last_error = $5,
-         attempts = case when wanted = $4 then attempts + $8 else 0 end,
-         due = case when wanted = $4 then $6::timestamptz else $9::timestamptz end,
-         dead_since = case when wanted = $4 and $6::timestamptz is null then $9::timestamptz end,
-         intent_id = case when $7 then intent_id end,
-         intent_hash = case when $7 then intent_hash end,
-         intent_at = case when $7 then intent_at end
-     where flow = $1 and kind = $2 and key = $3`,
+    `update bridge.flow_documents d
+     set last_error = p.reason,
+         attempts = case when d.wanted = p.wanted then d.attempts + p.failed else 0 end,
+         due = case when d.wanted = p.wanted then p.due else $2::timestamptz end,
+         dead_since = case when d.wanted = p.wanted and p.due is null then $2::timestamptz end,
+         intent_id = case when p.unknown then d.intent_id end,
+         intent_hash = case when p.unknown then d.intent_hash end,
+         intent_at = case when p.unknown then d.intent_at end
+     from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::timestamptz[], $8::boolean[], $9::int[])
+       as p (kind, key, wanted, reason, due, unknown, failed)
+     where d.flow = $1 and d.kind = p.kind and d.key = p.key`,
     [
       flow,
-      document.kind,
-      document.key,
-      document.wanted,
-      one.reason.slice(0, 2_000),
-      one.due,
-      one.unknown,
-      one.failed ? 1 : 0,
       now,
+      postponed.map(({ document }) => document.kind),
+      postponed.map(({ document }) => document.key),
+      postponed.map(({ document }) => document.wanted),
+      postponed.map(({ reason }) => storableText(reason)),
+      postponed.map(({ due }) => due),
+      postponed.map(({ unknown }) => unknown),
+      postponed.map(({ failed }) => (failed ? 1 : 0)),
     ],
   );
 }
 
 /** Until a person has acted nothing of this flow is pushed. */
 export async function pauseFlow(tx: Sql, flow: string, reason: string): Promise<void> {
-  await tx.query('update bridge.flows set paused_reason = $2 where name = $1', [flow, reason.slice(0, 2_000)]);
+  await tx.query('update bridge.flows set paused_reason = $2 where name = $1', [flow, storableText(reason)]);
 }
 
 /** The flows that have something due: what the sweep wakes. */

@@ -2,10 +2,13 @@ import { createHash } from 'node:crypto';
 import type { Document } from '#connector/documents.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { type MadeDocument, makeAwardDocument } from '../documents/award-document.ts';
-import { readAwardKey } from '../documents/document-keys.ts';
+import { documentKeysOf, readAwardKey } from '../documents/document-keys.ts';
 import type { FlowSettings } from '../settings.ts';
 
-/** Makes the documents of these keys from the mirror as it stands, with two statements for all of them. */
+/**
+ * Makes the documents of these keys from the mirror as it stands, with two statements for all of them. A document is
+ * made of the records that name it: one that cannot be understood spoils no others.
+ */
 export async function makeDocuments(
   sql: Sql,
   flow: FlowSettings,
@@ -22,17 +25,7 @@ export async function makeDocuments(
       )
     ).map((row) => [row.record_id, JSON.parse(row.body) as { is_test?: unknown }]),
   );
-  const awards = Map.groupBy(
-    await sql.query<{ sourcing_event: string; body: string }>(
-      `select sourcing_event, body from bridge.mirror
-       where source = $1 and feed = 'awards' and sourcing_event = any($2) order by record_id`,
-      [flow.source, eventIds],
-    ),
-    (row) => row.sourcing_event,
-  );
-  const parsed = new Map(
-    [...awards].map(([event, rows]) => [event, rows.map(({ body }) => JSON.parse(body) as unknown)]),
-  );
+  const awards = await awardsByKey(sql, flow.source, eventIds);
   return new Map(
     parts.map(({ key, event, supplier }) => {
       const record = events.get(event);
@@ -41,12 +34,29 @@ export async function makeDocuments(
         eventId: event,
         supplierId: supplier,
         event: record,
-        awards: wanted ? (parsed.get(event) ?? []) : [],
+        awards: wanted ? (awards.get(key) ?? []) : [],
         columns: { quantity: flow.quantity_column, unitPrice: flow.unit_price_column },
       });
       return [key, document];
     }),
   );
+}
+
+async function awardsByKey(sql: Sql, source: string, eventIds: readonly string[]): Promise<Map<string, unknown[]>> {
+  const rows = await sql.query<{ body: string }>(
+    `select body from bridge.mirror where source = $1 and feed = 'awards' and sourcing_event = any($2)`,
+    [source, eventIds],
+  );
+  const awards = new Map<string, unknown[]>();
+  for (const { body } of rows) {
+    const record = JSON.parse(body) as unknown;
+    for (const key of new Set(documentKeysOf('awards', record).map((one) => one.key))) {
+      const sofar = awards.get(key);
+      if (sofar) sofar.push(record);
+      else awards.set(key, [record]);
+    }
+  }
+  return awards;
 }
 
 /** What tells two states of a document apart. Its fields are always made in the same order. */

@@ -3,288 +3,126 @@
  * delivered, and the connector is called only for a difference.
  *
  * A document's way through one round, and what a kill leaves behind:
- * 1. claim: its intent is committed. Killed before that: nothing happened.
- * 2. resolve: a document that has an intent already was cut off in an earlier round; `lookup` says what became of it.
- * 3. write: the ERP is called. Killed from here to 4: the intent stands, and a later round begins at 2.
+ * 1. claim: it is made and compared. Killed here: nothing happened.
+ * 2. resolve: a document that has an intent was cut off in an earlier round; `lookup` says what became of it. Killed
+ *    here: the old intent stands, and the next round begins here again.
+ * 3. intend: the intent is committed (with the claim, when there was nothing to resolve), and the ERP is called. Killed
+ *    from here to 4: the intent stands, and a later round begins at 2.
  * 4. settle: the outcome is committed and the intent cleared.
  */
-import { randomUUID } from 'node:crypto';
-import type { Connector, Found, Operation, Outcome, OutcomeError, Session } from '#connector/connector.ts';
-import type { Document } from '#connector/documents.ts';
-import { msFromTimestamp, timestampFromMs } from '#contract/timestamp.ts';
+import type { Connector, Outcome, Session } from '#connector/connector.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
-import { errorText } from '#platform/errors.ts';
+import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import type { AcquireLease, Lease } from '../lease.ts';
+import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
 import type { FlowSettings } from '../settings.ts';
-import {
-  type FlowDocument,
-  markDelivered,
-  markUnchanged,
-  type Postponed,
-  pauseFlow,
-  postpone,
-  takeDue,
-  writeIntents,
-} from './flow-document-store.ts';
-import { hashOf, makeDocuments } from './make-documents.ts';
+import { type Claimed, claimDocuments, commitIntents, isCutOff } from './claim-documents.ts';
+import { type ConnectorCalls, createConnectorCalls } from './connector-calls.ts';
+import { flowsWithDue } from './flow-document-store.ts';
+import { resolveCutOff } from './resolve-cut-off.ts';
+import { type Settled, settleOutcomes } from './settle-outcomes.ts';
 
 export interface PushDeps {
   flow: FlowSettings;
   connector: Connector;
   session: Session;
+  database: Database;
   acquireLease: AcquireLease;
   clock: Clock;
   log: Logger;
   outcomes: Counter<'flow' | 'status'>;
+  /** How long a connector may take to stop when it is told to. */
+  abortGraceMs?: number;
 }
-
-/** A document whose call is to be made. */
-interface Claimed {
-  document: FlowDocument;
-  operation: Operation;
-}
-
-interface Settled {
-  document: FlowDocument;
-  outcome: Outcome;
-  /** What the ERP holds after a success; null after a cancellation. */
-  hash: string | null;
-  /** Not tried again before this. */
-  afterMs?: number | undefined;
-}
-
-/** How soon a document is looked at again whose records are not all here: a safety net, as those records mark it. */
-const notYetMs = 60_000;
-const retryFirstMs = 1_000;
-const retryMostMs = 10 * 60_000;
-/** A connector has this long to give up after its time limit. */
-const abortGraceMs = 5_000;
 
 /** Creates the worker of a flow: pushes everything due, and returns when nothing is, or another process does it. */
 export function createFlowPush(deps: PushDeps) {
-  const { flow, clock } = deps;
+  const { flow, database, clock, log } = deps;
+  const calls = createConnectorCalls(deps.session, deps.abortGraceMs);
+  const hasDue = async () => (await flowsWithDue(database, [flow.name], timestampNow(clock))).length > 0;
   return async (signal: AbortSignal): Promise<void> => {
-    const lease = await deps.acquireLease(`push/${flow.name}`);
-    if (!lease) return;
-    try {
-      while (!signal.aborted) {
-        const round = await claim(deps, lease);
-        if (round === 'nothing-due') return;
-        const { settled, remaining } = await lease.during(() => resolveCutOff(deps, round, signal));
-        const cutOff = remaining.filter(({ document }) => document.intentId !== null);
-        if (cutOff.length > 0)
-          await lease.transaction((tx) => writeIntents(tx, flow.name, cutOff.map(intentOf), timestampNow(clock)));
-        settled.push(...(await lease.during(() => write(deps, remaining, signal))));
-        for (const { outcome } of settled) deps.outcomes.inc({ flow: flow.name, status: outcome.status });
-        const paused = await lease.transaction((tx) => settle(tx, deps, settled));
-        if (paused) return;
+    // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.
+    while (!signal.aborted && !calls.isStuck() && (await hasDue())) {
+      const lease = await deps.acquireLease(`push/${flow.name}`);
+      if (!lease) return;
+      try {
+        while (!signal.aborted && !calls.isStuck() && (await pushRound(deps, calls, lease, signal)));
+        if (calls.isStuck()) log.error({ flow: flow.name }, 'flow stands still until a call of its connector ends');
+      } catch (error) {
+        if (!(error instanceof LeaseLost)) throw error;
+        log.warn({ flow: flow.name }, error.message);
+        return;
+      } finally {
+        await lease.release();
       }
-    } finally {
-      await lease.release();
     }
   };
 }
 
-/** Picks due documents, settles those that need no call, and commits an intent for those that were not cut off. */
-async function claim(deps: PushDeps, lease: Lease): Promise<Claimed[] | 'nothing-due'> {
-  const { flow, connector, clock } = deps;
-  return lease.transaction(async (tx) => {
-    const nowMs = clock.nowMs();
-    const now = timestampFromMs(nowMs);
-    const due = await takeDue(tx, flow.name, now, connector.capabilities.batchMax);
-    if (due.length === 0) return 'nothing-due';
-    const made = await makeDocuments(
-      tx,
-      flow,
-      due.map(({ key }) => key),
-    );
-    const claimed: Claimed[] = [];
-    const unchanged: FlowDocument[] = [];
-    for (const document of due) {
-      const result = made.get(document.key);
-      if (result?.made === 'document') {
-        const operation = operationFor(document, result.document);
-        if (operation) claimed.push({ document, operation });
-        else unchanged.push(document);
-        continue;
-      }
-      const rejected = result?.made === 'rejected';
-      await postpone(
-        tx,
-        flow.name,
-        {
-          document,
-          reason: result?.reason ?? 'it could not be made',
-          due: rejected ? null : timestampFromMs(nowMs + notYetMs),
-          unknown: document.intentId !== null,
-          failed: rejected,
-        },
-        now,
-      );
-    }
-    await markUnchanged(tx, flow.name, unchanged);
-    const fresh = claimed.filter(({ document }) => document.intentId === null);
-    await writeIntents(tx, flow.name, fresh.map(intentOf), now);
-    return claimed;
+/** False when nothing is left to do. */
+async function pushRound(deps: PushDeps, calls: ConnectorCalls, lease: Lease, signal: AbortSignal): Promise<boolean> {
+  const { flow, connector, clock, log, outcomes } = deps;
+  const { batchMax, timeoutMs } = connector.capabilities;
+  let intentMs = clock.nowMs();
+  const { due, claimed, rejected } = await lease.transaction(async (tx) => {
+    const claim = await claimDocuments(tx, flow, intentMs, batchMax);
+    if (!claim.claimed.some(isCutOff)) await commitIntents(tx, flow.name, claim.claimed, intentMs);
+    return claim;
   });
-}
+  if (rejected > 0) outcomes.inc({ flow: flow.name, status: 'rejected' }, rejected);
+  if (claimed.length === 0) return due > 0;
 
-function intentOf({ document, operation }: Claimed) {
-  return { document, id: operation.idempotencyKey, hash: operation.contentHash };
-}
+  const settled: Settled[] = [];
+  let toCall = claimed;
+  const cutOff = claimed.filter(isCutOff);
+  if (cutOff.length > 0) {
+    const resolved = await lease.during((lost) => {
+      const limit = { timeoutMs, signal: AbortSignal.any([signal, lost]) };
+      return resolveCutOff({ connector, calls }, cutOff, clock.nowMs(), limit);
+    });
+    settled.push(...resolved.settled);
+    toCall = [...claimed.filter((one) => !isCutOff(one)), ...resolved.remaining];
+    // Only now: whoever finds an intent waits for the call from the time that it names.
+    intentMs = clock.nowMs();
+    await lease.transaction((tx) => commitIntents(tx, flow.name, toCall, intentMs));
+  }
+  if (toCall.length > 0)
+    settled.push(
+      ...(await lease.during((lost) => write(deps, calls, toCall, intentMs, AbortSignal.any([signal, lost])))),
+    );
 
-/** What has to be called for this document; undefined when the ERP holds it already. */
-function operationFor(document: FlowDocument, content: Document): Operation | undefined {
-  const contentHash = hashOf(content);
-  const wanted = content.lines.length > 0;
-  const cutOff = document.intentId !== null;
-  if (!cutOff && document.deliveredHash === (wanted ? contentHash : null)) return undefined;
-  const repeated = cutOff && document.intentHash === contentHash;
-  return {
-    action: wanted ? (document.deliveredHash === null ? 'create' : 'amend') : 'cancel',
-    document: content,
-    contentHash,
-    idempotencyKey: repeated && document.intentId !== null ? document.intentId : randomUUID(),
-    reference: document.reference ?? undefined,
-  };
+  const pausedBy = await lease.transaction((tx) => settleOutcomes(tx, flow.name, settled, clock.nowMs()));
+  for (const { outcome } of settled) outcomes.inc({ flow: flow.name, status: outcome.status });
+  if (pausedBy !== undefined) log.error({ flow: flow.name }, `flow paused: ${pausedBy}`);
+  return pausedBy === undefined;
 }
 
 /**
- * Asks the ERP about documents whose last call was cut off. What is in place is settled; what has to wait, because the
- * call may still take effect, is settled as unknown; what remains is called, as what the ERP holds demands.
+ * Calls the ERP. The time limit counts from the intent, as whoever finds the intent after a crash counts from there: a
+ * process that stood still in between does not begin a call that others believe to be over.
  */
-async function resolveCutOff(
-  deps: PushDeps,
+async function write(
+  { connector, clock }: PushDeps,
+  calls: ConnectorCalls,
   claimed: readonly Claimed[],
+  intentMs: number,
   signal: AbortSignal,
-): Promise<{ settled: Settled[]; remaining: Claimed[] }> {
-  const { connector, session, clock } = deps;
-  const cutOff = claimed.filter(({ document }) => document.intentId !== null);
-  const settled: Settled[] = [];
-  const remaining = claimed.filter(({ document }) => document.intentId === null);
-  if (cutOff.length === 0) return { settled, remaining };
-  const askable = cutOff.filter(({ document }) => {
-    const afterMs = mayTakeEffectForMs(connector, document, clock.nowMs());
-    if (afterMs <= 0) return true;
-    settled.push(unknown(document, 'the call that was cut off may still take effect', afterMs));
-    return false;
-  });
-  let found: Map<string, Found>;
-  try {
-    const held = await session.lookup(
-      askable.map(({ operation }) => operation.document),
-      AbortSignal.any([signal, AbortSignal.timeout(connector.capabilities.timeoutMs)]),
-    );
-    found = new Map(held.map((one) => [one.key, one]));
-  } catch (error) {
-    settled.push(...askable.map(({ document }) => unknown(document, `lookup failed: ${errorText(error)}`)));
-    return { settled, remaining };
-  }
-  for (const { document, operation } of askable) {
-    const held = found.get(document.key);
-    if (operation.action === 'cancel' && held === undefined)
-      settled.push({ document, outcome: { status: 'cancelled', reference: document.reference ?? '' }, hash: null });
-    else if (held?.contentHash === operation.contentHash)
-      settled.push({
-        document,
-        outcome: { status: 'unchanged', reference: held.reference },
-        hash: operation.action === 'cancel' ? null : operation.contentHash,
-      });
-    else if (operation.action === 'cancel')
-      remaining.push({ document, operation: { ...operation, reference: held?.reference } });
-    else
-      remaining.push({
-        document,
-        operation: { ...operation, action: held ? 'amend' : 'create', reference: held?.reference },
-      });
-  }
-  return { settled, remaining };
-}
-
-/** How long the cut-off call of this document could still take effect in the ERP. */
-function mayTakeEffectForMs({ capabilities }: Connector, { intentAt }: FlowDocument, nowMs: number): number {
-  if (capabilities.settleMs === 0 || intentAt === null) return 0;
-  return msFromTimestamp(intentAt) + capabilities.timeoutMs + capabilities.settleMs - nowMs;
-}
-
-function unknown(document: FlowDocument, message: string, afterMs?: number): Settled {
-  return { document, outcome: { status: 'unknown', message }, hash: null, afterMs };
-}
-
-/** Calls the ERP. Whatever goes wrong on the way leaves the outcome unknown, and is looked up before the next call. */
-async function write(deps: PushDeps, claimed: readonly Claimed[], signal: AbortSignal): Promise<Settled[]> {
-  if (claimed.length === 0) return [];
-  const { timeoutMs } = deps.connector.capabilities;
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+): Promise<Settled[]> {
   const operations = claimed.map(({ operation }) => operation);
-  try {
-    const outcomes = await within(timeoutMs + abortGraceMs, deps.session.write(operations, limit));
-    if (outcomes.length !== operations.length)
-      throw new Error(`the connector gave ${outcomes.length} outcomes for ${operations.length} operations`);
-    return claimed.map(({ document, operation }, index) => ({
-      document,
-      outcome: outcomes[index] as Outcome,
-      hash: operation.action === 'cancel' ? null : operation.contentHash,
-    }));
-  } catch (error) {
-    return claimed.map(({ document }) => unknown(document, errorText(error)));
-  }
+  const timeoutMs = intentMs + connector.capabilities.timeoutMs - clock.nowMs();
+  const outcomes =
+    signal.aborted || timeoutMs <= 0
+      ? operations.map(() => notCalled)
+      : await calls.write(operations, { timeoutMs, signal });
+  return claimed.map(({ document, operation }, index) => ({
+    document,
+    outcome: outcomes[index] as Outcome,
+    hash: operation.action === 'cancel' ? null : operation.contentHash,
+  }));
 }
 
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`the connector did not answer within ${ms} ms`)), ms);
-  });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
-}
-
-/** Commits the outcomes; true when the flow was paused. */
-async function settle(tx: Sql, deps: PushDeps, settled: readonly Settled[]): Promise<boolean> {
-  const { flow, clock, log } = deps;
-  const nowMs = clock.nowMs();
-  const now = timestampFromMs(nowMs);
-  await markDelivered(
-    tx,
-    flow.name,
-    settled.flatMap(({ document, outcome, hash }) =>
-      'reference' in outcome ? [{ document, hash, reference: outcome.reference }] : [],
-    ),
-    now,
-  );
-  let pauseReason: string | undefined;
-  for (const { document, outcome, afterMs } of settled) {
-    if ('reference' in outcome) continue;
-    const error = 'error' in outcome ? outcome.error : undefined;
-    if (error?.type === 'auth' || error?.type === 'config') pauseReason ??= error.message;
-    const waitMs = Math.max(afterMs ?? 0, retryAfterOf(error), backoffMs(document.attempts));
-    const postponed: Postponed = {
-      document,
-      reason: error?.message ?? (outcome as { message: string }).message,
-      due: error && isFinal(error) ? null : timestampFromMs(nowMs + waitMs),
-      unknown: outcome.status === 'unknown',
-      failed: true,
-    };
-    await postpone(tx, flow.name, postponed, now);
-  }
-  if (pauseReason === undefined) return false;
-  await pauseFlow(tx, flow.name, pauseReason);
-  log.error({ flow: flow.name }, `flow paused: ${pauseReason}`);
-  return true;
-}
-
-/** Only another state of the record, or a person, can change this. What passes by itself is tried for ever. */
-function isFinal(error: OutcomeError): boolean {
-  return error.type === 'data' || error.type === 'conflict';
-}
-
-function retryAfterOf(error: OutcomeError | undefined): number {
-  return error?.type === 'rate-limited' ? (error.retryAfterMs ?? 0) : 0;
-}
-
-function backoffMs(attempts: number): number {
-  return Math.min(retryMostMs, retryFirstMs * 2 ** Math.min(attempts, 20));
-}
+const notCalled: Outcome = {
+  status: 'retry',
+  error: { type: 'transient', message: 'the process was stopping or had stood still, so the ERP was not called' },
+};

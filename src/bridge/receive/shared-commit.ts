@@ -5,7 +5,10 @@
 import { AppError } from '#platform/errors.ts';
 
 export interface SharedCommit<Item, Result> {
-  /** Resolves with the item's own result once its write has committed; rejects when the write failed. */
+  /**
+   * Resolves with the item's own result once its write has committed; rejects when that write failed, which says nothing
+   * of the items of other writes. Rejects with AppError `unavailable` when too many are waiting.
+   */
   add(item: Item): Promise<Result>;
   /** Resolves when nothing waits any more. */
   idle(): Promise<void>;
@@ -22,21 +25,25 @@ export function createSharedCommit<Item, Result>(options: {
     resolve: (result: Result) => void;
     reject: (error: unknown) => void;
   }
-  let waiting: Waiting[] = [];
+  const waiting: Waiting[] = [];
   let running: Promise<void> | undefined;
 
   async function writeAll(): Promise<void> {
-    while (waiting.length > 0) {
-      const batch = waiting.slice(0, options.batchMax);
-      waiting = waiting.slice(options.batchMax);
-      try {
-        const results = await options.write(batch.map(({ item }) => item));
-        for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
+    // What arrives in the same turn of the event loop as the first one goes with it.
+    await Promise.resolve();
+    while (waiting.length > 0) await writeBatch(waiting.splice(0, options.batchMax));
     running = undefined;
+  }
+
+  async function writeBatch(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const results = await options.write(batch.map(({ item }) => item));
+      if (results.length !== batch.length)
+        throw new AppError('internal', `A write of ${batch.length} items gave ${results.length} results.`);
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
   }
 
   return {

@@ -4,6 +4,7 @@
  * 2 and "Events".
  */
 import type { Express, Request, Response } from 'express';
+import type { FeedName } from '#contract/feed.ts';
 import { signatureMatches } from '#contract/signature.ts';
 import { feedOfTrigger, notification } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -25,12 +26,16 @@ export interface WebhookEndpointDeps {
   backlogMax: number;
   /** The keys that sign a source's notifications now; empty for a source that there is none of. */
   signingKeysOf: (source: string) => readonly string[];
+  /** Whether this bridge reads the feed: a notification of another one is acknowledged, and asks for nothing. */
+  readsFeed: (source: string, feed: FeedName) => boolean;
   /** Wakes the pull of a source's feed, after the commit. */
-  wakePull: (source: string, feed: string) => void;
+  wakePull: (source: string, feed: FeedName) => void;
 }
 
 const path = '/webhooks/:source';
 const commitMax = 500;
+/** Nothing else can match; the service writes the digest in lower case. */
+const signatureForm = /^hmac-sha256=[0-9a-f]{64}$/;
 
 /** Mounts the endpoint; `drain` resolves when everything taken is stored. */
 export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): { drain: () => Promise<void> } {
@@ -56,28 +61,35 @@ export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): {
   });
 
   async function receive(request: Request, response: Response): Promise<'new' | 'known'> {
+    if (request.method !== 'POST') {
+      response.setHeader('Allow', 'POST');
+      throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
+    }
     const source = String(request.params['source']);
     const keys = deps.signingKeysOf(source);
-    const header = request.get('x-signature');
-    // Without a signature the body need not be read at all.
-    if (header === undefined || header === '') throw refused();
+    const header = request.get('x-signature') ?? '';
+    // What cannot be genuine is not even read: it costs the sender more than us.
+    if (keys.length === 0 || !signatureForm.test(header)) throw refused();
     const body = await readBody(request, deps.bodyBytesMax);
     if (!signatureMatches(body, header, keys)) throw refused();
     const { trigger } = parseInput(notification, parseJson(body), 'The notification');
-    const feed = feedOfTrigger(trigger);
+    const announced = feedOfTrigger(trigger);
+    const feed = announced !== undefined && deps.readsFeed(source, announced) ? announced : undefined;
     const result = await store
       .add({ source, trigger, feed, body, received: timestampNow(deps.clock) })
-      .catch((error: unknown) => {
-        throw error instanceof AppError && error.code === 'unavailable'
-          ? error
-          : new AppError('unavailable', 'The notification could not be stored. Send it again.', { cause: error });
+      .catch((cause: unknown) => {
+        // Whatever the reason is, the sender is to try again: it has the only copy.
+        throw new AppError('unavailable', 'The notification could not be stored. Send it again later.', {
+          message: `a notification could not be stored: ${errorText(cause)}`,
+          cause,
+        });
       });
     response.json({ status: 'accepted' });
     if (feed !== undefined) deps.wakePull(source, feed);
     return result;
   }
 
-  app.post(path, async (request, response) => {
+  app.all(path, async (request, response) => {
     response.locals.route = path;
     try {
       received.inc({ result: (await receive(request, response)) === 'new' ? 'accepted' : 'repeated' });
@@ -89,12 +101,7 @@ export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): {
       throw error;
     }
   });
-  app.all(path, (_request, response) => {
-    response.locals.route = path;
-    response.setHeader('Allow', 'POST');
-    throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
-  });
-  return { drain: store.idle };
+  return { drain: () => store.idle() };
 }
 
 /** The same for an unknown source, a missing signature and a wrong one: what exists here is nobody's business. */

@@ -7,7 +7,7 @@ import express, { type Express, type NextFunction, type Request, type Response }
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
-import { sendProblem, statusOf, toAppError } from './problem.ts';
+import { refuseMethod, sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
   readonly express: Express;
@@ -22,7 +22,11 @@ export interface ApplicationOptions {
   registry: Registry;
   /** Named checks of `/readyz`: each rejects when its part is away. */
   readiness: Readonly<Record<string, () => Promise<unknown>>>;
+  /** A check that takes longer has failed. */
+  readinessTimeoutMs?: number;
 }
+
+const readinessTimeoutDefaultMs = 2_000;
 
 declare module 'express-serve-static-core' {
   interface Locals {
@@ -32,7 +36,8 @@ declare module 'express-serve-static-core' {
   }
 }
 
-export function createApplication({ log, registry, readiness }: ApplicationOptions): Application {
+export function createApplication(options: ApplicationOptions): Application {
+  const { log, registry } = options;
   const app = express();
   app.disable('x-powered-by');
   app.set('query parser', 'simple');
@@ -57,23 +62,26 @@ export function createApplication({ log, registry, readiness }: ApplicationOptio
         'request',
       );
     });
+    checkPath(request.path);
     next();
   });
 
-  app.get('/healthz', (_request, response) => {
-    response.json({ status: 'ok' });
-  });
-  app.get('/readyz', async (_request, response) => {
-    const checks = await Promise.all(
-      Object.entries(readiness).map(async ([name, check]) => [name, await withinTwoSeconds(check)] as const),
-    );
-    const ready = !shuttingDown && checks.every(([, state]) => state === 'ok');
-    response.status(ready ? 200 : 503).json({
-      status: shuttingDown ? 'shutting down' : ready ? 'ready' : 'not ready',
-      checks: Object.fromEntries(checks),
+  const probe = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
+    app.get(path, async (_request, response) => {
+      response.locals.route = path;
+      response.setHeader('Cache-Control', 'no-store');
+      await answer(response);
     });
+    app.all(path, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+  };
+  probe('/healthz', (response) => void response.json({ status: 'ok' }));
+  probe('/readyz', async (response) => {
+    const checks = await runChecks(options.readiness, options.readinessTimeoutMs ?? readinessTimeoutDefaultMs);
+    const ready = !shuttingDown && Object.values(checks).every((state) => state === 'ok');
+    const status = shuttingDown ? 'shutting down' : ready ? 'ready' : 'not ready';
+    response.status(ready ? 200 : 503).json({ status, checks });
   });
-  app.get('/metrics', async (_request, response) => {
+  probe('/metrics', async (response) => {
     response.type(registry.contentType).send(await registry.metrics());
   });
   app.use((_request, _response, next) => {
@@ -91,12 +99,10 @@ export function createApplication({ log, registry, readiness }: ApplicationOptio
         throw new AppError('not-found', `There is nothing at ${request.path.slice(0, 200)}.`);
       });
       app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-        const known = toAppError(fromExpress(error));
-        if (statusOf(known) >= 500)
-          log.error(
-            { err: known, requestId: response.locals.requestId, route: response.locals.route },
-            'request failed',
-          );
+        const known = toAppError(error);
+        const facts = { err: known, requestId: response.locals.requestId, route: response.locals.route };
+        if (known.code === 'internal') log.error(facts, 'request failed');
+        else if (known.code === 'unavailable' && !shuttingDown) log.warn(facts, 'request could not be served');
         sendProblem(response, known);
       });
     },
@@ -119,21 +125,32 @@ function durationHistogram(registry: Registry): Histogram<'method' | 'route' | '
   );
 }
 
-/** A path that cannot be decoded is the caller's fault; Express throws its own error for it. */
-function fromExpress(error: unknown): unknown {
-  if (error instanceof URIError || (error instanceof Error && 'status' in error && error.status === 400))
-    return new AppError('invalid', 'The path is not valid percent-encoded UTF-8.', { cause: error });
-  return error;
+/** Express looks at a path only where a route has a place for a value in it; here every wrong one is answered alike. */
+function checkPath(path: string): void {
+  try {
+    decodeURIComponent(path);
+  } catch (cause) {
+    throw new AppError('invalid', 'The path is not valid percent-encoded UTF-8.', { cause });
+  }
 }
 
-async function withinTwoSeconds(check: () => Promise<unknown>): Promise<'ok' | 'failed'> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<'failed'>((resolve) => {
-    timer = setTimeout(() => resolve('failed'), 2_000);
-  });
-  const state = check().then(
-    () => 'ok' as const,
-    () => 'failed' as const,
+/** All at once; one that rejects, throws or hangs has failed, and the others still say how they are. */
+async function runChecks(
+  checks: ApplicationOptions['readiness'],
+  timeoutMs: number,
+): Promise<Record<string, 'ok' | 'failed'>> {
+  const states = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => {
+      const { promise: late, resolve } = Promise.withResolvers<'failed'>();
+      const timer = setTimeout(() => resolve('failed'), timeoutMs);
+      const state = (async () => check())().then(
+        () => 'ok' as const,
+        () => 'failed' as const,
+      );
+      const first = await Promise.race([state, late]);
+      clearTimeout(timer);
+      return [name, first] as const;
+    }),
   );
-  return Promise.race([state, late]).finally(() => clearTimeout(timer));
+  return Object.fromEntries(states);
 }

@@ -3,7 +3,7 @@
  * refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, where the sender can be told.
  */
 import type { IncomingMessage } from 'node:http';
-import { AppError, type Issue } from '../errors.ts';
+import { AppError, errorText, type Issue } from '../errors.ts';
 import { pathText } from '../input.ts';
 
 const depthMax = 64;
@@ -15,7 +15,8 @@ export async function readBody(request: IncomingMessage, bytesMax: number): Prom
   const chunks: Buffer[] = [];
   let length = 0;
   try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
+    // Left early, an ordinary iterator would destroy the connection, and the refusal with it.
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       length += chunk.length;
       if (length > bytesMax) throw tooLarge();
       chunks.push(chunk);
@@ -40,18 +41,25 @@ export function parseJson(bytes: Uint8Array): unknown {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    // V8's message quotes the text around the fault, which may be a secret: only the position is passed on.
-    const position = /position (\d+)/.exec(cause instanceof Error ? cause.message : '')?.[1];
+    // V8's message may quote the text around the fault, which may be a secret: only the position at its end is passed on.
+    const position = / JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(errorText(cause))?.[1];
     throw new AppError('invalid', `The body is not valid JSON${position ? ` (at character ${position})` : ''}.`, {
       message: 'invalid JSON body',
     });
   }
-  const issue = findUnstorable(value, []);
-  if (issue)
-    throw new AppError('invalid', `The body is not valid: ${issue.path} ${issue.message}.`, { issues: [issue] });
+  refuseUnstorable(value, 'The body');
   return value;
 }
 
+/** Throws `invalid` with the first place that PostgreSQL or UTF-8 could not hold. `what` opens the message. */
+export function refuseUnstorable(value: unknown, what: string): void {
+  const issue = findUnstorable(value, []);
+  if (!issue) return;
+  const place = issue.path === '' ? '' : `${issue.path} `;
+  throw new AppError('invalid', `${what} is not valid: ${place}${issue.message}.`, { issues: [issue] });
+}
+
+/** One path for the whole walk, as a body may have millions of values; it is where the walk stands. */
 function findUnstorable(value: unknown, path: (string | number)[]): Issue | undefined {
   if (typeof value === 'string') return findInText(value, path);
   if (typeof value !== 'object' || value === null) return undefined;
@@ -59,14 +67,20 @@ function findUnstorable(value: unknown, path: (string | number)[]): Issue | unde
     return { path: pathText(path.slice(0, 8)), message: `is nested deeper than ${depthMax} levels` };
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) {
-      const issue = findUnstorable(item, [...path, index]);
+      path.push(index);
+      const issue = findUnstorable(item, path);
       if (issue) return issue;
+      path.pop();
     }
     return undefined;
   }
   for (const key of Object.keys(value)) {
-    const issue = findInText(key, path) ?? findUnstorable((value as Record<string, unknown>)[key], [...path, key]);
+    const keyIssue = findInText(key, path);
+    if (keyIssue) return { ...keyIssue, message: `has a field whose name ${keyIssue.message}` };
+    path.push(key);
+    const issue = findUnstorable((value as Record<string, unknown>)[key], path);
     if (issue) return issue;
+    path.pop();
   }
   return undefined;
 }

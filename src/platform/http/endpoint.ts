@@ -1,12 +1,13 @@
 /**
  * Endpoints as data: method, path, scope, schemas, handler. A program lists its endpoints in one table and mounts them;
- * authentication, media type, size, parsing and validation happen here, in that order, once for all.
+ * authentication, query, size, media type, parsing and validation happen here, in that order, once for all.
  */
 import type { Express, Request, Response } from 'express';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { parseInput } from '../input.ts';
-import { parseJson, readBody } from './body.ts';
+import { parseJson, readBody, refuseUnstorable } from './body.ts';
+import { refuseMethod } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -92,11 +93,7 @@ export function mountEndpoints<Identity, Caller>(
     const allow = [...new Set(list.flatMap((one) => (one.method === 'GET' ? ['GET', 'HEAD'] : [one.method])))].join(
       ', ',
     );
-    app.all(path, (request, response) => {
-      response.locals.route = path;
-      response.setHeader('Allow', allow);
-      throw new AppError('method-not-allowed', `${request.method} is not possible here. Possible: ${allow}.`);
-    });
+    app.all(path, (request, response) => refuseMethod(request, response, path, allow));
   }
 }
 
@@ -106,16 +103,14 @@ async function answer<Identity, Caller>(
   options: MountOptions<Identity, Caller>,
 ): Promise<Answer> {
   const identity = await options.authenticate(request, one.scope);
+  refuseUnstorable(request.params, 'The path');
+  refuseUnstorable(request.query, 'The query');
   const query = one.query
     ? parseInput(one.query, { ...request.query }, 'The query')
     : refuseAll(Object.keys(request.query));
   const bytes = await readBody(request, options.bodyBytesMax);
-  if (bytes.length > 0 && !request.is(['application/json', '+json']))
-    throw new AppError('unsupported-media', 'The body must be JSON, with the header Content-Type: application/json.');
-  if (!one.body && bytes.length > 0 && one.method !== 'POST')
-    throw new AppError('invalid', `${one.method} ${one.path} takes no body.`);
-  const parsed = parseJson(bytes);
-  const body = one.body ? parseInput(one.body, parsed, 'The body') : undefined;
+  if (bytes.length > 0) checkMediaType(request);
+  const body = readJsonBody(one, bytes);
   const run = (caller: Caller) =>
     one.handle({
       caller,
@@ -127,6 +122,31 @@ async function answer<Identity, Caller>(
   const idempotencyKey = request.get('idempotency-key');
   return options.around({ endpoint: one, caller: identity, bytes, idempotencyKey, path: request.path }, run);
 }
+
+/** Throws `unsupported-media` unless the body is JSON in UTF-8, as it stands. */
+function checkMediaType(request: Request): void {
+  if (!request.is(['application/json', '+json']))
+    throw new AppError('unsupported-media', 'The body must be JSON, with the header Content-Type: application/json.');
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.get('content-type') ?? '')?.[1];
+  if (charset !== undefined && !/^(utf-8|utf8|us-ascii)$/i.test(charset))
+    throw new AppError(
+      'unsupported-media',
+      'The body must be in UTF-8: leave out the charset, or write charset=utf-8.',
+    );
+  if (!/^(identity)?$/i.test(request.get('content-encoding') ?? ''))
+    throw new AppError('unsupported-media', 'The body must be sent as it is, without a Content-Encoding.');
+}
+
+/** An endpoint without a schema takes no body; `{}` counts as none, since many clients send it with every POST. */
+function readJsonBody<Caller>(one: Endpoint<Caller>, bytes: Uint8Array): unknown {
+  if (one.body) return parseInput(one.body, parseJson(bytes), 'The body');
+  if (bytes.length === 0) return undefined;
+  if (one.method !== 'POST') throw new AppError('invalid', `${one.method} ${one.path} takes no body.`);
+  parseInput(noFields, parseJson(bytes), 'The body');
+  return undefined;
+}
+
+const noFields = z.strictObject({});
 
 function refuseAll(names: readonly string[]): Record<string, never> {
   if (names.length === 0) return {};

@@ -1,5 +1,5 @@
 /** One table from error codes to HTTP, and RFC 9457 bodies made from errors. */
-import type { Response } from 'express';
+import type { Request, Response } from 'express';
 import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError, type ErrorCode } from '../errors.ts';
 
@@ -18,34 +18,68 @@ const answers: Record<ErrorCode, { status: number; title: string }> = {
 };
 
 const retryAfterDefaultS = 5;
+const issuesMax = 100;
+const lingerMs = 1_000;
 
-/** The error as the caller may see it: anything that is not ours is "internal", and says nothing of the inside. */
+const internalText = 'Something went wrong on our side. The request id identifies it in our logs.';
+
+/** Anything that is not ours is "internal". */
 export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
-  return new AppError('internal', 'Something went wrong on our side. The request id identifies it in our logs.', {
-    cause: error,
-  });
+  const message = error instanceof Error ? 'unexpected error' : `unexpected error: ${String(error)}`;
+  return new AppError('internal', internalText, { message, cause: error });
 }
 
-export function statusOf(error: AppError): number {
-  return answers[error.code].status;
-}
-
-/** Answers with the problem; when the headers are out already, the connection is cut instead. */
+/**
+ * Answers with the problem; when the headers are out already, the connection is cut instead. An internal error says
+ * nothing of the inside, whatever its own text, which was written for who runs the program.
+ */
 export function sendProblem(response: Response, error: AppError): void {
   if (response.headersSent) {
     response.destroy();
     return;
   }
   const { status, title } = answers[error.code];
-  const body: Problem = { type: 'about:blank', title, status, detail: error.publicMessage };
-  if (error.issues.length > 0) body.errors = error.issues.slice(0, 100).map((issue) => ({ ...issue }));
+  const detail = error.code === 'internal' ? internalText : error.publicMessage;
+  const body: Problem = { type: 'about:blank', title, status, detail };
+  if (error.issues.length > 0 && error.code !== 'internal')
+    body.errors = error.issues.slice(0, issuesMax).map((issue) => ({ ...issue }));
   if (error.code === 'unauthorized') response.setHeader('WWW-Authenticate', 'Bearer');
-  if (error.recovery.do === 'retry') {
-    const afterS = error.recovery.afterMs === undefined ? retryAfterDefaultS : Math.ceil(error.recovery.afterMs / 1000);
-    response.setHeader('Retry-After', String(Math.max(1, afterS)));
-  }
-  // What is left of a refused body is not read: the connection cannot be used again.
-  if (!response.req.complete) response.setHeader('Connection', 'close');
-  response.status(status).type(problemMediaType).send(JSON.stringify(body));
+  if (error.recovery.do === 'retry' || error.code === 'unavailable' || error.code === 'too-many')
+    response.setHeader('Retry-After', String(retryAfterS(error)));
+  response.status(status).type(problemMediaType);
+  const text = JSON.stringify(body);
+  const { complete, destroyed, method } = response.req;
+  if (complete || destroyed || method === 'HEAD') response.send(text);
+  else sendBeforeBodyEnds(response, text);
+}
+
+function retryAfterS({ recovery }: AppError): number {
+  const afterMs = recovery.do === 'retry' ? recovery.afterMs : undefined;
+  return afterMs === undefined ? retryAfterDefaultS : Math.max(1, Math.ceil(afterMs / 1000));
+}
+
+/**
+ * Answers while the sender is still sending. Closing a connection with unread bytes resets it, and the sender would lose
+ * the answer: so the rest is read and thrown away until the sender has hung up or finished, for a short while only.
+ */
+function sendBeforeBodyEnds(response: Response, text: string): void {
+  const { req: request } = response;
+  response.setHeader('Connection', 'close');
+  response.setHeader('Content-Length', Buffer.byteLength(text));
+  response.write(text);
+  const enough = setTimeout(() => response.end(), lingerMs);
+  const done = () => {
+    clearTimeout(enough);
+    response.end();
+  };
+  request.once('end', done).once('close', done).once('error', done);
+  request.resume();
+}
+
+/** Answers 405; `allow` is what is possible at this path. */
+export function refuseMethod(request: Request, response: Response, route: string, allow: string): never {
+  response.locals.route = route;
+  response.setHeader('Allow', allow);
+  throw new AppError('method-not-allowed', `${request.method} is not possible here. Possible: ${allow}.`);
 }

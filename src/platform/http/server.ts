@@ -1,17 +1,17 @@
 /**
- * A listening HTTP or HTTPS server that stops gracefully: it stops taking connections, lets running requests end, and
- * cuts what is left after the grace time.
+ * A listening HTTP or HTTPS server that stops gracefully: it stops taking connections, lets running requests end, closes
+ * what is idle, and cuts what is left after the grace time.
  */
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
-import { AppError, errorText } from '../errors.ts';
+import type { AddressInfo, Socket } from 'node:net';
+import { AppError } from '../errors.ts';
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the port that was really taken and a name that a client can use. */
   readonly url: string;
   readonly port: number;
-  /** Resolves when the last connection is gone. */
+  /** Resolves when the last connection is gone: after the running requests, and after `graceMs` at the latest. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -25,12 +25,14 @@ export interface ListenOptions {
   publicHost?: string;
 }
 
-/** Starts listening; throws AppError naming host and port when that is not possible. */
+const limits = { requestTimeout: 60_000, headersTimeout: 15_000, keepAliveTimeout: 65_000, maxHeaderSize: 32_768 };
+
+/** Starts listening; throws AppError naming host and port, and what to do, when that is not possible. */
 export async function listen(handler: RequestListener, options: ListenOptions): Promise<HttpServer> {
-  const limits = { requestTimeout: 60_000, headersTimeout: 15_000, keepAliveTimeout: 65_000, maxHeaderSize: 32_768 };
   const server = options.tls
     ? createTlsServer({ ...limits, cert: options.tls.certPem, key: options.tls.keyPem }, handler)
     : createServer(limits, handler);
+  const connections = trackConnections(server);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, () => {
@@ -38,25 +40,82 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
       resolve();
     });
   }).catch((cause: unknown) => {
-    throw new AppError('unavailable', `Cannot listen on ${options.host}:${options.port}: ${errorText(cause)}.`, {
-      cause,
-    });
+    throw cannotListen(options, cause);
   });
+  // From here on an error is a connection that could not be taken (no file descriptor left): the next one may succeed,
+  // and the process must not end over it.
+  server.on('error', () => undefined);
   const { port } = server.address() as AddressInfo;
   const host = options.publicHost ?? (['0.0.0.0', '::'].includes(options.host) ? 'localhost' : options.host);
   return {
     url: `${options.tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
     port,
-    close: (graceMs) => closeGracefully(server, graceMs),
+    close: (graceMs) => closeGracefully(server, connections, graceMs),
   };
 }
 
-async function closeGracefully(server: Server, graceMs: number): Promise<void> {
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is taken by another program. Stop that program, or choose another port',
+  EACCES: 'this user may not use the port. Choose one above 1023',
+  EADDRNOTAVAIL: 'this machine does not have the address',
+  ENOTFOUND: 'the name does not exist',
+};
+
+function cannotListen({ host, port }: ListenOptions, cause: unknown): AppError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+  return new AppError('unavailable', `Cannot listen on ${host}:${port}: ${reasons[code] ?? code}.`, {
+    cause,
+    recovery: { do: 'halt' },
+  });
+}
+
+interface Connections {
+  /** Every TCP connection, also one that is still in its TLS handshake, which the server itself does not count. */
+  readonly open: Set<Socket>;
+  /** Those that have made a request; a browser opens others to have them ready, and may never use them. */
+  readonly used: WeakSet<Socket>;
+  readonly running: Set<ServerResponse>;
+}
+
+function trackConnections(server: Server): Connections {
+  const connections: Connections = { open: new Set(), used: new WeakSet(), running: new Set() };
+  const byPeer = new Map<string, Socket>();
+  server.on('connection', (socket: Socket) => {
+    const peer = peerOf(socket);
+    connections.open.add(socket);
+    byPeer.set(peer, socket);
+    socket.on('close', () => {
+      connections.open.delete(socket);
+      if (byPeer.get(peer) === socket) byPeer.delete(peer);
+    });
+  });
+  server.prependListener('request', (request, response) => {
+    // Under TLS the request's socket is another object than the connection's: the peer's address and port join them.
+    const socket = byPeer.get(peerOf(request.socket));
+    if (socket) connections.used.add(socket);
+    connections.running.add(response);
+    response.on('close', () => connections.running.delete(response));
+    if (!server.listening) response.setHeader('Connection', 'close');
+  });
+  return connections;
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+async function closeGracefully(server: Server, connections: Connections, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  // A client that hears this does not send its next request into a closing connection.
+  for (const response of connections.running) if (!response.headersSent) response.setHeader('Connection', 'close');
+  for (const socket of connections.open) if (!connections.used.has(socket)) socket.destroy();
   server.closeIdleConnections();
   // A kept connection that was busy becomes idle when its answer is out: it has to be closed then, too.
   const idle = setInterval(() => server.closeIdleConnections(), 50);
-  const cut = setTimeout(() => server.closeAllConnections(), graceMs);
+  const cut = setTimeout(() => {
+    server.closeAllConnections();
+    for (const socket of connections.open) socket.destroy();
+  }, graceMs);
   await closed;
   clearInterval(idle);
   clearTimeout(cut);

@@ -91,9 +91,10 @@ async function migrate(connection: ConstructorParameters<typeof Client>[0], sche
 }
 
 /**
- * After a lost connection BullMQ waits and tries again, which keeps a finished wake-up from staying locked; but of
- * PostgreSQL it knows only ECONNREFUSED as one. A restart has many more faces, and at those a busy worker would spin
- * and give up the wake-ups it had finished. Here they all look like a lost connection.
+ * When the connection is lost as a wake-up ends, BullMQ waits and tries again to say so; but of PostgreSQL it knows
+ * only ECONNREFUSED as a lost connection, and after any other error it forgets the wake-up: its key stays locked until
+ * the lock runs out, and a worker that finds nothing else to wait for spins. Here every passing error looks like a lost
+ * connection.
  */
 class PatientBackend extends PostgresQueueBackend {
   readonly #reportError: ReportError;
@@ -108,23 +109,15 @@ class PatientBackend extends PostgresQueueBackend {
     this.#reportError = reportError;
   }
 
-  override async moveToActive(...args: Parameters<PostgresQueueBackend['moveToActive']>) {
-    return super.moveToActive(...args).catch((error: unknown) => this.#rethrow(error));
-  }
-
   override async moveToCompleted(...args: Parameters<PostgresQueueBackend['moveToCompleted']>) {
-    return super.moveToCompleted(...args).catch((error: unknown) => this.#rethrow(error));
-  }
-
-  override async moveToFailed(...args: Parameters<PostgresQueueBackend['moveToFailed']>) {
-    return super.moveToFailed(...args).catch((error: unknown) => this.#rethrow(error));
-  }
-
-  #rethrow(error: unknown): never {
-    if (!isPassing(error)) throw error;
-    // BullMQ keeps quiet about what it takes for a lost connection.
-    this.#reportError(error);
-    throw new ConnectionClosedError(undefined, error);
+    try {
+      return await super.moveToCompleted(...args);
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      // BullMQ keeps quiet about what it takes for a lost connection.
+      this.#reportError(error);
+      throw new ConnectionClosedError(undefined, error);
+    }
   }
 }
 

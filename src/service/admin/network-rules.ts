@@ -1,5 +1,5 @@
 import { allowedNetworksRequest, webhookDomainsRequest } from '#contract/admin.ts';
-import { AppError } from '#platform/errors.ts';
+import { AppError, type Issue } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import { canonicalDomain, parseCidrs } from '#platform/network-guard.ts';
 import type { Operator } from '../caller.ts';
@@ -13,12 +13,15 @@ export const putWebhookDomains = endpoint<Operator, typeof webhookDomainsRequest
   body: webhookDomainsRequest,
   handle: async ({ body, params, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);
+    const issues: Issue[] = [];
     const domains = body.domains.map((domain, index) => {
       const canonical = canonicalDomain(domain);
-      if (canonical !== undefined) return canonical;
-      const issue = { path: `domains[${index}]`, message: 'must be a host name, *.a-domain, or an IP address' };
-      throw new AppError('invalid', `The body is not valid: ${issue.path} ${issue.message}.`, { issues: [issue] });
+      if (canonical === undefined)
+        issues.push({ path: `domains[${index}]`, message: 'must be a host name, *.a-domain, or an IP address' });
+      return canonical;
     });
+    if (issues[0])
+      throw new AppError('invalid', `The body is not valid: ${issues[0].path} ${issues[0].message}.`, { issues });
     await unit.tx.query('update service.organisations set webhook_domains = $2 where id = $1', [organisation, domains]);
     return { status: 200, body: { domains } };
   },
@@ -32,7 +35,7 @@ export const putAllowedNetworks = endpoint<Operator, typeof allowedNetworksReque
   body: allowedNetworksRequest,
   handle: async ({ body, params, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);
-    parseCidrs(body.cidrs);
+    checkCidrs(body.cidrs);
     await unit.tx.query('update service.organisations set allowed_networks = $2 where id = $1', [
       organisation,
       body.cidrs,
@@ -40,3 +43,14 @@ export const putAllowedNetworks = endpoint<Operator, typeof allowedNetworksReque
     return { status: 200, body: { cidrs: body.cidrs } };
   },
 });
+
+/** Throws `invalid` with the entries' places in the body. */
+function checkCidrs(cidrs: readonly string[]): void {
+  try {
+    parseCidrs(cidrs);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    const issues = error.issues.map(({ path, message }) => ({ path: `cidrs${path}`, message }));
+    throw new AppError(error.code, error.publicMessage, { issues });
+  }
+}

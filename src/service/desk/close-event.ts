@@ -1,7 +1,7 @@
 import { noBody } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { awardEvent } from '../domain/feed-records.ts';
+import { awardEvent, bidRecords } from '../domain/feed-records.ts';
 import { announce } from '../events/announce.ts';
 import { loadBids, loadScenarioAwards } from '../events/event-store.ts';
 import { deskCommand } from './command.ts';
@@ -18,7 +18,8 @@ export function closeEvent({ clock }: { clock: Clock }) {
       const scenario = event.awardedScenario;
       const bids = await loadBids(unit.tx, event.id);
       const awards = scenario === null ? [] : await loadScenarioAwards(unit.tx, event.id, scenario);
-      const awarded = awardEvent(event, compileBidSheet(event), bids, awards);
+      const sheet = compileBidSheet(event);
+      const awarded = awardEvent(event, sheet, bids, awards);
       await unit.tx.query(`update service.sourcing_events set status = 'CLOSED', closed = $2 where id = $1`, [
         event.id,
         now,
@@ -36,10 +37,9 @@ export function closeEvent({ clock }: { clock: Clock }) {
         );
       await announce(unit, {
         happening: 'event-closed',
-        organisationId: event.organisationId,
-        eventId: event.id,
+        event,
         now,
-        records: { awards: awarded.records },
+        records: { 'latest-bids': bidRecords(event, sheet, bids), awards: awarded.records },
       });
       return { status: 200, body: { id: event.id, status: 'CLOSED' } };
     },

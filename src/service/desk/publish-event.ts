@@ -27,12 +27,7 @@ export function publishEvent({ clock }: { clock: Clock }) {
       await unit.tx.query('update service.invitations set invite_count = invite_count + 1 where event_id = $1', [
         event.id,
       ]);
-      await announce(unit, {
-        happening: 'event-published',
-        organisationId: event.organisationId,
-        eventId: event.id,
-        now,
-      });
+      await announce(unit, { happening: 'event-published', event, now });
       return { status: 200, body: { id: event.id, status: 'OPEN' } };
     },
   });

@@ -1,9 +1,14 @@
+import { z } from 'zod';
 import { Decimal } from '#contract/decimal.ts';
 import { putScenarioRequest } from '#contract/desk.ts';
+import { text } from '#contract/scalars.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, type Issue } from '#platform/errors.ts';
+import { parseInput } from '#platform/input.ts';
 import { loadBids } from '../events/event-store.ts';
 import { deskCommand } from './command.ts';
+
+const scenarioPath = z.object({ name: text(255, 1) });
 
 /** PUT scenario: replaces its awards. Shares of a lot add up to at most 1; only bids that stand can be awarded. */
 export function putScenario({ clock }: { clock: Clock }) {
@@ -14,7 +19,7 @@ export function putScenario({ clock }: { clock: Clock }) {
     body: putScenarioRequest,
     clock,
     run: async ({ event, body, params, unit }) => {
-      const name = params['name'] ?? '';
+      const { name } = parseInput(scenarioPath, params, 'The path');
       const lotIds = new Map(event.lots.map((lot) => [lot.name, lot.id]));
       const supplierIds = new Map(event.invitations.map((one) => [one.externalId, one.supplierId]));
       const standing = new Set(

@@ -29,34 +29,20 @@ export function submitBid({ clock }: { clock: Clock }) {
       const sheet = compileBidSheet(event);
       checkValues(event, sheet, body);
       const globalValues = merged(invited.globalValues, new Map(Object.entries(body.global)));
-      const invitation: Invitation = { ...invited, globalValues };
       const before = new Map((await loadBids(unit.tx, event.id, invited.supplierId)).map((bid) => [bid.lotId, bid]));
-      const { bids, incomplete } = computeBids(event, sheet, invitation, before, body);
+      const { bids, incomplete } = computeBids(event, sheet, { ...invited, globalValues }, before, body);
       await saveBids(unit, event, bids, now);
-      const complete = bids.filter((bid) => bid.values !== null);
+      const complete = bids.length - incomplete.length;
       await unit.tx.query(
         `update service.invitations set accepted = true, participated = participated or $3, last_accessed = $4,
            global_values = $5, last_successful_bid = case when $3 then $4 else last_successful_bid end,
            last_failed_bid = case when $6 then $4 else last_failed_bid end
          where event_id = $1 and supplier_id = $2`,
-        [event.id, invited.supplierId, complete.length > 0, now, cellsJson(globalValues), incomplete.length > 0],
+        [event.id, invited.supplierId, complete > 0, now, cellsJson(globalValues), incomplete.length > 0],
       );
-      const invitations = event.invitations.map((one) => (one === invited ? invitation : one));
-      await announce(unit, {
-        happening: 'bid-submitted',
-        organisationId: event.organisationId,
-        eventId: event.id,
-        now,
-        records: { 'latest-bids': bidRecords({ ...event, invitations }, sheet, complete) },
-      });
-      return {
-        status: 200,
-        body: {
-          supplier: body.supplier,
-          complete: bids.length - incomplete.length,
-          incomplete,
-        },
-      };
+      const records = { 'latest-bids': bidRecords(event, sheet, bids) };
+      await announce(unit, { happening: 'bid-submitted', event, now, records });
+      return { status: 200, body: { supplier: body.supplier, complete, incomplete } };
     },
   });
 }
@@ -98,7 +84,7 @@ function computeBids(
   for (const lot of event.lots) {
     const known = before.get(lot.id);
     if (!entered.has(lot.name) && !(globalChanged && known)) continue;
-    const values = merged(known?.draft ?? known?.values ?? new Map(), entered.get(lot.name) ?? new Map());
+    const values = merged(known?.draft ?? known?.values, entered.get(lot.name), invitation.globalValues);
     const { bid, missing } = bidOf(event, sheet, invitation, lot, known, values);
     if (missing !== undefined) incomplete.push({ lot: lot.name, reason: missing });
     bids.push(bid);
@@ -114,7 +100,7 @@ function bidOf(
   known: Bid | undefined,
   values: Cells,
 ): { bid: Bid; missing: string | undefined } {
-  const { cost, missing } = computeRow(sheet, rowLayers(event, lot, invitation, values));
+  const { cost, missing } = computeRow(sheet, rowLayers(event, lot, values));
   const identity = { id: known?.id ?? randomUUID(), lotId: lot.id, supplierId: invitation.supplierId };
   if (cost !== undefined) return { bid: { ...identity, values, cost, draft: null }, missing };
   return { bid: { ...identity, values: known?.values ?? null, cost: known?.cost ?? null, draft: values }, missing };
@@ -139,6 +125,7 @@ async function saveBids(unit: UnitOfWork, event: SourcingEvent, bids: readonly B
   );
 }
 
-function merged(first: Cells, second: Cells): Cells {
-  return new Map([...first, ...second]);
+/** Later ones win. */
+function merged(...layers: readonly (Cells | null | undefined)[]): Cells {
+  return new Map(layers.flatMap((cells) => [...(cells ?? [])]));
 }

@@ -37,23 +37,24 @@ export function compileBidSheet(event: SheetSource): BidSheet {
 }
 
 function compile(event: SheetSource): { sheet: BidSheet; issues: Issue[] } {
-  const checked =
-    event.primaryCostCalculation === null
-      ? undefined
-      : checkFormulas(
-          event.columns.map((column) => ({
-            name: column.name,
-            inputType: column.column_type === 'INPUT' ? column.input_type : undefined,
-            formula: column.column_type === 'FORMULA' ? column.formula : undefined,
-          })),
-          event.primaryCostCalculation,
-        );
+  // Formula columns are checked also while there is no primary cost calculation yet.
+  const checked = checkFormulas(
+    event.columns.map((column) => ({
+      name: column.name,
+      inputType: column.column_type === 'INPUT' ? column.input_type : undefined,
+      formula: column.column_type === 'FORMULA' ? column.formula : undefined,
+    })),
+    event.primaryCostCalculation ?? '0',
+  );
   const currencies = new Map([[event.primaryCurrency, new Decimal(1)]]);
   for (const { code, exchange_rate } of event.secondaryCurrencies) currencies.set(code, new Decimal(exchange_rate));
   const byName = new Map(event.columns.map((column) => [column.name, column]));
-  const sheet = { columns: event.columns, currencies, byName, formulas: checked?.ok ? checked.sheet : undefined };
-  return { sheet, issues: checked && !checked.ok ? checked.issues : [] };
+  const formulas = checked.ok && event.primaryCostCalculation !== null ? checked.sheet : undefined;
+  const sheet = { columns: event.columns, currencies, byName, formulas };
+  return { sheet, issues: checked.ok ? [] : checked.issues };
 }
+
+const numericRoles: ReadonlySet<string> = new Set(['volume', 'historic_cost']);
 
 /** Everything wrong with the sheet of a create payload that its schema cannot see; paths are the payload's. */
 export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
@@ -81,6 +82,15 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
     (index) => `suppliers[${index}].external_id`,
     'supplier',
   );
+  duplicate(
+    [payload.primary_currency, ...payload.secondary_currencies.map(({ code }) => code)],
+    // The first is the primary currency, which none can precede.
+    (index) => `secondary_currencies[${index - 1}].code`,
+    'currency of the event',
+  );
+  for (const [index, { exchange_rate: rate }] of payload.secondary_currencies.entries())
+    if (!parseDecimal(rate)?.greaterThan(0))
+      issues.push({ path: `secondary_currencies[${index}].exchange_rate`, message: 'must be greater than 0' });
   const { sheet, issues: formulaIssues } = compile({
     columns: given.columns,
     primaryCostCalculation: payload.primary_cost_calculation ?? null,
@@ -88,12 +98,14 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
     secondaryCurrencies: payload.secondary_currencies,
   });
   issues.push(...formulaIssues);
-  for (const [role, name] of Object.entries(given.column_roles))
-    if (name !== undefined && !sheet.byName.has(name))
-      issues.push({
-        path: `bid_sheet.column_roles.${role}`,
-        message: `names the column "${name}", which does not exist`,
-      });
+  for (const [role, name] of Object.entries(given.column_roles)) {
+    if (name === undefined) continue;
+    const column = sheet.byName.get(name);
+    const isText = column?.column_type === 'INPUT' && column.input_type === 'TEXT';
+    const fault = !column ? 'does not exist' : isText && numericRoles.has(role) ? 'holds no numbers' : undefined;
+    if (fault)
+      issues.push({ path: `bid_sheet.column_roles.${role}`, message: `names the column "${name}", which ${fault}` });
+  }
   const checkValues = (values: typeof given.global_values, path: string, scope: Scope) => {
     duplicate(
       values.map(({ column }) => column),

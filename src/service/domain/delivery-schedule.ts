@@ -5,7 +5,7 @@ const minute = 60 * second;
 const hour = 60 * minute;
 const steps = [5 * second, 30 * second, 2 * minute, 10 * minute, 30 * minute, hour, 2 * hour, 4 * hour, 8 * hour];
 
-/** A notification is given up this long after its first try. */
+/** Nothing is tried again later than this after its first try. */
 export const givenUpAfterMs = 72 * hour;
 /** A webhook that has failed for this long is disabled. */
 export const disabledAfterMs = 120 * hour;

@@ -4,17 +4,21 @@
  */
 
 import { Decimal, formatDecimal } from '#contract/decimal.ts';
+import type { EventStatus } from '#contract/sourcing-event.ts';
 import { amountInRow, type BidSheet, computeRow } from './bid-sheet.ts';
 import type { Bid, Cells, Invitation, Lot, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
 
 export interface FeedRecord {
   readonly id: string;
+  /** What the feed's `status` filter compares; of events only. */
+  readonly status?: EventStatus;
   readonly content: Readonly<Record<string, unknown>>;
 }
 
 export function sourcingEventRecord(event: SourcingEvent): FeedRecord {
   return {
     id: event.id,
+    status: event.status,
     content: withoutNulls({
       id: event.id,
       name: event.name,
@@ -66,20 +70,18 @@ function supplierOfEvent(invitation: Invitation): object {
   });
 }
 
-const noCells: Cells = new Map();
-
-/** The row of one lot as one supplier fills it in. */
-export function rowLayers(event: SourcingEvent, lot: Lot, invitation: Invitation | undefined, bid: Cells): Cells[] {
-  return [event.globalValues, lot.values, invitation?.globalValues ?? noCells, bid];
+/** The row of one lot as one supplier fills it in; `bid` holds the supplier's values of the lot and of the event. */
+export function rowLayers(event: SourcingEvent, lot: Lot, bid: Cells): Cells[] {
+  return [event.globalValues, lot.values, bid];
 }
 
 /** A record for each bid that stands. */
 export function bidRecords(event: SourcingEvent, sheet: BidSheet, bids: readonly Bid[]): FeedRecord[] {
-  const { lots, invitations } = indexed(event);
+  const lots = new Map(event.lots.map((lot) => [lot.id, lot]));
   return bids.flatMap((bid) => {
     const lot = lots.get(bid.lotId);
     if (!lot || bid.values === null || bid.cost === null) return [];
-    const row = computeRow(sheet, rowLayers(event, lot, invitations.get(bid.supplierId), bid.values));
+    const row = computeRow(sheet, rowLayers(event, lot, bid.values));
     const content = {
       id: bid.id,
       sourcing_event: event.id,
@@ -106,7 +108,6 @@ export function awardEvent(
   bids: readonly Bid[],
   awards: readonly ScenarioAward[],
 ): AwardedEvent {
-  const { invitations } = indexed(event);
   const awardsByLot = Map.groupBy(awards, (award) => award.lotId);
   const bidOf = new Map(bids.map((bid) => [`${bid.lotId} ${bid.supplierId}`, bid]));
   let total = new Decimal(0);
@@ -116,7 +117,7 @@ export function awardEvent(
     const entries = (awardsByLot.get(lot.id) ?? []).flatMap(({ supplierId, share }) => {
       const bid = bidOf.get(`${lot.id} ${supplierId}`);
       if (!bid?.values || bid.cost === null) return [];
-      const { values } = computeRow(sheet, rowLayers(event, lot, invitations.get(supplierId), bid.values));
+      const { values } = computeRow(sheet, rowLayers(event, lot, bid.values));
       const cost = new Decimal(share).times(bid.cost);
       total = total.plus(cost);
       const historic = historicColumn && amountInRow(sheet, values, historicColumn)?.times(share);
@@ -144,13 +145,6 @@ export function awardEvent(
     };
   });
   return { records, awardedCost: formatDecimal(total), awardedLotCount: awardedLots };
-}
-
-function indexed(event: SourcingEvent) {
-  return {
-    lots: new Map(event.lots.map((lot) => [lot.id, lot])),
-    invitations: new Map(event.invitations.map((invitation) => [invitation.supplierId, invitation])),
-  };
 }
 
 function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {

@@ -12,8 +12,13 @@ export interface SupplierState {
 }
 
 export type AppliedChange =
-  | { ok: true; next: SupplierState; changed: boolean; header: string; messages: string[] }
+  | { ok: true; next: SupplierState; changed: boolean; header: string; messages: string[]; warnings: string[] }
   | { ok: false; errors: string[] };
+
+/** What an e-mail address is compared by: uniqueness ignores case. */
+export function emailKey(email: string): string {
+  return email.toLowerCase();
+}
 
 /** Gives the supplier's next state, or everything that is wrong: then the supplier stays as it is. */
 export function applySupplierChange(
@@ -23,6 +28,7 @@ export function applySupplierChange(
 ): AppliedChange {
   const errors: string[] = [];
   const messages: string[] = [];
+  const warnings: string[] = [];
   if (current === undefined && change.name === undefined) errors.push('a new supplier needs a name');
   const fields = new Map(current?.fields);
   for (const [name, value] of Object.entries(change.fields ?? {})) {
@@ -30,15 +36,16 @@ export function applySupplierChange(
     else if (fields.get(name) !== value) messages.push(`${name} set`);
     fields.set(name, value);
   }
-  const contacts = new Map((current?.contacts ?? []).map((contact) => [contact.email.toLowerCase(), contact]));
+  const contacts = new Map((current?.contacts ?? []).map((contact) => [emailKey(contact.email), contact]));
   const seen = new Set<string>();
   for (const contact of change.contacts ?? []) {
-    const key = contact.email.toLowerCase();
+    const key = emailKey(contact.email);
     if (seen.has(key)) errors.push(`the e-mail ${contact.email} stands twice`);
     seen.add(key);
     const known = contacts.get(key);
     if (contact.delete === true) {
-      if (known === undefined) errors.push(`there is no contact ${contact.email} to delete`);
+      // Not an error: a submission that is sent again must not fail for having been applied.
+      if (known === undefined) warnings.push(`there is no contact ${contact.email} to delete`);
       else messages.push(`contact ${known.email} deleted`);
       contacts.delete(key);
     } else if (contact.name !== undefined && known?.name !== contact.name) {
@@ -65,5 +72,6 @@ export function applySupplierChange(
     changed,
     header: `Supplier ${change.external_id} ${what}`,
     messages,
+    warnings,
   };
 }

@@ -7,34 +7,35 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { bidRecords, type FeedRecord, sourcingEventRecord } from '../domain/feed-records.ts';
 import { feedUpdates, type Happening } from '../domain/lifecycle.ts';
+import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { appendFeedRecords } from '../feeds/append-feed-records.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { loadBids, loadEvent } from './event-store.ts';
 
 export interface Announcement {
   happening: Happening;
-  organisationId: string;
-  eventId: string;
+  event: Pick<SourcingEvent, 'id' | 'organisationId' | 'name'>;
   now: Timestamp;
   /** The records of a feed that the caller has at hand; the others are made from the event as it stands now. */
   records?: Partial<Record<FeedName, readonly FeedRecord[]>>;
 }
 
+/** Call it last in a transaction: from here on every other command of the organisation waits for the commit. */
 export async function announce(unit: UnitOfWork, announcement: Announcement): Promise<void> {
-  const { happening, organisationId, eventId, now } = announcement;
-  const event = await loadEvent(unit.tx, organisationId, eventId, 'read');
+  const { happening, event, now } = announcement;
+  const current = () => loadEvent(unit.tx, event.organisationId, event.id, 'read');
   const made: Record<FeedName, () => Promise<readonly FeedRecord[]>> = {
-    'sourcing-events': async () => [sourcingEventRecord(event)],
-    'latest-bids': async () => bidRecords(event, compileBidSheet(event), await loadBids(unit.tx, eventId)),
+    'sourcing-events': async () => [sourcingEventRecord(await current())],
+    'latest-bids': async () => {
+      const bids = await loadBids(unit.tx, event.id);
+      if (bids.length === 0) return [];
+      const standing = await current();
+      return bidRecords(standing, compileBidSheet(standing), bids);
+    },
     awards: async () => [],
   };
   const changes = [];
   for (const feed of feedUpdates[happening])
     changes.push({ feed, records: announcement.records?.[feed] ?? (await made[feed]()) });
-  await appendFeedRecords(unit, {
-    organisationId,
-    now,
-    event: { id: event.id, name: event.name, status: event.status },
-    changes,
-  });
+  await appendFeedRecords(unit, { event, now, changes });
 }

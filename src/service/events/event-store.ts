@@ -6,6 +6,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
+import { emailKey } from '../domain/supplier-change.ts';
 
 type EventRow = Omit<SourcingEvent, 'globalValues' | 'scenarioCount' | 'lots' | 'rounds' | 'invitations'> & {
   globalValues: object;
@@ -62,7 +63,7 @@ async function loadInvitations(sql: Sql, eventId: string): Promise<Invitation[]>
        i.last_accessed as "lastAccessed", i.global_values as "globalValues",
        coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'email', c.email) order by c.email)
                  from service.supplier_contacts c
-                 where c.supplier_id = s.id and (i.contacts is null or lower(c.email) = any(i.contacts))), '[]') as contacts
+                 where c.supplier_id = s.id and (i.contacts is null or c.email_key = any(i.contacts))), '[]') as contacts
      from service.invitations i join service.suppliers s on s.id = i.supplier_id
      where i.event_id = $1 order by s.external_id`,
     [eventId],
@@ -84,10 +85,11 @@ export async function loadBids(sql: Sql, eventId: string, supplierId?: string): 
   }));
 }
 
+/** In an order that does not change: a record whose content is the same must read the same. */
 export async function loadScenarioAwards(sql: Sql, eventId: string, scenario: string): Promise<ScenarioAward[]> {
   return sql.query<ScenarioAward>(
     `select lot_id as "lotId", supplier_id as "supplierId", share from service.scenario_awards
-     where event_id = $1 and scenario = $2`,
+     where event_id = $1 and scenario = $2 order by lot_id, supplier_id`,
     [eventId, scenario],
   );
 }
@@ -150,9 +152,7 @@ export async function insertEvent(
     [
       event.id,
       event.invitations.map((invitation) => invitation.supplierId),
-      event.invitations.map(({ contacts }) =>
-        contacts ? JSON.stringify(contacts.map((contact) => contact.toLowerCase())) : null,
-      ),
+      event.invitations.map(({ contacts }) => (contacts ? JSON.stringify(contacts.map(emailKey)) : null)),
     ],
   );
 }

@@ -5,7 +5,6 @@
  */
 import { createHash } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
-import type { EventStatus } from '#contract/sourcing-event.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { feedTriggers } from '#contract/webhook.ts';
 import type { FeedRecord } from '../domain/feed-records.ts';
@@ -21,13 +20,13 @@ export interface FeedChange {
 export async function appendFeedRecords(
   unit: UnitOfWork,
   request: {
-    organisationId: string;
+    event: { id: string; organisationId: string; name: string };
     now: Timestamp;
-    event: { id: string; name: string; status: EventStatus };
     changes: readonly FeedChange[];
   },
 ): Promise<void> {
-  const { organisationId, now, event, changes } = request;
+  const { now, event, changes } = request;
+  const { organisationId } = event;
   const heads = await lockHeads(
     unit,
     organisationId,
@@ -35,7 +34,7 @@ export async function appendFeedRecords(
   );
   for (const { feed, records } of changes) {
     const head = heads.get(feed);
-    const last = await append(unit, { organisationId, feed, event, now, head, records });
+    const last = await append(unit, { organisationId, feed, eventId: event.id, now, head, records });
     await enqueueNotifications(unit, {
       organisationId,
       trigger: feedTriggers[feed],
@@ -66,16 +65,16 @@ async function append(
   request: {
     organisationId: string;
     feed: FeedName;
-    event: { id: string; status: EventStatus };
+    eventId: string;
     now: Timestamp;
     head: Timestamp | undefined;
     records: readonly FeedRecord[];
   },
 ): Promise<Timestamp | undefined> {
-  const { organisationId, feed, event, records } = request;
-  const drafts = records.map(({ id, content }) => {
+  const { organisationId, feed, eventId, records } = request;
+  const drafts = records.map(({ id, status, content }) => {
     const json = JSON.stringify(content);
-    return { id, json, hash: createHash('sha256').update(json).digest() };
+    return { id, status, json, hash: createHash('sha256').update(json).digest() };
   });
   const shown = await unit.tx.query<{ id: string; content_hash: Buffer }>(
     `select id, content_hash from service.feed_records
@@ -90,17 +89,18 @@ async function append(
   await unit.tx.query(
     `insert into service.feed_records
        (organisation_id, feed, id, modified, sourcing_event, status, visible, content_hash, body)
-     select $1, $2, id, modified, $3, $4, true, content_hash, body
-     from unnest($5::text[], $6::timestamptz[], $7::bytea[], $8::text[]) as record (id, modified, content_hash, body)
+     select $1, $2, id, modified, $3, status, true, content_hash, body
+     from unnest($4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
+       as record (id, status, modified, content_hash, body)
      on conflict (organisation_id, feed, id) do update
        set modified = excluded.modified, status = excluded.status, visible = true,
            content_hash = excluded.content_hash, body = excluded.body`,
     [
       organisationId,
       feed,
-      event.id,
-      feed === 'sourcing-events' ? event.status : null,
+      eventId,
       changed.map(({ id }) => id),
+      changed.map(({ status }) => status ?? null),
       stamps,
       changed.map(({ hash }) => hash),
       changed.map(({ json }, index) => `${json.slice(0, -1)},"modified":"${stamps[index]}"}`),

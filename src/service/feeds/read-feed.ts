@@ -76,7 +76,7 @@ function writeCursor(last: Timestamp): string {
 
 function readCursor(cursor: string): Timestamp {
   const last = parseTimestamp(Buffer.from(cursor, 'base64url').toString());
-  if (last !== undefined) return last;
+  if (last !== undefined && writeCursor(last) === cursor) return last;
   throw new AppError('invalid', 'The query is not valid: cursor is not one that this feed gave.', {
     issues: [{ path: 'cursor', message: 'is not one that this feed gave' }],
   });

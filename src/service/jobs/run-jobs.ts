@@ -8,6 +8,7 @@ import { type CreateSourcingEventPayload, createSourcingEventPayload } from '#co
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError, type Issue } from '#platform/errors.ts';
+import { toAppError } from '#platform/http/problem.ts';
 import type { Logger } from '#platform/log.ts';
 import { announce } from '../events/announce.ts';
 import { insertEvent } from '../events/event-store.ts';
@@ -47,10 +48,11 @@ export function runJobs(deps: { runUnitOfWork: RunUnitOfWork; clock: Clock; log:
         });
         if (!worked) return;
       } catch (error) {
-        // Only what the job asks for can fail it. A fault of ours leaves it pending for the sweep.
-        if (!(error instanceof AppError && error.code === 'invalid') || current === undefined) throw error;
-        log.info({ job: current }, 'job failed');
-        await failJob(runUnitOfWork, current, error, clock);
+        if (current === undefined || passes(error)) throw error;
+        // A fault of ours ends the job, too: left pending, it would hold up every later job of its organisation.
+        const isOurs = !(error instanceof AppError && error.code === 'invalid');
+        if (isOurs) log.error({ err: error, job: current }, 'job failed');
+        await failJob(runUnitOfWork, current, toAppError(error), clock);
       }
     }
   };
@@ -62,6 +64,12 @@ export async function organisationsWithJobs(sql: Sql): Promise<string[]> {
     `select distinct organisation_id from service.jobs where status = 'PENDING'`,
   );
   return rows.map((row) => row.organisation_id);
+}
+
+/** The database was away, or undid the work in favour of another's: the sweep wakes the job again. */
+function passes(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'unavailable';
+  return error instanceof Error && 'code' in error && /^40/.test(String(error.code));
 }
 
 async function takeNext(tx: Sql, organisationId: string): Promise<JobRow | undefined> {
@@ -80,7 +88,7 @@ async function failJob(runUnitOfWork: RunUnitOfWork, id: string, error: AppError
        where id = $1 and status = 'PENDING' for update`,
       [id],
     );
-    const errors = error.issues.length > 0 ? error.issues : [{ path: '', message: error.publicMessage }];
+    const errors = error.issues.length > 0 ? error.issues : [{ message: error.publicMessage }];
     if (job) await endJob(unit, job, clock, { status: 'FAILED', errors });
   });
 }
@@ -89,7 +97,7 @@ async function endJob(
   unit: UnitOfWork,
   job: JobRow,
   clock: Clock,
-  end: { status: 'COMPLETED' | 'FAILED'; createdEntity?: string; errors?: readonly Issue[] },
+  end: { status: 'COMPLETED' | 'FAILED'; createdEntity?: string; errors?: readonly Partial<Issue>[] },
 ): Promise<void> {
   await unit.tx.query('update service.jobs set status = $2, created_entity = $3, errors = $4 where id = $1', [
     job.id,
@@ -110,16 +118,17 @@ async function createSourcingEvent(unit: UnitOfWork, job: JobRow, clock: Clock):
   const payload = createSourcingEventPayload.parse(job.payload);
   const id = randomUUID();
   const now = timestampNow(clock);
+  const organisationId = job.organisation_id;
   await insertEvent(unit.tx, {
     id,
-    organisationId: job.organisation_id,
+    organisationId,
     createdBy: job.created_by,
     created: now,
     payload,
     lotIds: payload.bid_sheet.lots.map(() => randomUUID()),
-    invitations: await resolveSuppliers(unit.tx, job.organisation_id, payload),
+    invitations: await resolveSuppliers(unit.tx, organisationId, payload),
   });
-  await announce(unit, { happening: 'event-created', organisationId: job.organisation_id, eventId: id, now });
+  await announce(unit, { happening: 'event-created', event: { id, organisationId, name: payload.name }, now });
   return { createdEntity: id };
 }
 

@@ -57,9 +57,11 @@ create table service.supplier_contacts (
   id uuid primary key,
   supplier_id uuid not null references service.suppliers,
   name text not null,
-  email text not null
+  email text not null,
+  -- The e-mail without its case, as the domain compares it: lower() depends on the database's locale.
+  email_key text not null,
+  unique (supplier_id, email_key)
 );
-create unique index on service.supplier_contacts (supplier_id, lower(email));
 
 create table service.supplier_submissions (
   id uuid primary key,
@@ -69,6 +71,7 @@ create table service.supplier_submissions (
   suppliers jsonb not null,
   state_errors jsonb not null default '{}',
   change_summary jsonb,
+  change_warnings jsonb,
   created_by uuid not null,
   created timestamptz not null,
   last_changed timestamptz not null
@@ -140,6 +143,7 @@ create table service.rounds (
 create table service.invitations (
   event_id uuid not null references service.sourcing_events,
   supplier_id uuid not null references service.suppliers,
+  -- E-mail keys of the invited contacts; null: all of the supplier's.
   contacts text[],
   invite_count int not null default 0,
   accepted boolean not null default false,
@@ -147,12 +151,13 @@ create table service.invitations (
   last_successful_bid timestamptz,
   last_failed_bid timestamptz,
   last_accessed timestamptz,
-  -- The supplier's values for columns of scope EVENT.
+  -- The supplier's newest values for columns of scope EVENT.
   global_values jsonb not null default '{}',
   primary key (event_id, supplier_id)
 );
 
--- `values` and `cost` are the bid that stands; `draft` is what has been entered since and is not complete.
+-- `values` and `cost` are the bid that stands; `draft` is what has been entered since and is not complete. Both hold the
+-- supplier's values of the whole event, too: a bid that stands does not change under its cost.
 create table service.bids (
   id uuid primary key,
   event_id uuid not null references service.sourcing_events,
@@ -224,7 +229,8 @@ create index on service.webhooks (organisation_id);
 
 -- The outbox: written in the transaction of the change that it announces. `pending` waits until `due`; `sending` is
 -- held by a process until `claimed_until`, and due again after it (the process died); `superseded` was replaced by a
--- newer notification of the same trigger while it waited.
+-- newer notification of the same trigger while it waited. A notification that was tried once is never altered: its id
+-- always stands for the same bytes.
 create table service.deliveries (
   id uuid primary key,
   organisation_id uuid not null references service.organisations,
@@ -235,6 +241,8 @@ create table service.deliveries (
   created timestamptz not null,
   state text not null check (state in ('pending', 'sending', 'delivered', 'failed', 'superseded')),
   attempts int not null default 0,
+  -- Failed tries of the notifications that it replaced: the receiver's outage did not begin anew with it.
+  earlier_failures int not null default 0,
   first_attempt timestamptz,
   due timestamptz not null,
   claimed_until timestamptz,

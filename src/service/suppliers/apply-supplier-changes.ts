@@ -7,7 +7,7 @@ import type { SupplierChange } from '#contract/supplier.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { applySupplierChange, type SupplierState } from '../domain/supplier-change.ts';
+import { applySupplierChange, emailKey, type SupplierState } from '../domain/supplier-change.ts';
 import type { RunUnitOfWork } from '../unit-of-work.ts';
 
 export function applySupplierChanges(deps: { runUnitOfWork: RunUnitOfWork; clock: Clock }) {
@@ -25,6 +25,12 @@ export async function organisationsWithSubmissions(sql: Sql): Promise<string[]> 
     `select distinct organisation_id from service.supplier_submissions where state = 'UNPROCESSED'`,
   );
   return rows.map((row) => row.organisation_id);
+}
+
+/** What a submission says about one supplier. */
+interface SubmissionNote {
+  header: string;
+  messages: string[];
 }
 
 async function applyNext(tx: Sql, organisationId: string, clock: Clock): Promise<boolean> {
@@ -51,16 +57,20 @@ async function applyNext(tx: Sql, organisationId: string, clock: Clock): Promise
       ])
     ).map(({ name }) => name),
   );
-  const errors: Record<string, string[]> = {};
-  const summary: { header: string; messages: string[] }[] = [];
+  // A Map, because a supplier may be called `__proto__`.
+  const errors = new Map<string, string[]>();
+  const summary: SubmissionNote[] = [];
+  const warnings: SubmissionNote[] = [];
   const changed: { externalId: string; next: SupplierState }[] = [];
   for (const change of submission.suppliers) {
     const result = applySupplierChange(current.get(change.external_id), change, attributes);
     if (result.ok) {
       summary.push({ header: result.header, messages: result.messages });
+      if (result.warnings.length > 0)
+        warnings.push({ header: `Supplier ${change.external_id}`, messages: result.warnings });
       if (result.changed) changed.push({ externalId: change.external_id, next: result.next });
     } else {
-      errors[change.external_id] = result.errors;
+      errors.set(change.external_id, result.errors);
       summary.push({ header: `Supplier ${change.external_id} not changed`, messages: result.errors });
     }
   }
@@ -74,8 +84,15 @@ async function applyNext(tx: Sql, organisationId: string, clock: Clock): Promise
   );
   await tx.query(
     `update service.supplier_submissions
-     set state = 'PROCESSED', state_errors = $2, change_summary = $3, last_changed = $4 where id = $1`,
-    [submission.id, JSON.stringify(errors), JSON.stringify(summary), now],
+     set state = 'PROCESSED', state_errors = $2, change_summary = $3, change_warnings = $4, last_changed = $5
+     where id = $1`,
+    [
+      submission.id,
+      JSON.stringify(Object.fromEntries(errors)),
+      JSON.stringify(summary),
+      warnings.length > 0 ? JSON.stringify(warnings) : null,
+      now,
+    ],
   );
   return true;
 }
@@ -133,17 +150,22 @@ async function saveSuppliers(
     next.contacts.map((contact) => ({ supplierId: idOf.get(externalId), ...contact })),
   );
   const supplierIds = saved.map(({ id }) => id);
-  const contactParams = [contacts.map((contact) => contact.supplierId), contacts.map((contact) => contact.email)];
+  const contactKeys = [contacts.map(({ supplierId }) => supplierId), contacts.map(({ email }) => emailKey(email))];
   await tx.query(
     `delete from service.supplier_contacts c where supplier_id = any($1) and not exists (
-       select from unnest($2::uuid[], $3::text[]) as kept (supplier_id, email)
-       where kept.supplier_id = c.supplier_id and lower(kept.email) = lower(c.email))`,
-    [supplierIds, ...contactParams],
+       select from unnest($2::uuid[], $3::text[]) as kept (supplier_id, email_key)
+       where kept.supplier_id = c.supplier_id and kept.email_key = c.email_key)`,
+    [supplierIds, ...contactKeys],
   );
   await tx.query(
-    `insert into service.supplier_contacts (id, supplier_id, email, name)
-     select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[])
-     on conflict (supplier_id, lower(email)) do update set name = excluded.name`,
-    [contacts.map(() => randomUUID()), ...contactParams, contacts.map((contact) => contact.name)],
+    `insert into service.supplier_contacts (supplier_id, email_key, id, email, name)
+     select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[])
+     on conflict (supplier_id, email_key) do update set name = excluded.name`,
+    [
+      ...contactKeys,
+      contacts.map(() => randomUUID()),
+      contacts.map(({ email }) => email),
+      contacts.map(({ name }) => name),
+    ],
   );
 }

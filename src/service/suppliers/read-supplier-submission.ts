@@ -11,6 +11,7 @@ interface SubmissionRow {
   state: 'UNPROCESSED' | 'PROCESSED';
   state_errors: object;
   change_summary: object[] | null;
+  change_warnings: object[] | null;
   created_by: string;
   last_changed: Timestamp;
   user_name: string;
@@ -25,7 +26,8 @@ export const readSupplierSubmission = endpoint<Caller>({
     const id = uuid.safeParse(params['uuid']);
     const [row] = id.success
       ? await unit.tx.query<SubmissionRow>(
-          `select s.id, s.state, s.state_errors, s.change_summary, s.created_by, s.last_changed, k.name as user_name
+          `select s.id, s.state, s.state_errors, s.change_summary, s.change_warnings, s.created_by,
+             s.last_changed, k.name as user_name
            from service.supplier_submissions s join service.api_keys k on k.id = s.created_by
            where s.id = $1 and s.organisation_id = $2`,
           [id.data, organisationId],
@@ -37,7 +39,7 @@ export const readSupplierSubmission = endpoint<Caller>({
       current_state: row.state,
       state_errors: row.state_errors,
       change_summary: row.change_summary,
-      change_warnings: null,
+      change_warnings: row.change_warnings,
       created_by: row.created_by,
       last_changed: row.last_changed,
       user_name: row.user_name,

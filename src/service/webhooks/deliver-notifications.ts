@@ -39,7 +39,10 @@ interface Delivery {
   trigger: string;
   payload: object;
   created: Timestamp;
+  /** Tries of this one, the claimed one included. */
   attempts: number;
+  /** Failed tries of those that it replaced. */
+  earlier_failures: number;
   first_attempt: Timestamp;
 }
 
@@ -61,7 +64,8 @@ interface Attempt {
   retryAfterMs: number | undefined;
 }
 
-const batchSize = 8;
+/** As many as may be sent to one origin at once: one that waited for a connection would lose time of its exchange. */
+const batchSize = 4;
 /** Longer than an exchange can take: a claim that has run out belongs to a process that is gone. */
 const claimMs = exchangeMs + 30_000;
 const excerptCharacters = 500;
@@ -79,9 +83,12 @@ export function createDeliverer(deps: DelivererDeps) {
       while (!signal.aborted) {
         const claimed = await deps.database.transaction((tx) => claim(tx, webhookId, deps.clock.nowMs()));
         if (!claimed) return;
-        const attempts = await Promise.all(
-          claimed.deliveries.map((delivery) => attempt(deps, claimed.target, delivery)),
+        let attempts = await Promise.all(
+          claimed.deliveries.map((delivery) => attempt(deps, claimed.target, delivery, signal)),
         );
+        // Cut short by us, so nobody knows: the claim is left to run out, and the notification is sent again.
+        if (signal.aborted) attempts = attempts.filter(({ status }) => status !== null);
+        if (attempts.length === 0) return;
         for (const { status } of attempts) outcomes.inc({ outcome: isSuccess(status) ? 'delivered' : 'failed' });
         await deps.database.transaction((tx) => settle(tx, webhookId, attempts, deps));
       }
@@ -118,19 +125,19 @@ async function claim(
        select id from service.deliveries
        where webhook_id = $1 and ((state = 'pending' and due <= $3) or (state = 'sending' and claimed_until <= $3))
        order by due limit ${batchSize} for update skip locked)
-     returning id, trigger, payload, created, attempts, first_attempt`,
+     returning id, trigger, payload, created, attempts, earlier_failures, first_attempt`,
     [webhookId, addMicros(now, claimMs * 1000), now],
   );
   return deliveries.length === 0 ? undefined : { target, deliveries };
 }
 
 /** Sends once. Every way it can fail is an attempt, not an exception. */
-async function attempt(deps: DelivererDeps, target: Target, delivery: Delivery): Promise<Attempt> {
+async function attempt(deps: DelivererDeps, target: Target, delivery: Delivery, signal: AbortSignal): Promise<Attempt> {
   const startedMs = deps.clock.nowMs();
   const at = timestampFromMs(startedMs);
   const took = () => Math.max(0, Math.round(deps.clock.nowMs() - startedMs));
   try {
-    const answer = await send(deps, target, delivery, startedMs);
+    const answer = await send(deps, target, delivery, { nowMs: startedMs, signal });
     return {
       delivery,
       at,
@@ -154,7 +161,12 @@ async function attempt(deps: DelivererDeps, target: Target, delivery: Delivery):
   }
 }
 
-async function send(deps: DelivererDeps, target: Target, delivery: Delivery, nowMs: number): Promise<GuardedResponse> {
+async function send(
+  deps: DelivererDeps,
+  target: Target,
+  delivery: Delivery,
+  { nowMs, signal }: { nowMs: number; signal: AbortSignal },
+): Promise<GuardedResponse> {
   const host = new URL(target.url).hostname;
   if (!domainAllowed(host, target.webhook_domains)) throw new Error(`the host "${host}" is no longer whitelisted`);
   const body = JSON.stringify({ trigger: delivery.trigger, timestamp: delivery.created, payload: delivery.payload });
@@ -172,6 +184,7 @@ async function send(deps: DelivererDeps, target: Target, delivery: Delivery, now
     allowedNetworks: parseCidrs(target.allowed_networks),
     timeoutMs: exchangeMs,
     responseBytesMax,
+    signal,
   });
 }
 
@@ -209,16 +222,33 @@ async function settle(tx: Sql, webhookId: string, attempts: readonly Attempt[], 
     `update service.deliveries set state = 'delivered', finished = $2, claimed_until = null where id = any($1)`,
     [delivered.map(({ delivery }) => delivery.id), now],
   );
+  // The newest first: of two of one trigger that failed together, it is the one to stay.
+  failed.sort((a, b) => (a.delivery.created < b.delivery.created ? 1 : -1));
   for (const one of failed) await reschedule(tx, webhookId, one, nowMs, deps.random);
   const gone = failed.some(({ status }) => status === 410);
   const failingSince = delivered.length > 0 ? null : (webhook.failing_since ?? now);
   const tooLong = failingSince !== null && nowMs - msFromTimestamp(failingSince) >= disabledAfterMs;
-  await tx.query('update service.webhooks set failing_since = $2, is_active = $3 where id = $1', [
+  const disable = gone || tooLong;
+  await tx.query('update service.webhooks set failing_since = $2, is_active = is_active and not $3 where id = $1', [
     webhookId,
     failingSince,
-    !gone && !tooLong,
+    disable,
   ]);
-  if (gone || tooLong) deps.log.warn({ webhook: webhookId, gone }, 'webhook disabled');
+  if (!disable) return;
+  await keepNewestPending(tx, webhookId, now);
+  deps.log.warn({ webhook: webhookId, gone }, 'webhook disabled');
+}
+
+/** What a disabled webhook keeps: for each trigger the newest notification, for when it is set right. */
+async function keepNewestPending(tx: Sql, webhookId: string, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update service.deliveries as one set state = 'superseded', finished = $2
+     where webhook_id = $1 and state = 'pending' and exists (
+       select from service.deliveries newer
+       where newer.webhook_id = $1 and newer.trigger = one.trigger and newer.state = 'pending'
+         and (newer.created, newer.id) > (one.created, one.id))`,
+    [webhookId, now],
+  );
 }
 
 /** Back to `pending` for its next try, unless a newer notification of its trigger waits: that one takes its turn over. */
@@ -230,13 +260,14 @@ async function reschedule(
   random: () => number,
 ): Promise<void> {
   const now = timestampFromMs(nowMs);
-  const due = timestampFromMs(nowMs + retryDelayMs(delivery.attempts, retryAfterMs, random));
-  const givenUp = nowMs - msFromTimestamp(delivery.first_attempt) >= givenUpAfterMs;
+  const failures = delivery.attempts + delivery.earlier_failures;
+  const dueMs = nowMs + retryDelayMs(failures, retryAfterMs, random);
+  const due = timestampFromMs(dueMs);
+  const givenUp = dueMs - msFromTimestamp(delivery.first_attempt) > givenUpAfterMs;
   const newer = await tx.query(
-    `update service.deliveries set due = greatest(due, $3), attempts = greatest(attempts, $4),
-       first_attempt = coalesce(first_attempt, $5)
+    `update service.deliveries set due = greatest(due, $3), earlier_failures = greatest(earlier_failures, $4)
      where webhook_id = $1 and trigger = $2 and state = 'pending' and coalesces returning id`,
-    [webhookId, delivery.trigger, due, delivery.attempts, delivery.first_attempt],
+    [webhookId, delivery.trigger, due, failures],
   );
   const state = newer.length > 0 ? 'superseded' : givenUp ? 'failed' : 'pending';
   await tx.query(

@@ -3,8 +3,9 @@
  * of the same webhook and trigger that still waits: an outage of a day ends with one POST for each trigger.
  */
 import { randomUUID } from 'node:crypto';
-import type { Timestamp } from '#contract/timestamp.ts';
+import { laterOf, type Timestamp } from '#contract/timestamp.ts';
 import type { Trigger } from '#contract/webhook.ts';
+import type { Sql } from '#platform/database/database.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface Notification {
@@ -28,10 +29,13 @@ export async function enqueueNotifications(unit: UnitOfWork, notification: Notif
     [organisationId, trigger, notification.webhookId ?? null],
   );
   if (webhooks.length === 0) return;
+  const replaced = await replaceWaiting(unit.tx, webhooks, trigger, now);
   await unit.tx.query(
-    `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
-     select id, $1, webhook_id, $2, $3, $4, $5, 'pending', $5
-     from unnest($6::uuid[], $7::uuid[]) as delivery (id, webhook_id)
+    `insert into service.deliveries
+       (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due, earlier_failures)
+     select id, $1, webhook_id, $2, $3, $4, $5, 'pending', due, earlier_failures
+     from unnest($6::uuid[], $7::uuid[], $8::timestamptz[], $9::int[])
+       as delivery (id, webhook_id, due, earlier_failures)
      on conflict (webhook_id, trigger) where state = 'pending' and coalesces
        do update set payload = excluded.payload, created = excluded.created`,
     [
@@ -42,7 +46,30 @@ export async function enqueueNotifications(unit: UnitOfWork, notification: Notif
       now,
       webhooks.map(() => randomUUID()),
       webhooks.map(({ id }) => id),
+      webhooks.map(({ id }) => laterOf(now, replaced.get(id)?.due)),
+      webhooks.map(({ id }) => replaced.get(id)?.failures ?? 0),
     ],
   );
   for (const webhook of webhooks) if (webhook.is_active) unit.wake('deliveries', webhook.id);
+}
+
+/**
+ * Ends what waits for another try: the newer notification takes its turn, under an id of its own, since the receiver may
+ * have seen the old one's bytes. (One that was never tried is overwritten where it stands.) A disabled webhook keeps
+ * only the newest of each trigger, also of those that do not coalesce.
+ */
+async function replaceWaiting(
+  tx: Sql,
+  webhooks: readonly { id: string; is_active: boolean }[],
+  trigger: Trigger,
+  now: Timestamp,
+): Promise<Map<string, { due: Timestamp; failures: number }>> {
+  const rows = await tx.query<{ webhook_id: string; due: Timestamp; failures: number }>(
+    `update service.deliveries set state = 'superseded', finished = $4
+     where webhook_id = any($1) and trigger = $2 and state = 'pending'
+       and ((coalesces and attempts > 0) or webhook_id = any($3))
+     returning webhook_id, due, attempts + earlier_failures as failures`,
+    [webhooks.map(({ id }) => id), trigger, webhooks.filter((one) => !one.is_active).map(({ id }) => id), now],
+  );
+  return new Map(rows.map((row) => [row.webhook_id, row]));
 }

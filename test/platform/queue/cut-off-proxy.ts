@@ -9,8 +9,10 @@ export interface CutOffProxy {
   port: number;
   /** Connections that stand now. */
   connections(): number;
+  /** Connections taken and ended at once. */
+  dropped(): number;
   cut(): Promise<void>;
-  drop(): Promise<void>;
+  drop(): void;
   mute(): void;
   restore(): Promise<void>;
   close(): Promise<void>;
@@ -20,12 +22,14 @@ export async function startCutOffProxy(target: { host: string; port: number }): 
   const pairs = new Set<{ client: Socket; upstream: Socket }>();
   let muted = false;
   let dropping = false;
+  let dropped = 0;
   let server: Server | undefined;
   let port = 0;
 
   function accept(client: Socket): void {
     if (dropping) {
-      client.end();
+      dropped += 1;
+      client.destroy();
       return;
     }
     const upstream = connect(target);
@@ -69,8 +73,9 @@ export async function startCutOffProxy(target: { host: string; port: number }): 
       return port;
     },
     connections: () => pairs.size,
+    dropped: () => dropped,
     cut,
-    drop: async () => {
+    drop: () => {
       dropping = true;
       breakAll();
     },

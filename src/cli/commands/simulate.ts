@@ -4,6 +4,7 @@ import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { playStory } from '#service/simulator/play-story.ts';
+import { listenForStop } from '../stop-request.ts';
 
 export interface SimulateOptions {
   baseUrl: string;
@@ -17,14 +18,13 @@ export interface SimulateOptions {
 /** At speed 1 a step takes a second. */
 const pauseAtSpeedOneMs = 1_000;
 
+/** Plays to the end of the story, or until it is told to stop; rejects when the service refuses a step. */
 export async function runSimulate(options: SimulateOptions): Promise<number> {
   const apiKey = process.env['SOURCING_API_KEY'];
   if (!apiKey)
     throw new AppError('invalid', 'Set SOURCING_API_KEY to an API key with the scopes manage, jobs and desk.');
+  const stop = listenForStop();
   const outgoing = createGuardedFetch();
-  const stop = new AbortController();
-  process.once('SIGINT', () => stop.abort());
-  process.once('SIGTERM', () => stop.abort());
   try {
     await playStory({
       ...options,

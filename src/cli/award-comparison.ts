@@ -1,0 +1,89 @@
+/**
+ * The proof of the demo: what was awarded, worked out from the buyers' screens, and what the connector's folder holds,
+ * line by line.
+ */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { SourceClient } from '#client/source-client.ts';
+import { Decimal, formatDecimal } from '#contract/decimal.ts';
+import { listEnvelope } from '#contract/list.ts';
+
+/** Lines by award: `<event>/<supplier>` to `lot share cost`. */
+export type Awards = Map<string, Set<string>>;
+
+const deskEvent = z.looseObject({
+  id: z.string(),
+  status: z.string(),
+  lots: z.array(z.looseObject({ name: z.string() })),
+  suppliers: z.array(z.looseObject({ id: z.string(), external_id: z.string() })),
+  bids: z.array(z.looseObject({ lot: z.string(), supplier: z.string(), cost: z.string().nullable() })),
+  scenarios: z.array(
+    z.looseObject({
+      awarded: z.boolean(),
+      awards: z.array(z.looseObject({ lot: z.string(), supplier: z.string(), share_awarded: z.string() })),
+    }),
+  ),
+});
+
+/** What was awarded, worked out from the buyers' screens: not from the feeds, which the bridge reads. */
+export async function awardsOfService(client: SourceClient): Promise<Awards> {
+  const awards: Awards = new Map();
+  for (let page = 1, pages = 1; page <= pages; page += 1) {
+    const list = await client.call(
+      { method: 'GET', path: `/desk/events?page_size=1000&page_number=${page}` },
+      listEnvelope,
+    );
+    pages = list.num_pages;
+    for (const { id } of list.result) {
+      const event = await client.call({ method: 'GET', path: `/desk/events/${String(id)}` }, deskEvent);
+      if (event.status !== 'CLOSED') continue;
+      const supplierId = new Map(event.suppliers.map((supplier) => [supplier.external_id, supplier.id]));
+      for (const award of event.scenarios.find(({ awarded }) => awarded)?.awards ?? []) {
+        const bid = event.bids.find(({ lot, supplier }) => lot === award.lot && supplier === award.supplier);
+        const cost = formatDecimal(new Decimal(bid?.cost ?? 0).times(award.share_awarded));
+        addLine(awards, `${event.id}/${supplierId.get(award.supplier)}`, `${award.lot} ${award.share_awarded} ${cost}`);
+      }
+    }
+  }
+  return awards;
+}
+
+const heldDocument = z.looseObject({
+  key: z.string(),
+  lines: z.array(z.looseObject({ lot: z.string(), share: z.string(), cost: z.string() })),
+});
+
+/** What the file connector's folder holds. Throws when a file is not a whole document. */
+export async function awardsOfFolder(folder: string): Promise<Awards> {
+  const awards: Awards = new Map();
+  for (const name of await readdir(folder)) {
+    if (!name.endsWith('.json')) continue;
+    const { key, lines } = heldDocument.parse(JSON.parse(await readFile(join(folder, name), 'utf8')));
+    for (const line of lines) addLine(awards, key, `${line.lot} ${line.share} ${line.cost}`);
+  }
+  return awards;
+}
+
+function addLine(awards: Awards, key: string, line: string): void {
+  const lines = awards.get(key) ?? new Set();
+  awards.set(key, lines.add(lines.has(line) ? `${line} (twice)` : line));
+}
+
+/** Lines that one side has and the other has not, each with its award. */
+export interface AwardDifference {
+  missing: string[];
+  /** Too many, or not as awarded. */
+  extra: string[];
+}
+
+export function compareAwards(wanted: Awards, held: Awards): AwardDifference {
+  const difference: AwardDifference = { missing: [], extra: [] };
+  for (const key of new Set([...wanted.keys(), ...held.keys()])) {
+    const here = wanted.get(key) ?? new Set();
+    const there = held.get(key) ?? new Set();
+    difference.missing.push(...[...here.difference(there)].map((line) => `${key}: ${line}`));
+    difference.extra.push(...[...there.difference(here)].map((line) => `${key}: ${line}`));
+  }
+  return difference;
+}

@@ -1,0 +1,82 @@
+/** `start`: service and bridge together, set up for each other; with the demo, somebody buys and sells. */
+import { resolve } from 'node:path';
+import { systemClock } from '#platform/clock.ts';
+import { errorText } from '#platform/errors.ts';
+import { playStory } from '#service/simulator/play-story.ts';
+import { type Configuration, readConfiguration } from '../configuration.ts';
+import { type Installation, openInstallation } from '../installation.ts';
+import { type LocalPrograms, localSource, startLocalPrograms } from '../local-programs.ts';
+import { clientOf } from '../local-setup.ts';
+import { listenForStop, type StopRequest } from '../stop-request.ts';
+
+const stepMs = 1_500;
+
+/** Runs until it is told to stop; rejects when it cannot start, with everything closed that it had opened. */
+export async function runStart(options: { config?: string; data?: string; demo?: boolean }): Promise<number> {
+  const configuration = readConfiguration(options.config, options);
+  const { flows, sources } = configuration.bridge;
+  const demo = options.demo ?? (flows.length === 0 && sources.length === 0);
+  const stop = listenForStop();
+  console.log('Starting; the first start makes a database and takes some seconds longer.\n');
+  await run(configuration, demo, stop);
+  console.log('Stopped.');
+  return 0;
+}
+
+async function run(configuration: Configuration, demo: boolean, stop: StopRequest): Promise<void> {
+  await using opened = new AsyncDisposableStack();
+  const installation = await openInstallation(configuration, { name: 'sourcing-bridge', logLevel: 'warn' });
+  opened.defer(() => installation.close());
+  const programs = await startLocalPrograms(installation, { freePorts: false });
+  opened.defer(() => programs.close());
+  console.log(welcome(installation, programs));
+  if (demo) console.log('The simulator plays buyers and suppliers; npm start -- --no-demo leaves it out.\n');
+  const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
+  await (demo ? playUntil(client, stop.signal) : stop.requested);
+  console.log('\nStopping. Ctrl-C again ends it at once.');
+}
+
+function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms): string {
+  const { configuration, certificates, dataDir, open } = installation;
+  const documents = settings.flows.map(({ connector, settings: { directory } }) =>
+    connector === 'file' && typeof directory === 'string' ? resolve(dataDir, directory) : `connector ${connector}`,
+  );
+  const rows = [
+    ['Watch it', bridge.consoleUrl, 'what the bridge is doing, in a browser'],
+    ['Documents', documents.join(', '), 'where the awards arrive'],
+    ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
+    ['Webhook endpoint', bridge.webhookUrl(localSource), `signed by the authority in ${certificates.caFile}`],
+    [
+      'Data',
+      dataDir,
+      `${open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server'}, queue on ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`,
+    ],
+    ['Stop', 'Ctrl-C', 'nothing is lost; npm start goes on from there'],
+  ] as const;
+  const width = Math.max(...rows.map(([, what]) => what.length));
+  const lines = rows.map(([name, what, why]) => `  ${name.padEnd(18)}${what.padEnd(width)}  ${why}`);
+  return `sourcing-bridge ready ${service.url}\n\n${lines.join('\n')}\n`;
+}
+
+/** One event after another, each with another seed. A step that fails is told, and the next event begins. */
+async function playUntil(client: ReturnType<typeof clientOf>, signal: AbortSignal): Promise<void> {
+  const tell = (line: string) => console.log(`${new Date(systemClock.nowMs()).toISOString().slice(11, 19)}  ${line}`);
+  for (let seed = systemClock.nowMs(); !signal.aborted; seed += 1) {
+    try {
+      await playStory({
+        client,
+        clock: systemClock,
+        seed,
+        events: 1,
+        suppliers: 5,
+        lots: 4,
+        pauseMs: stepMs,
+        tell,
+        signal,
+      });
+    } catch (error) {
+      if (!signal.aborted) tell(`The simulator gave this event up: ${errorText(error)}`);
+    }
+    await systemClock.sleep(2 * stepMs, signal).catch(() => undefined);
+  }
+}

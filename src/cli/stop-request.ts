@@ -1,0 +1,33 @@
+/**
+ * The wish to stop: SIGTERM from a service manager, Ctrl-C, or the end of the terminal. The first one lets the program
+ * close what it has opened, also when it is still starting; a second one ends the process at once.
+ */
+
+export interface StopRequest {
+  readonly signal: AbortSignal;
+  /** Resolves when the program shall stop. */
+  readonly requested: Promise<void>;
+}
+
+/** One Ctrl-C may come twice: the terminal tells every process, and npm passes on what it was told. */
+const echoMs = 1_000;
+
+/** Call it before anything is opened: until then a signal ends the process where it stands. */
+export function listenForStop(): StopRequest {
+  const controller = new AbortController();
+  const { promise: requested, resolve } = Promise.withResolvers<void>();
+  let firstMs: number | undefined;
+  const stop = () => {
+    const nowMs = performance.now();
+    firstMs ??= nowMs;
+    if (!controller.signal.aborted) {
+      controller.abort();
+      resolve();
+    } else if (nowMs - firstMs > echoMs) {
+      console.error('Ended before everything was closed. Nothing is lost: the next start goes on from here.');
+      process.exit(1);
+    }
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
+  return { signal: controller.signal, requested };
+}

@@ -1,0 +1,33 @@
+/**
+ * `npm run bench [-- <name> …]`: ratios of things that are measured in the same run, in turns, as medians; nothing here
+ * asserts a time. DATABASE_URL and REDIS_URL choose other servers than the embedded one.
+ */
+import { cpus } from 'node:os';
+import type { Installation } from '#cli/installation.ts';
+import { describeDatabase, withInstallation } from './bench-installation.ts';
+import { benchFeedPage } from './feed-page.ts';
+import { benchWebhookEndpoint } from './webhook-endpoint.ts';
+import { benchWholeWay } from './whole-way.ts';
+
+const benchmarks: Record<string, (installation: Installation) => Promise<void>> = {
+  'webhook-endpoint': benchWebhookEndpoint,
+  'feed-page': benchFeedPage,
+  'whole-way': benchWholeWay,
+};
+
+const names = process.argv.slice(2);
+const unknown = names.find((name) => !(name in benchmarks));
+if (unknown !== undefined) {
+  console.error(`There is no benchmark "${unknown}". There are: ${Object.keys(benchmarks).join(', ')}.`);
+  process.exitCode = 2;
+} else {
+  console.log(`Node ${process.version}, ${cpus().length} processors (${cpus()[0]?.model.trim()})`);
+  for (const [index, name] of (names.length > 0 ? names : Object.keys(benchmarks)).entries())
+    await withInstallation(async (installation) => {
+      if (index === 0)
+        console.log(
+          `${await describeDatabase(installation)}; queue on ${process.env['REDIS_URL'] ? 'Redis' : 'PostgreSQL'}\n`,
+        );
+      await benchmarks[name]?.(installation);
+    });
+}

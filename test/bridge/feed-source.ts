@@ -1,0 +1,61 @@
+/**
+ * A hand-made source of feeds on node:http, for what a well-behaved service would not do: exact pages, failures at a
+ * chosen request, wrong orders. It stands in for a sourcing service of somebody else.
+ */
+import type { ServerResponse } from 'node:http';
+import { listen } from '#platform/http/server.ts';
+import { closeAfterFile } from '../harness/programs.ts';
+import type { TestRecord } from './parts.ts';
+
+export interface FeedSource {
+  readonly url: string;
+  /** The feeds' records in the order in which they are shown. */
+  readonly records: Map<string, TestRecord[]>;
+  /** The queries that were asked, as `awards?page_size=2`. */
+  readonly asked: string[];
+  commitOrdered: boolean;
+  /** Called for each request; what answers itself returns true. */
+  onRequest: (query: URLSearchParams, response: ServerResponse) => boolean | undefined | Promise<boolean | undefined>;
+  /** Appends records, or moves them to the end as a changed record does. */
+  append(feed: string, ...records: TestRecord[]): void;
+}
+
+export async function startFeedSource(): Promise<FeedSource> {
+  const source: FeedSource & { url: string } = {
+    url: '',
+    records: new Map(),
+    asked: [],
+    commitOrdered: true,
+    onRequest: () => undefined,
+    append: (feed, ...records) => {
+      const before = source.records.get(feed) ?? [];
+      const changed = new Set(records.map(({ id }) => id));
+      source.records.set(feed, [...before.filter(({ id }) => !changed.has(id)), ...records]);
+    },
+  };
+  const server = await listen(
+    async (request, response) => {
+      const url = new URL(request.url ?? '/', source.url);
+      const feed = url.pathname.split('/').at(-1) ?? '';
+      source.asked.push(`${feed}${url.search}`);
+      if (await source.onRequest(url.searchParams, response)) return;
+      const after = url.searchParams.get('modified_after') ?? '';
+      const shown = (source.records.get(feed) ?? []).filter(({ modified }) => modified >= after);
+      const cursor = url.searchParams.get('cursor');
+      const from = cursor === null ? 0 : Number(cursor);
+      const size = Number(url.searchParams.get('page_size'));
+      const next = new URL(url);
+      next.searchParams.set('cursor', String(from + size));
+      response.writeHead(200, {
+        'content-type': 'application/json',
+        ...(source.commitOrdered ? { 'feed-order': 'commit' } : {}),
+      });
+      const more = from + size < shown.length;
+      response.end(JSON.stringify({ data: shown.slice(from, from + size), next: more ? next.href : null }));
+    },
+    { host: '127.0.0.1', port: 0 },
+  );
+  closeAfterFile(() => server.close(0));
+  source.url = server.url;
+  return source;
+}

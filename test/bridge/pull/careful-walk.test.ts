@@ -1,0 +1,300 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type Ask, cutOf, readFresh, settle, type WalkedRecord } from '#bridge/pull/careful-walk.ts';
+import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
+
+/** A feed with bad habits, in a time of its own: each request takes a while, and writers write meanwhile. */
+interface Habits {
+  inclusive: boolean;
+  wholeSeconds: boolean;
+  order: 'ascending' | 'descending';
+  paging: 'page-number' | 'snapshot';
+  pageSize: number;
+  /** Records become visible so much later than their stamp says. */
+  lateSeconds: number;
+}
+
+interface Row extends WalkedRecord {
+  version: number;
+}
+
+const second = 1_000_000;
+const latenessMicros = 30 * second;
+
+class HostileSource {
+  nowMicros = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
+  readonly #rows = new Map<string, { micros: number; visible: number; version: number }[]>();
+  readonly #habits: Habits;
+  readonly #random: () => number;
+  writing = true;
+
+  constructor(habits: Habits, random: () => number) {
+    this.#habits = habits;
+    this.#random = random;
+  }
+
+  /** Time passes, and somebody writes. */
+  live(seconds: number, writes: number): void {
+    for (let count = 0; count < writes; count += 1) {
+      this.nowMicros += Math.floor((seconds * second) / writes);
+      if (!this.writing) continue;
+      const id = `r${Math.floor(this.#random() * 40)}`;
+      const versions = this.#rows.get(id) ?? [];
+      const visible = this.nowMicros + Math.floor(this.#random() * this.#habits.lateSeconds * second);
+      // The versions of one row are committed in the order of their stamps.
+      const before = versions.at(-1);
+      if (before && (before.visible >= visible || before.micros >= this.nowMicros)) continue;
+      versions.push({ micros: this.nowMicros, visible, version: versions.length });
+      this.#rows.set(id, versions);
+    }
+  }
+
+  get state(): Map<string, number> {
+    return new Map([...this.#rows].map(([id, versions]) => [id, versions.at(-1)?.version ?? 0]));
+  }
+
+  #stamp(micros: number): number {
+    return this.#habits.wholeSeconds ? Math.floor(micros / second) * second : micros;
+  }
+
+  #visibleRows(): Row[] {
+    const rows: Row[] = [];
+    for (const [id, versions] of this.#rows) {
+      const shown = versions.filter(({ visible }) => visible <= this.nowMicros).at(-1);
+      if (shown) rows.push({ id, version: shown.version, modified: timestampFromMicros(this.#stamp(shown.micros)) });
+    }
+    const direction = this.#habits.order === 'ascending' ? 1 : -1;
+    return rows.sort((a, b) =>
+      a.modified < b.modified ? -direction : a.modified > b.modified ? direction : a.id < b.id ? -1 : 1,
+    );
+  }
+
+  readonly #snapshots = new Map<string, Row[]>();
+
+  readonly ask: Ask<Row> = async (at) => {
+    this.live(this.#random() * 2, 3);
+    const { pageSize, paging, inclusive } = this.#habits;
+    const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0, snapshot: String(this.nowMicros) };
+    const bound = (text: Timestamp | undefined) =>
+      text === undefined ? undefined : this.#stamp(microsFromTimestamp(text));
+    const after = bound(query.after);
+    const before = bound(query.before);
+    let rows = this.#snapshots.get(query.snapshot);
+    if (paging === 'page-number' || rows === undefined) {
+      rows = this.#visibleRows().filter(({ modified }) => {
+        const micros = microsFromTimestamp(modified);
+        const from = after === undefined || (inclusive ? micros >= after : micros > after);
+        return from && (before === undefined || (inclusive ? micros <= before : micros < before));
+      });
+      this.#snapshots.set(query.snapshot, rows);
+    }
+    const records = rows.slice(query.page * pageSize, (query.page + 1) * pageSize);
+    const more = rows.length > (query.page + 1) * pageSize;
+    return { records, next: more ? JSON.stringify({ ...query, page: query.page + 1 }) : undefined };
+  };
+}
+
+/** The reader's memory: what the mirror and the checkpoint are in the bridge. */
+class Reader {
+  readonly held = new Map<string, Row & { seenMicros: number }>();
+  readonly firstSeen: { modified: Timestamp; micros: number }[] = [];
+  watermark: Timestamp = '1970-01-01T00:00:00.000000Z';
+  #settledMicros = 0;
+
+  store(records: readonly Row[], nowMicros: number): void {
+    for (const row of records) {
+      const known = this.held.get(row.id);
+      if (
+        known &&
+        (known.modified > row.modified || (known.modified === row.modified && known.version === row.version))
+      )
+        continue;
+      this.held.set(row.id, { ...row, seenMicros: nowMicros });
+      this.firstSeen.push({ modified: row.modified, micros: nowMicros });
+    }
+  }
+
+  async pull(source: HostileSource, fresh: boolean): Promise<void> {
+    const newest = [...this.held.values()]
+      .map(({ modified }) => modified)
+      .sort()
+      .at(-1);
+    if (fresh || newest === undefined)
+      for await (const { records } of readFresh(source.ask, newest)) this.store(records, source.nowMicros);
+    if (source.nowMicros - this.#settledMicros < latenessMicros / 2) return;
+    this.#settledMicros = source.nowMicros;
+    const longAgo = source.nowMicros - latenessMicros;
+    const cut = cutOf({
+      sentMicros: source.nowMicros,
+      sourceMicros: undefined,
+      latenessMicros,
+      seenLongAgo: this.firstSeen
+        .filter(({ micros }) => micros <= longAgo)
+        .map(({ modified }) => modified)
+        .sort()
+        .at(-1),
+    });
+    if (cut === undefined || cut <= this.watermark) return;
+    for await (const walked of settle({ ask: source.ask, from: this.watermark, cut })) {
+      this.store(walked.records, source.nowMicros);
+      if (walked.completeTo !== undefined && walked.completeTo > this.watermark) this.watermark = walked.completeTo;
+    }
+  }
+
+  get state(): Map<string, number> {
+    return new Map([...this.held].map(([id, { version }]) => [id, version]));
+  }
+}
+
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return state / 2_147_483_648;
+  };
+}
+
+const habits = fc.record({
+  inclusive: fc.boolean(),
+  wholeSeconds: fc.boolean(),
+  order: fc.constantFrom('ascending' as const, 'descending' as const),
+  paging: fc.constantFrom('page-number' as const, 'snapshot' as const),
+  pageSize: fc.integer({ min: 3, max: 12 }),
+  lateSeconds: fc.constantFrom(0, 5, 20),
+});
+
+test('whatever the habits of a feed, when it is quiet the reader holds the last state of every record', async () => {
+  await fc.assert(
+    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
+      const source = new HostileSource(habit, seeded(seed));
+      const reader = new Reader();
+      for (let round = 0; round < 30; round += 1) {
+        source.live(8, 10);
+        await reader.pull(source, true);
+      }
+      // The fresh walk is switched off: from here on only settled ranges may bring what is missing.
+      source.writing = false;
+      const end = source.nowMicros;
+      source.live(60, 1);
+      for await (const { records } of readFresh(source.ask, undefined))
+        reader.store(
+          records.filter(({ modified }) => microsFromTimestamp(modified) >= end),
+          source.nowMicros,
+        );
+      for (let round = 0; round < 8; round += 1) {
+        source.live(40, 1);
+        await reader.pull(source, true);
+      }
+      expect(reader.state).toEqual(source.state);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('what the watermark has passed is held, at every moment', async () => {
+  await fc.assert(
+    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
+      const source = new HostileSource(habit, seeded(seed));
+      const reader = new Reader();
+      for (let round = 0; round < 25; round += 1) {
+        source.live(8, 10);
+        // Without the fresh walk but for the first look: the watermark alone must keep its promise.
+        await reader.pull(source, round % 3 === 0);
+        const passed = microsFromTimestamp(reader.watermark);
+        source.writing = false;
+        source.live(habit.lateSeconds + 1, 1);
+        const everything = new Map<string, Row>();
+        for await (const { records } of readFresh(source.ask, undefined))
+          for (const row of records) everything.set(row.id, row);
+        source.writing = true;
+        for (const row of everything.values()) {
+          if (microsFromTimestamp(row.modified) > passed) continue;
+          expect(reader.held.get(row.id)?.version).toBe(row.version);
+        }
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test('settled windows leave nothing out between them, wherever their bounds fall', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      habits,
+      // Half seconds: with whole seconds two rows share a stamp, and bounds fall on stamps.
+      fc.uniqueArray(fc.integer({ min: 0, max: 60 }), { minLength: 1, maxLength: 40 }),
+      async (habit, halfSeconds) => {
+        const base = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
+        const cutTo = (micros: number) => (habit.wholeSeconds ? Math.floor(micros / second) * second : micros);
+        const rows = halfSeconds.map((half, index) => ({
+          id: `r${index}`,
+          version: 0,
+          modified: timestampFromMicros(cutTo(base + (half * second) / 2)),
+        }));
+        rows.sort((a, b) => (a.modified < b.modified ? -1 : 1) * (habit.order === 'ascending' ? 1 : -1));
+        const ask: Ask<Row> = async (at) => {
+          const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0 };
+          const bound = (text?: string) => (text === undefined ? undefined : cutTo(microsFromTimestamp(text)));
+          const [after, before] = [bound(query.after), bound(query.before)];
+          const found = rows.filter(({ modified }) => {
+            const micros = microsFromTimestamp(modified);
+            if (habit.inclusive) return micros >= (after ?? 0) && micros <= (before ?? Number.MAX_SAFE_INTEGER);
+            return micros > (after ?? 0) && micros < (before ?? Number.MAX_SAFE_INTEGER);
+          });
+          const records = found.slice(query.page * habit.pageSize, (query.page + 1) * habit.pageSize);
+          const more = found.length > (query.page + 1) * habit.pageSize;
+          return { records, next: more ? JSON.stringify({ ...query, page: query.page + 1 }) : undefined };
+        };
+        const found = new Set<string>();
+        let completeTo = '';
+        for await (const walked of settle({
+          ask,
+          from: '1970-01-01T00:00:00.000000Z',
+          cut: '2026-01-01T00:01:00.000000Z',
+        })) {
+          // Rows of an unfinished window are a gift; only finished ones may be relied on.
+          if (walked.completeTo === undefined) continue;
+          for (const { id } of walked.records) found.add(id);
+          completeTo = walked.completeTo;
+        }
+        expect(found).toEqual(new Set(rows.map(({ id }) => id)));
+        expect(completeTo).toBe('2026-01-01T00:01:00.000000Z');
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('a feed in step costs one request a settled range', async () => {
+  const rows: Row[] = Array.from({ length: 50 }, (_, index) => ({
+    id: `r${index}`,
+    version: 0,
+    modified: timestampFromMicros(1_700_000_000_000_000 + index * 10 * second),
+  }));
+  let asked = 0;
+  const ask: Ask<Row> = async () => {
+    asked += 1;
+    return { records: rows, next: undefined };
+  };
+  const walked = [];
+  for await (const one of settle({ ask, from: '2023-11-14T00:00:00.000000Z', cut: '2023-11-15T00:00:00.000000Z' }))
+    walked.push(one);
+  expect(asked).toBe(1);
+  expect(walked).toEqual([{ records: rows, completeTo: '2023-11-15T00:00:00.000000Z' }]);
+});
+
+test.each([
+  ['our own clock is behind', { sentMicros: 100 * second, sourceMicros: 500 * second }, 69],
+  ['the clock of the source is behind', { sentMicros: 500 * second, sourceMicros: 100 * second }, 69],
+  ['the source gives no date', { sentMicros: 100 * second, sourceMicros: undefined }, 69],
+])('the cut lies the lateness and a second before the earlier clock: %s', (_case, clocks, expected) => {
+  const cut = cutOf({ ...clocks, latenessMicros, seenLongAgo: '2026-01-01T00:00:00.000000Z' });
+  expect(cut).toBe(timestampFromMicros(expected * second));
+});
+
+test('the cut does not pass what was first seen the lateness ago, so a future clock lets nothing through', () => {
+  const future = microsFromTimestamp('2030-01-01T00:00:00.000000Z');
+  const seenLongAgo = '2026-01-01T00:00:00.000000Z';
+  expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo })).toBe(seenLongAgo);
+  expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo: undefined })).toBeUndefined();
+});

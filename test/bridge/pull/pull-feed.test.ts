@@ -1,0 +1,503 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { createFeedPull } from '#bridge/pull/pull-feed.ts';
+import { registerFlows } from '#bridge/push/register-flows.ts';
+import { createSourceClient } from '#client/source-client.ts';
+import type { FeedName } from '#contract/feed.ts';
+import { addMicros } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Counter, Registry } from '#platform/metrics.ts';
+import { testOutgoing } from '../../harness/programs.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { type FeedSource, startFeedSource } from '../feed-source.ts';
+import {
+  eventRecord,
+  flowOf,
+  idOf,
+  lotAwardRecord,
+  nextModified,
+  settingsOf,
+  startProcess,
+  type TestClock,
+  testClock,
+} from '../parts.ts';
+
+let db: TestDatabase;
+let source: FeedSource;
+let clock: TestClock;
+const never = new AbortController().signal;
+const pollMs = 60_000;
+
+beforeEach(async () => {
+  db = await createTestDatabase();
+  source = await startFeedSource();
+  clock = testClock();
+  for (const feed of ['sourcing-events', 'awards'])
+    await openCheckpoint(db.database, { source: 'main', feed }, timestampNow(clock));
+});
+
+/** A process with a worker of the source's feeds. */
+async function startPuller(options: { pageSize?: number; retries?: number } = {}) {
+  const process = await startProcess(db);
+  const [settings] = settingsOf({
+    base_url: source.url,
+    page_size: options.pageSize ?? 2,
+    poll_seconds: pollMs / 1000,
+  }).sources;
+  if (!settings) throw new Error('no source');
+  const records = new Counter({ name: 'r', help: 'r', labelNames: ['feed', 'result'], registers: [new Registry()] });
+  const woken: number[] = [];
+  const pull = createFeedPull({
+    source: settings,
+    client: createSourceClient({
+      settings: { baseUrl: source.url, apiKey: 'feed-key', timeoutMs: 5_000, retries: options.retries ?? 0 },
+      fetch: (await testOutgoing()).fetch,
+      clock,
+    }),
+    database: process.database,
+    acquireLease: process.acquireLease,
+    clock,
+    log: silentLogger,
+    records,
+    wakeFlows: () => woken.push(1),
+  });
+  const count = async (result: string) =>
+    (await records.get()).values.find(({ labels }) => labels.result === result)?.value ?? 0;
+  return { pull, woken, count, process };
+}
+
+const checkpoint = async (feed: FeedName = 'awards') => {
+  const [row] = await db.database.query<{
+    watermark: string | null;
+    failures: number;
+    last_error: string | null;
+    next_pull: string;
+  }>('select watermark, failures, last_error, next_pull from bridge.checkpoints where feed = $1', [feed]);
+  return row;
+};
+const mirrored = async () =>
+  (await db.database.query<{ record_id: string }>('select record_id from bridge.mirror order by modified')).map(
+    ({ record_id: id }) => id,
+  );
+const versions = async () =>
+  (
+    await db.database.query<{ versions: number }>(
+      `select (select count(*) from bridge.mirror)::int + (select count(*) from bridge.mirror_history)::int as versions`,
+    )
+  )[0]?.versions;
+const notify = (feed: string, body = String(Math.random())) =>
+  db.database.query(
+    `insert into bridge.inbox (source, body_hash, trigger, feed, body, received)
+     values ('main', sha256($1), 'X', $2, 'x', now())`,
+    [Buffer.from(body), feed],
+  );
+const waiting = async () =>
+  (await db.database.query<{ n: number }>('select count(*)::int as n from bridge.inbox where processed is null'))[0]?.n;
+
+const award = (n: number) => lotAwardRecord(idOf(n), idOf(1), [{ supplier: idOf(2) }]);
+
+describe('a pull', () => {
+  test('reads everything at first, page by page, and then what is new', async () => {
+    const { pull, count } = await startPuller();
+    const first = [award(10), award(11), award(12), award(13), award(14)];
+    source.append('awards', ...first);
+    await pull('awards', never);
+    expect(await mirrored()).toEqual(first.map(({ id }) => id));
+    expect((await checkpoint())?.watermark).toBe(first[4]?.modified);
+    expect(source.asked).toEqual(['awards?page_size=2', 'awards?page_size=2&cursor=2', 'awards?page_size=2&cursor=4']);
+
+    clock.advance(pollMs);
+    const later = award(15);
+    source.append('awards', later);
+    await pull('awards', never);
+    expect(source.asked.slice(3)).toEqual([
+      `awards?page_size=2&modified_after=${encodeURIComponent(first[4]?.modified ?? '')}`,
+    ]);
+    expect(await mirrored()).toHaveLength(6);
+    expect(await count('changed')).toBe(6);
+    expect(await count('known'), 'the record at the inclusive bound is known').toBe(1);
+  });
+
+  test('takes the record at the inclusive bound for no change: no version, nothing marked, no flow woken', async () => {
+    const { pull, woken } = await startPuller();
+    source.append('awards', award(10));
+    await pull('awards', never);
+    const before = woken.length;
+    clock.advance(pollMs);
+    await pull('awards', never);
+    expect(source.asked).toHaveLength(2);
+    expect(await versions()).toBe(1);
+    expect(woken).toHaveLength(before);
+  });
+
+  test('loses none of several records with the same time, also over the edge of a page and at the watermark', async () => {
+    const { pull } = await startPuller();
+    const modified = nextModified();
+    const tied = [10, 11, 12, 13, 14].map((n) => ({ ...award(n), modified }));
+    source.append('awards', ...tied);
+    await pull('awards', never);
+    clock.advance(pollMs);
+    source.append('awards', { ...award(15), modified });
+    await pull('awards', never);
+    expect((await mirrored()).sort()).toEqual([10, 11, 12, 13, 14, 15].map(idOf));
+  });
+
+  test('keeps the version before a changed record, and takes no older one than it holds', async () => {
+    const { pull } = await startPuller();
+    const old = award(10);
+    const changed = { ...award(10), lot_name: 'changed' };
+    source.append('awards', old);
+    await pull('awards', never);
+    clock.advance(pollMs);
+    source.append('awards', changed);
+    await pull('awards', never);
+    expect(await versions()).toBe(2);
+    // A replica that lags shows the old version again; nothing else of it is new.
+    await db.database.query('update bridge.checkpoints set watermark = null');
+    clock.advance(pollMs);
+    source.append('awards', old);
+    await pull('awards', never);
+    const [held] = await db.database.query<{ body: string }>('select body from bridge.mirror');
+    expect(JSON.parse(held?.body ?? '')).toMatchObject({ lot_name: 'changed' });
+    expect(await versions()).toBe(2);
+  });
+
+  test('takes another body with the same time: what was read last counts', async () => {
+    const { pull } = await startPuller();
+    const one = award(10);
+    source.append('awards', one);
+    await pull('awards', never);
+    clock.advance(pollMs);
+    source.append('awards', { ...one, lot_name: 'other' });
+    await pull('awards', never);
+    const [held] = await db.database.query<{ body: string }>('select body from bridge.mirror');
+    expect(JSON.parse(held?.body ?? '')).toMatchObject({ lot_name: 'other' });
+  });
+
+  test('is not made before its time, and is made for a notification', async () => {
+    const { pull } = await startPuller();
+    await pull('awards', never);
+    await pull('awards', never);
+    expect(source.asked).toHaveLength(1);
+    await notify('awards');
+    await pull('awards', never);
+    expect(source.asked).toHaveLength(2);
+    expect(await waiting()).toBe(0);
+  });
+
+  test('is made again for a notification that came while it ran', async () => {
+    const { pull } = await startPuller();
+    source.append('awards', award(10));
+    let announced = false;
+    source.onRequest = async (_query, response) => {
+      if (announced) return undefined;
+      announced = true;
+      // The page was made before the change that is announced now.
+      const data = [...(source.records.get('awards') ?? [])];
+      source.append('awards', award(11));
+      await notify('awards');
+      response.writeHead(200, { 'content-type': 'application/json', 'feed-order': 'commit' });
+      response.end(JSON.stringify({ data, next: null }));
+      return true;
+    };
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([idOf(10), idOf(11)]);
+    expect(await waiting()).toBe(0);
+  });
+
+  test('is made by one of two pullers at once, and a wake-up of the other one is not lost', async () => {
+    const [a, b] = await Promise.all([startPuller(), startPuller()]);
+    source.append('awards', award(10), award(11), award(12));
+    let pulls = 0;
+    source.onRequest = async (query) => {
+      pulls += 1;
+      expect(pulls, 'never two requests at once').toBe(1);
+      if (!query.has('cursor') && source.asked.length === 1) {
+        // A notification whose wake-up reaches the process that does not hold the lease.
+        await notify('awards');
+        await b.pull('awards', never);
+      }
+      pulls -= 1;
+      return undefined;
+    };
+    await Promise.all([a.pull('awards', never), a.pull('awards', never)]);
+    await b.pull('awards', never);
+    expect(await mirrored()).toHaveLength(3);
+    expect(await versions()).toBe(3);
+    expect(await waiting()).toBe(0);
+  });
+});
+
+describe('an interrupted pull', () => {
+  test('goes on after the last page that was stored, and loses nothing', async () => {
+    const records = [10, 11, 12, 13, 14].map(award);
+    source.append('awards', ...records);
+    const stop = new AbortController();
+    source.onRequest = (query) => {
+      if (query.get('cursor') === '2') stop.abort(new Error('the process stops'));
+      return undefined;
+    };
+    const first = await startPuller();
+    await first.pull('awards', stop.signal);
+    expect(await mirrored()).toHaveLength(2);
+    expect(await checkpoint()).toMatchObject({ watermark: records[1]?.modified, failures: 0, last_error: null });
+    source.onRequest = () => undefined;
+    const second = await startPuller();
+    await second.pull('awards', never);
+    expect(await mirrored()).toEqual(records.map(({ id }) => id));
+    expect(await versions()).toBe(5);
+  });
+
+  test('whose process dies in the middle of a page leaves nothing of that page', async () => {
+    const records = [10, 11, 12, 13].map(award);
+    source.append('awards', ...records);
+    const first = await startPuller();
+    source.onRequest = async (query) => {
+      if (query.get('cursor') === '2') await first.process.die();
+      return undefined;
+    };
+    await first.pull('awards', never).catch(() => undefined);
+    const held = await mirrored();
+    const watermark = (await checkpoint())?.watermark;
+    expect([records[1]?.modified, records[3]?.modified]).toContain(watermark);
+    expect(records.filter(({ modified }) => modified <= (watermark ?? '')).map(({ id }) => id)).toEqual(held);
+    source.onRequest = () => undefined;
+    const second = await startPuller();
+    clock.advance(10 * pollMs);
+    await second.pull('awards', never);
+    expect(await mirrored()).toEqual(records.map(({ id }) => id));
+  });
+
+  test('does not move the watermark, waits longer each time, is not hastened by notifications, and heals', async () => {
+    source.append('awards', award(10), award(11), award(12));
+    const { pull } = await startPuller();
+    source.onRequest = (_query, response) => {
+      response.writeHead(500).end();
+      return true;
+    };
+    const waits: number[] = [];
+    for (let count = 0; count < 12; count += 1) {
+      const beganMs = clock.nowMs();
+      await pull('awards', never);
+      const asked = source.asked.length;
+      for (let again = 0; again < 3; again += 1) {
+        await notify('awards');
+        await pull('awards', never);
+      }
+      expect(source.asked, 'not asked again before its time').toHaveLength(asked);
+      const nextMs = Date.parse((await checkpoint())?.next_pull ?? '');
+      waits.push(nextMs - beganMs);
+      clock.advance(nextMs - clock.nowMs());
+    }
+    expect(await checkpoint()).toMatchObject({
+      watermark: null,
+      failures: 12,
+      last_error: expect.stringContaining('500'),
+    });
+    // 2 s, doubled each time up to 5 minutes, and up to a fifth more.
+    for (const [index, waitMs] of waits.entries()) {
+      const leastMs = Math.min(300_000, 2_000 * 2 ** index);
+      expect(waitMs).toBeGreaterThanOrEqual(leastMs);
+      expect(waitMs).toBeLessThanOrEqual(leastMs * 1.2);
+    }
+    source.onRequest = () => undefined;
+    await pull('awards', never);
+    expect(await checkpoint()).toMatchObject({ failures: 0, last_error: null });
+    expect(await mirrored()).toHaveLength(3);
+    expect(await waiting()).toBe(0);
+  });
+
+  test('waits as long as Retry-After says', async () => {
+    const { pull } = await startPuller();
+    source.onRequest = (_query, response) => {
+      response.writeHead(429, { 'retry-after': '600' }).end();
+      return true;
+    };
+    await pull('awards', never);
+    expect((await checkpoint())?.next_pull).toBe(addMicros(timestampNow(clock), 600_000_000));
+  });
+
+  test.each([
+    ['an id', { id: undefined }, 'id is missing'],
+    ['a time', { modified: undefined }, 'modified is missing'],
+    ['a time that can be read', { modified: 'yesterday' }, 'modified must be'],
+    ['an id that can be stored', { id: 'a\0b' }, 'id cannot be stored'],
+  ])('by a record without %s keeps what was before, and says which record it is', async (_what, fault, text) => {
+    const { pull } = await startPuller();
+    const records = [10, 11, 12].map(award);
+    source.append('awards', ...records, { ...award(13), ...fault } as never);
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([idOf(10), idOf(11)]);
+    const state = await checkpoint();
+    expect(state).toMatchObject({ watermark: records[1]?.modified, failures: 1 });
+    expect(state?.last_error).toContain('Record 1');
+    expect(state?.last_error).toContain(text);
+  });
+});
+
+describe('a feed that cannot be read without losses', () => {
+  test('because it does not declare its order is refused, and nothing is stored', async () => {
+    const { pull } = await startPuller();
+    source.commitOrdered = false;
+    source.append('awards', award(10));
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([]);
+    expect(await checkpoint()).toMatchObject({ watermark: null, failures: 1 });
+    expect((await checkpoint())?.last_error).toContain('does not declare');
+  });
+
+  test.each([
+    ['on one page', [10, 12, 11], 3],
+    ['from page to page', [10, 12, 11], 2],
+  ])('because it shows another order than it declares (%s) is refused', async (_what, order, pageSize) => {
+    const { pull } = await startPuller({ pageSize });
+    const made = new Map([10, 11, 12].map((n) => [n, award(n)]));
+    source.append('awards', ...order.map((n) => made.get(n) as never));
+    await pull('awards', never);
+    const state = await checkpoint();
+    expect(state).toMatchObject({ failures: 1 });
+    expect(state?.last_error).toContain('shows another');
+    expect(await mirrored()).not.toContain(idOf(11));
+  });
+
+  test.each([
+    ['the same next link again', { data: 'record', next: '/api/feeds/awards?cursor=1' }],
+    ['a next link without records', { data: 'none', next: '/api/feeds/awards?cursor=1' }],
+  ])('because it gives %s is left, not read for ever', async (_what, { data, next }) => {
+    const { pull } = await startPuller();
+    const one = award(10);
+    source.onRequest = (_query, response) => {
+      response.writeHead(200, { 'content-type': 'application/json', 'feed-order': 'commit' });
+      response.end(JSON.stringify({ data: data === 'none' ? [] : [one], next }));
+      return true;
+    };
+    await pull('awards', never);
+    expect((await checkpoint())?.last_error).toContain('leads nowhere');
+    expect(source.asked.length).toBeLessThanOrEqual(2);
+  });
+});
+
+describe('marking', () => {
+  const flow = flowOf({ name: 'erp' });
+  const marked = async (name = 'erp') =>
+    (
+      await db.database.query<{ key: string; wanted: number }>(
+        'select key, wanted from bridge.flow_documents where flow = $1 and due is not null order by key',
+        [name],
+      )
+    ).map(({ key, wanted }) => [key, wanted]);
+  const settle = () => db.database.query('update bridge.flow_documents set due = null, settled = wanted');
+  const keyOf = (event: number, supplier: number) => `${idOf(event)}/${idOf(supplier)}`;
+
+  test('is in the transaction that stores: whoever sees the record sees its documents due', async () => {
+    await registerFlows(db.database, [flow], timestampNow(clock));
+    const { pull } = await startPuller();
+    source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(2) }, { supplier: idOf(3) }]));
+    // What is refused when the documents are marked takes the record with it.
+    await db.database.query(
+      `create function refuse() returns trigger as 'begin raise exception ''no''; end' language plpgsql`,
+    );
+    await db.database.query('create trigger refuse before insert on bridge.flow_documents execute function refuse()');
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([]);
+    expect((await checkpoint())?.watermark).toBeNull();
+    await db.database.query('drop trigger refuse on bridge.flow_documents');
+    clock.advance(pollMs);
+    await pull('awards', never);
+    expect(await marked()).toEqual([
+      [keyOf(1, 2), 1],
+      [keyOf(1, 3), 1],
+    ]);
+  });
+
+  test('reaches a supplier that has lost its award, and everybody of a changed event, and nobody else', async () => {
+    await registerFlows(db.database, [flow], timestampNow(clock));
+    const { pull } = await startPuller();
+    source.append(
+      'awards',
+      lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(2) }, { supplier: idOf(3) }]),
+      lotAwardRecord(idOf(11), idOf(9), [{ supplier: idOf(2) }]),
+    );
+    await pull('awards', never);
+    await settle();
+    clock.advance(pollMs);
+    source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(3) }]));
+    await pull('awards', never);
+    expect(await marked()).toEqual([
+      [keyOf(1, 2), 2],
+      [keyOf(1, 3), 2],
+    ]);
+    await settle();
+    source.append('sourcing-events', eventRecord(idOf(1), [idOf(2), idOf(3)]));
+    await pull('sourcing-events', never);
+    expect(await marked()).toEqual([
+      [keyOf(1, 2), 3],
+      [keyOf(1, 3), 3],
+    ]);
+  });
+
+  test('knows a UUID in upper case for the same one', async () => {
+    await registerFlows(db.database, [flow], timestampNow(clock));
+    const { pull } = await startPuller();
+    const id = 'ABCDEF00-0000-4000-8000-00000000000A';
+    const record = lotAwardRecord(id, id, [{ supplier: id }]);
+    source.append('awards', record);
+    await pull('awards', never);
+    clock.advance(pollMs);
+    source.append('awards', { ...record, id: id.toLowerCase(), modified: nextModified() });
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([id.toLowerCase()]);
+    expect((await marked())[0]?.[0]).toBe(`${id.toLowerCase()}/${id.toLowerCase()}`);
+  });
+
+  test('reaches a flow that is registered later, or shaped anew, with everything, and other flows with nothing', async () => {
+    await registerFlows(db.database, [flow], timestampNow(clock));
+    const { pull } = await startPuller();
+    source.append('awards', ...[10, 11, 12].map((n) => lotAwardRecord(idOf(n), idOf(n), [{ supplier: idOf(2) }])));
+    await pull('awards', never);
+    await settle();
+    const second = flowOf({ name: 'later' });
+    await registerFlows(db.database, [flow, second], timestampNow(clock));
+    expect(await marked('later')).toHaveLength(3);
+    expect(await marked()).toHaveLength(0);
+    await settle();
+    await registerFlows(db.database, [flow, second], timestampNow(clock));
+    expect(await marked('later'), 'nothing has changed').toHaveLength(0);
+    await registerFlows(db.database, [{ ...flow, quantity_column: 'Volume' }, second], timestampNow(clock));
+    expect(await marked()).toHaveLength(3);
+    expect(await marked('later')).toHaveLength(0);
+  });
+
+  test('does not reach a flow that is not configured any more; back again, it gets everything, also what was lost', async () => {
+    await registerFlows(db.database, [flow], timestampNow(clock));
+    const { pull } = await startPuller();
+    source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(2) }]));
+    await pull('awards', never);
+    await settle();
+    await registerFlows(db.database, [], timestampNow(clock));
+    clock.advance(pollMs);
+    source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(3) }]));
+    await pull('awards', never);
+    expect(await marked()).toEqual([]);
+    await registerFlows(db.database, [flow], timestampNow(clock));
+    expect((await marked()).map(([key]) => key)).toEqual([keyOf(1, 2), keyOf(1, 3)]);
+  });
+
+  test('misses nothing when a flow is registered while its source is pulled, and feeds of one event are read at once', async () => {
+    const { pull } = await startPuller({ pageSize: 3 });
+    const count = 30;
+    source.append(
+      'awards',
+      ...Array.from({ length: count }, (_, n) => lotAwardRecord(idOf(100 + n), idOf(1), [{ supplier: idOf(200 + n) }])),
+    );
+    source.append('sourcing-events', eventRecord(idOf(1), []));
+    const flows = Array.from({ length: 6 }, (_, n) => flowOf({ name: `flow-${n}` }));
+    const registering = (async () => {
+      for (const [index] of flows.entries())
+        await registerFlows(db.database, flows.slice(0, index + 1), timestampNow(clock));
+    })();
+    await Promise.all([pull('awards', never), pull('sourcing-events', never), registering]);
+    for (const { name } of flows) expect(await marked(name), name).toHaveLength(count);
+  });
+});

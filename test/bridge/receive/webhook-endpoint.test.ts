@@ -1,0 +1,378 @@
+import { createHmac } from 'node:crypto';
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { mountWebhookEndpoint } from '#bridge/receive/webhook-endpoint.ts';
+import type { FeedName } from '#contract/feed.ts';
+import { createDatabase, type Database } from '#platform/database/database.ts';
+import { createApplication } from '#platform/http/application.ts';
+import { listen } from '#platform/http/server.ts';
+import { createLogger, silentLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { testClock } from '../parts.ts';
+
+const current = 'the-current-key-zażółć';
+const previous = 'the-previous-key';
+
+interface Endpoint {
+  url: string;
+  woken: string[];
+  logged: () => string;
+  /** How many notifications ended so. */
+  count(result: string): Promise<number>;
+  commits(): Promise<number>;
+}
+
+let db: TestDatabase;
+const closers: (() => Promise<void>)[] = [];
+beforeEach(async () => {
+  db = await createTestDatabase();
+});
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function startEndpoint(
+  options: { database?: Database; bodyBytesMax?: number; backlogMax?: number; keys?: string[]; woken?: string[] } = {},
+): Promise<Endpoint> {
+  const lines: string[] = [];
+  const log = createLogger({ level: 'trace', name: 'test', destination: { write: (line) => lines.push(line) } });
+  const registry = new Registry();
+  const application = createApplication({ log, registry, readiness: {} });
+  const woken = options.woken ?? [];
+  const { drain } = mountWebhookEndpoint(application.express, {
+    database: options.database ?? db.database,
+    clock: testClock(),
+    log,
+    registry,
+    bodyBytesMax: options.bodyBytesMax ?? 10_000,
+    backlogMax: options.backlogMax ?? 1_000,
+    signingKeysOf: (source) => (source === 'main' ? (options.keys ?? [current, previous]) : []),
+    readsFeed: (_source, feed: FeedName) => feed !== 'latest-bids',
+    wakePull: (source, feed) => woken.push(`${source}/${feed}`),
+  });
+  application.finish();
+  const server = await listen(application.express, { host: '127.0.0.1', port: 0 });
+  closers.push(async () => {
+    await server.close(0);
+    await drain();
+  });
+  const valueOf = async (name: string, labels: Record<string, string>) => {
+    const metric = await registry.getSingleMetric(name)?.get();
+    return metric?.values.find((one) => Object.entries(labels).every(([key, value]) => one.labels[key] === value))
+      ?.value;
+  };
+  return {
+    url: `${server.url}/webhooks/main`,
+    woken,
+    logged: () => lines.join(''),
+    count: async (result) => (await valueOf('bridge_notifications_total', { result })) ?? 0,
+    commits: async () => (await valueOf('bridge_inbox_commits_total', {})) ?? 0,
+  };
+}
+
+/** Worked out here and not by our own code: the header is a contract with others. */
+function sign(body: string | Uint8Array, key = current): string {
+  return `hmac-sha256=${createHmac('sha256', Buffer.from(key, 'utf8')).update(body).digest('hex')}`;
+}
+
+function notificationOf(trigger: string, more: Record<string, unknown> = {}): string {
+  return JSON.stringify({ trigger, timestamp: '2030-01-01T00:00:00.000000Z', payload: { text: 'zażółć' }, ...more });
+}
+
+const awards = notificationOf('AWARDS_FEED_UPDATED');
+
+async function post(url: string, body: string | Uint8Array, signature: string | undefined = sign(body)) {
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if (signature !== undefined) headers['x-signature'] = signature;
+  const answer = await fetch(url, { method: 'POST', headers, body: body as string });
+  return { status: answer.status, headers: answer.headers, text: await answer.text() };
+}
+
+const inbox = () =>
+  db.database.query<{ source: string; trigger: string; feed: string | null; body: string; processed: string | null }>(
+    'select source, trigger, feed, body, processed from bridge.inbox order by id',
+  );
+
+describe('a signed notification', () => {
+  test('is stored byte for byte, answered with 2xx and wakes the pull of its feed', async () => {
+    const endpoint = await startEndpoint();
+    expect((await post(endpoint.url, awards)).status).toBe(200);
+    expect(await inbox()).toEqual([
+      { source: 'main', trigger: 'AWARDS_FEED_UPDATED', feed: 'awards', body: awards, processed: null },
+    ]);
+    expect(endpoint.woken).toEqual(['main/awards']);
+    expect(await endpoint.count('accepted')).toBe(1);
+  });
+
+  test('is committed before it is answered, and the pull is woken after', async () => {
+    const order: string[] = [];
+    const database: Database = {
+      ...db.database,
+      query: async (statement, params) => {
+        const rows = await db.database.query<never>(statement, params);
+        // Seen on another connection: it is committed, not only written.
+        order.push(`committed ${(await inbox()).length}`);
+        return rows;
+      },
+    };
+    const woken = { push: (key: string) => order.push(`woken ${key}`) } as unknown as string[];
+    const endpoint = await startEndpoint({ database, woken });
+    await post(endpoint.url, awards);
+    order.push('answered');
+    expect(order.indexOf('committed 1')).toBe(0);
+    expect(new Set(order.slice(1))).toEqual(new Set(['woken main/awards', 'answered']));
+  });
+
+  test('may be signed with the current or the previous key', async () => {
+    const endpoint = await startEndpoint();
+    expect((await post(endpoint.url, awards, sign(awards, previous))).status).toBe(200);
+    expect((await post(endpoint.url, awards, sign(awards, current))).status).toBe(200);
+    expect((await post(endpoint.url, awards, sign(awards, 'an older key'))).status).toBe(401);
+  });
+
+  test.each([
+    ['trigger', 'SOURCING_EVENTS_FEED_UPDATED', 'sourcing-events'],
+    ['triggers', 'SOURCING_EVENTS_FEED_UPDATED', 'sourcing-events'],
+    ['trigger', 'AWARD_FEED_UPDATED', 'awards'],
+    ['triggers', 'AWARDS_FEED_UPDATED', 'awards'],
+  ])('with %s %s asks for the feed %s', async (key, trigger, feed) => {
+    const endpoint = await startEndpoint();
+    const body = JSON.stringify({ [key]: trigger, timestamp: '2030-01-01T00:00:00Z', payload: {} });
+    expect((await post(endpoint.url, body)).status).toBe(200);
+    expect(await inbox()).toMatchObject([{ trigger, feed, processed: null }]);
+    expect(endpoint.woken).toEqual([`main/${feed}`]);
+  });
+
+  test.each(['TEST', 'SOMETHING_OF_TOMORROW', 'LATEST_BIDS_FEED_UPDATED'])(
+    'that asks for nothing here (%s) is acknowledged, kept as worked, and wakes nothing',
+    async (trigger) => {
+      const endpoint = await startEndpoint();
+      expect((await post(endpoint.url, notificationOf(trigger))).status).toBe(200);
+      expect(await inbox()).toMatchObject([{ trigger, feed: null, processed: expect.any(String) }]);
+      expect(endpoint.woken).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['rubbish', 'not json'],
+    ['an array', '[]'],
+    ['nothing', ''],
+    ['no trigger', '{"timestamp":"2030-01-01T00:00:00Z"}'],
+    ['no time', '{"trigger":"TEST"}'],
+  ])('that holds %s is refused with 400 and not stored', async (_what, body) => {
+    const endpoint = await startEndpoint();
+    expect((await post(endpoint.url, body)).status).toBe(400);
+    expect(await inbox()).toEqual([]);
+    expect(await endpoint.count('invalid')).toBe(1);
+  });
+});
+
+describe('a redelivery of the same bytes', () => {
+  test('is acknowledged and stored once, one after the other', async () => {
+    const endpoint = await startEndpoint();
+    for (let count = 0; count < 3; count += 1) expect((await post(endpoint.url, awards)).status).toBe(200);
+    expect(await inbox()).toHaveLength(1);
+    expect(await endpoint.count('accepted')).toBe(1);
+    expect(await endpoint.count('repeated')).toBe(2);
+  });
+
+  test('is acknowledged and stored once, all at once and over two processes', async () => {
+    const [one, other] = [await startEndpoint(), await startEndpoint()];
+    const different = notificationOf('AWARDS_FEED_UPDATED', { number: 1 });
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        post(index % 2 === 0 ? one.url : other.url, index % 3 === 0 ? different : awards),
+      ),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(await inbox()).toHaveLength(2);
+    const counts = await Promise.all([one.count('accepted'), other.count('accepted')]);
+    expect(counts[0] + counts[1]).toBe(2);
+  });
+});
+
+describe('refused with 401 before the body is looked at', () => {
+  const valid = sign(awards);
+  test.each([
+    ['forged with another key', sign(awards, 'guessed')],
+    ['signed over other bytes', sign(`${awards} `)],
+    ['altered by one bit', valid.replace(/.$/, (last) => (Number.parseInt(last, 16) ^ 1).toString(16))],
+    ['missing', undefined],
+    ['empty', ''],
+    ['without a digest', 'hmac-sha256='],
+    ['cut short', valid.slice(0, -2)],
+    ['too long', `${valid}00`],
+    ['in upper-case hex', `hmac-sha256=${valid.slice(12).toUpperCase()}`],
+    ['in no hex', `hmac-sha256=${'z'.repeat(64)}`],
+    ['without its algorithm', valid.slice(12)],
+    ['of another algorithm', `hmac-sha512=${valid.slice(12)}`],
+    ['given twice', `${valid}, ${valid}`],
+    ['of an empty key', sign(awards, '')],
+  ])('a signature %s', async (_what, signature) => {
+    const endpoint = await startEndpoint({ keys: [current, previous, ''] });
+    const answer = await (signature === undefined
+      ? fetch(endpoint.url, { method: 'POST', body: awards })
+      : post(endpoint.url, awards, signature));
+    expect(answer.status).toBe(401);
+    expect(await inbox()).toEqual([]);
+    expect(endpoint.woken).toEqual([]);
+    expect(await endpoint.count('unauthorized')).toBe(1);
+  });
+
+  test('also when the body is rubbish: it is not parsed', async () => {
+    const endpoint = await startEndpoint();
+    const rubbish = Buffer.from([0xff, 0x7b, 0x00]);
+    expect((await post(endpoint.url, rubbish, sign(awards))).status).toBe(401);
+    expect((await post(endpoint.url, rubbish)).status, 'parsed once it is signed').toBe(400);
+  });
+
+  test('an altered body', async () => {
+    const endpoint = await startEndpoint();
+    const body = Buffer.from(awards);
+    const signature = sign(body);
+    body[10] = (body[10] ?? 0) ^ 1;
+    expect((await post(endpoint.url, body, signature)).status).toBe(401);
+  });
+
+  test('a source that there is none of, like a wrong signature', async () => {
+    const endpoint = await startEndpoint();
+    const unknown = await post(endpoint.url.replace('main', 'other'), awards);
+    const wrong = await post(endpoint.url, awards, sign(awards, 'guessed'));
+    expect([unknown.status, wrong.status]).toEqual([401, 401]);
+    expect(unknown.text).toBe(wrong.text);
+  });
+
+  test('without waiting for the body when the header cannot be genuine', async () => {
+    const endpoint = await startEndpoint();
+    const answer = await raw(endpoint.url, { 'content-length': '5000', 'x-signature': 'hmac-sha256=00' }, []);
+    expect(answer.status).toBe(401);
+  });
+});
+
+describe('limits', () => {
+  test('a body that announces more than the limit is refused with 413 without being read', async () => {
+    const endpoint = await startEndpoint({ bodyBytesMax: 1_000 });
+    const answer = await raw(endpoint.url, { 'content-length': '1001', 'x-signature': sign('') }, []);
+    expect(answer.status).toBe(413);
+    expect(await endpoint.count('too-large')).toBe(1);
+  });
+
+  test('a body of unknown length is refused with 413 as soon as it passes the limit', async () => {
+    const endpoint = await startEndpoint({ bodyBytesMax: 1_000 });
+    // The request is never ended: an answer shows that nobody waited for the rest.
+    const answer = await raw(endpoint.url, { 'transfer-encoding': 'chunked', 'x-signature': sign('') }, [
+      Buffer.alloc(600),
+      Buffer.alloc(600),
+    ]);
+    expect(answer.status).toBe(413);
+    expect(await endpoint.count('too-large')).toBe(1);
+  });
+
+  test('a body of exactly the limit is taken', async () => {
+    const endpoint = await startEndpoint({ bodyBytesMax: 1_000 });
+    const shell = notificationOf('TEST', { pad: '' });
+    const body = notificationOf('TEST', { pad: 'x'.repeat(1_000 - Buffer.byteLength(shell)) });
+    expect(Buffer.byteLength(body)).toBe(1_000);
+    expect((await post(endpoint.url, body)).status).toBe(200);
+  });
+
+  test.each(['GET', 'PUT', 'DELETE', 'PATCH'])('%s is answered with 405 and what is allowed', async (method) => {
+    const endpoint = await startEndpoint();
+    const answer = await fetch(endpoint.url, { method, headers: { 'x-signature': sign('') } });
+    expect(answer.status).toBe(405);
+    expect(answer.headers.get('allow')).toBe('POST');
+    expect(await endpoint.count('method-not-allowed')).toBe(1);
+  });
+});
+
+describe('when it cannot be stored', () => {
+  test('a database that is away is answered with 503 and Retry-After, also where the server refuses the login', async () => {
+    const closed = createDatabase({ url: db.url, log: silentLogger, applicationName: 'test' });
+    await closed.close();
+    const wrong = new URL(db.url);
+    wrong.pathname = '/there_is_no_such_database';
+    const missing = createDatabase({ url: wrong.href, log: silentLogger, applicationName: 'test' });
+    closers.push(() => missing.close());
+    for (const database of [closed, missing]) {
+      const endpoint = await startEndpoint({ database });
+      const answer = await post(endpoint.url, awards);
+      expect(answer.status).toBe(503);
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+      expect(endpoint.woken).toEqual([]);
+      expect(await endpoint.count('unavailable')).toBe(1);
+    }
+  });
+
+  test('a backlog over its bound is answered with 503 and Retry-After, and all others are stored', async () => {
+    const open = Promise.withResolvers<void>();
+    let writes = 0;
+    const database: Database = {
+      ...db.database,
+      query: async (statement, params) => {
+        writes += 1;
+        await open.promise;
+        return db.database.query(statement, params);
+      },
+    };
+    const endpoint = await startEndpoint({ database, backlogMax: 3 });
+    const first = post(endpoint.url, notificationOf('TEST', { number: -1 }));
+    await expect.poll(() => writes).toBe(1);
+    const answers = Array.from({ length: 8 }, (_, index) =>
+      post(endpoint.url, notificationOf('TEST', { number: index })),
+    );
+    await expect.poll(() => endpoint.count('unavailable')).toBe(5);
+    open.resolve();
+    const settled = await Promise.all([first, ...answers]);
+    const refused = settled.filter(({ status }) => status === 503);
+    expect(refused).toHaveLength(5);
+    for (const { headers } of refused) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await inbox()).toHaveLength(4);
+  });
+});
+
+test('requests that arrive together share commits', async () => {
+  const endpoint = await startEndpoint();
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, (_, number) => post(endpoint.url, notificationOf('TEST', { number }))),
+  );
+  expect(answers.every(({ status }) => status === 200)).toBe(true);
+  expect(await inbox()).toHaveLength(200);
+  const commits = await endpoint.commits();
+  expect(commits).toBeGreaterThan(0);
+  expect(commits).toBeLessThan(200);
+});
+
+test('neither keys nor bodies nor signatures stand in the log or in an answer, whatever happens', async () => {
+  const closed = createDatabase({ url: db.url, log: silentLogger, applicationName: 'test' });
+  await closed.close();
+  const secret = 'a word of the body';
+  const body = notificationOf('AWARDS_FEED_UPDATED', { payload: { secret } });
+  for (const database of [db.database, closed]) {
+    const endpoint = await startEndpoint({ database });
+    const answers = await Promise.all([
+      post(endpoint.url, body),
+      post(endpoint.url, body, sign(body, 'guessed')),
+      post(endpoint.url, secret),
+      post(endpoint.url, `{"trigger":"${secret}"}`),
+    ]);
+    const said = endpoint.logged() + answers.map(({ text }) => text).join('');
+    for (const hidden of [current, previous, secret, sign(body).slice(12), sign(body, 'guessed').slice(12)])
+      expect(said).not.toContain(hidden);
+    expect(endpoint.logged()).toContain('notification refused');
+  }
+});
+
+/** A request that sends these chunks and never ends; gives the answer's head. */
+function raw(url: string, headers: Record<string, string>, chunks: Uint8Array[]) {
+  return new Promise<{ status: number; headers: IncomingHttpHeaders }>((resolve, reject) => {
+    const request = httpRequest(url, { method: 'POST', headers, agent: false }, (answer) => {
+      resolve({ status: answer.statusCode ?? 0, headers: answer.headers });
+      answer.resume();
+      request.destroy();
+    });
+    request.on('error', reject);
+    request.flushHeaders();
+    for (const chunk of chunks) request.write(chunk);
+  });
+}

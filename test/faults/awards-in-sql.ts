@@ -1,0 +1,66 @@
+/**
+ * What the service has awarded, worked out by SQL from what buyers and suppliers entered: neither from the feeds nor by
+ * any code of the service, the bridge or the demo.
+ */
+import { Client } from 'pg';
+
+/** `<event>/<supplier>` to its lines, `<lot> <share> <cost>`, in order. */
+export type Awards = Record<string, string[]>;
+
+export interface ServiceState {
+  readonly awards: Awards;
+  readonly closedEvents: number;
+  /** Organisations that have events. */
+  readonly organisations: number;
+}
+
+/** Reads the state of a service's database. */
+export async function readServiceState(databaseUrl: string): Promise<ServiceState> {
+  return withClient(databaseUrl, async (client) => {
+    const lines = await client.query<{ key: string; line: string }>(
+      `select e.id || '/' || a.supplier_id as key,
+         l.name || ' ' || a.share || ' ' || trim_scale(b.cost::numeric * a.share::numeric) as line
+       from service.sourcing_events e
+       join service.scenario_awards a on a.event_id = e.id and a.scenario = e.awarded_scenario
+       join service.lots l on l.id = a.lot_id
+       join service.bids b on b.lot_id = a.lot_id and b.supplier_id = a.supplier_id
+       where e.status = 'CLOSED'`,
+    );
+    const awards: Awards = {};
+    for (const { key, line } of lines.rows) (awards[key] ??= []).push(line);
+    for (const list of Object.values(awards)) list.sort();
+    const [counted] = (
+      await client.query<{ closed: number; organisations: number }>(
+        `select count(*) filter (where status = 'CLOSED')::int as closed,
+           count(distinct organisation_id)::int as organisations from service.sourcing_events`,
+      )
+    ).rows;
+    return { awards, closedEvents: counted?.closed ?? 0, organisations: counted?.organisations ?? 0 };
+  });
+}
+
+/** What of the bridge's work is not finished: documents that are due, cut off or dead. */
+export async function readUnfinished(databaseUrl: string): Promise<string[]> {
+  return withClient(databaseUrl, async (client) => {
+    const found = await client.query<{ what: string }>(
+      `select key || coalesce(': ' || last_error, '') as what from bridge.flow_documents
+       where due is not null or intent_id is not null or dead_since is not null or wanted <> settled`,
+    );
+    return found.rows.map(({ what }) => what);
+  });
+}
+
+/** The rows of one statement. */
+export async function readRows<Row extends object>(databaseUrl: string, statement: string): Promise<Row[]> {
+  return withClient(databaseUrl, async (client) => (await client.query<Row>(statement)).rows);
+}
+
+async function withClient<T>(url: string, use: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,56 @@
+/** PostgreSQL dies under the running demo: all its processes at once with -9, as when memory runs out. */
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { readServiceState, readUnfinished } from './awards-in-sql.ts';
+import { createInstallation, lineOf, outcomeOf, useEmbedded } from './program-process.ts';
+import { seededRandom } from './seeded-random.ts';
+
+const seed = Number(process.env['FAULT_SEED'] ?? 5);
+
+test('the demo, or one more run of it, ends well when all of PostgreSQL is killed in its middle', {
+  timeout: 180_000,
+}, async () => {
+  const installation = await createInstallation();
+  const random = seededRandom(seed);
+  const demo = ['demo', '--events', '4', '--suppliers', '5', '--lots', '6'];
+  const first = installation.start(demo);
+  for (const number of [1, 3]) {
+    await lineOf(first, new RegExp(`"RFQ ${number}.* bids on`)).catch(() => undefined);
+    if (first.ended) break;
+    await sleep(random.upTo(100));
+    await killPostgres(installation.dataDir);
+  }
+  await first.end;
+  const last = outcomeOf(first) === 'exit code 0' ? first : installation.start(demo);
+  await last.end;
+  expect(outcomeOf(last)).toBe('exit code 0');
+  const runs = [...new Set([first, last])];
+  const acknowledged = runs.reduce((sum, { lines }) => sum + closedEvents(lines), 0);
+  await useEmbedded(installation.dataDir, async (url) => {
+    expect((await readServiceState(url)).closedEvents).toBeGreaterThanOrEqual(acknowledged);
+    expect(await readUnfinished(url)).toEqual([]);
+  });
+});
+
+const closedEvents = (lines: readonly string[]) => lines.filter((line) => line.includes(' closed: ')).length;
+
+/** The server and every process that it started. */
+async function killPostgres(dataDir: string): Promise<void> {
+  const main = Number((await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0]);
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=']);
+  const children = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number))
+    .flatMap(([pid, parent]) => (parent === main && pid !== undefined ? [pid] : []));
+  for (const pid of [main, ...children])
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // A child that ended meanwhile.
+    }
+}

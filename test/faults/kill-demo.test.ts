@@ -1,0 +1,200 @@
+/**
+ * `kill -9` of the demo's process group at seeded instants, again and again over one data folder, with fsync as in
+ * production. FAULTS sets the number of kills, FAULT_SEED the instants.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { createEmptyDatabase } from '../harness/test-database.ts';
+import { type Awards, readServiceState, readUnfinished } from './awards-in-sql.ts';
+import {
+  createInstallation,
+  type Installation,
+  outcomeOf,
+  type Program,
+  until,
+  useEmbedded,
+} from './program-process.ts';
+import { seededRandom } from './seeded-random.ts';
+
+const kills = Number(process.env['FAULTS'] ?? 7);
+const seed = Number(process.env['FAULT_SEED'] ?? 7);
+/** Kills over one folder; then it has to end, and a new folder begins. */
+const killsPerFolder = 9;
+const events = 4;
+const story = ['--events', String(events), '--suppliers', '5', '--lots', '6'];
+
+/** A place in the program's way; the kill comes up to `spreadMs` after it. */
+interface Instant {
+  name: string;
+  spreadMs: number;
+  reached: (program: Program, dataDir: string) => boolean | Promise<boolean>;
+}
+
+const closedEvents = (program: Program) => program.lines.filter((line) => line.includes(' closed: ')).length;
+const printed = (text: string) => (program: Program) => program.lines.some((line) => line.includes(text));
+
+const whileMakingTheCluster: Instant = {
+  name: 'while initdb runs',
+  spreadMs: 400,
+  reached: async (_program, dataDir) =>
+    (await readdir(dataDir).catch(() => [])).some((name) => name.startsWith('.postgres.')),
+};
+
+const anyInstant: Instant[] = [
+  { name: 'while it loads', spreadMs: 900, reached: () => true },
+  {
+    name: 'while it migrates',
+    spreadMs: 300,
+    reached: (_program, dataDir) => existsSync(join(dataDir, 'postgres', 'postmaster.pid')),
+  },
+  {
+    name: 'while it is set up',
+    spreadMs: 250,
+    reached: (_program, dataDir) => existsSync(join(dataDir, 'local-setup.json')),
+  },
+  { name: 'when the story begins', spreadMs: 300, reached: printed('webhooks to') },
+  { name: 'in the middle of the story', spreadMs: 200, reached: (program) => closedEvents(program) >= 2 },
+  { name: 'after the last award', spreadMs: 120, reached: (program) => closedEvents(program) >= events },
+  { name: 'while documents are pushed', spreadMs: 20, reached: (program) => closedEvents(program) >= 1 },
+];
+
+interface KilledRun {
+  instant: string;
+  /** Events that the service had said were closed before the kill. */
+  closed: number;
+}
+
+/** Starts the demo and kills it at the instant; one that ends before must have ended well. */
+async function killOnce(installation: Installation, instant: Instant, afterMs: number): Promise<KilledRun> {
+  const program = installation.start(['demo', ...story]);
+  await until(instant.name, async () => program.ended || (await instant.reached(program, installation.dataDir)));
+  await Promise.race([sleep(afterMs), program.end]);
+  await program.kill();
+  expect(outcomeOf(program)).toMatch(/^(killed|exit code 0)$/);
+  return { instant: instant.name, closed: closedEvents(program) };
+}
+
+async function killAgainAndAgain(installation: Installation, count: number, random: ReturnType<typeof seededRandom>) {
+  const runs: KilledRun[] = [];
+  for (let number = 0; number < count; number += 1) {
+    const instant =
+      number < 2 && !existsSync(join(installation.dataDir, 'postgres'))
+        ? whileMakingTheCluster
+        : (anyInstant[Math.floor(random.upTo(anyInstant.length))] as Instant);
+    runs.push(await killOnce(installation, instant, random.upTo(instant.spreadMs)));
+  }
+  return runs;
+}
+
+/** What the folder holds, each file checked against its neighbours; fails on anything that is not an award. */
+async function readFolder(folder: string): Promise<Awards> {
+  const awards: Awards = {};
+  const names = (await readdir(folder)).filter((name) => !/^\.award_.*\.tmp$/.test(name));
+  for (const name of names.filter((one) => one.endsWith('.json'))) {
+    const document = JSON.parse(await readFile(join(folder, name), 'utf8'));
+    // A second document for the same award would be another file.
+    expect(awards).not.toHaveProperty([document.key]);
+    const csv = await readFile(join(folder, document.lines_file));
+    expect(createHash('sha256').update(csv).digest('hex')).toBe(document.lines_sha256);
+    expect(document.state).toBe('awarded');
+    awards[document.key] = document.lines
+      .map((line: { lot: string; share: string; cost: string }) => `${line.lot} ${line.share} ${line.cost}`)
+      .sort();
+  }
+  // A JSON and a CSV for each award, and nothing else.
+  expect(names).toHaveLength(2 * Object.keys(awards).length);
+  return awards;
+}
+
+/** What is wrong after one more run, which was let go to its end, compared with what was awarded in all runs. */
+async function endAndCompare(
+  installation: Installation,
+  runs: readonly KilledRun[],
+  withDatabase: <T>(use: (url: string) => Promise<T>) => Promise<T>,
+) {
+  const last = installation.start(['demo', ...story]);
+  await last.end;
+  return withDatabase(async (url) => {
+    const service = await readServiceState(url);
+    return {
+      end: outcomeOf(last),
+      ownComparisonEqual: last.lines.includes('The connector holds exactly what the service awarded.'),
+      // What the service had acknowledged before a kill is still there: it is the same database, and it lost nothing.
+      acknowledgedEventsLost: Math.max(
+        0,
+        runs.reduce((sum, { closed }) => sum + closed, events) - service.closedEvents,
+      ),
+      organisations: service.organisations,
+      unfinished: await readUnfinished(url),
+      awards: service.awards,
+      folder: await readFolder(join(installation.dataDir, 'erp-inbox')),
+    };
+  });
+}
+
+type Comparison = Awaited<ReturnType<typeof endAndCompare>>;
+
+/** What the comparison must be; the service's own awards are the measure. */
+function everythingOnce({ awards }: Comparison): Comparison {
+  return {
+    end: 'exit code 0',
+    ownComparisonEqual: true,
+    acknowledgedEventsLost: 0,
+    organisations: 1,
+    unfinished: [],
+    awards,
+    folder: awards,
+  };
+}
+
+/** The number that initdb gives a database cluster: the first eight bytes of its control file. */
+async function clusterIdentity(dataDir: string): Promise<string | undefined> {
+  const control = await readFile(join(dataDir, 'postgres', 'global', 'pg_control')).catch(() => undefined);
+  return control?.subarray(0, 8).toString('hex');
+}
+
+test(`the demo, killed at ${kills} instants over one folder, ends with every award exactly once and no clean-up`, {
+  timeout: 120_000 + kills * 20_000,
+}, async () => {
+  const random = seededRandom(seed);
+  for (let left = kills; left > 0; left -= killsPerFolder) {
+    const installation = await createInstallation();
+    const first = Math.min(left, killsPerFolder);
+    const early = await killAgainAndAgain(installation, Math.ceil(first / 2), random);
+    const identity = await clusterIdentity(installation.dataDir);
+    // Half a document, as a kill between writing and renaming leaves it: nobody may take it for one.
+    const inbox = join(installation.dataDir, 'erp-inbox');
+    const leftover = join(inbox, '.award_left_over.json.0123456789abcdef.tmp');
+    await mkdir(inbox, { recursive: true });
+    await writeFile(leftover, '{"key": "left/over", "li');
+    const hourAgo = Date.now() / 1000 - 3600;
+    await utimes(leftover, hourAgo, hourAgo);
+    const late = await killAgainAndAgain(installation, Math.floor(first / 2), random);
+    const runs = [...early, ...late];
+    const compared = await endAndCompare(installation, runs, (use) => useEmbedded(installation.dataDir, use));
+    expect(compared).toEqual(everythingOnce(compared));
+    // Undefined where no kill came after initdb.
+    expect([undefined, await clusterIdentity(installation.dataDir)]).toContain(identity);
+    expect(existsSync(leftover)).toBe(false);
+    expect((await readdir(installation.dataDir)).filter((name) => name.endsWith('.new'))).toEqual([]);
+  }
+});
+
+test('killed on a PostgreSQL server of the operator, it ends with every award exactly once, too', {
+  timeout: 180_000,
+}, async () => {
+  const { url } = await createEmptyDatabase();
+  const installation = await createInstallation({ databaseUrl: url });
+  const random = seededRandom(seed + 1);
+  const runs: KilledRun[] = [];
+  for (const name of ['while it loads', 'in the middle of the story', 'after the last award']) {
+    const instant = anyInstant.find((one) => one.name === name) as Instant;
+    runs.push(await killOnce(installation, instant, random.upTo(instant.spreadMs)));
+  }
+  const compared = await endAndCompare(installation, runs, (use) => use(url));
+  expect(compared).toEqual(everythingOnce(compared));
+});

@@ -1,0 +1,98 @@
+/** `npm start`, killed with -9 and started again: the same installation, on the same ports, with nothing to clean up. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { request } from '../harness/programs.ts';
+import { readRows } from './awards-in-sql.ts';
+import { freePort } from './free-port.ts';
+import { createInstallation, lineOf, outcomeOf, type Program, useEmbedded } from './program-process.ts';
+
+const noSimulator = ['start', '--no-demo'];
+
+async function fixedPorts() {
+  return {
+    SOURCING__SERVICE__PORT: String(await freePort()),
+    SOURCING__BRIDGE__PORT: String(await freePort()),
+    SOURCING__BRIDGE__CONSOLE_PORT: String(await freePort()),
+  };
+}
+
+/** The first line says that it is ready, and where; what it says is true. */
+async function readyAt(program: Program, baseUrl: string): Promise<void> {
+  expect(await lineOf(program, /ready/)).toContain(baseUrl);
+  expect(program.lines[0]).toMatch(/ready/);
+  const { status, body } = await request('GET', `${baseUrl}/readyz`);
+  expect({ status, checks: body.checks }).toEqual({ status: 200, checks: { database: 'ok', queue: 'ok' } });
+}
+
+test('start, killed when it was ready and in the middle of its start, comes back with the same organisation and webhook', {
+  timeout: 120_000,
+}, async () => {
+  const ports = await fixedPorts();
+  const installation = await createInstallation();
+  const baseUrl = `http://127.0.0.1:${ports.SOURCING__SERVICE__PORT}`;
+  const setup = async () => JSON.parse(await readFile(join(installation.dataDir, 'local-setup.json'), 'utf8'));
+
+  const first = installation.start(noSimulator, ports);
+  await readyAt(first, baseUrl);
+  const made = await setup();
+  expect(made.webhook.url).toBe(`https://localhost:${ports.SOURCING__BRIDGE__PORT}/webhooks/local`);
+  await first.kill();
+
+  const unready = installation.start(noSimulator, ports);
+  // It serves its API before it is set up: this is in the middle of the start.
+  await expect
+    .poll(
+      () =>
+        fetch(`${baseUrl}/healthz`)
+          .then(({ ok }) => ok)
+          .catch(() => false),
+      { timeout: 30_000, interval: 5 },
+    )
+    .toBe(true); // prettier-ignore
+  await unready.kill();
+
+  const last = installation.start(noSimulator, ports);
+  await readyAt(last, baseUrl);
+  expect(await setup()).toEqual(made);
+  await useEmbedded(installation.dataDir, async (url) => {
+    expect(await readRows(url, 'select id from service.organisations')).toEqual([{ id: made.organisation }]);
+    expect(await readRows(url, 'select id, url, is_active from service.webhooks')).toEqual([
+      { id: made.webhook.uuid, url: made.webhook.url, is_active: true },
+    ]);
+  });
+  // The webhook is not only there: what it announces arrives, signed with the key that is kept.
+  const sent = await request('POST', `${baseUrl}/api/webhooks/${made.webhook.uuid}/test`, { key: made.bridgeKey });
+  expect(sent.status).toBeLessThan(300);
+  const metrics = async () =>
+    String((await request('GET', `http://127.0.0.1:${ports.SOURCING__BRIDGE__CONSOLE_PORT}/metrics`)).body);
+  await expect.poll(metrics, { timeout: 10_000 }).toMatch(/bridge_notifications_total\{result="accepted"\} [1-9]/);
+  const began = performance.now();
+  await last.terminate();
+  expect(outcomeOf(last)).toBe('exit code 0');
+  expect(performance.now() - began).toBeLessThan(10_000);
+});
+
+test('start with the simulator stops within 10 s of SIGTERM in the middle of its activity, with exit code 0', async () => {
+  const installation = await createInstallation();
+  const program = installation.start(['start', '--demo'], await fixedPorts());
+  await lineOf(program, /drafted/);
+  const began = performance.now();
+  await program.terminate();
+  expect(outcomeOf(program)).toBe('exit code 0');
+  expect(performance.now() - began).toBeLessThan(10_000);
+});
+
+test('a program that cannot listen says on which port, and ends with exit code 1', async () => {
+  const ports = await fixedPorts();
+  const installation = await createInstallation();
+  const first = installation.start(noSimulator, ports);
+  await lineOf(first, /ready/);
+  const second = installation.start(noSimulator, ports);
+  expect((await second.end).code).toBe(1);
+  expect(second.report()).toContain(`Cannot listen on 127.0.0.1:${ports.SOURCING__SERVICE__PORT}`);
+  // Its end does not disturb the other one, which uses the same database.
+  await readyAt(first, `http://127.0.0.1:${ports.SOURCING__SERVICE__PORT}`);
+  await first.terminate();
+  expect(outcomeOf(first)).toBe('exit code 0');
+});

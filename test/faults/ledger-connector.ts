@@ -1,0 +1,62 @@
+/**
+ * A connector for fault tests, to the least forgiving ERP there is: every call adds an object, it recognises no
+ * repetition, and its answer comes some time after the object is there. Written twice shows as two objects.
+ */
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { setTimeout as slowly } from 'node:timers/promises';
+import { defineConnector, type Outcome } from 'sourcing-bridge/connector';
+import { z } from 'zod';
+
+/** One call that the ERP carried out. */
+export const ledgerEntry = z.object({
+  action: z.enum(['create', 'amend', 'cancel']),
+  key: z.string(),
+  contentHash: z.string(),
+  lines: z.array(z.string()),
+});
+
+/** Every call that took effect, in order. */
+export function readLedger(file: string): z.infer<typeof ledgerEntry>[] {
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1);
+  return lines.map((line) => ledgerEntry.parse(JSON.parse(line)));
+}
+
+const settings = z.strictObject({ file: z.string() });
+const answerAfterMs = 15;
+
+// A connector's module has a default export.
+// oxlint-disable-next-line import/no-default-export
+export default defineConnector({
+  name: 'ledger',
+  settings,
+  capabilities: { kinds: ['award'], batchMax: 3, timeoutMs: 10_000, settleMs: 0 },
+  async open({ file }, { dataDir }) {
+    const path = resolve(dataDir, file);
+    return {
+      check: async () => [],
+      write: async (operations) => {
+        const outcomes: Outcome[] = [];
+        for (const { action, document, contentHash } of operations) {
+          const lines = document.lines.map(({ lot, share, cost }) => `${lot} ${share} ${cost}`).sort();
+          await slowly(answerAfterMs);
+          appendFileSync(path, `${JSON.stringify({ action, key: document.key, contentHash, lines })}\n`);
+          await slowly(answerAfterMs);
+          const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
+          outcomes.push({ status: done[action], reference: document.key });
+        }
+        return outcomes;
+      },
+      lookup: async (documents) => {
+        const held = new Map(readLedger(path).map((entry) => [entry.key, entry]));
+        return documents.flatMap(({ key }) => {
+          const entry = held.get(key);
+          if (!entry || entry.action === 'cancel') return [];
+          return [{ key, reference: key, contentHash: entry.contentHash }];
+        });
+      },
+      close: async () => undefined,
+    };
+  },
+});

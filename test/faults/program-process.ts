@@ -1,0 +1,162 @@
+/**
+ * The real command line as a process of its own, which can be killed as a whole: it leads a process group, as a program
+ * does that was started in a terminal. What a test leaves running is killed after the file, and so is the embedded
+ * database of each folder, which by design outlives a killed program.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
+import { silentLogger } from '#platform/log.ts';
+import { closeAfterFile, scratchFolder } from '../harness/programs.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const patienceMs = 60_000;
+const pollMs = 5;
+
+export interface Ended {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export interface Program {
+  readonly pid: number;
+  /** What it has written to standard output so far, line by line. */
+  readonly lines: readonly string[];
+  /** Undefined while it runs. */
+  readonly ended: Ended | undefined;
+  /** Resolves when the process is gone and its output is read. */
+  readonly end: Promise<Ended>;
+  /** All that it wrote, for the message of a failed expectation. */
+  report(): string;
+  /** Ends every process of the group at once, as `kill -9` does. */
+  kill(): Promise<Ended>;
+  /** Asks the program to stop, as a service manager does. */
+  terminate(): Promise<Ended>;
+}
+
+export interface Installation {
+  /** Everything that the programs keep. */
+  readonly dataDir: string;
+  /** Starts `sourcing-bridge <args>` over this folder. */
+  start(args: readonly string[], env?: Readonly<Record<string, string>>): Program;
+}
+
+/** A data folder that does not exist yet, or the given one, and a configuration file. */
+export async function createInstallation(
+  options: { configuration?: object; databaseUrl?: string; dataDir?: string } = {},
+): Promise<Installation> {
+  const folder = await scratchFolder();
+  const dataDir = options.dataDir ?? join(folder, 'data');
+  const configFile = join(folder, 'bridge.yaml');
+  // JSON is YAML.
+  await writeFile(configFile, JSON.stringify(options.configuration ?? {}));
+  const programs: Program[] = [];
+  closeAfterFile(async () => {
+    for (const program of programs) if (!program.ended) await program.kill();
+    if (options.databaseUrl === undefined) await useEmbedded(dataDir, async () => undefined);
+  });
+  return {
+    dataDir,
+    start: (args, env = {}) => {
+      const program = startProgram([...args, '--config', configFile, '--data', dataDir], {
+        ...ownEnvironment(),
+        ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
+        ...env,
+      });
+      programs.push(program);
+      return program;
+    },
+  };
+}
+
+/** Lends the embedded database of a folder; the server stops afterwards unless a program uses it. */
+export async function useEmbedded<T>(dataDir: string, use: (url: string) => Promise<T>): Promise<T> {
+  const server = await startEmbeddedPostgres({ dataDir, log: silentLogger });
+  try {
+    return await use(server.url);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Resolves when `look` gives something; rejects with `what` after a minute, or as soon as `unless` gives a reason. */
+export async function until<T>(
+  what: string,
+  look: () => T | undefined | false | Promise<T | undefined | false>,
+  unless: () => string | undefined = () => undefined,
+): Promise<T> {
+  const giveUpMs = performance.now() + patienceMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    const reason = unless();
+    if (reason !== undefined) throw new Error(`It cannot happen any more: ${what}. ${reason}`);
+    if (performance.now() > giveUpMs) throw new Error(`It did not happen: ${what}`);
+    await sleep(pollMs);
+  }
+}
+
+/** Resolves with the line of the program that matches; rejects when it ends without one. */
+export function lineOf(program: Program, pattern: RegExp): Promise<string> {
+  return until(
+    `a line like ${pattern}`,
+    () => program.lines.find((line) => pattern.test(line)),
+    () => (program.ended ? program.report() : undefined),
+  );
+}
+
+/** How it ended, in two words when it ended well, and with all that it wrote when it did not. */
+export function outcomeOf(program: Program): string {
+  if (program.ended?.code === 0) return 'exit code 0';
+  return program.ended?.signal === 'SIGKILL' ? 'killed' : program.report();
+}
+
+/** The settings of the test run are not the program's. */
+function ownEnvironment(): NodeJS.ProcessEnv {
+  const foreign = /^(VITEST|NODE_ENV$|SOURCING_|DATABASE_URL$|REDIS_URL$|DATA_DIR$|LOG_LEVEL$)/;
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
+}
+
+function startProgram(args: readonly string[], env: NodeJS.ProcessEnv): Program {
+  const child = spawn(process.execPath, [join(root, 'src/cli/main.ts'), ...args], {
+    cwd: root,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { pid } = child;
+  if (pid === undefined) throw new Error('The program could not be started.');
+  const lines: string[] = [];
+  const errors: string[] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  createInterface({ input: child.stderr }).on('line', (line) => errors.push(line));
+  let ended: Ended | undefined;
+  const end = (async () => {
+    const [code, signal] = await once(child, 'close');
+    ended = { code, signal };
+    return ended;
+  })();
+  return {
+    pid,
+    lines,
+    get ended() {
+      return ended;
+    },
+    end,
+    report: () =>
+      [`${args[0]} ended with ${JSON.stringify(ended)}`, ...lines.slice(-40), ...errors.slice(-40)].join('\n'),
+    kill: () => {
+      // The group may be gone already when the program ended by itself.
+      if (!ended) process.kill(-pid, 'SIGKILL');
+      return end;
+    },
+    terminate: () => {
+      process.kill(pid, 'SIGTERM');
+      return end;
+    },
+  };
+}

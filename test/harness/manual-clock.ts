@@ -1,0 +1,37 @@
+/** A clock that a test owns: it stands still until it is moved. */
+import type { Clock } from '#platform/clock.ts';
+
+export interface ManualClock extends Clock {
+  /** Moves the time forward and ends the sleeps that are over by then. */
+  advance(ms: number): void;
+}
+
+interface Sleeper {
+  wakeMs: number;
+  wake: () => void;
+}
+
+export function createManualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
+  let nowMs = startMs;
+  const sleepers = new Set<Sleeper>();
+  return {
+    nowMs: () => nowMs,
+    advance: (ms) => {
+      nowMs += ms;
+      for (const sleeper of sleepers) if (sleeper.wakeMs <= nowMs) sleeper.wake();
+    },
+    sleep: (ms, signal) => {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const sleeper = { wakeMs: nowMs + ms, wake: resolve };
+      const onAbort = () => reject(signal?.reason);
+      sleepers.add(sleeper);
+      if (signal?.aborted) onAbort();
+      else if (ms <= 0) resolve();
+      signal?.addEventListener('abort', onAbort, { once: true });
+      return promise.finally(() => {
+        sleepers.delete(sleeper);
+        signal?.removeEventListener('abort', onAbort);
+      });
+    },
+  };
+}

@@ -1,0 +1,205 @@
+import { randomBytes } from 'node:crypto';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AppError } from '#platform/errors.ts';
+import { parseJson } from '#platform/http/body.ts';
+import { connectRaw } from './raw-connection.ts';
+import { bodyBytesMax, startTestApplication } from './test-application.ts';
+
+function refusal(text: string | Uint8Array): AppError {
+  try {
+    parseJson(typeof text === 'string' ? Buffer.from(text) : text);
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+  throw new Error('It was taken.');
+}
+
+const head = (...headers: string[]) =>
+  ['POST /notes HTTP/1.1', 'Host: test', 'Authorization: Bearer good', 'Content-Type: application/json', ...headers]
+    .join('\r\n')
+    .concat('\r\n\r\n');
+
+/** A note of exactly this many bytes. */
+const noteOf = (bytes: number) => JSON.stringify({ text: 'x'.repeat(bytes - '{"text":""}'.length) });
+
+const problemOf = (received: string) => JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
+
+describe('how much is read', () => {
+  test('a body of exactly the limit is taken, with an announced length and in chunks', async () => {
+    const { url, server } = await startTestApplication();
+    const headers = { authorization: 'Bearer good', 'content-type': 'application/json' };
+    expect((await fetch(`${url}/notes`, { method: 'POST', headers, body: noteOf(bodyBytesMax) })).status).toBe(201);
+    const connection = await connectRaw(server.port);
+    connection.send(head('Transfer-Encoding: chunked'));
+    const body = noteOf(bodyBytesMax);
+    for (const part of [body.slice(0, 1), body.slice(1, 600), body.slice(600)])
+      connection.send(`${part.length.toString(16)}\r\n${part}\r\n`);
+    connection.send('0\r\n\r\n');
+    expect(await connection.until('"params"')).toMatch(/^HTTP\/1\.1 201 /);
+  });
+
+  test('one byte more is refused with 413', async () => {
+    const { url } = await startTestApplication();
+    const answer = await fetch(`${url}/notes`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer good', 'content-type': 'application/json' },
+      body: noteOf(bodyBytesMax + 1),
+    });
+    expect(answer.status).toBe(413);
+    expect(await answer.json()).toMatchObject({
+      title: 'Content too large',
+      detail: `The body is larger than the limit of ${bodyBytesMax} bytes.`,
+    });
+  });
+
+  test('an announced length over the limit is refused before a byte of it is sent', async () => {
+    const { server } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(head('Content-Length: 1000000000'));
+    const received = await connection.until('limit of');
+    expect(received).toMatch(/^HTTP\/1\.1 413 /);
+    expect(received).toMatch(/\r\nConnection: close\r\n/i);
+    expect(problemOf(received)).toMatchObject({ status: 413 });
+  });
+
+  test('a body in chunks is refused as soon as it is over the limit, and the sender, still sending, gets the answer', async () => {
+    const { server } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(head('Transfer-Encoding: chunked'));
+    const chunk = `${(4_096).toString(16)}\r\n${'x'.repeat(4_096)}\r\n`;
+    connection.send(chunk);
+    expect(await connection.until('limit of')).toMatch(/^HTTP\/1\.1 413 /);
+    // The answer is complete, by its own length, while the request is not.
+    expect(problemOf(connection.received())).toMatchObject({ status: 413 });
+    for (let sent = 0; sent < 20; sent += 1) connection.send(chunk);
+    connection.send('0\r\n\r\n');
+    expect(await connection.closed()).toBeUndefined();
+  });
+
+  test('a client that sends all before it reads gets the answer, and no reset', async () => {
+    const { server } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.socket.pause();
+    connection.send(head('Content-Length: 3000000'));
+    const rest = randomBytes(3_000_000);
+    await new Promise<void>((resolve, reject) => {
+      connection.socket.write(rest, (error) => (error ? reject(error) : resolve()));
+    });
+    connection.socket.resume();
+    expect(await connection.until('limit of')).toMatch(/^HTTP\/1\.1 413 /);
+    expect(await connection.closed()).toBeUndefined();
+  });
+
+  test('who is not let in is answered without the body being awaited, and the connection is closed', async () => {
+    const { server, logged } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send('POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 500\r\n\r\n{"text"');
+    const received = await connection.until('needs a key');
+    expect(received).toMatch(/^HTTP\/1\.1 401 /);
+    connection.socket.end();
+    expect(await connection.closed()).toBeUndefined();
+    expect(logged()).toEqual([]);
+  });
+
+  test('a sender that never hangs up is cut off after a while', async () => {
+    const { server } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(head('Content-Length: 1000000000'));
+    await connection.until('limit of');
+    expect(await connection.closed()).toBeUndefined();
+  });
+
+  test('a body that breaks off is nobody’s internal error', async () => {
+    const { server, logged, registry } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(`${head('Content-Length: 500')}{"text":`);
+    connection.socket.destroy();
+    await connection.closed();
+    await expect
+      .poll(() => registry.metrics())
+      .toMatch(/http_request_duration_seconds_count\{method="POST",route="\/notes",status="\d+"\} 1/);
+    expect(logged()).toEqual([]);
+  });
+});
+
+describe('what is taken as JSON', () => {
+  test('any JSON value with text that PostgreSQL can hold is read as JSON.parse reads it', () => {
+    const storable = fc.jsonValue({ maxDepth: 8 }).filter((value) => {
+      const text = JSON.stringify(value);
+      return !text.includes('\\u0000') && !/\\ud[89a-f]/i.test(text);
+    });
+    fc.assert(
+      fc.property(storable, (value) => {
+        const text = JSON.stringify(value);
+        expect(parseJson(Buffer.from(text))).toEqual(JSON.parse(text));
+      }),
+    );
+  });
+
+  test('no body is undefined, and a byte order mark is passed over', () => {
+    expect(parseJson(Buffer.alloc(0))).toBeUndefined();
+    expect(parseJson(Buffer.from('\ufeff{"a":1}'))).toEqual({ a: 1 });
+  });
+
+  test('bytes that are not UTF-8 are refused', () => {
+    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x28, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0xc3]])
+      expect(refusal(Uint8Array.from(bytes)).publicMessage).toBe('The body is not valid UTF-8.');
+  });
+
+  test.each([
+    ['{"a":1,}', 7],
+    ['{"a" 1}', 5],
+    ['{"a":1} x', 8],
+  ])('invalid JSON is refused with the place: %s at character %i', (text, position) => {
+    expect(refusal(text).publicMessage).toBe(`The body is not valid JSON (at character ${position}).`);
+  });
+
+  test.each([
+    '{"password":"hunter2" oops}',
+    'hunter2',
+    '{"key": hunter2}',
+    '"hunter2',
+    '{"a":"x\nhunter2"}',
+    'hunter2 in JSON at position 4711 (line 1 column 2)',
+    ' ',
+  ])('the refusal of %j quotes nothing of it, neither for the caller nor for the log', (text) => {
+    const error = refusal(text);
+    expect(error.code).toBe('invalid');
+    expect(error.publicMessage).toMatch(/^The body is not valid JSON( \(at character \d+\))?\.$/);
+    expect(`${error.publicMessage} ${error.message} ${error.stack} ${JSON.stringify(error.cause)}`).not.toMatch(
+      /hunter2|4711/,
+    );
+  });
+
+  const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+
+  test('64 levels are taken, 65 are not', () => {
+    expect(parseJson(Buffer.from(nested(64)))).toHaveLength(1);
+    expect(refusal(nested(65)).publicMessage).toMatch(/ is nested deeper than 64 levels\.$/);
+    expect(refusal(`{"lots":[{"values":${nested(62)}}]}`).issues[0]?.path).toMatch(/^lots\[0\]\.values\[0\]/);
+  });
+
+  test('a million levels are refused, not a crash', () => {
+    expect(refusal(nested(1_000_000)).code).toBe('invalid');
+    expect(refusal('{"a":'.repeat(1_000_000)).code).toBe('invalid');
+  });
+
+  test.each([
+    ['"a\\u0000b"', '', 'contains a NUL character'],
+    ['{"lots":[{"name":"ok"},{"name":"\\u0000"}]}', 'lots[1].name', 'contains a NUL character'],
+    ['{"lots":["\\ud800"]}', 'lots[0]', 'contains half of a surrogate pair'],
+    ['{"a b":{"c":"\\udc00x"}}', '["a b"].c', 'contains half of a surrogate pair'],
+    ['{"fields":{"x\\u0000y":1}}', 'fields', 'has a field whose name contains a NUL character'],
+    ['{"\\ud83d":1}', '', 'has a field whose name contains half of a surrogate pair'],
+  ])('%s is refused with its place: %j %s', (text, path, message) => {
+    const error = refusal(text);
+    expect(error.issues).toEqual([{ path, message }]);
+    expect(error.publicMessage).toBe(`The body is not valid: ${path === '' ? '' : `${path} `}${message}.`);
+  });
+
+  test('a whole surrogate pair is a character like any other', () => {
+    expect(parseJson(Buffer.from('"\\ud83d\\ude00"'))).toBe('😀');
+  });
+});

@@ -1,0 +1,160 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { AppError } from '#platform/errors.ts';
+import { listen } from '#platform/http/server.ts';
+import { testCertificates } from '../../harness/programs.ts';
+import { connectRaw } from './raw-connection.ts';
+import { startTestApplication } from './test-application.ts';
+
+/** An application with `/slow`, which answers when the test says so. */
+async function startSlow(listenOptions = {}) {
+  const entered = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const application = await startTestApplication({
+    listen: listenOptions,
+    more: (app) =>
+      void app.get('/slow', async (_request, response) => {
+        entered.resolve();
+        await release.promise;
+        response.json({ finished: true });
+      }),
+  });
+  return { ...application, entered: entered.promise, release: () => release.resolve() };
+}
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: test\r\n\r\n`;
+
+/** Long enough that a test which waits for it fails. */
+const longGraceMs = 60_000;
+
+describe('a graceful close', () => {
+  test('lets a running request finish, and tells its client not to use the connection again', async () => {
+    const { url, server, application, entered, release } = await startSlow();
+    const answer = fetch(`${url}/slow`);
+    await entered;
+    application.beginShutdown();
+    const closed = server.close(longGraceMs);
+    release();
+    const { status, headers } = await answer;
+    expect([status, headers.get('connection'), await (await answer).json()]).toEqual([
+      200,
+      'close',
+      { finished: true },
+    ]);
+    await closed;
+  });
+
+  test('answers a new request on a connection in use with 503 and Retry-After, and closes it', async () => {
+    const { server, application, entered, release } = await startSlow();
+    const connection = await connectRaw(server.port);
+    connection.send(get('/slow'));
+    await entered;
+    application.beginShutdown();
+    // Before the server closes, so that the second request is already waiting in the connection.
+    connection.send(get('/notes'));
+    release();
+    const received = await connection.until('shutting down');
+    expect(received).toMatch(/HTTP\/1\.1 503 Service Unavailable\r\n/);
+    expect(received).toMatch(/\r\nRetry-After: [1-9]/i);
+    await server.close(longGraceMs);
+    await connection.closed();
+  });
+
+  test('refuses new connections', async () => {
+    const { url, server, entered, release } = await startSlow();
+    const answer = fetch(`${url}/slow`);
+    await entered;
+    const closed = server.close(longGraceMs);
+    await expect(connectRaw(server.port)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    release();
+    await answer;
+    await closed;
+  });
+
+  test('closes kept connections that are idle, and those that never asked for anything', async () => {
+    const { server } = await startTestApplication();
+    const kept = await connectRaw(server.port);
+    kept.send(get('/healthz'));
+    await kept.until('{"status":"ok"}');
+    const silent = await connectRaw(server.port);
+    await server.close(longGraceMs);
+    expect(await kept.closed()).toBeUndefined();
+    await silent.closed();
+  });
+
+  test('cuts what is left after the grace time', async () => {
+    const { url, server, entered } = await startSlow();
+    const outcome = fetch(`${url}/slow`).then(
+      () => 'answered',
+      () => 'cut',
+    );
+    await entered;
+    await server.close(20);
+    expect(await outcome).toBe('cut');
+  });
+
+  test('under TLS closes idle connections and those that are still shaking hands, and lets a request finish', async () => {
+    const { certPem, keyPem, caPem } = await testCertificates();
+    const { server, entered, release } = await startSlow({ tls: { certPem, keyPem } });
+    const connectSecurely = async () => {
+      const socket = connectTls({ port: server.port, host: 'localhost', ca: caPem });
+      onTestFinished(() => void socket.destroy());
+      await once(socket, 'secureConnect');
+      return socket;
+    };
+    const shaking = await connectRaw(server.port);
+    const silent = await connectSecurely();
+    const busy = await connectSecurely();
+    let received = '';
+    busy.on('data', (chunk) => {
+      received += String(chunk);
+    });
+    silent.resume();
+    busy.write(get('/slow'));
+    await entered;
+    const closed = server.close(longGraceMs);
+    await Promise.all([shaking.closed(), once(silent, 'close')]);
+    release();
+    await once(busy, 'close');
+    expect(received).toMatch(/^HTTP\/1\.1 200 [\s\S]*"finished":true/);
+    await closed;
+  });
+});
+
+describe('listening', () => {
+  test('gives a URL with the port that was taken', async () => {
+    const server = await listen((_request, response) => void response.end('here'), { host: '127.0.0.1', port: 0 });
+    onTestFinished(() => server.close(0));
+    expect(server.url).toBe(`http://127.0.0.1:${server.port}`);
+    expect(await (await fetch(server.url)).text()).toBe('here');
+  });
+
+  test.each([
+    ['0.0.0.0', undefined, 'http://localhost'],
+    ['127.0.0.1', 'bridge.example.com', 'http://bridge.example.com'],
+    ['127.0.0.1', '::1', 'http://[::1]'],
+  ])('at %s with the public host %s the URL is %s', async (host, publicHost, url) => {
+    const server = await listen(() => undefined, { host, port: 0, ...(publicHost ? { publicHost } : {}) });
+    onTestFinished(() => server.close(0));
+    expect(server.url).toBe(`${url}:${server.port}`);
+  });
+
+  test('a taken port is an error that says so and what to do, and is not worth a retry', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    onTestFinished(() => void other.close());
+    const { port } = other.address() as AddressInfo;
+    const failure: unknown = await listen(() => undefined, { host: '127.0.0.1', port }).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).toBeInstanceOf(AppError);
+    expect(failure).toMatchObject({
+      code: 'unavailable',
+      recovery: { do: 'halt' },
+      publicMessage: `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.`,
+    });
+  });
+});

@@ -1,0 +1,147 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AppError } from '#platform/errors.ts';
+import { createLogger, type Logger } from '#platform/log.ts';
+
+const secret = 'hunter2-do-not-write-this';
+
+/** What a use of the logger writes: the text, and its lines parsed. */
+function written(use: (log: Logger) => void, level = 'trace') {
+  let text = '';
+  const destination = {
+    write: (line: string) => {
+      text += line;
+    },
+  };
+  use(createLogger({ name: 'test', level, destination }));
+  return {
+    text,
+    lines: text
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as Record<string, unknown>),
+  };
+}
+
+describe('a log line', () => {
+  test('is one line of JSON with level, time and name', () => {
+    const { text, lines } = written((log) => log.info({ event: 'a\nb' }, 'two\nlines'));
+    expect(text.endsWith('\n')).toBe(true);
+    expect(lines).toMatchObject([{ level: 'info', name: 'test', event: 'a\nb', msg: 'two\nlines' }]);
+    expect(lines[0]?.['time']).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  });
+
+  test('below the level is not written', () => {
+    expect(written((log) => log.info('quiet'), 'warn').text).toBe('');
+  });
+
+  test('goes to standard error, so that standard output is the command’s own', () => {
+    const module = pathToFileURL(join(import.meta.dirname, '../../src/platform/log.ts')).href;
+    const script = `const { createLogger } = await import(${JSON.stringify(module)});
+      createLogger({ name: 'test', level: 'info' }).info('hello');`;
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+      encoding: 'utf8',
+    });
+    expect(stdout).toBe('');
+    expect(JSON.parse(stderr)).toMatchObject({ level: 'info', msg: 'hello' });
+  });
+
+  test('takes what cannot be written as JSON: circles, depth, bytes, big numbers', () => {
+    const circle: Record<string, unknown> = { name: 'circle' };
+    circle['self'] = circle;
+    let deep: object = { end: true };
+    for (let level = 0; level < 100; level += 1) deep = { deep };
+    const { lines } = written((log) => log.info({ circle, deep, bytes: Buffer.alloc(3), when: new Date(0) }, 'odd'));
+    expect(lines).toMatchObject([
+      { circle: { name: 'circle', self: '[circular]' }, bytes: '[3 bytes]', when: '1970-01-01T00:00:00.000Z' },
+    ]);
+    expect(JSON.stringify(lines)).toContain('[deep]');
+  });
+});
+
+describe('secrets', () => {
+  const names = ['api_key', 'apiKey', 'API-Key', 'x-api-key', 'authorization', 'Authorization', 'password', 'key'];
+  names.push('signing_key', 'signing_keys', 'client_secret', 'access_token', 'adminToken', 'masterKey');
+  names.push('cookie', 'Set-Cookie', 'proxy-authorization', 'token');
+
+  test.each(names)('under the name %s is not written, at any depth, in lists and children', (name) => {
+    const { text, lines } = written((log) => {
+      log.info({ [name]: secret });
+      log.info({ flow: { name: 'erp', settings: { auth: [{ [name]: secret }] } } });
+      log.info({ many: { [name]: [secret, { inner: secret }] } });
+      log.child({ [name]: secret, source: { [name]: secret } }).info('child');
+      log
+        .child({ program: 'a' })
+        .child({ [name]: secret })
+        .info({ [name]: secret });
+    });
+    expect(text).not.toContain(secret);
+    expect(lines).toHaveLength(5);
+    expect(lines[0]?.[name]).toBe('[secret]');
+  });
+
+  test('what stands beside them is written', () => {
+    const { lines } = written((log) => log.info({ source: { name: 'cloud', api_key: secret, monkey: 1, keys: 2 } }));
+    expect(lines[0]?.['source']).toEqual({ name: 'cloud', api_key: '[secret]', monkey: 1, keys: 2 });
+  });
+
+  test('in an error, its causes and their fields are not written; its texts, codes and stack are', () => {
+    const request = Object.assign(new Error('ECONNRESET'), {
+      code: 'ECONNRESET',
+      config: { headers: { Authorization: `Bearer ${secret}`, accept: 'json' } },
+    });
+    const cause = new AppError('unavailable', 'The ERP is away.', { cause: request });
+    const { text, lines } = written((log) => {
+      log.error({ err: new AppError('internal', 'Not stored.', { cause }), requestId: 'r1' }, 'request failed');
+      log.error(Object.assign(new Error('bare'), { password: secret }));
+      log.child({ err: request }).error({ failures: [request, new AggregateError([request], 'all')] });
+    });
+    expect(text).not.toContain(secret);
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatchObject({
+      requestId: 'r1',
+      err: {
+        type: 'AppError',
+        code: 'internal',
+        message: 'Not stored.: The ERP is away.: ECONNRESET',
+        stack: expect.stringContaining('log.test.ts') as string,
+        cause: { code: 'unavailable', cause: { code: 'ECONNRESET', config: { headers: { accept: 'json' } } } },
+      },
+    });
+    expect(lines[1]).toMatchObject({ msg: 'bare', err: { message: 'bare', password: '[secret]' } });
+  });
+
+  test('in headers are not written', () => {
+    const { text, lines } = written((log) =>
+      log.info({ headers: new Headers({ authorization: `Bearer ${secret}`, 'x-api-key': secret, accept: 'a/b' }) }),
+    );
+    expect(text).not.toContain(secret);
+    expect(lines[0]?.['headers']).toEqual({ accept: 'a/b', authorization: '[secret]', 'x-api-key': '[secret]' });
+  });
+
+  test.each([
+    [`connect to postgresql://sourcing:${secret}@db:5432/x failed`, 'postgresql://sourcing:[secret]@db:5432/x'],
+    [`rediss://:${secret}@cache/0`, 'rediss://:[secret]@cache/0'],
+    [`sent Authorization: Bearer ${secret}`, 'Bearer [secret]'],
+    [`"Basic ${secret}"`, 'Basic [secret]'],
+  ])('in the text %s is not written', (text, shown) => {
+    const { text: line, lines } = written((log) => {
+      log.warn(text);
+      log.warn({ detail: { text }, err: new Error(text) }, 'x');
+    });
+    expect(line).not.toContain(secret);
+    expect(lines[0]?.['msg']).toContain(shown);
+    expect(lines).toHaveLength(2);
+  });
+
+  test('a line stays JSON, whatever text is in it', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), fc.webUrl({ authoritySettings: { withUserInfo: true } }), (a, b) => {
+        expect(written((log) => log.info({ a, b, c: `${b}${a}@` }, `${a} Bearer ${b}`)).lines).toHaveLength(1);
+      }),
+    );
+  });
+});

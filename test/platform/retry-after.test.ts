@@ -1,0 +1,35 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { readRetryAfterMs } from '#platform/retry-after.ts';
+
+const nowMs = Date.UTC(2030, 0, 1, 12, 0, 0);
+const dayMs = 86_400_000;
+
+describe('Retry-After (RFC 9110, 10.2.3)', () => {
+  test.each([
+    ['0', 0],
+    ['5', 5_000],
+    ['120', 120_000],
+    [' 120 ', 120_000],
+    ['Tue, 01 Jan 2030 12:00:30 GMT', 30_000],
+    ['Tue, 01 Jan 2030 11:59:00 GMT', 0],
+    ['999999999', dayMs],
+    ['99999999999999999999', dayMs],
+    ['Wed, 01 Jan 2031 12:00:00 GMT', dayMs],
+  ])('%j is %i ms', (header, ms) => {
+    expect(readRetryAfterMs(header, nowMs)).toBe(ms);
+  });
+
+  test.each([undefined, '', 'soon', '-5', '1.5', '5s', '0x10', '1e3', 'NaN'])('%j says nothing', (header) => {
+    expect(readRetryAfterMs(header, nowMs)).toBeUndefined();
+  });
+
+  test('whatever comes, the wait is none or a whole number of milliseconds up to a day', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.integer().map(String), fc.date().map(String)), (header) => {
+        const ms = readRetryAfterMs(header, nowMs);
+        expect(ms === undefined || (Number.isInteger(ms) && ms >= 0 && ms <= dayMs)).toBe(true);
+      }),
+    );
+  });
+});

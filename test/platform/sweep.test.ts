@@ -1,0 +1,131 @@
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createLogger } from '#platform/log.ts';
+import type { Signals } from '#platform/queue.ts';
+import { createSweep, type SweptLane } from '#platform/sweep.ts';
+
+/** A sweep over lanes of the test's own; `everyMs` is long unless the test waits for the next one. */
+function startSweep(options: { lanes?: SweptLane[]; everyMs?: number; also?: () => Promise<void> } = {}) {
+  const signalled: [string, readonly string[]][] = [];
+  const lines: string[] = [];
+  const signals = {
+    signal: async (lane: string, keys: readonly string[]) => signalled.push([lane, keys]) > 0,
+  } as Partial<Signals> as Signals;
+  const sweep = createSweep({
+    signals,
+    lanes: options.lanes ?? [],
+    everyMs: options.everyMs ?? 600_000,
+    log: createLogger({ name: 'test', level: 'info', destination: { write: (line) => void lines.push(line) } }),
+    ...(options.also ? { also: options.also } : {}),
+  });
+  onTestFinished(() => sweep.close());
+  return { sweep, signalled, lines };
+}
+
+describe('the sweep', () => {
+  test('begins at once: what a crash left does not wait for the first interval', async () => {
+    const { signalled } = startSweep({ lanes: [{ lane: 'jobs', due: async () => ['a', 'b'] }] });
+    await expect.poll(() => signalled).toEqual([['jobs', ['a', 'b']]]);
+  });
+
+  test('comes again every interval', async () => {
+    const due = vi.fn<() => Promise<string[]>>(async () => []);
+    startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
+    await expect.poll(() => due.mock.calls.length).toBeGreaterThan(3);
+  });
+
+  test('signals nothing where nothing is due', async () => {
+    const also = vi.fn<() => Promise<void>>(async () => undefined);
+    const { signalled } = startSweep({ lanes: [{ lane: 'jobs', due: async () => [] }], also });
+    await expect.poll(() => also.mock.calls.length).toBe(1);
+    expect(signalled).toEqual([]);
+  });
+
+  test('that fails is logged, and the next one tries again', async () => {
+    let calls = 0;
+    const due = async () => {
+      calls += 1;
+      if (calls === 1) throw new Error('the database is away');
+      return ['a'];
+    };
+    const { signalled, lines } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
+    await expect.poll(() => signalled.length).toBeGreaterThan(0);
+    expect(lines).toHaveLength(1);
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', err: { message: 'the database is away' } });
+  });
+
+  test('of a lane that fails does not keep the other lanes and the housekeeping from their turn', async () => {
+    const also = vi.fn<() => Promise<void>>(async () => undefined);
+    const { signalled, lines } = startSweep({
+      lanes: [
+        { lane: 'broken', due: () => Promise.reject(new Error('bad row')) },
+        { lane: 'jobs', due: async () => ['a'] },
+      ],
+      also,
+    });
+    await expect.poll(() => signalled).toEqual([['jobs', ['a']]]);
+    await expect.poll(() => also.mock.calls.length).toBe(1);
+    await expect.poll(() => lines.length).toBe(1);
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', lane: 'broken', err: { message: 'bad row' } });
+  });
+
+  test('never runs twice at a time, however long it takes', async () => {
+    const release = Promise.withResolvers<void>();
+    let running = 0;
+    let most = 0;
+    let ended = 0;
+    const due = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await release.promise;
+      running -= 1;
+      ended += 1;
+      return [];
+    };
+    const { sweep } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
+    const asked = sweep.now();
+    await expect.poll(() => running).toBe(1);
+    release.resolve();
+    await asked;
+    await expect.poll(() => ended).toBeGreaterThan(2);
+    expect(most).toBe(1);
+  });
+
+  test('on demand is a sweep that began after the demand, and rejects when it fails', async () => {
+    let fault: Error | undefined;
+    const seen: string[] = [];
+    let due = 'old';
+    const { sweep } = startSweep({
+      lanes: [
+        {
+          lane: 'jobs',
+          due: async () => {
+            seen.push(due);
+            if (fault) throw fault;
+            return [];
+          },
+        },
+      ],
+    });
+    await expect.poll(() => seen).toEqual(['old']);
+    due = 'new';
+    await sweep.now();
+    expect(seen).toEqual(['old', 'new']);
+    fault = new Error('away');
+    await expect(sweep.now()).rejects.toThrow('away');
+  });
+
+  test('closes after the one that is running, and no other comes', async () => {
+    const release = Promise.withResolvers<string[]>();
+    const due = vi.fn<() => Promise<string[]>>(() => release.promise);
+    const { sweep, signalled } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
+    let closed = false;
+    const closing = sweep.close().then(() => {
+      closed = true;
+    });
+    expect(closed).toBe(false);
+    release.resolve(['a']);
+    await closing;
+    expect(signalled).toEqual([['jobs', ['a']]]);
+    expect(due).toHaveBeenCalledTimes(1);
+  });
+});

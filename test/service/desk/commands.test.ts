@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest';
+import { startTestService } from '../../harness/programs.ts';
+import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+
+const service = await startTestService();
+const organisation = await service.organisation();
+await createSuppliers(organisation, ['S1', 'S2', 'S3']);
+const command = (event: string, method: string, path: string, body: object = {}) =>
+  organisation.call(method, `/desk/events/${event}${path}`, body);
+
+async function openEvent(): Promise<string> {
+  const event = await createEvent(organisation, eventPayload({ lots: ['A', 'B'], suppliers: ['S1', 'S2'] }));
+  await desk(organisation, 'POST', `${event}/publish`);
+  return event;
+}
+
+const bid = (supplier: string, values: Record<string, unknown>, lot = 'A') => ({ supplier, lots: [{ lot, values }] });
+
+describe('a command that the state does not allow', () => {
+  test('is answered 409 with the reason, and changes nothing', async () => {
+    const draft = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
+    const before = (await organisation.call('GET', `/desk/events/${draft}`)).body;
+    expect(before.allowed).toEqual(['publish']);
+    for (const [method, path, body] of [
+      ['POST', '/bids', bid('S1', { Price: '1' })],
+      ['PUT', '/scenarios/best', { awards: [] }],
+      ['POST', '/award', { scenario: null }],
+      ['POST', '/close', {}],
+    ] as const) {
+      const answer = await command(draft, method, path, body);
+      expect([answer.status, answer.body.title]).toEqual([409, 'Conflict']);
+      expect(answer.body.detail).toContain('DRAFT');
+    }
+    expect((await organisation.call('GET', `/desk/events/${draft}`)).body).toEqual(before);
+  });
+
+  test('of two at once one is done and one is told', async () => {
+    const event = await openEvent();
+    const answers = await Promise.all([command(event, 'POST', '/close'), command(event, 'POST', '/close')]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+  });
+
+  test('an event with lots and no cost calculation is not published', async () => {
+    const { primary_cost_calculation: _none, ...payload } = eventPayload();
+    const event = await createEvent(organisation, payload);
+    expect((await command(event, 'POST', '/publish')).status).toBe(409);
+    const empty = await createEvent(organisation, { name: 'nothing to bid on' });
+    expect((await command(empty, 'POST', '/publish')).status).toBe(200);
+  });
+});
+
+describe('a bid', () => {
+  test.each<[string, object, number, string | undefined]>([
+    ['of a supplier that is not invited', bid('S3', { Price: '1' }), 409, undefined],
+    ['of a supplier that does not exist', bid('S9', { Price: '1' }), 409, undefined],
+    ['for a lot that does not exist', bid('S1', { Price: '1' }, 'Z'), 400, 'lots[0].lot'],
+    ['for a lot twice', { supplier: 'S1', lots: [{ lot: 'A' }, { lot: 'A' }] }, 400, 'lots[1].lot'],
+    ['in a column that does not exist', bid('S1', { Prise: '1' }), 400, 'lots[0].values.Prise'],
+    ["in the buyer's column", bid('S1', { Volume: '1' }), 400, 'lots[0].values.Volume'],
+    ['that is no number', bid('S1', { Price: 'cheap' }), 400, 'lots[0].values.Price'],
+    ['that is a JSON number', bid('S1', { Price: 1.5 }), 400, 'lots[0].values.Price'],
+    ['with too many decimals', bid('S1', { Price: '1.005' }), 400, 'lots[0].values.Price'],
+    ['in a foreign currency', bid('S1', { Price: { value: '1', currency: 'USD' } }), 400, 'lots[0].values.Price'],
+    ['for the whole event in a column of the lot', { supplier: 'S1', global: { Price: '1' } }, 400, 'global.Price'],
+  ])('%s: refused, and nothing is kept', async (_what, body, status, path) => {
+    const event = await openEvent();
+    const answer = await command(event, 'POST', '/bids', body);
+    expect([answer.status, answer.body.errors?.[0]?.path], JSON.stringify(answer.body)).toEqual([status, path]);
+    expect((await organisation.call('GET', `/desk/events/${event}`)).body.bids).toEqual([]);
+  });
+
+  test('adds to what the supplier gave before, and leaves others alone', async () => {
+    const event = await openEvent();
+    await desk(organisation, 'POST', `${event}/bids`, bid('S1', { Price: '1' }));
+    await desk(organisation, 'POST', `${event}/bids`, bid('S2', { Price: '2' }));
+    await desk(organisation, 'POST', `${event}/bids`, bid('S1', { Price: '3' }, 'B'));
+    const { bids } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+    expect(
+      bids
+        .map((one: { supplier: string; lot: string; cost: string }) => `${one.supplier} ${one.lot} ${one.cost}`)
+        .sort(),
+    ).toEqual(['S1 A 10', 'S1 B 30', 'S2 A 20']);
+  });
+});
+
+describe('a scenario', () => {
+  const award = (lot: string, supplier: string, share: string) => ({ lot, supplier, share_awarded: share });
+
+  test.each<[string, object[], string]>([
+    ['more than the whole of a lot', [award('A', 'S1', '0.6'), award('A', 'S2', '0.5')], 'awards[1].share_awarded'],
+    ['a lot that does not exist', [award('Z', 'S1', '1')], 'awards[0].lot'],
+    ['a supplier without a bid', [award('B', 'S1', '1')], 'awards[0].supplier'],
+    ['a pair twice', [award('A', 'S1', '0.1'), award('A', 'S1', '0.1')], 'awards[1]'],
+  ])('with %s is refused by its path', async (_what, awards, path) => {
+    const event = await openEvent();
+    for (const supplier of ['S1', 'S2'])
+      await desk(organisation, 'POST', `${event}/bids`, bid(supplier, { Price: '1' }));
+    const answer = await command(event, 'PUT', '/scenarios/best', { awards });
+    expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
+    expect((await organisation.call('GET', `/desk/events/${event}`)).body.scenarios).toEqual([]);
+  });
+
+  test('is replaced as a whole, may have any name, and is awarded only when it exists', async () => {
+    const event = await openEvent();
+    for (const supplier of ['S1', 'S2'])
+      await desk(organisation, 'POST', `${event}/bids`, bid(supplier, { Price: '1' }));
+    const name = 'Best/price 東京 %';
+    const path = `/scenarios/${encodeURIComponent(name)}`;
+    await command(event, 'PUT', path, { awards: [award('A', 'S1', '0.5'), award('A', 'S2', '0.5')] });
+    const saved = await command(event, 'PUT', path, { awards: [award('A', 'S2', '1')] });
+    expect([saved.status, saved.body.name]).toEqual([200, name]);
+    expect((await command(event, 'POST', '/award', { scenario: 'other' })).status).toBe(409);
+    await desk(organisation, 'POST', `${event}/award`, { scenario: name });
+    const read = async () => (await organisation.call('GET', `/desk/events/${event}`)).body.scenarios;
+    expect(await read()).toEqual([{ name, awarded: true, awards: [award('A', 'S2', '1')] }]);
+    await desk(organisation, 'POST', `${event}/award`, { scenario: null });
+    expect(await read()).toMatchObject([{ awarded: false }]);
+  });
+});

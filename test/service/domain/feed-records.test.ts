@@ -1,0 +1,275 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Column } from '#contract/sourcing-event.ts';
+import { compileBidSheet } from '#service/domain/bid-sheet.ts';
+import { awardEvent, bidRecords, sourcingEventRecord } from '#service/domain/feed-records.ts';
+import type { Bid, Invitation, ScenarioAward, SourcingEvent } from '#service/domain/sourcing-event.ts';
+
+const input = (name: string, by: 'BUYER_INPUT' | 'SUPPLIER_INPUT', scope: 'LOT' | 'EVENT' = 'LOT'): Column => ({
+  name,
+  column_type: 'INPUT',
+  input_by: by,
+  input_type: 'CURRENCY',
+  scope,
+});
+const columns = [
+  input('Volume', 'BUYER_INPUT'),
+  input('Before', 'BUYER_INPUT'),
+  input('Index', 'BUYER_INPUT', 'EVENT'),
+  input('Price', 'SUPPLIER_INPUT'),
+  input('Freight', 'SUPPLIER_INPUT', 'EVENT'),
+];
+const created = '2030-01-01T00:00:00.000000Z';
+
+function invitation(supplierId: string): Invitation {
+  return {
+    supplierId,
+    externalId: supplierId.toUpperCase(),
+    name: `Supplier ${supplierId}`,
+    contacts: [],
+    inviteCount: 1,
+    accepted: false,
+    participated: false,
+    lastSuccessfulBid: null,
+    lastFailedBid: null,
+    lastAccessed: null,
+    globalValues: new Map(),
+  };
+}
+
+function event(changes: Partial<SourcingEvent> = {}): SourcingEvent {
+  return {
+    id: 'e1',
+    organisationId: 'o1',
+    name: 'Steel',
+    description: '',
+    referenceId: null,
+    type: 'RFQ',
+    status: 'OPEN',
+    primaryCurrency: 'EUR',
+    secondaryCurrencies: [{ code: 'USD', exchange_rate: '0.5' }],
+    tags: [],
+    category: null,
+    eventContact: null,
+    columns,
+    columnRoles: { historic_cost: 'Before' },
+    globalValues: new Map([['Index', '2']]),
+    primaryCostCalculation: 'Volume * Price * Index + Freight',
+    isTest: false,
+    createdBy: 'k1',
+    created,
+    published: null,
+    closed: null,
+    awardedScenario: 'best',
+    scenarioCount: 1,
+    lots: [
+      {
+        id: 'l1',
+        name: 'A',
+        values: new Map([
+          ['Volume', '10'],
+          ['Before', '1000'],
+        ]),
+      },
+      { id: 'l2', name: 'B', values: new Map([['Volume', '1']]) },
+    ],
+    rounds: [],
+    invitations: [invitation('s1'), invitation('s2')],
+    ...changes,
+  };
+}
+
+function bid(lotId: string, supplierId: string, cost: string | null, values: Record<string, string> = {}): Bid {
+  const entered = new Map(Object.entries({ Price: '1', Freight: '0', ...values }));
+  return { id: `${lotId}-${supplierId}`, lotId, supplierId, values: cost === null ? null : entered, cost, draft: null };
+}
+
+const sheet = compileBidSheet(event());
+const awardOf = (bids: readonly Bid[], awards: readonly ScenarioAward[], of = event()) =>
+  awardEvent(of, sheet, bids, awards);
+
+describe('an award', () => {
+  test('costs its share of the bid, and saves what lies between that and the historic cost', () => {
+    const { records, awardedCost, awardedLotCount } = awardOf(
+      [bid('l1', 's1', '800', { Price: '40' })],
+      [{ lotId: 'l1', supplierId: 's1', share: '0.25' }],
+    );
+    // A quarter of 800 and of 1000.
+    expect(records[0]).toEqual({
+      id: 'l1',
+      content: {
+        id: 'l1',
+        sourcing_event: 'e1',
+        lot_name: 'A',
+        scenario_name: 'best',
+        awards: [
+          {
+            supplier: 's1',
+            share_awarded: '0.25',
+            cost: '200',
+            historic_cost: '250',
+            savings: '50',
+            bid_sheet_values: [
+              { column_name: 'Volume', value: '10' },
+              { column_name: 'Before', value: '1000' },
+              { column_name: 'Index', value: '2' },
+              { column_name: 'Price', value: '40' },
+              { column_name: 'Freight', value: '0' },
+            ],
+          },
+        ],
+      },
+    });
+    expect([awardedCost, awardedLotCount]).toEqual(['200', 1]);
+  });
+
+  test('split between suppliers has an entry for each, with the buyer-defined values repeated', () => {
+    const { records, awardedCost } = awardOf(
+      [bid('l1', 's1', '600'), bid('l1', 's2', '900')],
+      [
+        { lotId: 'l1', supplierId: 's1', share: '0.6' },
+        { lotId: 'l1', supplierId: 's2', share: '0.4' },
+      ],
+    );
+    // 0.6 * 600 = 360 against 600; 0.4 * 900 = 360 against 400.
+    expect(records[0]?.content['awards']).toMatchObject([
+      { supplier: 's1', cost: '360', historic_cost: '600', savings: '240' },
+      { supplier: 's2', cost: '360', historic_cost: '400', savings: '40' },
+    ]);
+    for (const award of records[0]?.content['awards'] as { bid_sheet_values: object[] }[])
+      expect(award.bid_sheet_values).toContainEqual({ column_name: 'Volume', value: '10' });
+    expect(awardedCost).toBe('720');
+  });
+
+  test('may save less than nothing', () => {
+    const { records } = awardOf([bid('l1', 's1', '1200.50')], [{ lotId: 'l1', supplierId: 's1', share: '1' }]);
+    expect(records[0]?.content['awards']).toMatchObject([{ cost: '1200.5', savings: '-200.5' }]);
+  });
+
+  test('of a lot without historic cost has neither savings nor historic_cost', () => {
+    const { records } = awardOf([bid('l2', 's1', '7')], [{ lotId: 'l2', supplierId: 's1', share: '1' }]);
+    const [award] = records[1]?.content['awards'] as object[];
+    expect(Object.keys(award ?? {})).toEqual(['supplier', 'share_awarded', 'cost', 'bid_sheet_values']);
+  });
+
+  test('converts a historic cost in a secondary currency', () => {
+    const lot = { id: 'l1', name: 'A', values: new Map([['Before', { value: '1000', currency: 'USD' }]]) };
+    const { records } = awardOf(
+      [bid('l1', 's1', '400')],
+      [{ lotId: 'l1', supplierId: 's1', share: '1' }],
+      event({ lots: [lot] }),
+    );
+    expect(records[0]?.content['awards']).toMatchObject([{ historic_cost: '500', savings: '100' }]);
+  });
+
+  test('nobody won: the record is there with no awards', () => {
+    const { records, awardedCost, awardedLotCount } = awardOf(
+      [bid('l1', 's1', '1')],
+      [],
+      event({ awardedScenario: null }),
+    );
+    expect(records.map((record) => record.content)).toEqual([
+      { id: 'l1', sourcing_event: 'e1', lot_name: 'A', awards: [] },
+      { id: 'l2', sourcing_event: 'e1', lot_name: 'B', awards: [] },
+    ]);
+    expect([awardedCost, awardedLotCount]).toEqual(['0', 0]);
+  });
+
+  test('whose bid does not stand any more counts for nothing', () => {
+    const { records, awardedLotCount } = awardOf(
+      [bid('l1', 's1', null)],
+      [{ lotId: 'l1', supplierId: 's1', share: '1' }],
+    );
+    expect(records[0]?.content['awards']).toEqual([]);
+    expect(awardedLotCount).toBe(0);
+  });
+
+  test('shares that make a whole cost what the bid costs, to the last digit', () => {
+    const money = fc
+      .nat(1_000_000_000)
+      .map((cents) => `${Math.trunc(cents / 100)}.${String(cents % 100).padStart(2, '0')}`);
+    fc.assert(
+      fc.property(money, fc.integer({ min: 1, max: 99 }), (cost, percent) => {
+        const share = (hundredths: number) => `0.${String(hundredths).padStart(2, '0')}`;
+        const { awardedCost } = awardOf(
+          [bid('l1', 's1', cost), bid('l1', 's2', cost)],
+          [
+            { lotId: 'l1', supplierId: 's1', share: share(percent) },
+            { lotId: 'l1', supplierId: 's2', share: share(100 - percent) },
+          ],
+        );
+        expect(awardedCost).toBe(cost.replace(/\.?0+$/, '') || '0');
+      }),
+    );
+  });
+});
+
+describe('a bid', () => {
+  test('is shown with its cost in the primary currency and its row', () => {
+    expect(bidRecords(event(), sheet, [bid('l2', 's2', '2.5', { Price: '1.25' })])).toEqual([
+      {
+        id: 'l2-s2',
+        content: {
+          id: 'l2-s2',
+          sourcing_event: 'e1',
+          supplier: 's2',
+          lot_name: 'B',
+          bids: [{ value: '2.5' }],
+          bid_sheet_values: [
+            { column_name: 'Volume', value: '1' },
+            { column_name: 'Index', value: '2' },
+            { column_name: 'Price', value: '1.25' },
+            { column_name: 'Freight', value: '0' },
+          ],
+        },
+      },
+    ]);
+  });
+
+  test('that is not complete has no record', () => {
+    expect(bidRecords(event(), sheet, [bid('l1', 's1', null)])).toEqual([]);
+  });
+});
+
+test('an event shows its contract fields, and nothing that is null', () => {
+  const { content, status } = sourcingEventRecord(
+    event({
+      category: 'Metals',
+      published: created,
+      rounds: [{ number: 1, starts: created, ends: null, status: 'ACTIVE', awardedCost: null, awardedLotCount: null }],
+      invitations: [{ ...invitation('s1'), contacts: [{ id: 'c1', name: 'Ann', email: 'ann@acme.example' }] }],
+    }),
+  );
+  expect(status).toBe('OPEN');
+  expect(content).toEqual({
+    id: 'e1',
+    name: 'Steel',
+    type: 'RFQ',
+    status: 'OPEN',
+    roles: [{ role_type: 'ADMIN', user: [{ id: 'k1' }] }],
+    created,
+    published: created,
+    created_by: { id: 'k1' },
+    rounds: [{ starts: created, status: 'ACTIVE' }],
+    columns: columns.map(({ name }) => ({ name })),
+    lot_count: 2,
+    scenario_count: 1,
+    evaluated_scenario_count: 1,
+    is_test: false,
+    primary_currency: 'EUR',
+    secondary_currencies: [{ code: 'USD', exchange_rate: '0.5' }],
+    suppliers: [
+      {
+        id: 's1',
+        name: 'Supplier s1',
+        external_id: 'S1',
+        invite_count: 1,
+        accepted: false,
+        participated: false,
+        contacts: [{ id: 'c1', name: 'Ann', email: 'ann@acme.example', supplier: 's1' }],
+      },
+    ],
+    tags: [],
+    category: 'Metals',
+  });
+});

@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import { startTestService } from '../../harness/programs.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+
+const service = await startTestService();
+const organisation = await service.organisation();
+const feed = (query = '') => organisation.call('GET', `/api/feeds/sourcing-events${query}`);
+
+/** Seven events; those of even number are published afterwards, and stand behind the others then. */
+const names = Array.from({ length: 7 }, (_, index) => `event ${index + 1}`);
+const ids = new Map<string, string>();
+for (const name of names) ids.set(name, await createEvent(organisation, eventPayload({ name })));
+for (const name of names.filter((_name, index) => index % 2 === 1))
+  await desk(organisation, 'POST', `${ids.get(name)}/publish`);
+const inOrder = ['event 1', 'event 3', 'event 5', 'event 7', 'event 2', 'event 4', 'event 6'];
+const all = (await feed()).body.data as { id: string; name: string; modified: string; status: string }[];
+
+test('without filters every record stands once, at the place of its latest change, oldest first', async () => {
+  expect(all.map((record) => record.name)).toEqual(inOrder);
+  const stamps = all.map((record) => record.modified);
+  expect(stamps).toEqual([...new Set(stamps)].sort());
+  for (const stamp of stamps) expect(stamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+});
+
+describe('paging', () => {
+  test.each([1, 2, 3, 6, 7, 8, 1_000])('by %i: `next` leads to every record exactly once', async (size) => {
+    const records = await readWholeFeed(organisation, 'sourcing-events', `page_size=${size}`);
+    expect(records.map((record: { name: string }) => record.name)).toEqual(inOrder);
+  });
+
+  test('`next` is an absolute link that keeps the filters, and null on the last page', async () => {
+    const first = await feed('?page_size=2&status=DRAFT&modified_after=2020-01-01');
+    const next = new URL(first.body.next);
+    expect(next.origin + next.pathname).toBe(`${service.url}/api/feeds/sourcing-events`);
+    expect(Object.fromEntries(next.searchParams)).toMatchObject({ page_size: '2', status: 'DRAFT' });
+    const second = await organisation.call('GET', next.pathname + next.search);
+    expect(first.body.data.concat(second.body.data).map((record: { name: string }) => record.name)).toEqual(
+      inOrder.slice(0, 4),
+    );
+    expect(second.body.next).toBeNull();
+  });
+
+  test('a record that changes between two pages is met again behind, and nothing is left out', async () => {
+    const other = await service.organisation();
+    const events = [];
+    for (const name of ['a', 'b', 'c', 'd']) events.push(await createEvent(other, eventPayload({ name })));
+    const first = await other.call('GET', '/api/feeds/sourcing-events?page_size=2');
+    await desk(other, 'POST', `${events[0]}/publish`);
+    await desk(other, 'POST', `${events[2]}/publish`);
+    const { pathname, search } = new URL(first.body.next);
+    const rest = await other.call('GET', pathname + search);
+    expect(rest.body.data.map((record: { name: string }) => record.name)).toEqual(['d', 'a']);
+    const last = new URL(rest.body.next);
+    const end = await other.call('GET', last.pathname + last.search);
+    expect(end.body.data.map((record: { name: string }) => record.name)).toEqual(['c']);
+  });
+
+  test.each(['x', 'AAAA', 'bm90LWEtdGltZXN0YW1w', '%00', 'MjAzMC0wMS0wMQ', '2030-01-01T00:00:00.000000Z'])(
+    'the cursor %s is refused',
+    async (cursor) => {
+      const answer = await feed(`?cursor=${cursor}`);
+      expect(answer.status).toBe(400);
+      expect(answer.body.detail).toContain('not valid');
+    },
+  );
+});
+
+describe('filters', () => {
+  const namesOf = async (query: string) => (await feed(query)).body.data.map((record: { name: string }) => record.name);
+
+  test('modified_after and modified_before are inclusive, in every form', async () => {
+    const [, second, , fourth] = all.map((record) => record.modified);
+    const bounds = (after = '', before = '') =>
+      `?modified_after=${encodeURIComponent(after)}&modified_before=${encodeURIComponent(before)}`;
+    expect(await namesOf(bounds(second, fourth))).toEqual(inOrder.slice(1, 4));
+    expect(await namesOf(bounds(second, second))).toEqual(inOrder.slice(1, 2));
+    const offset = (stamp = '') => stamp.replace('Z', '+00:00');
+    expect(await namesOf(bounds(offset(second), offset(fourth)))).toEqual(inOrder.slice(1, 4));
+    expect(await namesOf(bounds(fourth, second))).toEqual([]);
+  });
+
+  test('a date means 00:00 UTC', async () => {
+    const today = all[0]?.modified.slice(0, 10) ?? '';
+    const tomorrow = new Date(Date.parse(today) + 86_400_000).toISOString().slice(0, 10);
+    expect(await namesOf(`?modified_after=${today}`)).toEqual(inOrder);
+    expect(await namesOf(`?modified_before=${today}`)).toEqual([]);
+    expect(await namesOf(`?modified_before=${tomorrow}`)).toEqual(inOrder);
+    expect(await namesOf(`?modified_after=${tomorrow}`)).toEqual([]);
+  });
+
+  test('polling with the last `modified` gives that record again, and then what is new', async () => {
+    const last = all.at(-1);
+    expect(await namesOf(`?modified_after=${last?.modified}`)).toEqual([last?.name]);
+  });
+
+  test('by status and by id, and both at once', async () => {
+    expect(await namesOf('?status=OPEN')).toEqual(inOrder.slice(4));
+    expect(await namesOf(`?id=${ids.get('event 3')}`)).toEqual(['event 3']);
+    expect(await namesOf(`?id=${ids.get('event 3')?.toUpperCase()}`)).toEqual(['event 3']);
+    expect(await namesOf(`?id=${ids.get('event 3')}&status=OPEN`)).toEqual([]);
+    expect(await namesOf('?status=DELETED')).toEqual([]);
+  });
+
+  test('bids and awards by their event', async () => {
+    const other = await service.organisation();
+    await createSuppliers(other, ['S1', 'S2']);
+    const events = [];
+    for (const name of ['a', 'b']) {
+      const event = await createEvent(other, eventPayload({ name, lots: ['L1', 'L2'], suppliers: ['S1', 'S2'] }));
+      events.push(event);
+      await desk(other, 'POST', `${event}/publish`);
+      for (const supplier of ['S1', 'S2'])
+        await desk(other, 'POST', `${event}/bids`, { supplier, lots: [{ lot: 'L1', values: { Price: '1' } }] });
+      await desk(other, 'POST', `${event}/close`);
+    }
+    for (const event of events) {
+      const bids = await readWholeFeed(other, 'latest-bids', `sourcing_event=${event}&page_size=1`);
+      expect(bids.map((bid: { sourcing_event: string }) => bid.sourcing_event)).toEqual([event, event]);
+      const awards = await readWholeFeed(other, 'awards', `sourcing_event=${event}`);
+      expect(awards.map((award: { lot_name: string; awards: [] }) => [award.lot_name, award.awards])).toEqual([
+        ['L1', []],
+        ['L2', []],
+      ]);
+    }
+  });
+});
+
+describe('the answer', () => {
+  test('says that the feed is in the order of commits', async () => {
+    expect((await feed()).headers.get('feed-order')).toBe('commit');
+  });
+
+  test('carries an ETag, and is 304 while nothing changed', async () => {
+    const other = await service.organisation();
+    await createEvent(other, eventPayload());
+    const first = await other.call('GET', '/api/feeds/sourcing-events');
+    const etag = first.headers.get('etag') ?? '';
+    expect(etag).not.toBe('');
+    // By itself fetch would add `no-cache`, and so ask for the whole answer.
+    const ask = { 'if-none-match': etag, 'cache-control': 'max-age=0' };
+    const again = await other.call('GET', '/api/feeds/sourcing-events', undefined, ask);
+    expect([again.status, again.body]).toEqual([304, '']);
+    await createEvent(other, eventPayload());
+    const changed = await other.call('GET', '/api/feeds/sourcing-events', undefined, ask);
+    expect([changed.status, changed.body.data.length]).toEqual([200, 2]);
+  });
+
+  test('of an empty feed is an empty page', async () => {
+    const other = await service.organisation();
+    for (const name of ['sourcing-events', 'latest-bids', 'awards'])
+      expect((await other.call('GET', `/api/feeds/${name}`)).body).toEqual({ data: [], next: null });
+  });
+
+  test('holds no nulls', async () => {
+    expect(JSON.stringify(all)).not.toContain('null');
+  });
+});

@@ -1,0 +1,152 @@
+import { Client } from 'pg';
+import { describe, expect, test } from 'vitest';
+import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { createSuppliers, endedJob, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+
+const jobs = '/api/jobs/create-sourcing-events';
+const service = await startTestService();
+const { database } = service.db;
+
+async function submit(organisation: TestOrganisation, payload: unknown): Promise<string> {
+  const answer = await organisation.call('POST', jobs, payload);
+  expect(answer.status, JSON.stringify(answer.body)).toBe(202);
+  return answer.body.id;
+}
+
+async function ended(organisation: TestOrganisation, id: string) {
+  return eventually('the job has ended', async () => {
+    const { body } = await organisation.call('GET', `/api/jobs/${id}`);
+    return body.status === 'PENDING' ? undefined : body;
+  });
+}
+
+/** Holds back the work of an organisation's jobs, as a command that is not done yet would. */
+async function holdFeed(organisation: TestOrganisation): Promise<Client> {
+  const client = new Client({ connectionString: service.db.url });
+  await client.connect();
+  await client.query('begin');
+  await client.query('select from service.feed_heads where organisation_id = $1 for update', [organisation.id]);
+  return client;
+}
+
+describe('a job', () => {
+  test('is answered at once as pending, and completes with the event that it made', async () => {
+    const organisation = await service.organisation();
+    const answer = await organisation.call('POST', jobs, eventPayload());
+    expect(answer.body).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      type: 'CREATE_SOURCING_EVENT',
+      status: 'PENDING',
+      created: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
+    });
+    const done = await ended(organisation, answer.body.id);
+    expect(done).toEqual({ ...answer.body, status: 'COMPLETED', created_entity: expect.any(String) });
+    const [record] = await readWholeFeed(organisation, 'sourcing-events');
+    expect(record).toMatchObject({ id: done.created_entity, status: 'DRAFT', name: 'Office chairs', lot_count: 1 });
+  });
+
+  test('whose payload is wrong is refused before there is an id', async () => {
+    const organisation = await service.organisation();
+    const wrong = { ...eventPayload(), primary_cost_calculation: '[Volume] * [Prise]' };
+    const answer = await organisation.call('POST', jobs, wrong);
+    expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'primary_cost_calculation']);
+    const rows = await database.query('select from service.jobs where organisation_id = $1', [organisation.id]);
+    expect(rows).toEqual([]);
+  });
+
+  test('fails with everything that it asks for and is not there, and makes nothing', async () => {
+    const organisation = await service.organisation();
+    await createSuppliers(organisation, ['S1', 'OLD']);
+    const archived = await organisation.call('POST', '/api/manage/supplier_changes', {
+      change_data: { suppliers: [{ external_id: 'OLD', archived: true }] },
+    });
+    await eventually('it is archived', async () => {
+      const { body } = await organisation.call('GET', `/api/manage/supplier_changes/${archived.body.result.uuid}`);
+      return body.result.current_state === 'PROCESSED';
+    });
+    const job = await endedJob(organisation, jobs, eventPayload({ suppliers: ['S1', 'NONE', 'OLD'] }));
+    expect(job).toMatchObject({
+      status: 'FAILED',
+      errors: [
+        { path: 'suppliers[1].external_id', message: expect.stringContaining('NONE') },
+        { path: 'suppliers[2].external_id', message: expect.stringContaining('archived') },
+      ],
+    });
+    expect(job).not.toHaveProperty('created_entity');
+    expect(await readWholeFeed(organisation, 'sourcing-events')).toEqual([]);
+    expect((await organisation.call('GET', '/desk/events')).body.count).toBe(0);
+  });
+
+  test('that fails by a fault of ours ends all the same, says nothing of the inside, and lets the next one through', async () => {
+    const organisation = await service.organisation();
+    const held = await holdFeed(organisation);
+    // Its worker waits for the feed, so that the next one's payload can be spoilt before it is read.
+    await submit(organisation, { name: 'first' });
+    const broken = await submit(organisation, { name: 'broken' });
+    const next = await submit(organisation, { name: 'next' });
+    await database.query(`update service.jobs set payload = '{"name": 5}' where id = $1`, [broken]);
+    await held.query('rollback');
+    await held.end();
+    const job = await ended(organisation, broken);
+    expect(job).toMatchObject({ status: 'FAILED', errors: [{ message: expect.stringContaining('our side') }] });
+    expect(Object.keys(job.errors[0])).toEqual(['message']);
+    expect((await ended(organisation, next)).status).toBe('COMPLETED');
+  });
+});
+
+test('jobs of an organisation are done in the order they came', async () => {
+  const organisation = await service.organisation();
+  const held = await holdFeed(organisation);
+  const names = Array.from({ length: 12 }, (_, index) => `event ${index}`);
+  for (const name of names) await submit(organisation, { name });
+  await held.query('rollback');
+  await held.end();
+  await eventually('all are done', async () => (await readWholeFeed(organisation, 'sourcing-events')).length === 12);
+  const records = await readWholeFeed(organisation, 'sourcing-events');
+  expect(records.map((record) => record.name)).toEqual(names);
+});
+
+test('a worker that loses its connection in the middle leaves the job undone; it then ends exactly once', async () => {
+  const organisation = await service.organisation();
+  const hook = await organisation.call('POST', '/api/webhooks', {
+    name: 'jobs',
+    url: 'https://localhost:1/x',
+    triggers: ['JOB_UPDATED'],
+  });
+  const held = await holdFeed(organisation);
+  const id = await submit(organisation, { name: 'cut' });
+  const blocked = await eventually('the worker waits in its transaction', async () => {
+    const rows = await database.query<{ pid: number }>(
+      `select pid from pg_stat_activity
+       where datname = current_database() and wait_event_type = 'Lock' and query like '%feed_heads%'`,
+    );
+    return rows[0]?.pid;
+  });
+  await database.query('select pg_terminate_backend($1)', [blocked]);
+  await eventually('its connection is gone', async () => {
+    const rows = await database.query('select from pg_stat_activity where pid = $1', [blocked]);
+    return rows.length === 0;
+  });
+  await held.query('rollback');
+  await held.end();
+  expect((await organisation.call('GET', `/api/jobs/${id}`)).body.status).toBe('PENDING');
+  expect(await readWholeFeed(organisation, 'sourcing-events')).toEqual([]);
+  await eventually('the sweep has it done', async () => {
+    await service.service.sweep();
+    return (await organisation.call('GET', `/api/jobs/${id}`)).body.status === 'COMPLETED';
+  });
+  expect(await readWholeFeed(organisation, 'sourcing-events')).toHaveLength(1);
+  expect((await organisation.call('GET', '/desk/events')).body.count).toBe(1);
+  const told = await database.query('select from service.deliveries where webhook_id = $1', [hook.body.uuid]);
+  expect(told).toHaveLength(1);
+});
+
+test('two workers on one organisation, both woken again and again, do each job once', async () => {
+  const other = await startTestService({ db: service.db });
+  const organisation = await service.organisation();
+  const ids = await Promise.all(Array.from({ length: 10 }, (_, index) => submit(organisation, { name: `e${index}` })));
+  await Promise.all([other.service.sweep(), service.service.sweep(), other.service.sweep()]);
+  const entities = await Promise.all(ids.map(async (id) => (await ended(organisation, id)).created_entity));
+  expect(new Set(entities).size).toBe(10);
+  expect(await readWholeFeed(organisation, 'sourcing-events')).toHaveLength(10);
+});

@@ -1,0 +1,454 @@
+/** Notifications over real HTTPS, under a clock that the test moves; `service.sweep()` wakes what is due then. */
+import { createHmac } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import type { GuardedRequest } from '#platform/guarded-fetch.ts';
+import { createLogger } from '#platform/log.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
+import { eventually, startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
+import { createEvent, eventPayload } from '../../harness/sourcing.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
+
+const [second, minute, hour] = [1_000, 60_000, 3_600_000];
+const clock = createManualClock();
+const lines: string[] = [];
+const outgoing = await testOutgoing();
+const sent: GuardedRequest[] = [];
+const service = await startTestService({
+  clock,
+  random: () => 0.5,
+  log: createLogger({ level: 'trace', name: 'test', destination: { write: (line: string) => void lines.push(line) } }),
+  fetch: (request) => {
+    sent.push(request);
+    return outgoing.fetch(request);
+  },
+});
+const { database } = service.db;
+
+interface Setup {
+  organisation: TestOrganisation;
+  receiver: WebhookReceiver;
+  uuid: string;
+  signingKey: string;
+}
+
+async function setUp(triggers: string[] = ['SOURCING_EVENTS_FEED_UPDATED']): Promise<Setup> {
+  const organisation = await service.organisation();
+  const receiver = await startWebhookReceiver();
+  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: receiver.url, triggers });
+  return { organisation, receiver, uuid: made.body.uuid, signingKey: made.body.signing_key };
+}
+
+interface DeliveryRow {
+  id: string;
+  state: string;
+  attempts: number;
+  due: string;
+}
+
+const deliveries = (uuid: string) =>
+  database.query<DeliveryRow>(
+    'select id, state, attempts, due from service.deliveries where webhook_id = $1 order by created, id',
+    [uuid],
+  );
+
+/** Waits until nothing of this webhook is being sent or due. */
+async function settled(uuid: string): Promise<DeliveryRow[]> {
+  return eventually('nothing is being sent', async () => {
+    const rows = await deliveries(uuid);
+    const now = new Date(clock.nowMs()).toISOString();
+    const active = (
+      await database.query<{ is_active: boolean }>('select is_active from service.webhooks where id = $1', [uuid])
+    )[0];
+    return (
+      !rows.some(
+        (row) =>
+          row.state === 'sending' ||
+          (active?.is_active && row.state === 'pending' && row.due.slice(0, 23) <= now.slice(0, 23)),
+      ) && rows
+    );
+  });
+}
+
+const testNotification = ({ organisation, uuid }: Setup) => organisation.call('POST', `/api/webhooks/${uuid}/test`);
+
+async function advance(ms: number, uuid: string): Promise<DeliveryRow[]> {
+  clock.advance(ms);
+  await service.service.sweep();
+  return settled(uuid);
+}
+
+const isActive = async ({ organisation, uuid }: Setup) =>
+  (await organisation.call('GET', `/api/webhooks/${uuid}`)).body.is_active;
+
+describe('a notification', () => {
+  test('is signed over its exact bytes, and says what, when and which', async () => {
+    const hook = await setUp();
+    const event = await createEvent(hook.organisation, eventPayload({ name: 'Kraków 東京' }));
+    const [received] = await eventually(
+      'it came',
+      async () => hook.receiver.received.length > 0 && hook.receiver.received,
+    );
+    const mac = createHmac('sha256', hook.signingKey)
+      .update(received?.body ?? '')
+      .digest('hex');
+    expect(received?.headers).toMatchObject({
+      'x-signature': `hmac-sha256=${mac}`,
+      'content-type': 'application/json',
+      'webhook-id': (await deliveries(hook.uuid))[0]?.id,
+      'webhook-timestamp': String(Math.floor(clock.nowMs() / 1000)),
+      'webhook-attempt': '1',
+    });
+    expect(received?.json).toEqual({
+      trigger: 'SOURCING_EVENTS_FEED_UPDATED',
+      timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
+      payload: {
+        sourcing_event: event,
+        sourcing_event_name: 'Kraków 東京',
+        feed_modified: expect.stringMatching(/\.\d{6}Z$/),
+      },
+    });
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 1 }]);
+  });
+
+  test('of a test goes to the tested webhook, whatever it subscribes to, and to no other', async () => {
+    const hook = await setUp(['AWARDS_FEED_UPDATED']);
+    const other = await hook.organisation.call('POST', '/api/webhooks', {
+      name: 'o',
+      url: hook.receiver.url,
+      triggers: ['TEST'],
+    });
+    const answer = await testNotification(hook);
+    expect([answer.status, answer.body]).toEqual([202, { detail: expect.stringContaining('scheduled') }]);
+    await settled(hook.uuid);
+    expect(hook.receiver.received.map(({ json }) => json)).toMatchObject([
+      { trigger: 'TEST', payload: { detail: expect.any(String) } },
+    ]);
+    expect(await deliveries(other.body.uuid)).toEqual([]);
+  });
+
+  test('tells the end of each job', async () => {
+    const hook = await setUp(['JOB_UPDATED']);
+    const done = await hook.organisation.call('POST', '/api/jobs/create-sourcing-events', { name: 'x' });
+    const failed = await hook.organisation.call(
+      'POST',
+      '/api/jobs/create-sourcing-events',
+      eventPayload({ suppliers: ['NONE'] }),
+    );
+    await eventually('both are told', async () => hook.receiver.received.length === 2);
+    expect(
+      new Set(hook.receiver.received.map(({ json }) => JSON.stringify(json.payload, ['job', 'type', 'status']))),
+    ).toEqual(
+      new Set(
+        [
+          [done.body.id, 'COMPLETED'],
+          [failed.body.id, 'FAILED'],
+        ].map(([job, status]) => JSON.stringify({ job, type: 'CREATE_SOURCING_EVENT', status })),
+      ),
+    );
+  });
+
+  test('has 15 s for the whole exchange, and 64 KiB of the answer are read', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = (response) => response.writeHead(200).end(Buffer.alloc(5_000_000, 'x'));
+    await testNotification(hook);
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
+    expect(sent.at(-1)).toMatchObject({ timeoutMs: 15_000, responseBytesMax: 65_536 });
+    const [attempt] = await database.query<{ response_excerpt: string }>(
+      'select response_excerpt from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
+      [hook.uuid],
+    );
+    expect(attempt?.response_excerpt).toBe('x'.repeat(500));
+  });
+});
+
+describe('a failure', () => {
+  test('is tried again by the schedule, with the same id and the same bytes, until it succeeds', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = 500;
+    await testNotification(hook);
+    await settled(hook.uuid);
+    for (const wait of [
+      5 * second,
+      30 * second,
+      2 * minute,
+      10 * minute,
+      30 * minute,
+      hour,
+      2 * hour,
+      4 * hour,
+      8 * hour,
+      8 * hour,
+    ]) {
+      const before = hook.receiver.received.length;
+      await advance(wait - 1, hook.uuid);
+      expect(hook.receiver.received.length, `not before ${wait} ms`).toBe(before);
+      if (before === 10) hook.receiver.answer = 204;
+      await advance(1, hook.uuid);
+      expect(hook.receiver.received.length, `after ${wait} ms`).toBe(before + 1);
+    }
+    const { received } = hook.receiver;
+    expect(received.map(({ headers }) => headers['webhook-attempt'])).toEqual(
+      Array.from({ length: 11 }, (_, index) => String(index + 1)),
+    );
+    expect(new Set(received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+    expect(new Set(received.map(({ body }) => body.toString())).size).toBe(1);
+    expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 11 }]);
+  });
+
+  test('is given up after three days', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = 500;
+    await testNotification(hook);
+    let rows = await settled(hook.uuid);
+    const started = clock.nowMs();
+    while (rows[0]?.state === 'pending') rows = await advance(Date.parse(rows[0].due) - clock.nowMs(), hook.uuid);
+    expect(rows).toMatchObject([{ state: 'failed' }]);
+    expect(clock.nowMs() - started).toBeLessThanOrEqual(72 * hour);
+    expect(clock.nowMs() - started).toBeGreaterThan(60 * hour);
+    expect(await isActive(hook)).toBe(true);
+  });
+
+  test.each([
+    ['120', 120 * second],
+    ['1', 5 * second],
+    ['nonsense', 5 * second],
+  ])('honours Retry-After: %s', async (header, wait) => {
+    const hook = await setUp();
+    hook.receiver.answer = (response) => response.writeHead(503, { 'retry-after': header }).end();
+    await testNotification(hook);
+    const [row] = await settled(hook.uuid);
+    expect(Date.parse(row?.due ?? '') - clock.nowMs()).toBe(wait);
+  });
+
+  test('is a redirect, which is not followed', async () => {
+    const hook = await setUp();
+    const elsewhere = await startWebhookReceiver();
+    hook.receiver.answer = (response) => response.writeHead(307, { location: elsewhere.url }).end();
+    await testNotification(hook);
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    expect(elsewhere.received).toEqual([]);
+  });
+
+  test('of an answer that breaks off, or of nobody at home, is tried again', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = (response) => response.destroy();
+    await testNotification(hook);
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    hook.receiver.answer = 200;
+    expect(await advance(5 * second, hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+  });
+});
+
+describe('coalescing', () => {
+  test('what waits for one webhook and trigger becomes one POST with the newest content', async () => {
+    const hook = await setUp(['SOURCING_EVENTS_FEED_UPDATED', 'JOB_UPDATED']);
+    hook.receiver.answer = 500;
+    await createEvent(hook.organisation, eventPayload({ name: 'first' }));
+    await settled(hook.uuid);
+    for (const name of ['second', 'third', 'fourth']) await createEvent(hook.organisation, eventPayload({ name }));
+    await settled(hook.uuid);
+    const failedBefore = hook.receiver.received.filter(({ json }) => json.trigger !== 'JOB_UPDATED');
+    hook.receiver.answer = 200;
+    hook.receiver.received.length = 0;
+    await advance(hour, hook.uuid);
+    const feed = hook.receiver.received.filter(({ json }) => json.trigger === 'SOURCING_EVENTS_FEED_UPDATED');
+    expect(feed.map(({ json }) => json.payload['sourcing_event_name'])).toEqual(['fourth']);
+    // Each job is told by itself.
+    expect(hook.receiver.received.filter(({ json }) => json.trigger === 'JOB_UPDATED')).toHaveLength(4);
+    // What was seen under an id before is never sent otherwise under that id.
+    const seen = new Map(failedBefore.map(({ headers, body }) => [headers['webhook-id'], body.toString()]));
+    for (const { headers, body } of feed)
+      expect(seen.get(headers['webhook-id']) ?? body.toString()).toBe(body.toString());
+  });
+
+  test('a newer one takes the turn of one that failed, and waits no shorter', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = (response) => response.writeHead(503, { 'retry-after': '600' }).end();
+    await createEvent(hook.organisation, eventPayload({ name: 'old' }));
+    await settled(hook.uuid);
+    await createEvent(hook.organisation, eventPayload({ name: 'new' }));
+    const rows = await settled(hook.uuid);
+    expect(rows.map(({ state }) => state).sort()).toEqual(['pending', 'superseded']);
+    hook.receiver.answer = 200;
+    await advance(599 * second, hook.uuid);
+    expect(hook.receiver.received).toHaveLength(1);
+    await advance(second, hook.uuid);
+    expect(
+      hook.receiver.received.map(({ json, headers }) => [
+        json.payload['sourcing_event_name'],
+        headers['webhook-attempt'],
+      ]),
+    ).toEqual([
+      ['old', '1'],
+      ['new', '1'],
+    ]);
+  });
+
+  test('one that comes while its forerunner is being sent replaces it when that fails', async () => {
+    const hook = await setUp();
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    hook.receiver.answer = (response) => void held.then(() => response.writeHead(500).end());
+    await createEvent(hook.organisation, eventPayload({ name: 'old' }));
+    await eventually('the first is being sent', async () => hook.receiver.received.length === 1);
+    await createEvent(hook.organisation, eventPayload({ name: 'new' }));
+    release();
+    await settled(hook.uuid);
+    hook.receiver.answer = 200;
+    await advance(hour, hook.uuid);
+    expect(hook.receiver.received.map(({ json }) => json.payload['sourcing_event_name'])).toEqual(['old', 'new']);
+    expect((await deliveries(hook.uuid)).map(({ state }) => state).sort()).toEqual(['delivered', 'superseded']);
+  });
+});
+
+describe('disabling', () => {
+  test('410 does it at once, and the newest notification of each trigger is kept', async () => {
+    const hook = await setUp(['SOURCING_EVENTS_FEED_UPDATED', 'JOB_UPDATED']);
+    hook.receiver.answer = 410;
+    await createEvent(hook.organisation, eventPayload({ name: 'first' }));
+    await eventually('it is disabled', async () => !(await isActive(hook)));
+    await settled(hook.uuid);
+    const heard = hook.receiver.received.length;
+    await createEvent(hook.organisation, eventPayload({ name: 'second' }));
+    await createEvent(hook.organisation, eventPayload({ name: 'third' }));
+    await advance(24 * hour, hook.uuid);
+    expect(hook.receiver.received.length).toBe(heard);
+    const kept = await database.query<{ trigger: string; name: string | null }>(
+      `select trigger, payload->>'sourcing_event_name' as name from service.deliveries
+       where webhook_id = $1 and state = 'pending' order by trigger`,
+      [hook.uuid],
+    );
+    expect(kept).toEqual([
+      { trigger: 'JOB_UPDATED', name: null },
+      { trigger: 'SOURCING_EVENTS_FEED_UPDATED', name: 'third' },
+    ]);
+  });
+
+  test('five days of failures do it, and a success in between begins them anew', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = 500;
+    await testNotification(hook);
+    await settled(hook.uuid);
+    await advance(100 * hour, hook.uuid);
+    hook.receiver.answer = 200;
+    await testNotification(hook);
+    await settled(hook.uuid);
+    hook.receiver.answer = 500;
+    await testNotification(hook);
+    await settled(hook.uuid);
+    clock.advance(120 * hour - 1);
+    await testNotification(hook);
+    await settled(hook.uuid);
+    expect(await isActive(hook)).toBe(true);
+    clock.advance(1);
+    await testNotification(hook);
+    await settled(hook.uuid);
+    expect(await isActive(hook)).toBe(false);
+  });
+});
+
+describe('where it may go is decided when it goes', () => {
+  test('not to a domain that was taken off the whitelist', async () => {
+    const hook = await setUp();
+    await service.operator('PUT', `/admin/organisations/${hook.organisation.id}/webhook-domains`, { domains: [] });
+    await testNotification(hook);
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    await service.operator('PUT', `/admin/organisations/${hook.organisation.id}/webhook-domains`, {
+      domains: ['localhost'],
+    });
+    expect(await advance(5 * second, hook.uuid)).toMatchObject([{ state: 'delivered' }]);
+    expect(hook.receiver.received).toHaveLength(1);
+  });
+
+  test('not to a private network that the operator does not allow', async () => {
+    const hook = await setUp();
+    await service.operator('PUT', `/admin/organisations/${hook.organisation.id}/allowed-networks`, { cidrs: [] });
+    await testNotification(hook);
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    expect(hook.receiver.received).toEqual([]);
+    const [attempt] = await database.query<{ error: string }>(
+      'select error from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
+      [hook.uuid],
+    );
+    expect(attempt?.error).toMatch(/localhost/);
+  });
+});
+
+describe('crashes', () => {
+  test('what a dead process was sending is sent again when its claim has run out, and not before', async () => {
+    const hook = await setUp();
+    const id = '00000000-0000-4000-8000-000000000001';
+    const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
+    await database.query(
+      `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, attempts, first_attempt, due, claimed_until)
+       values ($1, $2, $3, 'SOURCING_EVENTS_FEED_UPDATED', true, '{}', $4, 'sending', 1, $4, $4, $5)`,
+      [id, hook.organisation.id, hook.uuid, at(0), at(45 * second)],
+    );
+    clock.advance(45 * second - 1);
+    await service.service.sweep();
+    await testNotification(hook);
+    await eventually('the other one came', async () => hook.receiver.received.length === 1);
+    expect(hook.receiver.received[0]?.json.trigger).toBe('TEST');
+    clock.advance(1);
+    await service.service.sweep();
+    await eventually('it came', async () => hook.receiver.received.length === 2);
+    expect(hook.receiver.received[1]?.headers).toMatchObject({ 'webhook-id': id, 'webhook-attempt': '2' });
+  });
+
+  test('of an old and a new one that fail together after a crash, the new one stays', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = 500;
+    const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
+    for (const [name, ms] of [
+      ['old', -2],
+      ['new', -1],
+    ] as const)
+      await database.query(
+        `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, attempts, first_attempt, due, claimed_until)
+         values (gen_random_uuid(), $1, $2, 'SOURCING_EVENTS_FEED_UPDATED', true, $3, $4, 'sending', 1, $4, $4, $4)`,
+        [hook.organisation.id, hook.uuid, JSON.stringify({ name }), at(ms)],
+      );
+    await service.service.sweep();
+    await eventually('both were tried', async () => hook.receiver.received.length === 2);
+    await settled(hook.uuid);
+    const left = await database.query(
+      `select payload->>'name' as name from service.deliveries where webhook_id = $1 and state = 'pending'`,
+      [hook.uuid],
+    );
+    expect(left).toEqual([{ name: 'new' }]);
+  });
+
+  test('a command that is rolled back announces nothing', async () => {
+    const hook = await setUp();
+    await createEvent(hook.organisation, eventPayload());
+    await settled(hook.uuid);
+    await database.query(
+      `create function service.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`,
+    );
+    await database.query(
+      `create constraint trigger refuse after insert on service.rounds deferrable initially deferred for each row execute function service.refuse()`,
+    );
+    const { body } = await hook.organisation.call('GET', '/desk/events');
+    const before = hook.receiver.received.length;
+    expect((await hook.organisation.call('POST', `/desk/events/${body.result[0].id}/publish`, {})).status).toBe(500);
+    await database.query('drop trigger refuse on service.rounds');
+    await service.service.sweep();
+    expect(await settled(hook.uuid)).toHaveLength(before);
+    const { data } = (await hook.organisation.call('GET', '/api/feeds/sourcing-events')).body;
+    expect(data).toMatchObject([{ status: 'DRAFT' }]);
+  });
+});
+
+test('no secret is in any log line', async () => {
+  const hook = await setUp();
+  hook.receiver.answer = 500;
+  await testNotification(hook);
+  await settled(hook.uuid);
+  await hook.organisation.call('POST', '/api/webhooks', { signing_key: 'a-secret-of-the-caller' });
+  const written = lines.join('\n');
+  expect(lines.length).toBeGreaterThan(50);
+  for (const secret of [hook.signingKey, hook.organisation.key, service.adminToken, 'a-secret-of-the-caller'])
+    expect(written).not.toContain(secret);
+});
