@@ -5,6 +5,9 @@
 import { type BridgeStatus, readStatus } from '#bridge/status.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Application } from '#platform/http/application.ts';
+import { style } from './style.ts';
+
+const reloadSeconds = 2;
 
 /** Mounts `/` and `/status.json`. */
 export function mountConsole({ express }: Application, { database }: { database: Database }): void {
@@ -15,64 +18,114 @@ export function mountConsole({ express }: Application, { database }: { database:
   express.get('/', async (_request, response) => {
     response.locals.route = '/';
     response.setHeader('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
+    response.setHeader('Cache-Control', 'no-store');
     response.type('html').send(renderPage(await readStatus(database)));
   });
 }
 
 /** Renders the page; every text that came from outside is escaped. */
-export function renderPage(status: BridgeStatus): string {
-  const waiting = status.feeds.reduce((sum, { waiting: count }) => sum + count, 0);
-  const due = status.flows.reduce((sum, flow) => sum + flow.due, 0);
-  const dead = status.flows.reduce((sum, flow) => sum + flow.deadLetters, 0);
-  const troubled =
-    dead > 0 || status.feeds.some((feed) => feed.lastError) || status.flows.some((flow) => flow.pausedReason);
-  const headline = troubled ? 'Needs a look' : waiting + due > 0 ? 'Working' : 'In step';
+export function renderPage({ feeds, flows, recent }: BridgeStatus): string {
+  const waiting = sumOf(feeds.map((feed) => feed.waiting));
+  const due = sumOf(flows.map((flow) => flow.due));
+  const dead = sumOf(flows.map((flow) => flow.deadLetters));
+  const troubled = dead > 0 || feeds.some((feed) => feed.lastError) || flows.some((flow) => flow.pausedReason);
+  const [state, headline] = troubled
+    ? ['bad', 'Needs a look']
+    : waiting + due > 0
+      ? ['busy', 'Working']
+      : ['good', 'In step'];
   return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="2">
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="${reloadSeconds}">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>${headline} – sourcing-bridge</title>
 <style>${style}</style></head><body>
-<header><h1>sourcing-bridge</h1><strong class="${troubled ? 'bad' : 'good'}">${headline}</strong></header>
-<h2>Feeds</h2>
-${table(
-  ['Source', 'Feed', 'Read up to', 'Last read', 'Notifications waiting', 'Trouble'],
-  status.feeds.map((feed) => [feed.source, feed.feed, feed.watermark, feed.lastPull, feed.waiting, feed.lastError]),
+<header><h1>sourcing-bridge</h1><strong class="${state}">${headline}</strong></header>
+<dl>${figure('Notifications waiting', waiting)}${figure('Documents in step', sumOf(flows.map(inStep)))}${figure(
+    'Still to push',
+    due,
+  )}${figure('Dead letters', dead, dead > 0)}</dl>
+${section(
+  'Feeds',
+  ['Source', 'Feed', 'Read up to', 'Last read', 'Waiting', 'Trouble'],
+  feeds.map((feed) => [
+    feed.source,
+    feed.feed,
+    time(feed.watermark),
+    time(feed.lastPull),
+    feed.waiting,
+    trouble(feed.lastError),
+  ]),
 )}
-<h2>Flows</h2>
-${table(
+${section(
+  'Flows',
   ['Flow', 'Documents', 'Still to push', 'Dead letters', 'Trouble'],
-  status.flows.map((flow) => [flow.flow, flow.documents, flow.due, flow.deadLetters, flow.pausedReason]),
+  flows.map((flow) => [flow.flow, flow.documents, flow.due, flow.deadLetters, trouble(flow.pausedReason)]),
 )}
-<h2>Latest documents</h2>
-${table(
+${section(
+  'Latest documents',
   ['Flow', 'Document', 'Delivered', 'In the ERP as', 'Trouble'],
-  status.recent.map((one) => [one.flow, one.key, one.delivered, one.reference, one.lastError]),
+  recent.map((one) => [one.flow, breakable(one.key), time(one.delivered), one.reference, trouble(one.lastError)]),
 )}
-<p>Times are UTC. The page reloads every 2 seconds. Also: <a href="/status.json">status.json</a>,
-<a href="/metrics">metrics</a>, <a href="/readyz">readiness</a>.</p>
+<footer>Times are UTC. The page reloads every ${reloadSeconds} seconds. Also: <a href="/status.json">status.json</a>,
+<a href="/metrics">metrics</a>, <a href="/readyz">readiness</a>.</footer>
 </body></html>`;
 }
 
-function table(head: readonly string[], rows: readonly (readonly (string | number | null)[])[]): string {
-  if (rows.length === 0) return '<p class="none">none yet</p>';
-  const cells = (row: readonly (string | number | null)[]) =>
-    row.map((cell) => `<td${typeof cell === 'number' ? ' class="number"' : ''}>${escapeHtml(String(cell ?? ''))}</td>`);
-  return `<div class="scroll"><table><thead><tr>${head.map((name) => `<th>${name}</th>`).join('')}</tr></thead><tbody>${rows
-    .map((row) => `<tr>${cells(row).join('')}</tr>`)
-    .join('')}</tbody></table></div>`;
+/** HTML that is safe already; any other cell is escaped. */
+interface Html {
+  readonly html: string;
+}
+type Cell = string | number | null | Html;
+
+function inStep({ documents, due, deadLetters }: BridgeStatus['flows'][number]): number {
+  return documents - due - deadLetters;
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, each) => sum + each, 0);
+}
+
+function figure(name: string, value: number, bad = false): string {
+  return `<div><dt>${name}</dt><dd${bad ? ' class="bad"' : ''}>${value}</dd></div>`;
+}
+
+function section(title: string, head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  if (rows.length === 0) return `<h2>${title}</h2><p class="none">none yet</p>`;
+  const heads = head.map((name, column) => `<th${classOf(rows[0]?.[column])}>${name}</th>`).join('');
+  const body = rows.map((row) => `<tr>${row.map((cell) => `<td${classOf(cell)}>${textOf(cell)}</td>`).join('')}</tr>`);
+  return `<h2>${title}</h2>
+<div class="scroll"><table><thead><tr>${heads}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+}
+
+function classOf(cell: Cell | undefined): string {
+  return typeof cell === 'number' ? ' class="number"' : '';
+}
+
+function textOf(cell: Cell): string {
+  if (typeof cell === 'object' && cell !== null) return cell.html;
+  return escapeHtml(String(cell ?? ''));
+}
+
+/** `2030-01-02 03:04:05`; the rest is shown when one points at it. */
+function time(timestamp: string | null): Cell {
+  if (timestamp === null) return { html: '<span class="none">never</span>' };
+  const short = escapeHtml(timestamp.slice(0, 19).replace('T', ' '));
+  return { html: `<time title="${escapeHtml(timestamp)}">${short}</time>` };
+}
+
+/** Two UUIDs in one line would push everything else off the screen. */
+function breakable(key: string): Cell {
+  return { html: escapeHtml(key).replaceAll('/', '/<wbr>') };
+}
+
+function trouble(text: string | null): Cell {
+  return text === null ? null : { html: `<span class="trouble">${escapeHtml(text)}</span>` };
 }
 
 function escapeHtml(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll("'", '&#39;');
 }
-
-const style = `
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-header { display: flex; align-items: baseline; gap: 1rem; }
-h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
-strong { padding: .1rem .7rem; border-radius: 1rem; color: #fff; }
-.good { background: #1a7f4b; } .bad { background: #b3261e; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid #8884; white-space: nowrap; }
-td { font-variant-numeric: tabular-nums; } .number { text-align: right; padding-right: 2rem; }
-.none { opacity: .6; }`;

@@ -51,9 +51,16 @@ export function loadConfiguration<Schema extends z.ZodType>(source: Configuratio
   throw new AppError('invalid', `The configuration is not valid:\n${lines.join('\n')}`, { issues });
 }
 
-/** The JSON Schema of the file, for editors. */
+/** The JSON Schema of the file, for editors: a text may always be `${NAME}` instead. */
 export function configurationJsonSchema(schema: z.ZodType): object {
-  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return z.toJSONSchema(schema, {
+    io: 'input',
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => {
+      delete jsonSchema.format;
+      if (jsonSchema.pattern !== undefined) jsonSchema.pattern += '|\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}';
+    },
+  });
 }
 
 interface YamlFile {

@@ -55,7 +55,8 @@ export async function withIdempotency(
     return { status: kept.status, headers: kept.headers, ...(kept.body === null ? {} : { json: kept.body }) };
   }
   const answer = await run();
-  const body = answer.json ?? (answer.body === undefined ? null : JSON.stringify(withoutShownOnce(answer.body)));
+  const body =
+    answer.json?.toString() ?? (answer.body === undefined ? null : JSON.stringify(withoutShownOnce(answer.body)));
   await tx.query(
     `update service.idempotency_keys set status = $4, body = $5, headers = $6
      where organisation_id = $1 and endpoint = $2 and key = $3`,

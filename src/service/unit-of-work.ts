@@ -17,7 +17,10 @@ export interface UnitOfWork {
 export type RunUnitOfWork = <T>(work: (unit: UnitOfWork) => Promise<T>) => Promise<T>;
 
 /** Creates the runner. It throws what `work` throws, with everything rolled back and nobody woken. */
-export function createUnitOfWork(deps: { database: Database; signals: Signals }): RunUnitOfWork {
+export function createUnitOfWork(deps: {
+  database: Pick<Database, 'transaction'>;
+  signals: Pick<Signals, 'signal'>;
+}): RunUnitOfWork {
   return async (work) => {
     let woken = new Map<Lane, Set<string>>();
     const result = await deps.database.transaction(async (tx) => {

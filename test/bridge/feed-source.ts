@@ -33,25 +33,27 @@ export async function startFeedSource(): Promise<FeedSource> {
       source.records.set(feed, [...before.filter(({ id }) => !changed.has(id)), ...records]);
     },
   };
+  const answer = async (url: URL, response: ServerResponse) => {
+    const feed = url.pathname.split('/').at(-1) ?? '';
+    source.asked.push(`${feed}${url.search}`);
+    if (await source.onRequest(url.searchParams, response)) return;
+    const after = url.searchParams.get('modified_after') ?? '';
+    // Also what has no time at all.
+    const shown = (source.records.get(feed) ?? []).filter(({ modified }) => !(modified < after));
+    const from = Number(url.searchParams.get('cursor') ?? 0);
+    const to = from + Number(url.searchParams.get('page_size'));
+    const next = new URL(url);
+    next.searchParams.set('cursor', String(to));
+    const order = source.commitOrdered ? { 'feed-order': 'commit' } : {};
+    response.writeHead(200, { 'content-type': 'application/json', ...order });
+    response.end(JSON.stringify({ data: shown.slice(from, to), next: to < shown.length ? next.href : null }));
+  };
   const server = await listen(
-    async (request, response) => {
-      const url = new URL(request.url ?? '/', source.url);
-      const feed = url.pathname.split('/').at(-1) ?? '';
-      source.asked.push(`${feed}${url.search}`);
-      if (await source.onRequest(url.searchParams, response)) return;
-      const after = url.searchParams.get('modified_after') ?? '';
-      const shown = (source.records.get(feed) ?? []).filter(({ modified }) => modified >= after);
-      const cursor = url.searchParams.get('cursor');
-      const from = cursor === null ? 0 : Number(cursor);
-      const size = Number(url.searchParams.get('page_size'));
-      const next = new URL(url);
-      next.searchParams.set('cursor', String(from + size));
-      response.writeHead(200, {
-        'content-type': 'application/json',
-        ...(source.commitOrdered ? { 'feed-order': 'commit' } : {}),
-      });
-      const more = from + size < shown.length;
-      response.end(JSON.stringify({ data: shown.slice(from, from + size), next: more ? next.href : null }));
+    (request, response) => {
+      // An expectation that fails in here shows as a pull that fails.
+      answer(new URL(request.url ?? '/', source.url), response).catch((error: unknown) =>
+        response.destroy(error instanceof Error ? error : undefined),
+      );
     },
     { host: '127.0.0.1', port: 0 },
   );

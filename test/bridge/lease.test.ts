@@ -9,6 +9,7 @@ let db: TestDatabase;
 beforeEach(async () => {
   db = await createTestDatabase();
   await db.database.query('create table written (by text)');
+  return () => db.drop();
 });
 
 const written = async () => (await db.database.query<{ by: string }>('select by from written')).map(({ by }) => by);

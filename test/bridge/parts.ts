@@ -1,12 +1,12 @@
 /** Parts of a bridge for tests: a clock that stands still until it is moved, processes on one database, records. */
 import { randomUUID } from 'node:crypto';
+import { onTestFinished } from 'vitest';
 import { createLeases } from '#bridge/lease.ts';
 import { createPresence, type Presence } from '#bridge/presence.ts';
 import { type BridgeSettings, bridgeSettings, type FlowSettings, type SourceSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
-import { closeAfterFile } from '../harness/programs.ts';
 import type { TestDatabase } from '../harness/test-database.ts';
 
 export interface TestClock extends Clock {
@@ -40,12 +40,12 @@ export interface TestProcess {
   die(): Promise<void>;
 }
 
-/** What a process of the bridge has of its own: connections, presence and leases. */
+/** What a process of the bridge has of its own: connections, presence and leases; closed after the test. */
 export async function startProcess(db: TestDatabase, options: { renewEveryMs?: number } = {}): Promise<TestProcess> {
   const applicationName = `process ${randomUUID()}`;
   const database = createDatabase({ url: db.url, log: silentLogger, applicationName });
   const presence = await createPresence({ database, log: silentLogger });
-  closeAfterFile(async () => {
+  onTestFinished(async () => {
     await presence.close();
     await database.close();
   });

@@ -7,6 +7,7 @@ import { startProcess } from './parts.ts';
 let db: TestDatabase;
 beforeEach(async () => {
   db = await createTestDatabase();
+  return () => db.drop();
 });
 
 const advisoryLocks = () =>
@@ -42,20 +43,20 @@ test('closing leaves no lock behind on the connection that goes back to the pool
 
 test('a broken connection ends the presence at once, and it is taken again', async () => {
   const watcher = await startProcess(db);
-  const pids = () =>
-    db.database.query<{ pid: number }>(
-      `select pid from pg_locks where locktype = 'advisory' and granted and pid <> $1`,
-      [watcherPid],
-    );
-  const [held] = await db.database.query<{ pid: number }>(`select pid from pg_locks where locktype = 'advisory'`);
-  const watcherPid = held?.pid;
   const presence = await createPresence({ database: db.database, log: silentLogger, heartbeatMs: 5 });
+  // pg_locks shows the whole server: only this database's, and only this number's.
+  const holder = async () =>
+    (
+      await watcher.database.query<{ pid: number }>(
+        `select pid from pg_locks where locktype = 'advisory' and granted and mode = 'ExclusiveLock' and objid = $1
+         and database = (select oid from pg_database where datname = current_database())`,
+        [presence.id],
+      )
+    )[0]?.pid;
+  const before = await holder();
   expect(await watcher.presence.isPresent(presence.id)).toBe(true);
-  const [victim] = await pids();
-  await db.database.query('select pg_terminate_backend($1, 10000)', [victim?.pid]);
-  await expect
-    .poll(async () => (await pids())[0]?.pid, { timeout: 5_000 })
-    .toSatisfy((pid) => pid !== undefined && pid !== victim?.pid);
+  await watcher.database.query('select pg_terminate_backend($1, 10000)', [before]);
+  await expect.poll(holder, { timeout: 5_000 }).toSatisfy((pid) => pid !== undefined && pid !== before);
   expect(await watcher.presence.isPresent(presence.id)).toBe(true);
   await presence.close();
 });

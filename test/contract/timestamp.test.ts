@@ -34,11 +34,11 @@ describe('reading', () => {
     ['anything around it', [' 2030-01-01', '2030-01-01\n', '2030-01-01T00:00:00Z\u0000', '２０３０-01-01']],
     ['a year outside of 1 to 9999', ['0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59-01:00', '0000-12-31']],
   ])('%s: refused', (_what, texts) => {
-    for (const text of texts) expect(parseTimestamp(text), text).toBeUndefined();
+    for (const text of texts) expect([text, parseTimestamp(text)]).toEqual([text, undefined]);
   });
 
   test('text of the right alphabet is read as a Timestamp or refused, and never throws', () => {
-    const digits = fc.string({ unit: fc.constantFrom(...'0123456789-+:.TZ '), maxLength: 40 });
+    const digits = fc.string({ unit: fc.constantFrom(...'0123456789-+:.TZ '.split('')), maxLength: 40 });
     fc.assert(
       fc.property(digits, (text) => {
         expect(parseTimestamp(text) ?? '0001-01-01T00:00:00.000000Z').toMatch(

@@ -26,7 +26,7 @@ export function readLedger(file: string): z.infer<typeof ledgerEntry>[] {
 const settings = z.strictObject({ file: z.string() });
 const answerAfterMs = 15;
 
-// A connector's module has a default export.
+/** @public The bridge loads it by its path. */
 // oxlint-disable-next-line import/no-default-export
 export default defineConnector({
   name: 'ledger',

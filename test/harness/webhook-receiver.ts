@@ -1,5 +1,5 @@
 /** A receiver of notifications over HTTPS for tests: keeps what came, and answers as the test says. */
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
 import { closeAfterFile, testCertificates } from './programs.ts';
@@ -20,16 +20,19 @@ export interface WebhookReceiver {
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const tls = await testCertificates();
   const receiver: WebhookReceiver & { url: string } = { url: '', received: [], answer: 200 };
-  const server = await listen(
-    async (request, response) => {
-      const body = await readBody(request, 10_000_000);
-      const received = { headers: request.headers, body, json: JSON.parse(body.toString()) };
-      receiver.received.push(received);
-      if (typeof receiver.answer === 'function') receiver.answer(response, received);
-      else response.writeHead(receiver.answer).end();
-    },
-    { host: '127.0.0.1', port: 0, tls, publicHost: 'localhost' },
-  );
+  const receive = async (request: IncomingMessage, response: ServerResponse) => {
+    const body = await readBody(request, 10_000_000);
+    const received = { headers: request.headers, body, json: JSON.parse(body.toString()) };
+    receiver.received.push(received);
+    if (typeof receiver.answer === 'function') receiver.answer(response, received);
+    else response.writeHead(receiver.answer).end();
+  };
+  const server = await listen((request, response) => void receive(request, response), {
+    host: '127.0.0.1',
+    port: 0,
+    tls,
+    publicHost: 'localhost',
+  });
   closeAfterFile(() => server.close(0));
   receiver.url = `${server.url}/hook`;
   return receiver;

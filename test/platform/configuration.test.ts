@@ -276,3 +276,12 @@ test('the JSON Schema describes what may be written, so a setting with a default
   });
   expect(configurationJsonSchema(schema)).not.toHaveProperty('required');
 });
+
+test('in the JSON Schema a text may be taken from the environment, whatever its form', () => {
+  const { properties } = configurationJsonSchema(
+    z.strictObject({ url: z.url(), name: z.string().regex(/^[a-z]+$/) }),
+  ) as { properties: Record<string, { type: string; format?: string; pattern: string }> };
+  expect(properties['url']).toEqual({ type: 'string' });
+  const name = new RegExp(properties['name']?.pattern ?? '');
+  expect(['abc', '${THE_NAME}', 'ABC', 'a${b'].map((text) => name.test(text))).toEqual([true, true, false, false]);
+});

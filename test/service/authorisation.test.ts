@@ -53,7 +53,7 @@ test.each(byOrganisation.map((one) => [one.method, one.path, one.scope] as const
     const revoked = await newKey(id, {});
     await service.operator('DELETE', `/admin/organisations/${id}/api-keys/${revoked.id}`);
     const expired = await newKey(id, { scopes, expires_at: '2020-01-01' });
-    const wrong = [
+    const wrong: Record<string, string>[] = [
       {},
       { authorization: '' },
       { authorization: 'Bearer' },
@@ -69,7 +69,7 @@ test.each(byOrganisation.map((one) => [one.method, one.path, one.scope] as const
       { authorization: `Bearer ${service.adminToken}` },
     ];
     for (const headers of wrong) {
-      const answer = await request(method, url, { headers: headers as Record<string, string> });
+      const answer = await request(method, url, { headers });
       expectUnauthorized(answer);
       expect(JSON.stringify(answer.body)).not.toContain(key.slice(3));
     }
@@ -86,8 +86,11 @@ test.each(byOperator.map((one) => [one.method, one.path] as const))(
   async (method, path) => {
     const { id, key } = await service.organisation();
     const url = service.url + pathOf(path, { id });
-    for (const token of [undefined, key, `${service.adminToken}x`, service.adminToken.slice(1), 'x'])
-      expectUnauthorized(await request(method, url, token === undefined ? {} : { key: token }));
+    for (const token of [undefined, key, `${service.adminToken}x`, service.adminToken.slice(1), 'x']) {
+      const answer = await request(method, url, token === undefined ? {} : { key: token });
+      expect(answer.status).toBe(401);
+      expectUnauthorized(answer);
+    }
   },
 );
 
@@ -158,7 +161,8 @@ test("another organisation's things are not there: 404 for each, and nothing cha
     const theirs = await stranger.call(one.method, path, body);
     const missing = await stranger.call(one.method, pathOf(one.path), body);
     expectProblem(theirs, 404);
-    expect(theirs.body, 'no difference to a thing that does not exist').toEqual(missing.body);
+    // No difference to a thing that does not exist.
+    expect(theirs.body).toEqual(missing.body);
   }
   expect((await owner.call('GET', `/desk/events/${event}`)).body).toEqual(before);
   expect((await owner.call('GET', `/api/webhooks/${hook.body.uuid}`)).status).toBe(200);

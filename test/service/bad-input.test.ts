@@ -12,12 +12,18 @@ const jobs = '/api/jobs/create-sourcing-events';
 const paths = (answer: HttpAnswer) =>
   (answer.body.errors as { path: string }[] | undefined)?.map((error) => error.path);
 
-function expectRefused(answer: HttpAnswer, ...expected: string[]): void {
-  expect(answer.status, JSON.stringify(answer.body)).toBe(400);
-  expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/);
-  expect(paths(answer)).toEqual(expected);
-  expect(answer.body.detail).not.toMatch(/ at .*\.ts|node_modules/);
+/** What matters of an answer that refuses; compare it with `refused`. */
+function refusal(answer: HttpAnswer) {
+  const showsInside = / at .*\.ts|node_modules/.test(answer.body.detail);
+  const type = answer.headers.get('content-type')?.split(';')[0];
+  return { status: answer.status, type, paths: paths(answer), showsInside };
 }
+const refused = (...expected: string[]) => ({
+  status: 400,
+  type: 'application/problem+json',
+  paths: expected,
+  showsInside: false,
+});
 
 const sheet = (changes: object) => ({ ...eventPayload(), bid_sheet: { ...eventPayload().bid_sheet, ...changes } });
 const column = { name: 'P', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'NUMBER' };
@@ -106,7 +112,7 @@ describe('a body', () => {
     ],
     ['a field where none is', 'POST', `/desk/events/${event}/publish`, { force: true }, ['force']],
   ])('with %s is refused by its path', async (_what, method, path, body, expected) => {
-    expectRefused(await organisation.call(method, path, body), ...expected);
+    expect(refusal(await organisation.call(method, path, body))).toEqual(refused(...expected));
   });
 
   test('with several faults names them all', async () => {
@@ -120,7 +126,7 @@ describe('a body', () => {
     ['a field called __proto__', '{"name":"x","__proto__":{"a":1}}', ['__proto__']],
     ['a field called constructor', '{"name":"x","constructor":{"a":1}}', ['constructor']],
   ])('with %s is refused', async (_what, body, expected) => {
-    expectRefused(await organisation.call('POST', jobs, body), ...expected);
+    expect(refusal(await organisation.call('POST', jobs, body))).toEqual(refused(...expected));
   });
 
   test.each([
@@ -152,7 +158,7 @@ describe('a body', () => {
       'application/xml',
       'multipart/form-data; boundary=x',
     ])
-      expect((await organisation.call('POST', jobs, '{"name":"x"}', { 'content-type': type })).status, type).toBe(415);
+      expect((await organisation.call('POST', jobs, '{"name":"x"}', { 'content-type': type })).status).toBe(415);
     expect(
       (await organisation.call('POST', jobs, '{"name":"x"}', { 'content-type': 'application/json; charset=utf-8' }))
         .status,
@@ -187,7 +193,7 @@ describe('a body', () => {
   test('of exactly the limit is read', async () => {
     const empty = JSON.stringify({ name: '' }).length;
     const answer = await organisation.call('POST', jobs, { name: 'x'.repeat(100_000 - empty) });
-    expectRefused(answer, 'name');
+    expect(refusal(answer)).toEqual(refused('name'));
   });
 
   test('its values are not repeated in the answer', async () => {
@@ -221,14 +227,14 @@ describe('a query', () => {
     ['/desk/events?q=x', ['q']],
     [`/api/jobs/${event}?full=1`, ['full']],
   ])('%s is refused by its name', async (path, expected) => {
-    expectRefused(await organisation.call('GET', path), ...expected);
+    expect(refusal(await organisation.call('GET', path))).toEqual(refused(...expected));
   });
 });
 
 describe('a path', () => {
   test('answers with and without its trailing slash alike', async () => {
     for (const path of ['/api/feeds/awards', '/api/webhooks', '/desk/events', `/desk/events/${event}`])
-      expect((await organisation.call('GET', `${path}/`)).status, path).toBe(200);
+      expect((await organisation.call('GET', `${path}/`)).status).toBe(200);
     expect((await organisation.call('POST', `${jobs}/`, { name: 'x' })).status).toBe(202);
   });
 
@@ -241,8 +247,8 @@ describe('a path', () => {
     ];
     for (const [method, path, allow] of allowed) {
       const answer = await organisation.call(method, path);
-      expect(answer.status, path).toBe(405);
-      expect(answer.headers.get('allow')?.split(', ').sort(), path).toEqual(allow.split(', ').sort());
+      expect(answer.status).toBe(405);
+      expect(answer.headers.get('allow')?.split(', ').sort()).toEqual(allow.split(', ').sort());
     }
   });
 
@@ -251,7 +257,7 @@ describe('a path', () => {
     expect((await organisation.call('GET', '/API/webhooks')).status).toBe(404);
     expect((await organisation.call('GET', '/api/jobs/%ff')).status).toBe(400);
     for (const id of ['%00', '1', `${event}0`, `%20${event}`, "'"])
-      expect([400, 404], id).toContain((await organisation.call('GET', `/api/jobs/${id}`)).status);
+      expect([400, 404]).toContain((await organisation.call('GET', `/api/jobs/${id}`)).status);
     expect((await organisation.call('PUT', `/desk/events/${event}/scenarios/a%00b`, { awards: [] })).status).toBe(400);
     expect(
       (await organisation.call('PUT', `/desk/events/${event}/scenarios/${'x'.repeat(256)}`, { awards: [] })).status,

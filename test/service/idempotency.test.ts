@@ -69,7 +69,7 @@ test('many at once: one effect, and everybody gets its answer', async () => {
 
 test('two bodies at once under one key: one is done, the other told', async () => {
   const answers = await Promise.all(['a', 'b'].map((name) => post(jobs, { name: `race ${name}` }, 'k7')));
-  expect(answers.map(({ status }) => status).sort()).toEqual([202, 409]);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202, 409]));
   expect((await countJobs('race a')) + (await countJobs('race b'))).toBe(1);
 });
 

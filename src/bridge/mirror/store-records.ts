@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { lotAward } from '#contract/award.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { timestamp } from '#contract/scalars.ts';
+import { timestamp, uuid } from '#contract/scalars.ts';
 import { sourcingEventRecord } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
@@ -15,14 +15,13 @@ import { documentKeysOf, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
 import { lockSources } from '../source-lock.ts';
 
-/** Text that PostgreSQL can hold as an id. */
-const storableId = recordId.refine((id) => !id.includes('\0') && id.isWellFormed(), 'cannot be stored as text');
+const isStorable = (text: string) => !text.includes('\0') && text.isWellFormed();
 
 /** What every record must have to be kept at all; the rest is read when its documents are made. */
 const keyed = z.looseObject({
-  id: z.union([storableId, z.int().transform(String)]),
+  id: z.union([uuid, z.string().min(1), z.int().transform(String)]).refine(isStorable, 'cannot be stored as text'),
   modified: timestamp,
-  sourcing_event: storableId.optional().catch(undefined),
+  sourcing_event: recordId.refine(isStorable).optional().catch(undefined),
 });
 
 /** The feeds that documents are made of. */

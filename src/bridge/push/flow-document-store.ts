@@ -3,12 +3,15 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { storableText } from '../storable-text.ts';
 
+/** Equal to no document's hash. */
+export const unknownContent = 'unknown';
+
 export interface FlowDocument {
   readonly kind: string;
   readonly key: string;
   /** Grows with every change of a record that the document is made of. */
   readonly wanted: number;
-  /** Of what the ERP holds; null when it holds nothing, or a cancelled object. */
+  /** Of what the ERP holds (`unknownContent` when it cannot tell); null when it holds nothing, or a cancelled object. */
   readonly deliveredHash: string | null;
   readonly reference: string | null;
   /** Set while a call is under way, or was cut off. */
@@ -37,12 +40,17 @@ export interface Intent {
   hash: string;
 }
 
-/** From this commit on the ERP may have been called. */
+/**
+ * From this commit on the ERP may have been called. What it holds before the call is written, too: where `lookup` has
+ * told it, that must outlast a call that fails.
+ */
 export async function writeIntents(tx: Sql, flow: string, intents: readonly Intent[], now: Timestamp): Promise<void> {
   if (intents.length === 0) return;
   await tx.query(
-    `update bridge.flow_documents d set intent_id = i.id, intent_hash = i.hash, intent_at = $2
-     from unnest($3::text[], $4::text[], $5::uuid[], $6::text[]) as i (kind, key, id, hash)
+    `update bridge.flow_documents d
+     set intent_id = i.id, intent_hash = i.hash, intent_at = $2, delivered_hash = i.delivered_hash, reference = i.reference
+     from unnest($3::text[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[])
+       as i (kind, key, id, hash, delivered_hash, reference)
      where d.flow = $1 and d.kind = i.kind and d.key = i.key`,
     [
       flow,
@@ -51,6 +59,8 @@ export async function writeIntents(tx: Sql, flow: string, intents: readonly Inte
       intents.map(({ document }) => document.key),
       intents.map(({ id }) => id),
       intents.map(({ hash }) => hash),
+      intents.map(({ document }) => document.deliveredHash),
+      intents.map(({ document }) => document.reference),
     ],
   );
 }

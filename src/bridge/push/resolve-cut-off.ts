@@ -1,9 +1,9 @@
-import type { Connector } from '#connector/connector.ts';
+import type { Connector, Found } from '#connector/connector.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Claimed } from './claim-documents.ts';
 import { abortGraceMs, type CallLimit, type ConnectorCalls } from './connector-calls.ts';
-import type { FlowDocument } from './flow-document-store.ts';
+import { type FlowDocument, unknownContent } from './flow-document-store.ts';
 import { type Settled, unknownOutcome } from './settle-outcomes.ts';
 
 /**
@@ -33,19 +33,33 @@ export async function resolveCutOff(
     }
     const { document, operation } = one;
     const held = found.get(document.key);
-    if (operation.action === 'cancel') {
-      if (held) remaining.push({ document, operation: { ...operation, reference: held.reference } });
-      else
-        settled.push({ document, hash: null, outcome: { status: 'cancelled', reference: document.reference ?? '' } });
-    } else if (held?.contentHash === operation.contentHash) {
-      const outcome = { status: 'unchanged', reference: held.reference } as const;
-      settled.push({ document, hash: operation.contentHash, outcome });
-    } else {
-      const action = held ? 'amend' : 'create';
-      remaining.push({ document, operation: { ...operation, action, reference: held?.reference } });
-    }
+    if (operation.action === 'cancel' && held === undefined)
+      settled.push({ document, hash: null, outcome: { status: 'cancelled', reference: document.reference ?? '' } });
+    else if (operation.action !== 'cancel' && held?.contentHash === operation.contentHash)
+      settled.push({
+        document,
+        hash: operation.contentHash,
+        outcome: { status: 'unchanged', reference: held.reference },
+      });
+    else remaining.push(asHeld(one, held));
   }
   return { settled, remaining };
+}
+
+/** The call that leads from what the ERP holds to what is wanted. */
+function asHeld({ document, operation }: Claimed, held: Found | undefined): Claimed {
+  return {
+    document: {
+      ...document,
+      deliveredHash: held ? (held.contentHash ?? unknownContent) : null,
+      reference: held?.reference ?? document.reference,
+    },
+    operation: {
+      ...operation,
+      action: operation.action === 'cancel' ? 'cancel' : held ? 'amend' : 'create',
+      reference: held?.reference,
+    },
+  };
 }
 
 /** How long the cut-off call of this document could still take effect in the ERP. */

@@ -37,7 +37,8 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   opened.defer(() => installation.close());
   const programs = await startLocalPrograms(installation, { freePorts: true });
   opened.defer(() => programs.close());
-  return playAndCompare(installation, programs, options, stop.signal);
+  // Awaited here: what is returned unawaited would run after everything is closed.
+  return await playAndCompare(installation, programs, options, stop.signal);
 }
 
 async function playAndCompare(

@@ -24,8 +24,8 @@ export interface Answer {
   status: number;
   /** Sent as JSON. */
   body?: unknown;
-  /** JSON that is text already; sent as it is. */
-  json?: string;
+  /** JSON that is text or bytes already; sent as it is. */
+  json?: string | Buffer;
   headers?: Record<string, string>;
 }
 

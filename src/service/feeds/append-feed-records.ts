@@ -10,6 +10,7 @@ import { feedTriggers } from '#contract/webhook.ts';
 import type { FeedRecord } from '../domain/feed-records.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { enqueueNotifications } from '../webhooks/enqueue-notifications.ts';
+import { storedBody } from './stored-body.ts';
 
 export interface FeedChange {
   feed: FeedName;
@@ -103,7 +104,7 @@ async function append(
       changed.map(({ status }) => status ?? null),
       stamps,
       changed.map(({ hash }) => hash),
-      changed.map(({ json }, index) => `${json.slice(0, -1)},"modified":"${stamps[index]}"}`),
+      changed.map(({ json }, index) => storedBody(json, stamps[index] ?? first)),
     ],
   );
   const last = stamps.at(-1);

@@ -69,7 +69,7 @@ export async function organisationsWithJobs(sql: Sql): Promise<string[]> {
 /** The database was away, or undid the work in favour of another's: the sweep wakes the job again. */
 function passes(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'unavailable';
-  return error instanceof Error && 'code' in error && /^40/.test(String(error.code));
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('40');
 }
 
 async function takeNext(tx: Sql, organisationId: string): Promise<JobRow | undefined> {

@@ -51,8 +51,10 @@ export async function playStory(options: StoryOptions): Promise<void> {
   );
   await createSuppliers(options, suppliers);
   tell(`${suppliers.length} suppliers are known to the service`);
-  for (let number = 1; number <= options.events && signal?.aborted !== true; number += 1)
+  for (let number = 1; number <= options.events; number += 1) {
+    if (signal?.aborted) return;
     await playEvent(options, random, suppliers, number);
+  }
 }
 
 async function createSuppliers({ client, clock, signal }: StoryOptions, externalIds: readonly string[]): Promise<void> {

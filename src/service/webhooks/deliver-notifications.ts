@@ -79,7 +79,7 @@ export function createDeliverer(deps: DelivererDeps) {
   });
   return {
     /** Delivers what is due for one webhook; returns when nothing is. */
-    async deliver(webhookId: string, signal: AbortSignal): Promise<void> {
+    deliver: async (webhookId: string, signal: AbortSignal): Promise<void> => {
       while (!signal.aborted) {
         const claimed = await deps.database.transaction((tx) => claim(tx, webhookId, deps.clock.nowMs()));
         if (!claimed) return;
@@ -94,7 +94,7 @@ export function createDeliverer(deps: DelivererDeps) {
       }
     },
     /** The webhooks that have something due: what the sweep wakes. */
-    async webhooksWithDue(): Promise<string[]> {
+    webhooksWithDue: async (): Promise<string[]> => {
       const rows = await deps.database.query<{ webhook_id: string }>(
         `select distinct d.webhook_id from service.deliveries d join service.webhooks w on w.id = d.webhook_id
          where w.is_active and ((d.state = 'pending' and d.due <= $1) or (d.state = 'sending' and d.claimed_until <= $1))`,

@@ -26,7 +26,7 @@ export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooks
   scope: 'webhooks',
   query: listWebhooksQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
-    const list = await listEnvelope<WebhookRow>(
+    const list = await listEnvelope(
       unit.tx,
       {
         select: `select ${webhookColumns}, created from service.webhooks where organisation_id = $1`,
@@ -35,7 +35,7 @@ export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooks
         query,
         url: `${baseUrl}/api/webhooks`,
       },
-      ({ id, name, description, url, triggers, signing_alg, is_active }) =>
+      ({ id, name, description, url, triggers, signing_alg, is_active }: WebhookRow) =>
         renderWebhook({ id, name, description, url, triggers, signing_alg, is_active }),
     );
     const gsn = await readGsn(unit.tx, organisationId);

@@ -35,6 +35,7 @@ beforeEach(async () => {
   clock = testClock();
   for (const feed of ['sourcing-events', 'awards'])
     await openCheckpoint(db.database, { source: 'main', feed }, timestampNow(clock));
+  return () => db.drop();
 });
 
 /** A process with a worker of the source's feeds. */
@@ -498,6 +499,6 @@ describe('marking', () => {
         await registerFlows(db.database, flows.slice(0, index + 1), timestampNow(clock));
     })();
     await Promise.all([pull('awards', never), pull('sourcing-events', never), registering]);
-    for (const { name } of flows) expect(await marked(name), name).toHaveLength(count);
+    for (const { name } of flows) expect(await marked(name)).toHaveLength(count);
   });
 });

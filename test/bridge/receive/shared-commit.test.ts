@@ -50,8 +50,8 @@ test('each item gets its own result, a failed write rejects its own items only, 
           const [settled] = await result;
           const batch = batches.filter(({ ids }) => ids.includes(id));
           expect(batch).toHaveLength(1);
-          if (batch[0]?.fails) expect(settled?.status).toBe('rejected');
-          else expect(settled).toEqual({ status: 'fulfilled', value: `${id}:${value}` });
+          const own = { status: 'fulfilled', value: `${id}:${value}` };
+          expect(settled).toEqual(batch[0]?.fails ? { status: 'rejected', reason: new Error('refused') } : own);
         }
         expect(written).toEqual(batches.filter(({ fails }) => !fails).flatMap(({ ids }) => ids));
         expect(Math.max(0, ...batches.map(({ ids }) => ids.length))).toBeLessThanOrEqual(batchMax);

@@ -27,6 +27,7 @@ let db: TestDatabase;
 const closers: (() => Promise<void>)[] = [];
 beforeEach(async () => {
   db = await createTestDatabase();
+  return () => db.drop();
 });
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();

@@ -37,7 +37,7 @@ describe('a command that the state does not allow', () => {
   test('of two at once one is done and one is told', async () => {
     const event = await openEvent();
     const answers = await Promise.all([command(event, 'POST', '/close'), command(event, 'POST', '/close')]);
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
   });
 
   test('an event with lots and no cost calculation is not published', async () => {
@@ -65,7 +65,7 @@ describe('a bid', () => {
   ])('%s: refused, and nothing is kept', async (_what, body, status, path) => {
     const event = await openEvent();
     const answer = await command(event, 'POST', '/bids', body);
-    expect([answer.status, answer.body.errors?.[0]?.path], JSON.stringify(answer.body)).toEqual([status, path]);
+    expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path]);
     expect((await organisation.call('GET', `/desk/events/${event}`)).body.bids).toEqual([]);
   });
 

@@ -136,7 +136,7 @@ describe('an award', () => {
       { supplier: 's1', cost: '360', historic_cost: '600', savings: '240' },
       { supplier: 's2', cost: '360', historic_cost: '400', savings: '40' },
     ]);
-    for (const award of records[0]?.content['awards'] as { bid_sheet_values: object[] }[])
+    for (const award of (records[0]?.content['awards'] ?? []) as { bid_sheet_values: object[] }[])
       expect(award.bid_sheet_values).toContainEqual({ column_name: 'Volume', value: '10' });
     expect(awardedCost).toBe('720');
   });
@@ -148,7 +148,7 @@ describe('an award', () => {
 
   test('of a lot without historic cost has neither savings nor historic_cost', () => {
     const { records } = awardOf([bid('l2', 's1', '7')], [{ lotId: 'l2', supplierId: 's1', share: '1' }]);
-    const [award] = records[1]?.content['awards'] as object[];
+    const [award] = (records[1]?.content['awards'] ?? []) as object[];
     expect(Object.keys(award ?? {})).toEqual(['supplier', 'share_awarded', 'cost', 'bid_sheet_values']);
   });
 

@@ -1,0 +1,66 @@
+import { createServer } from 'node:net';
+import { expect, test } from 'vitest';
+import { migrateBridge, startBridge } from '#bridge/create-bridge.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
+import { systemClock } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { createSignals } from '#platform/queue.ts';
+import { scratchFolder, testCertificates, testOutgoing } from '../harness/programs.ts';
+import { createTestDatabase } from '../harness/test-database.ts';
+
+async function depsOf(settings: Record<string, unknown>) {
+  const db = await createTestDatabase();
+  const { certPem, keyPem } = await testCertificates();
+  return {
+    db,
+    deps: {
+      settings: bridgeSettings.parse({ port: 0, console_port: 0, ...settings }),
+      tls: { certPem, keyPem },
+      dataDir: await scratchFolder(),
+      sweepMs: 600_000,
+      database: db.database,
+      signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
+      fetch: (await testOutgoing()).fetch,
+      clock: systemClock,
+      log: silentLogger,
+      registry: new Registry(),
+    },
+  };
+}
+
+const source = { name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'k' };
+const flow = { name: 'inbox', source: 'main', connector: 'file', settings: { directory: 'inbox' } };
+
+test.each<[string, Record<string, unknown>, string]>([
+  ['a flow of a source that there is none of', { flows: [flow] }, 'bridge.flows[0].source'],
+  ['two sources of one name', { sources: [source, source] }, 'bridge.sources[1].name'],
+  ['a connector that there is none of', { sources: [source], flows: [{ ...flow, connector: 'no-such' }] }, '"no-such"'],
+  ['settings that the connector refuses', { sources: [source], flows: [{ ...flow, settings: {} }] }, 'flow "inbox"'],
+])('%s stops the start with a message that names it, and leaves nothing running', async (_what, settings, named) => {
+  const { deps } = await depsOf(settings);
+  await expect(startBridge(deps)).rejects.toThrow(named);
+  await deps.signals.close(0);
+});
+
+test('a port that is taken stops the start, and gives back everything: presence, workers, connectors', async () => {
+  const blocker = createServer();
+  await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
+  const address = blocker.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const { db, deps } = await depsOf({ sources: [source], flows: [flow], console_port: port });
+  await expect(startBridge(deps)).rejects.toThrow(`Cannot listen on 127.0.0.1:${port}`);
+  const held = await db.database.query(
+    `select from pg_locks where locktype = 'advisory'
+     and database = (select oid from pg_database where datname = current_database())`,
+  );
+  expect(held).toEqual([]);
+  blocker.close();
+});
+
+test('several processes that start at once on one database bring its tables up to date together', async () => {
+  const db = await createTestDatabase();
+  await db.database.query('drop schema bridge cascade');
+  await Promise.all(Array.from({ length: 4 }, () => migrateBridge(db.database)));
+  expect(await db.database.query('select from bridge.flows')).toEqual([]);
+});

@@ -1,0 +1,250 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { makeAwardDocument } from '#bridge/documents/award-document.ts';
+import { awardKey, documentKeysOf, readAwardKey } from '#bridge/documents/document-keys.ts';
+import { awardDocument } from '#connector/documents.ts';
+import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
+
+const event = idOf(1);
+const [s1, s2] = [idOf(11), idOf(12)];
+const noColumns = { quantity: undefined, unitPrice: undefined };
+
+function make(awards: readonly unknown[], more: Partial<Parameters<typeof makeAwardDocument>[0]> = {}) {
+  return makeAwardDocument({
+    eventId: event,
+    supplierId: s1,
+    event: eventRecord(event, [s1, s2]),
+    awards,
+    columns: noColumns,
+    ...more,
+  });
+}
+
+function documentOf(made: ReturnType<typeof make>) {
+  if (made.made !== 'document') throw new Error(`${made.made}: ${made.reason}`);
+  return made.document;
+}
+
+describe('an award document', () => {
+  test('holds what one supplier won in one event, and nothing of the others', () => {
+    const made = make(
+      [
+        lotAwardRecord(
+          idOf(21),
+          event,
+          [
+            {
+              supplier: s1,
+              cost: '12.50',
+              share: '0.5',
+              values: [
+                ['Volume', '10'],
+                ['Price', '2.50'],
+                ['Colour', 'źółty'],
+              ],
+            },
+            {
+              supplier: s2,
+              cost: '99',
+              share: '0.5',
+              values: [
+                ['Volume', '10'],
+                ['Price', '19.8'],
+              ],
+            },
+          ],
+          { lot_name: 'B', scenario_name: 'best' },
+        ),
+        lotAwardRecord(idOf(22), event, [{ supplier: s1, cost: '0.10' }], { lot_name: 'A' }),
+      ],
+      {
+        columns: { quantity: 'Volume', unitPrice: 'Price' },
+        event: eventRecord(event, [], {
+          name: 'Chairs',
+          reference_id: 'REF',
+          primary_currency: 'USD',
+          suppliers: [{ id: s1, name: 'Ärmel GmbH', external_id: '4711' }],
+          tags: [{ name: 'plant', value: '1000', colour: 'unknown here' }],
+        }),
+      },
+    );
+    // Half of 10 pieces; 12.50 + 0.10.
+    expect(made).toEqual({
+      made: 'document',
+      document: {
+        kind: 'award',
+        key: `${event}/${s1}`,
+        event: {
+          id: event,
+          name: 'Chairs',
+          reference_id: 'REF',
+          is_test: false,
+          tags: [{ name: 'plant', value: '1000' }],
+        },
+        supplier: { id: s1, external_id: '4711', name: 'Ärmel GmbH' },
+        currency: 'USD',
+        total_cost: '12.6',
+        lines: [
+          { lot: 'A', share: '1', cost: '0.10', values: [] },
+          {
+            lot: 'B',
+            scenario: 'best',
+            share: '0.5',
+            quantity: '5',
+            unit_price: '2.5',
+            cost: '12.50',
+            values: [
+              { column: 'Volume', value: '10' },
+              { column: 'Price', value: '2.50' },
+              { column: 'Colour', value: 'źółty' },
+            ],
+          },
+        ],
+      },
+    });
+  });
+
+  test('is empty for a supplier that has won nothing, or nothing any more', () => {
+    for (const awards of [
+      [],
+      [lotAwardRecord(idOf(21), event, [])],
+      [lotAwardRecord(idOf(21), event, [{ supplier: s2 }])],
+    ])
+      expect(documentOf(make(awards))).toMatchObject({ lines: [], total_cost: '0' });
+  });
+
+  test('is not made before the event is here, and names the supplier', () => {
+    const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1 }])];
+    expect(make(awards, { event: undefined })).toMatchObject({ made: 'not-yet' });
+    expect(make(awards, { event: eventRecord(event, [s2]) })).toMatchObject({ made: 'not-yet' });
+    expect(make([], { event: eventRecord(event, [s2]) }), 'nothing to send, nothing to wait for').toMatchObject({
+      made: 'document',
+    });
+  });
+
+  test('is rejected where a column that the flow reads holds no number, and does without an empty or missing one', () => {
+    const withVolume = (value: string) =>
+      make([lotAwardRecord(idOf(21), event, [{ supplier: s1, values: [['Volume', value]] }], { lot_name: 'A' })], {
+        columns: { quantity: 'Volume', unitPrice: 'Price' },
+      });
+    for (const value of ['ten', '1,000', '1e3', 'NaN', '٣'])
+      expect(withVolume(value)).toEqual({ made: 'rejected', reason: 'lot "A": the column "Volume" holds no number' });
+    for (const value of ['', '  ']) {
+      const [line] = documentOf(withVolume(value)).lines;
+      expect(line).not.toHaveProperty('quantity');
+      expect(line).not.toHaveProperty('unit_price');
+    }
+  });
+
+  test('knows a UUID in upper case for the same one', () => {
+    const upper = s1.replace('b', 'B').toUpperCase();
+    const made = make([lotAwardRecord(idOf(21), event.toUpperCase(), [{ supplier: upper }])], {
+      event: eventRecord(event.toUpperCase(), [upper]),
+    });
+    expect(documentOf(made).lines).toHaveLength(1);
+  });
+});
+
+/** Why it was rejected; empty when it was not. */
+function reasonOf(made: ReturnType<typeof make>): string {
+  return made.made === 'rejected' ? made.reason : '';
+}
+
+const decimal = fc
+  .tuple(fc.boolean(), fc.bigInt({ min: 0n, max: 10n ** 60n }), fc.integer({ min: 0, max: 50 }))
+  .map(([negative, digits, decimals]) => {
+    const text = digits.toString().padStart(decimals + 1, '0');
+    const whole = text.slice(0, text.length - decimals);
+    return `${negative ? '-' : ''}${whole}${decimals === 0 ? '' : `.${text.slice(-decimals)}`}`;
+  });
+
+const awardRecords = fc
+  .array(
+    fc.record({
+      lot: fc.string({ maxLength: 3 }),
+      winners: fc.array(fc.record({ supplier: fc.constantFrom(s1, s2), cost: decimal }), { maxLength: 3 }),
+    }),
+    { maxLength: 8 },
+  )
+  .map((lots) =>
+    lots.map(({ lot, winners }, index) => lotAwardRecord(idOf(1000 + index), event, winners, { lot_name: lot })),
+  );
+
+/** Decimals as whole numbers of 10^-50, worked out without our own arithmetic. */
+function scaled(text: string): bigint {
+  const [whole = '', fraction = ''] = text.replace('-', '').split('.');
+  return BigInt(whole + fraction.padEnd(50, '0')) * (text.startsWith('-') ? -1n : 1n);
+}
+
+describe('for any records', () => {
+  test('the same ones give the same document, whatever their order', () => {
+    fc.assert(
+      fc.property(
+        awardRecords.chain((records) =>
+          fc.tuple(fc.constant(records), fc.shuffledSubarray(records, { minLength: records.length })),
+        ),
+        ([records, shuffled]) => {
+          const event_ = eventRecord(event, [s1, s2]);
+          const one = make(records, { event: event_ });
+          expect(JSON.stringify(make(shuffled, { event: event_ }))).toBe(JSON.stringify(one));
+          expect(awardDocument.parse(documentOf(one))).toEqual(documentOf(one));
+        },
+      ),
+    );
+  });
+
+  test('the total is the sum of the lines, to the last digit', () => {
+    fc.assert(
+      fc.property(awardRecords, (records) => {
+        const document = documentOf(make(records));
+        const sum = document.lines.reduce((total, { cost }) => total + scaled(cost), 0n);
+        expect(scaled(document.total_cost)).toBe(sum);
+        const expected = records.flatMap(({ awards }) => awards as { supplier: string }[]);
+        expect(document.lines).toHaveLength(expected.filter(({ supplier }) => supplier === s1).length);
+      }),
+    );
+  });
+
+  test('hostile ones are rejected with a reason, or wait, and never throw', () => {
+    fc.assert(
+      fc.property(fc.anything(), fc.anything(), fc.anything(), (award, entry, eventPart) => {
+        const records = [
+          award,
+          { ...lotAwardRecord(idOf(21), event, []), awards: entry },
+          { ...lotAwardRecord(idOf(21), event, []), awards: [entry] },
+        ];
+        for (const record of records) {
+          const made = make([record]);
+          expect(['document', 'rejected', 'not-yet']).toContain(made.made);
+          expect(reasonOf(made)).toMatch(/^(|an award's record.*)$/);
+          expect(Array.isArray(documentKeysOf('awards', record))).toBe(true);
+        }
+        for (const record of [eventPart, { ...eventRecord(event, [s1]), suppliers: eventPart }]) {
+          const made = make([], { event: record });
+          expect(reasonOf(made)).toMatch(/^(|the sourcing event's record.*)$/);
+        }
+      }),
+    );
+  });
+});
+
+describe('the key of a document', () => {
+  test('is the two UUIDs, and any other ids come back from it, too', () => {
+    expect(awardKey(event, s1)).toBe(`${event}/${s1}`);
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }), (one, other) => {
+        const key = awardKey(one, other);
+        expect(key).not.toContain('\0');
+        expect(readAwardKey(key)).toEqual({ event: one, supplier: other });
+      }),
+    );
+    expect(() => awardKey('\ud800', 'a')).not.toThrow();
+  });
+
+  test('is told by the version before, too, and by the awards feed only', () => {
+    const before = lotAwardRecord(idOf(21), event, [{ supplier: s1 }]);
+    const after = lotAwardRecord(idOf(21), event, [{ supplier: s2 }]);
+    expect(documentKeysOf('awards', after, before).map(({ key }) => key)).toEqual([`${event}/${s2}`, `${event}/${s1}`]);
+    expect(documentKeysOf('latest-bids', after, before)).toEqual([]);
+  });
+});

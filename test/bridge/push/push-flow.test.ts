@@ -1,0 +1,548 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { registerFlows } from '#bridge/push/register-flows.ts';
+import type { Outcome, OutcomeError } from '#connector/connector.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
+import { createFakeErp, type FakeErp } from './fake-erp.ts';
+import { createPusher, event, keyOf, type Pusher, type PushWorker, supplier } from './pusher.ts';
+
+let pusher: Pusher;
+let erp: FakeErp;
+const workers: { worker: PushWorker; running: Promise<unknown> }[] = [];
+
+beforeEach(async () => {
+  pusher = await createPusher();
+  erp = createFakeErp();
+});
+afterEach(async () => {
+  for (const { worker } of workers) worker.stop.abort(new Error('the test is over'));
+  await Promise.all(workers.splice(0).map(({ running }) => running));
+  if (erp.faults.length > 0) throw new Error(`The ERP was wronged: ${erp.faults.join(', ')}`);
+});
+
+/** One run of a new process. */
+async function push(): Promise<void> {
+  const worker = await pusher.worker(erp);
+  await worker.push();
+}
+
+/** Starts a process that will be killed, and goes on when it has got so far. */
+async function pushUntil(reached: Promise<unknown>): Promise<PushWorker> {
+  const worker = await pusher.worker(erp);
+  workers.push({ worker, running: worker.push().catch(() => undefined) });
+  await reached;
+  return worker;
+}
+
+const forever = () => new Promise<never>(() => undefined);
+const data = (message: string): Outcome => ({ status: 'rejected', error: { type: 'data', message } });
+const later = (error: OutcomeError): Outcome => ({ status: 'retry', error });
+
+describe('reconciling', () => {
+  test('creates what is wanted, amends what differs, cancels what is not wanted, and creates it anew', async () => {
+    await pusher.award([1, '10']);
+    await push();
+    expect(erp.living()).toMatchObject([{ key: keyOf(1), total: '10', reference: 'PO-1' }]);
+    await pusher.award([1, '20']);
+    await push();
+    expect(erp.living()).toMatchObject([{ key: keyOf(1), total: '20', reference: 'PO-1' }]);
+    await pusher.award();
+    await push();
+    expect(erp.living()).toEqual([]);
+    await pusher.award([1, '30']);
+    await push();
+    expect(erp.living()).toMatchObject([{ key: keyOf(1), total: '30', reference: 'PO-2' }]);
+    expect(erp.calls).toEqual(['write create', 'write amend', 'write cancel', 'write create']);
+    expect(erp.operations.map(({ reference }) => reference).slice(0, 3)).toEqual([undefined, 'PO-1', 'PO-1']);
+  });
+
+  test('calls nobody for a record that changed without changing the document', async () => {
+    await pusher.award([1, '10']);
+    await push();
+    await pusher.award([1, '10']);
+    await push();
+    expect(erp.calls).toEqual(['write create']);
+    expect(await pusher.row(1)).toMatchObject({ due: null });
+  });
+
+  test('calls nobody for a cancellation of what was never delivered', async () => {
+    await pusher.award([1, '10']);
+    await pusher.award();
+    await push();
+    expect(erp.calls).toEqual([]);
+    expect(await pusher.row(1)).toMatchObject({ due: null, delivered_hash: null });
+  });
+
+  test('works in batches of what the connector takes at most', async () => {
+    erp = createFakeErp({ batchMax: 2 });
+    await pusher.award([0, '1'], [1, '1'], [2, '1']);
+    await push();
+    expect(erp.calls).toEqual(['write create create', 'write create']);
+  });
+
+  test('waits for a record that is not here yet, and goes on when it comes', async () => {
+    const other = idOf(2);
+    await pusher.store('awards', lotAwardRecord(idOf(700), other, [{ supplier: supplier(1) }]));
+    await push();
+    expect(erp.calls).toEqual([]);
+    await pusher.store('sourcing-events', eventRecord(other, [supplier(1)]));
+    await push();
+    expect(erp.living()).toHaveLength(1);
+  });
+
+  test('of a document that changes while it is written: the newer state goes next', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async (operations, apply) => {
+      if (erp.calls.length === 1) await pusher.award([1, '11']);
+      return operations.map(apply);
+    };
+    await push();
+    expect(erp.living()).toMatchObject([{ total: '11' }]);
+    expect(erp.calls).toEqual(['write create', 'write amend']);
+    expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
+  });
+
+  test('keeps a document of a test event from the ERP', async () => {
+    await pusher.store('sourcing-events', eventRecord(event, [supplier(1)], { is_test: true }));
+    await pusher.award([1, '10']);
+    await push();
+    expect(erp.calls).toEqual([]);
+  });
+
+  test('makes the documents of other suppliers although one record cannot be understood', async () => {
+    await pusher.store(
+      'awards',
+      lotAwardRecord(idOf(500), event, [{ supplier: supplier(1) }]),
+      lotAwardRecord(idOf(501), event, [{ supplier: supplier(2), cost: 'much' }]),
+    );
+    await push();
+    expect(erp.living().map(({ key }) => key)).toEqual([keyOf(1)]);
+    expect(await pusher.row(2)).toMatchObject({ due: null, last_error: expect.stringContaining('cost') });
+    expect((await pusher.row(2))?.dead_since).not.toBeNull();
+    await pusher.store('awards', lotAwardRecord(idOf(501), event, [{ supplier: supplier(2), cost: '5' }]));
+    await push();
+    expect(erp.living()).toHaveLength(2);
+    expect(await pusher.row(2)).toMatchObject({ last_error: null, dead_since: null });
+  });
+});
+
+describe('a process that is killed', () => {
+  test('before its intent is committed has done nothing, and the next one creates one object', async () => {
+    await pusher.award([1, '10']);
+    const { database } = pusher.db;
+    await database.query(
+      `create function refuse() returns trigger as 'begin raise exception ''no''; end' language plpgsql`,
+    );
+    await database.query(
+      `create trigger refuse before update on bridge.flow_documents
+       for each row when (new.intent_id is not null) execute function refuse()`,
+    );
+    await expect(push()).rejects.toThrow('no');
+    await database.query('drop trigger refuse on bridge.flow_documents');
+    expect(await pusher.row(1)).toMatchObject({ intent_id: null });
+    await push();
+    expect(erp.calls).toEqual(['write create']);
+  });
+
+  test('before the ERP was reached leaves an intent; the next one looks and creates one object', async () => {
+    await pusher.award([1, '10']);
+    const reached = Promise.withResolvers<void>();
+    erp.onWrite = () => {
+      reached.resolve();
+      return forever();
+    };
+    const killed = await pushUntil(reached.promise);
+    await killed.process.die();
+    expect((await pusher.row(1))?.intent_id).not.toBeNull();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write create']);
+    expect(erp.objects).toHaveLength(1);
+    const [first, second] = erp.operations;
+    expect(second?.idempotencyKey, 'the same content keeps its key').toBe(first?.idempotencyKey);
+  });
+
+  test('after the ERP was reached leaves one object: the next one looks and creates no other', async () => {
+    await pusher.award([1, '10']);
+    const reached = Promise.withResolvers<void>();
+    erp.onWrite = (operations, apply) => {
+      operations.map(apply);
+      reached.resolve();
+      return forever();
+    };
+    const killed = await pushUntil(reached.promise);
+    await killed.process.die();
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    expect(erp.objects).toHaveLength(1);
+    expect(await pusher.row(1)).toMatchObject({
+      due: null,
+      intent_id: null,
+      delivered_hash: erp.objects[0]?.contentHash,
+    });
+  });
+
+  test('while it looks leaves the intent; the next one looks again', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async (operations, apply) => {
+      operations.map(apply);
+      throw new Error('connection lost');
+    };
+    await push();
+    pusher.clock.advance(60_000);
+    const reached = Promise.withResolvers<void>();
+    erp.onLookup = () => {
+      reached.resolve();
+      return forever();
+    };
+    const killed = await pushUntil(reached.promise);
+    await killed.process.die();
+    erp.onLookup = async (_documents, find) => find();
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'lookup 1']);
+    expect(erp.objects).toHaveLength(1);
+  });
+
+  test('before its outcome is committed leaves one object: the next one looks and creates no other', async () => {
+    await pusher.award([1, '10']);
+    const worker = await pusher.worker(erp);
+    erp.onWrite = async (operations, apply) => {
+      const outcomes = operations.map(apply);
+      const next = await pusher.worker(erp);
+      await worker.process.die();
+      await next.push();
+      return outcomes;
+    };
+    await worker.push().catch(() => undefined);
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    expect(erp.objects).toHaveLength(1);
+    expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
+  });
+
+  test('in the middle of a batch: what was written is found, what was not is created', async () => {
+    await pusher.award([0, '1'], [1, '1'], [2, '1']);
+    const reached = Promise.withResolvers<void>();
+    erp.onWrite = (operations, apply) => {
+      operations.slice(0, 2).map(apply);
+      reached.resolve();
+      return forever();
+    };
+    const killed = await pushUntil(reached.promise);
+    await killed.process.die();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await push();
+    expect(erp.calls).toEqual(['write create create create', 'lookup 3', 'write create']);
+    expect(erp.objects).toHaveLength(3);
+  });
+
+  test('and whose record changed before the next one began: the object is amended, or cancelled', async () => {
+    await pusher.award([1, '10'], [2, '10'], [3, '10']);
+    erp.onWrite = async (operations, apply) => {
+      // The third one never arrives.
+      operations.slice(0, 2).map(apply);
+      throw new Error('connection lost');
+    };
+    await push();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await pusher.award([1, '11']);
+    await push();
+    expect(erp.living()).toMatchObject([{ key: keyOf(1), total: '11' }]);
+    expect(erp.objects).toHaveLength(2);
+    for (const n of [1, 2, 3]) expect(await pusher.row(n)).toMatchObject({ due: null, intent_id: null });
+  });
+});
+
+describe('an unknown outcome', () => {
+  test.each<[string, (erp: FakeErp) => FakeErp['onWrite']]>([
+    [
+      'an error',
+      () => async (operations, apply) => {
+        operations.map(apply);
+        throw new Error('connection lost');
+      },
+    ],
+    ['too few outcomes', () => async (operations, apply) => operations.map(apply).slice(1)],
+    ['too many outcomes', () => async (operations, apply) => [...operations.map(apply), data('more')]],
+    [
+      'no outcomes at all',
+      () => async (operations, apply) => {
+        operations.map(apply);
+        return undefined as never;
+      },
+    ],
+    [
+      'outcomes that cannot be read',
+      () => async (operations, apply) => {
+        operations.map(apply);
+        return operations.map(() => ({ status: 'rejected' }) as never);
+      },
+    ],
+    [
+      'the word itself',
+      () => async (operations, apply) => {
+        operations.map(apply);
+        return operations.map(() => ({ status: 'unknown', message: 'gateway time-out' }));
+      },
+    ],
+  ])('(%s) is looked up before anything is sent again', async (_what, scripted) => {
+    await pusher.award([1, '10'], [2, '20']);
+    erp.onWrite = scripted(erp);
+    await push();
+    expect(await pusher.row(1)).toMatchObject({ attempts: 1 });
+    expect((await pusher.row(1))?.intent_id).not.toBeNull();
+    expect(erp.calls).toHaveLength(1);
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create create', 'lookup 2']);
+    expect(await pusher.row(1)).toMatchObject({ due: null, last_error: null, attempts: 0 });
+  });
+
+  test('is not looked up before the call can no longer take effect', async () => {
+    erp = createFakeErp({ timeoutMs: 5_000, settleMs: 60_000 });
+    await pusher.award([1, '10']);
+    let arrive: () => unknown = () => undefined;
+    erp.onWrite = async (operations, apply) => {
+      // The connection is lost, and the ERP takes its time.
+      arrive = () => operations.map(apply);
+      throw new Error('connection lost');
+    };
+    await push();
+    // The limit of the call, the time to stop and the ERP's own: 5 + 5 + 60 s.
+    for (const ms of [10_000, 30_000, 29_000]) {
+      pusher.clock.advance(ms);
+      await push();
+    }
+    expect(erp.calls).toEqual(['write create']);
+    arrive();
+    pusher.clock.advance(600_000);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    expect(erp.objects).toHaveLength(1);
+  });
+
+  test('stays unknown while lookup fails, and waits longer each time', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async () => {
+      throw new Error('connection lost');
+    };
+    erp.onLookup = async () => {
+      throw new Error('no service');
+    };
+    await push();
+    for (let count = 0; count < 3; count += 1) {
+      pusher.clock.advance(600_000);
+      await push();
+    }
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'lookup 1', 'lookup 1']);
+    expect(await pusher.row(1)).toMatchObject({ attempts: 4, last_error: 'lookup failed: no service' });
+  });
+});
+
+describe('what lookup has found', () => {
+  const cutOff = async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async (operations, apply) => {
+      operations.map(apply);
+      throw new Error('connection lost');
+    };
+    await push();
+    erp.onWrite = async (operations) => operations.map(() => later({ type: 'transient', message: 'not now' }));
+  };
+
+  test('is not forgotten when the amendment after it fails: no second object is created', async () => {
+    await cutOff();
+    await pusher.award([1, '11']);
+    await push();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend', 'write amend']);
+    expect(erp.living()).toMatchObject([{ total: '11' }]);
+  });
+
+  test('is not forgotten when the cancellation after it fails: the object does not stay', async () => {
+    await cutOff();
+    await pusher.award();
+    await push();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write cancel', 'write cancel']);
+    expect(erp.living()).toEqual([]);
+  });
+
+  test('is amended when the ERP cannot tell what it holds', async () => {
+    await cutOff();
+    erp.onLookup = async (_documents, find) => find().map((one) => ({ ...one, contentHash: undefined }));
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend']);
+    expect(erp.living()).toHaveLength(1);
+  });
+});
+
+describe('an outcome', () => {
+  test('rejected makes a dead letter with the words of the ERP, and the others go on', async () => {
+    await pusher.award([1, '10'], [2, '20'], [3, '30']);
+    erp.onWrite = async (operations, apply) =>
+      operations.map((one) => (one.document.key === keyOf(2) ? data('Vendor 2 is blocked\0') : apply(one)));
+    await push();
+    expect(erp.living().map(({ key }) => key)).toEqual([keyOf(1), keyOf(3)]);
+    expect(await pusher.row(2)).toMatchObject({ due: null, last_error: 'Vendor 2 is blocked' });
+    expect((await pusher.row(2))?.dead_since).not.toBeNull();
+    pusher.clock.advance(86_400_000);
+    await push();
+    expect(erp.calls).toHaveLength(1);
+    // A newer version is another try.
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await pusher.award([1, '10'], [2, '21'], [3, '30']);
+    await push();
+    expect(erp.living(keyOf(2))).toMatchObject([{ total: '21' }]);
+    expect(await pusher.row(2)).toMatchObject({ dead_since: null, last_error: null });
+  });
+
+  test('rejected for a state that is old by then does not bury the newer one', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async (operations, apply) => {
+      if (erp.calls.length > 1) return operations.map(apply);
+      await pusher.award([1, '11']);
+      return [data('10 is too little')];
+    };
+    await push();
+    expect(erp.living()).toMatchObject([{ total: '11' }]);
+  });
+
+  test.each(['transient', 'locked'] as const)('%s is tried again, later each time', async (type) => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async () => [later({ type, message: 'not now' })];
+    for (let count = 0; count < 14; count += 1) {
+      const beganMs = pusher.clock.nowMs();
+      await push();
+      await push();
+      expect(erp.calls, 'not before its time').toHaveLength(count + 1);
+      const waitMs = Date.parse((await pusher.row(1))?.due ?? '') - beganMs;
+      // 1 s, doubled each time up to 10 minutes, and up to a fifth more.
+      const leastMs = Math.min(600_000, 1_000 * 2 ** count);
+      expect(waitMs).toBeGreaterThanOrEqual(leastMs);
+      expect(waitMs).toBeLessThanOrEqual(leastMs * 1.2);
+      pusher.clock.advance(waitMs);
+    }
+    expect(
+      erp.calls.every((call) => call === 'write create'),
+      'nothing took effect: nothing to look up',
+    ).toBe(true);
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await push();
+    expect(await pusher.row(1)).toMatchObject({ due: null, attempts: 0, last_error: null });
+  });
+
+  test('rate-limited is not tried again before its time', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async () => [later({ type: 'rate-limited', message: 'slow down', retryAfterMs: 90_000 })];
+    await push();
+    pusher.clock.advance(89_999);
+    await push();
+    expect(erp.calls).toHaveLength(1);
+    pusher.clock.advance(1);
+    await push();
+    expect(erp.calls).toHaveLength(2);
+  });
+
+  test.each(['auth', 'config'] as const)('%s pauses the flow until somebody starts it again', async (type) => {
+    await pusher.award([1, '10'], [2, '20']);
+    erp.onWrite = async ([first], apply) => [
+      apply(first as never),
+      later({ type, message: 'the password has expired' }),
+    ];
+    await push();
+    expect(await pusher.pausedReason()).toBe('the password has expired');
+    expect(await pusher.row(1)).toMatchObject({ due: null });
+    pusher.clock.advance(86_400_000);
+    await pusher.award([1, '11'], [2, '20']);
+    await push();
+    expect(erp.calls).toHaveLength(1);
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await registerFlows(pusher.db.database, [pusher.flow], timestampNow(pusher.clock));
+    await push();
+    expect(erp.living().map(({ total }) => total)).toEqual(['11', '20']);
+  });
+});
+
+describe('a connector that does not keep to its time', () => {
+  test('is told to stop at its limit, and what it was doing is unknown', async () => {
+    erp = createFakeErp({ timeoutMs: 30 });
+    await pusher.award([1, '10']);
+    erp.onWrite = async (_operations, _apply, signal) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      throw signal.reason;
+    };
+    await push();
+    expect((await pusher.row(1))?.last_error).toContain('30 ms');
+    expect((await pusher.row(1))?.intent_id).not.toBeNull();
+  });
+
+  test('is not called again before the call that it was told to stop has ended', async () => {
+    erp = createFakeErp({ timeoutMs: 30 });
+    await pusher.award([1, '10']);
+    const end = Promise.withResolvers<void>();
+    erp.onWrite = async (operations, apply) => {
+      await end.promise;
+      return operations.map(apply);
+    };
+    const worker = await pusher.worker(erp);
+    await worker.push();
+    expect((await pusher.row(1))?.last_error).toContain('did not stop');
+    pusher.clock.advance(600_000);
+    await pusher.award([1, '12']);
+    await worker.push();
+    expect(erp.calls).toEqual(['write create']);
+    end.resolve();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await expect
+      .poll(async () => {
+        await worker.push();
+        return erp.living();
+      })
+      .toMatchObject([{ total: '12' }]);
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend']);
+  });
+
+  test('is told to stop with the process; what it has not begun is no mystery', async () => {
+    await pusher.award([1, '10'], [2, '20']);
+    const worker = await pusher.worker(erp);
+    erp.onWrite = async ([first], apply, signal) => {
+      const done = apply(first as never);
+      worker.stop.abort(new Error('the process stops'));
+      expect(signal.aborted).toBe(true);
+      return [done, later({ type: 'transient', message: 'stopped' })];
+    };
+    await worker.push();
+    expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
+    expect(await pusher.row(2)).toMatchObject({ intent_id: null, last_error: 'stopped' });
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create create', 'write create']);
+    expect(erp.living()).toHaveLength(2);
+  });
+});
+
+test('two workers at once never write at once, and what comes while one works is not forgotten', async () => {
+  const [a, b] = await Promise.all([pusher.worker(erp), pusher.worker(erp)]);
+  let under = 0;
+  erp.onWrite = async (operations, apply) => {
+    under += 1;
+    expect(under).toBe(1);
+    if (erp.calls.length === 1) {
+      await pusher.award([1, '11'], [2, '20']);
+      // Its wake-up reaches the process that does not hold the lease.
+      await b.push();
+    }
+    under -= 1;
+    return operations.map(apply);
+  };
+  await pusher.award([1, '10']);
+  await Promise.all([a.push(), a.push(), b.push()]);
+  expect(erp.living().map(({ total }) => total)).toEqual(['11', '20']);
+});

@@ -1,0 +1,128 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { configuration, readConfiguration } from '#cli/configuration.ts';
+import { configurationJsonSchema } from '#platform/configuration.ts';
+import { runCommandLine } from './command-line.ts';
+
+const folder = join(import.meta.dirname, '..', '..', 'config');
+const file = join(folder, 'bridge.yaml');
+const lines = readFileSync(file, 'utf8').split('\n');
+
+interface JsonSchema {
+  properties?: Record<string, JsonSchema>;
+  items?: JsonSchema;
+}
+
+/** Every setting that the schema has, as a path of names; what stands in a list has the list's path before it. */
+function settingsOf(schema: JsonSchema, path: readonly string[] = []): string[][] {
+  const inside = schema.properties ?? schema.items?.properties ?? {};
+  return Object.entries(inside).flatMap(([name, one]) => [[...path, name], ...settingsOf(one, [...path, name])]);
+}
+
+const settings = settingsOf(configurationJsonSchema(configuration));
+
+describe('config/bridge.yaml', () => {
+  test('as it stands is exactly the defaults', () => {
+    expect(readConfiguration(file, {}, {})).toEqual(configuration.parse({}));
+  });
+
+  test('tells editors where its schema is, in its first line', () => {
+    expect(lines[0]).toBe('# yaml-language-server: $schema=./bridge.schema.json');
+  });
+
+  /** The path of each line that is a setting, in force or commented out, by its indent. */
+  const shown = new Map<string, number>();
+  const around: { indent: number; name: string }[] = [];
+  for (const [index, line] of lines.entries()) {
+    const [, before = '', after = '', name] = /^( *)(?:# )?([ -]*)([a-z_]+):(?: |$)/.exec(line) ?? [];
+    if (name === undefined || name === 'yaml-language-server') continue;
+    const indent = before.length + after.length;
+    while ((around.at(-1)?.indent ?? -1) >= indent) around.pop();
+    around.push({ indent, name });
+    shown.set(around.map((one) => one.name).join('.'), index);
+  }
+
+  test('has enough settings for these tests to mean something', () => {
+    expect(settings.map((path) => path.join('.'))).toEqual(
+      expect.arrayContaining(['data_dir', 'service.port', 'bridge.tls.key_file', 'bridge.sources.api_key']),
+    );
+  });
+
+  test.each(settings.map((path) => [path.join('.')]))('shows and explains %s', (path) => {
+    const index = shown.get(path);
+    expect(index).toBeDefined();
+    // A comment before it, or before its neighbours above, which it is explained together with.
+    let above = (index ?? 0) - 1;
+    while (/^[ #]*(- )?[a-z_]+:/.test(lines[above] ?? '') && !/^ *# +#/.test(lines[above] ?? '')) above -= 1;
+    expect(lines[above]).toMatch(/^ *#( +[-#])? +\S/);
+  });
+});
+
+test('config/bridge.schema.json is what config-schema prints: renew it with `npm run -s cli -- config-schema`', async () => {
+  const { code, stdout } = await runCommandLine(['config-schema']);
+  expect(code).toBe(0);
+  expect(JSON.parse(readFileSync(join(folder, 'bridge.schema.json'), 'utf8'))).toEqual(JSON.parse(stdout));
+});
+
+describe('config/examples', () => {
+  const names = readdirSync(join(folder, 'examples'));
+
+  test('are there', () => {
+    expect(names).toContain('cloud-to-folder.yaml');
+  });
+
+  test.each(names)('%s loads when the variables that it names are set', (name) => {
+    const path = join(folder, 'examples', name);
+    const text = readFileSync(path, 'utf8');
+    const env = Object.fromEntries(
+      [...text.matchAll(/\$\{(\w+)\}/g)].map(([, variable]) => [variable, `the ${variable}`]),
+    );
+    const { bridge } = readConfiguration(path, {}, env);
+    for (const flow of bridge.flows) expect(bridge.sources.map((source) => source.name)).toContain(flow.source);
+    expect(text.split('\n')[0]).toBe('# yaml-language-server: $schema=../bridge.schema.json');
+  });
+
+  test('cloud-to-folder takes both keys from the environment', () => {
+    const path = join(folder, 'examples', 'cloud-to-folder.yaml');
+    const { bridge } = readConfiguration(path, {}, { CLOUD_API_KEY: 'api', CLOUD_SIGNING_KEY: 'signing' });
+    expect(bridge.sources).toMatchObject([{ name: 'cloud', api_key: 'api', signing_keys: ['signing'] }]);
+    expect(bridge.flows).toMatchObject([{ source: 'cloud', connector: 'file' }]);
+  });
+});
+
+describe('the environment', () => {
+  const read = (env: Record<string, string>) => readConfiguration(undefined, {}, env);
+
+  test('sets what the operator’s page says', () => {
+    const key = Buffer.alloc(32, 1).toString('base64');
+    expect(
+      read({
+        DATABASE_URL: 'postgres://u:p%40ss@db/x?sslmode=require',
+        REDIS_URL: 'rediss://:secret@cache:6380/1',
+        DATA_DIR: '/var/lib/sourcing',
+        LOG_LEVEL: 'debug',
+        SOURCING_ADMIN_TOKEN: 'a-token-of-the-operator',
+        SOURCING_MASTER_KEY: key,
+      }),
+    ).toMatchObject({
+      database_url: 'postgres://u:p%40ss@db/x?sslmode=require',
+      redis_url: 'rediss://:secret@cache:6380/1',
+      data_dir: '/var/lib/sourcing',
+      log_level: 'debug',
+      admin_token: 'a-token-of-the-operator',
+      master_key: key,
+    });
+  });
+
+  test.each([Buffer.alloc(32, 255).toString('base64url'), `${Buffer.alloc(32, 255).toString('base64')}\n`])(
+    'takes the master key in either alphabet, padded or not: %j',
+    (key) => {
+      expect(read({ SOURCING_MASTER_KEY: key }).master_key).toBe(key);
+    },
+  );
+
+  test('--data goes before all', () => {
+    expect(readConfiguration(undefined, { data: '/there' }, { DATA_DIR: '/here' }).data_dir).toBe('/there');
+  });
+});

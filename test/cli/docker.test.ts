@@ -1,0 +1,95 @@
+/** No Docker engine is needed here: what can be wrong in these files without one is looked at as text. */
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { readConfiguration } from '#cli/configuration.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+interface Service {
+  image: string;
+  command: string[];
+  environment: Record<string, string>;
+  volumes?: string[];
+  healthcheck?: object;
+}
+
+const compose = parse(read('docker/compose.yaml'), { merge: true }) as {
+  services: Record<string, Service>;
+  volumes: Record<string, null>;
+};
+
+describe('the image', () => {
+  const dockerfile = read('docker/Dockerfile');
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, names]) =>
+    (names ?? '').split(' '),
+  );
+
+  test('is made from what exists, and the builder is sent all of it', () => {
+    expect(copied.length).toBeGreaterThan(3);
+    const sent = read('docker/Dockerfile.dockerignore').match(/^!.+$/gm) ?? [];
+    for (const name of copied) {
+      expect(existsSync(join(root, name))).toBe(true);
+      expect(sent).toContain(`!${name}`);
+    }
+  });
+
+  test('runs as an ordinary user, with Node 24 and the command line as its entry', () => {
+    expect(dockerfile).toMatch(/^USER node$/m);
+    expect(dockerfile.match(/^FROM .*/gm)).toEqual(['FROM node:24-slim AS packages', 'FROM node:24-slim']);
+    expect(dockerfile).toContain('ENTRYPOINT ["node", "src/cli/main.ts"]');
+  });
+
+  test('has every package that the source imports, since it has no devDependencies', () => {
+    const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
+    const known = new Set([...Object.keys(dependencies), 'sourcing-bridge', ...builtinModules]);
+    const files = globSync(['src/**/*.ts', 'connectors/**/*.ts'], { cwd: root });
+    expect(files.length).toBeGreaterThan(50);
+    const missing = files.flatMap((file) =>
+      [...read(file).matchAll(/^(?:import|export) (?!type ).*?from '([^'#./][^']*)'|import\('([^'#./][^']*)'\)/gms)]
+        .map(([, from, dynamic]) => from ?? dynamic ?? '')
+        .filter((name) => !name.startsWith('node:') && !known.has(/^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? ''))
+        .map((name) => `${file} imports ${name}`),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('the composition', () => {
+  test('is PostgreSQL, Valkey, the service and the bridge, each watched', () => {
+    expect(Object.keys(compose.services)).toEqual(['postgres', 'valkey', 'service', 'bridge']);
+    for (const name of ['postgres', 'valkey']) expect(compose.services[name]).toHaveProperty('healthcheck.test');
+    expect(read('docker/Dockerfile')).toMatch(/^HEALTHCHECK /m);
+    expect(compose.services['bridge']?.environment['HEALTH_URL']).toBe('http://127.0.0.1:8081/healthz');
+  });
+
+  test('takes every secret from .env, whose example names them all and holds none', () => {
+    const text = read('docker/compose.yaml');
+    const wanted = new Set([...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name));
+    const example = [...read('docker/.env.example').matchAll(/^(\w+)=(.*)$/gm)];
+    expect(new Set(example.map(([, name]) => name))).toEqual(wanted);
+    expect(example.map(([, , value]) => value)).toEqual(example.map(() => ''));
+    expect(read('docker/.gitignore')).toMatch(/^\.env$/m);
+  });
+
+  test('keeps what has to be kept in volumes that are declared', () => {
+    const used = Object.values(compose.services).flatMap(({ volumes = [] }) => volumes.map((one) => one.split(':')[0]));
+    expect(new Set(used.filter((name) => !name?.startsWith('.')))).toEqual(new Set(Object.keys(compose.volumes)));
+  });
+
+  test.each(['service', 'bridge'])('gives the %s settings that it takes', (name) => {
+    const env = { ...compose.services[name]?.environment };
+    env['SOURCING_MASTER_KEY'] = Buffer.alloc(32).toString('base64');
+    env['DATABASE_URL'] = env['DATABASE_URL']?.replace(/\$\{.*?\}/, 'password') ?? '';
+    const file = name === 'bridge' ? join(root, 'docker/bridge.yaml') : undefined;
+    const settings = readConfiguration(file, {}, env);
+    expect(settings).toMatchObject({
+      database_url: 'postgresql://sourcing:password@postgres:5432/sourcing',
+      redis_url: 'redis://valkey:6379',
+      bridge: { public_host: 'bridge' },
+    });
+  });
+});

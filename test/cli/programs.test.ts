@@ -1,0 +1,253 @@
+import { once } from 'node:events';
+import { readFile, stat } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { eventually, scratchFolder } from '../harness/programs.ts';
+import { createTestDatabase } from '../harness/test-database.ts';
+import { type CommandLine, startCommandLine } from './command-line.ts';
+
+const freePorts = {
+  SOURCING__SERVICE__PORT: '0',
+  SOURCING__BRIDGE__PORT: '0',
+  SOURCING__BRIDGE__CONSOLE_PORT: '0',
+};
+
+/** The command on a database of its own, in a data folder of its own, on free ports. */
+async function startOnServer(args: readonly string[], env: Record<string, string> = {}): Promise<CommandLine> {
+  const { url } = await createTestDatabase();
+  return startCommandLine([...args, '--data', join(await scratchFolder(), 'data')], {
+    DATABASE_URL: url,
+    ...freePorts,
+    ...env,
+  });
+}
+
+const urlIn = (line: string) => /https?:\/\/\S+?(?=\)|\s|$)/.exec(line)?.[0] ?? '';
+
+async function statusOf(url: string): Promise<number> {
+  return (await fetch(url)).status;
+}
+
+/** Every line is JSON with a level. */
+function logLines(command: CommandLine): Record<string, unknown>[] {
+  return command
+    .stderr()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The embedded database of a data folder: its process, undefined when there is none. */
+async function embeddedPid(dataDir: string): Promise<number | undefined> {
+  const text = await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8').catch(() => undefined);
+  const pid = Number(text?.split('\n')[0]);
+  return text !== undefined && isRunning(pid) ? pid : undefined;
+}
+
+describe('service', () => {
+  test('prints one line when it is ready, answers its probes, logs JSON to standard error, and ends with 0 on SIGTERM', async () => {
+    const command = await startOnServer(['service', '--port', '0'], { LOG_LEVEL: 'trace' });
+    const line = await command.line(/ready/);
+    expect(line).toMatch(/^service ready http:\/\/127\.0\.0\.1:\d+$/);
+    const url = urlIn(line);
+    expect(await Promise.all(['/healthz', '/readyz', '/metrics'].map((path) => statusOf(url + path)))).toEqual([
+      200, 200, 200,
+    ]);
+    expect(await (await fetch(`${url}/metrics`)).text()).toContain('process_cpu_seconds_total');
+    const answer = await fetch(`${url}/nothing-here`, { headers: { 'x-request-id': 'from-the-test' } });
+    expect(answer.headers.get('x-request-id')).toBe('from-the-test');
+    const toldMs = performance.now();
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    expect(performance.now() - toldMs).toBeLessThan(10_000);
+    expect(command.stdout()).toBe(`${line}\n`);
+    const lines = logLines(command);
+    expect(lines).toContainEqual(
+      expect.objectContaining({ requestId: 'from-the-test', program: 'service', status: 404 }),
+    );
+    for (const one of lines) expect(one).toMatchObject({ level: expect.any(String) as string, name: 'service' });
+  });
+
+  test('two on one data folder work at once, on one embedded database that goes with the last of them', async () => {
+    const dataDir = join(await scratchFolder(), 'data');
+    const start = () => startCommandLine(['service', '--port', '0', '--data', dataDir]);
+    const both = [start(), start()] as const;
+    const urls = await Promise.all(both.map(async (command) => urlIn(await command.line(/ready/))));
+    const token = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const made = await fetch(`${urls[0]}/admin/organisations`, { method: 'POST', headers, body: '{"name":"A"}' });
+    const { id } = (await made.json()) as { id: string };
+    const keysAtOther = `${urls[1]}/admin/organisations/${id}/api-keys`;
+    expect((await fetch(keysAtOther, { headers })).status).toBe(200);
+    both[0].signal('SIGTERM');
+    expect(await both[0].ended).toBe(0);
+    expect((await fetch(keysAtOther, { headers })).status).toBe(200);
+    expect(await embeddedPid(dataDir)).toBeDefined();
+    both[1].signal('SIGTERM');
+    expect(await both[1].ended).toBe(0);
+    await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
+  });
+
+  test('whose port is taken says so and what to do, exits with 1 and leaves nothing running', async () => {
+    const other = await listenAnywhere();
+    const { port } = other.address() as AddressInfo;
+    const dataDir = join(await scratchFolder(), 'data');
+    const command = startCommandLine(['service', '--port', String(port), '--data', dataDir], { LOG_LEVEL: 'fatal' });
+    expect(await command.ended).toBe(1);
+    expect(command.stdout()).toBe('');
+    expect(command.stderr()).toBe(
+      `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.\n`,
+    );
+    expect(await stat(join(dataDir, 'postgres'))).toBeDefined();
+    await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
+  });
+
+  test('that cannot make its data folder says so and exits with 2', async () => {
+    const command = startCommandLine(['service', '--data', '/dev/null/data']);
+    expect(await command.ended).toBe(2);
+    expect(command.stderr()).toMatch(
+      /^The data folder \/dev\/null\/data cannot be made \(.*\)\. Name another with --data/,
+    );
+  });
+});
+
+describe('bridge', () => {
+  test('without a source is ready, answers its probes on both ports, warns, and ends with 0 on SIGTERM', async () => {
+    const command = await startOnServer(['bridge']);
+    const line = await command.line(/ready/);
+    expect(line).toMatch(/^bridge ready https:\/\/localhost:\d+ \(console http:\/\/127\.0\.0\.1:\d+\)$/);
+    const consoleUrl = /console (\S+)\)/.exec(line)?.[1] ?? '';
+    for (const path of ['/healthz', '/readyz', '/metrics', '/', '/status.json'])
+      expect(await statusOf(consoleUrl + path)).toBe(200);
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    expect(command.stdout()).toBe(`${line}\n`);
+    expect(logLines(command)).toContainEqual(
+      expect.objectContaining({ level: 'warn', msg: expect.stringContaining('no source is configured') as string }),
+    );
+  });
+
+  test('whose console port is taken exits with 1 and leaves nothing running', async () => {
+    const other = await listenAnywhere();
+    const { port } = other.address() as AddressInfo;
+    const command = await startOnServer(['bridge'], { SOURCING__BRIDGE__CONSOLE_PORT: String(port) });
+    expect(await command.ended).toBe(1);
+    expect(command.stderr()).toContain(`Cannot listen on 127.0.0.1:${port}: the port is taken by another program.`);
+    expect(command.stderr()).not.toMatch(/^\s+at /m);
+  });
+
+  test('whose certificate cannot be read names the setting and exits with 2', async () => {
+    const command = await startOnServer(['bridge'], {
+      SOURCING__BRIDGE__TLS: '{cert_file: /nowhere/tls.crt, key_file: /nowhere/tls.key}',
+    });
+    expect(await command.ended).toBe(2);
+    expect(command.stderr()).toContain('The file /nowhere/tls.crt (bridge.tls.cert_file) cannot be read.');
+  });
+});
+
+describe('start', () => {
+  test('says where everything is, and ends with 0 on Ctrl-C, while the simulator plays', async () => {
+    const command = await startOnServer(['start']);
+    const url = urlIn(await command.line(/^sourcing-bridge ready/));
+    await command.line(/ drafted: /);
+    const shown = command.stdout();
+    for (const name of ['Watch it', 'Documents', 'Sourcing service', 'Webhook endpoint', 'Data', 'Stop'])
+      expect(shown).toMatch(new RegExp(`^ {2}${name} {2,}\\S`, 'm'));
+    expect(await statusOf(urlIn(/Watch it.*/.exec(shown)?.[0] ?? ''))).toBe(200);
+    expect(await statusOf(`${url}/readyz`)).toBe(200);
+    command.signal('SIGINT');
+    expect(await command.ended).toBe(0);
+    expect(command.stdout()).toMatch(/\nStopping\. .*\n(.*\n)*Stopped\.\n$/);
+    expect(command.stderr()).toBe('');
+  });
+
+  test('told to stop while it is still starting, stops in order', async () => {
+    const command = await startOnServer(['start']);
+    await command.line(/^Starting/);
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    expect(command.stdout()).toMatch(/Stopped\.\n$/);
+  });
+
+  test('whose terminal is gone stops in order', async () => {
+    const command = await startOnServer(['start']);
+    await command.line(/ drafted: /);
+    command.hangUp();
+    command.signal('SIGHUP');
+    expect(await command.ended).toBe(0);
+  });
+});
+
+describe('demo', () => {
+  test('told to stop in the middle of the story exits with 1 and does not claim a result', async () => {
+    const command = await startOnServer(['demo', '--events', '500']);
+    await command.line(/ published/);
+    command.signal('SIGINT');
+    expect(await command.ended).toBe(1);
+    expect(command.stderr()).toContain('The demo was stopped before its end.');
+    expect(command.stdout()).not.toContain('The connector holds');
+  });
+});
+
+describe('a request that does not end', () => {
+  /** Sends the head of a request and half its body. */
+  async function holdRequest(url: string): Promise<void> {
+    const { port } = new URL(url);
+    const socket = connect(Number(port), '127.0.0.1');
+    onTestFinished(() => void socket.destroy());
+    socket.on('error', () => undefined);
+    await once(socket, 'connect');
+    socket.write(
+      'POST /admin/organisations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer 0123456789abcdef\r\n' +
+        'Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n',
+    );
+    // Sent when the request has reached its handler's server.
+    await once(socket, 'data');
+  }
+
+  const admin = { SOURCING_ADMIN_TOKEN: '0123456789abcdef' };
+
+  test('is cut after the grace time, and a Ctrl-C that comes twice, as through npm, is one', async () => {
+    const command = await startOnServer(['service'], admin);
+    await holdRequest(urlIn(await command.line(/ready/)));
+    const toldMs = performance.now();
+    command.signal('SIGINT');
+    command.signal('SIGINT');
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    expect(performance.now() - toldMs).toBeLessThan(10_000);
+  });
+
+  test('does not keep who asks again from ending it at once', async () => {
+    const command = await startOnServer(['service'], admin);
+    await holdRequest(urlIn(await command.line(/ready/)));
+    let ended = false;
+    void command.ended.then(() => {
+      ended = true;
+    });
+    await eventually('it has ended', async () => {
+      command.signal('SIGTERM');
+      return ended;
+    });
+    expect(await command.ended).toBe(1);
+    expect(command.stderr()).toContain('Ended before everything was closed. Nothing is lost');
+  });
+});
+
+async function listenAnywhere(): Promise<Server> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return server;
+}
