@@ -20,6 +20,11 @@ const source = z.strictObject({
   poll_seconds: z.int().min(1).default(60).describe('A feed is read at least this often, also without a notification'),
   page_size: z.int().min(1).max(1_000).default(1_000),
   timeout_seconds: z.int().min(1).default(60),
+  lateness_seconds: z
+    .int()
+    .min(1)
+    .default(30)
+    .describe('How much later than its stamp a record may show up in a feed that does not declare its order'),
 });
 
 const flow = z.strictObject({

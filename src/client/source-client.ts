@@ -32,6 +32,15 @@ export interface FeedPage {
   next: string | undefined;
   /** The service declares that the feed shows records in the order of their commits. */
   commitOrdered: boolean;
+  /** A time that the source's clock had passed when it made the page; undefined when it gives no `Date`. */
+  sourceMs: number | undefined;
+}
+
+/** Either bound may be left out. */
+export interface FeedWindow {
+  modifiedAfter?: Timestamp | undefined;
+  modifiedBefore?: Timestamp | undefined;
+  pageSize: number;
 }
 
 export interface ApiCall {
@@ -45,11 +54,7 @@ export interface ApiCall {
 
 export interface SourceClient {
   /** One page. `at` is a filter, or the `next` of an earlier page. Throws AppError, as `call` does. */
-  readFeed(
-    feed: FeedName,
-    at: { modifiedAfter: Timestamp | undefined; pageSize: number } | { next: string },
-    signal?: AbortSignal,
-  ): Promise<FeedPage>;
+  readFeed(feed: FeedName, at: FeedWindow | { next: string }, signal?: AbortSignal): Promise<FeedPage>;
   /** Any other call; the answer's body read through `schema`. Throws AppError with the service's own words. */
   call<Schema extends z.ZodType>(request: ApiCall, schema: Schema): Promise<z.output<Schema>>;
 }
@@ -96,10 +101,12 @@ export function createSourceClient(deps: {
   return {
     async readFeed(feed, at, signal) {
       const query = 'next' in at ? at.next : firstQuery(at);
+      const sentMs = clock.nowMs();
       const answer = await request({ method: 'GET', path: `/api/feeds/${feed}?${query}` }, signal);
       const page = parseInput(feedPage, answer.body, `The answer of the ${feed} feed`);
       const commitOrdered = answer.headers[feedOrderHeader] === 'commit';
-      return { records: page.data, next: queryOf(page.next), commitOrdered };
+      const sourceMs = sourceTimeOf(answer.headers['date'], clock.nowMs() - sentMs);
+      return { records: page.data, next: queryOf(page.next), commitOrdered, sourceMs };
     },
     async call(call, schema) {
       const answer = await request(call);
@@ -108,10 +115,17 @@ export function createSourceClient(deps: {
   };
 }
 
-function firstQuery(filter: { modifiedAfter: Timestamp | undefined; pageSize: number }): string {
-  const query = new URLSearchParams({ page_size: String(filter.pageSize) });
-  if (filter.modifiedAfter !== undefined) query.set('modified_after', filter.modifiedAfter);
+function firstQuery(window: FeedWindow): string {
+  const query = new URLSearchParams({ page_size: String(window.pageSize) });
+  if (window.modifiedAfter !== undefined) query.set('modified_after', window.modifiedAfter);
+  if (window.modifiedBefore !== undefined) query.set('modified_before', window.modifiedBefore);
   return query.toString();
+}
+
+/** `Date` counts whole seconds, and may have been written at any time between the request and its answer. */
+function sourceTimeOf(date: string | undefined, roundTripMs: number): number | undefined {
+  const ms = Date.parse(date ?? '');
+  return Number.isNaN(ms) ? undefined : ms - roundTripMs - 1_000;
 }
 
 /** Only the query of a `next` link counts: it is never followed to another origin or path. */

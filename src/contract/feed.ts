@@ -15,10 +15,16 @@ export const feedOrderHeader = 'feed-order';
 export const pageSizeDefault = 100;
 export const pageSizeMax = 1_000;
 
+/** A `+` that was not percent-encoded arrives as a space: `…T00:00:00 02:00` can only have meant an offset. */
+const timestampInQuery = z
+  .string()
+  .transform((text) => text.replace(/ (?=\d{2}:?\d{2}$)/, '+'))
+  .pipe(timestamp);
+
 const page = {
   /** Both bounds are inclusive. */
-  modified_after: timestamp.optional(),
-  modified_before: timestamp.optional(),
+  modified_after: timestampInQuery.optional(),
+  modified_before: timestampInQuery.optional(),
   page_size: z
     .string()
     .regex(/^\d{1,4}$/, 'must be a whole number')

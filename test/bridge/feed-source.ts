@@ -39,12 +39,17 @@ export async function startFeedSource(): Promise<FeedSource> {
     if (await source.onRequest(url.searchParams, response)) return;
     const after = url.searchParams.get('modified_after') ?? '';
     // Also what has no time at all.
-    const shown = (source.records.get(feed) ?? []).filter(({ modified }) => !(modified < after));
+    const before = url.searchParams.get('modified_before');
+    const shown = (source.records.get(feed) ?? []).filter(
+      ({ modified }) => !(modified < after || (before !== null && modified > before)),
+    );
     const from = Number(url.searchParams.get('cursor') ?? 0);
     const to = from + Number(url.searchParams.get('page_size'));
     const next = new URL(url);
     next.searchParams.set('cursor', String(to));
     const order = source.commitOrdered ? { 'feed-order': 'commit' } : {};
+    // The time of these tests is not the machine's.
+    response.sendDate = false;
     response.writeHead(200, { 'content-type': 'application/json', ...order });
     response.end(JSON.stringify({ data: shown.slice(from, to), next: to < shown.length ? next.href : null }));
   };

@@ -76,7 +76,7 @@ describe('a feed page', () => {
   test('keeps fields and values that are not known', async () => {
     const record = { id: 'a', status: 'OF_TOMORROW', new_field: { deep: [1] }, modified: 'x' };
     answers = [page({ data: [record], includes: {}, another: 1 })];
-    expect(await client.readFeed('awards', first)).toEqual({ records: [record], next: undefined, commitOrdered: true });
+    expect(await client.readFeed('awards', first)).toMatchObject({ records: [record], next: undefined });
   });
 
   test('declares its order in the header, or does not', async () => {

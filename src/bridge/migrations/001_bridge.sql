@@ -29,6 +29,8 @@ create table bridge.checkpoints (
   source text not null,
   feed text not null,
   watermark timestamptz,
+  -- When a feed that does not declare its order was last settled.
+  settled timestamptz,
   next_pull timestamptz not null,
   last_pull timestamptz,
   failures int not null default 0,
@@ -48,6 +50,7 @@ create table bridge.mirror (
   seen timestamptz not null,
   primary key (source, feed, record_id)
 );
+create index mirror_by_time on bridge.mirror (source, feed, modified desc);
 create index mirror_by_event on bridge.mirror (source, sourcing_event, feed);
 
 -- The versions before it.

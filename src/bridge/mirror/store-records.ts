@@ -86,9 +86,14 @@ export async function storeRecords(
   return { times, changed: changed.length, unreadable: changed.flatMap((version) => faultOf(version, feed)) };
 }
 
-function versionOf(record: Record<string, unknown>, feed: FeedName, index: number): Version {
+/** The id and the time of a record as it came; throws AppError `invalid` that says which record has none. */
+export function readVersionKey(record: Record<string, unknown>, feed: string, index: number) {
   const named = typeof record['id'] === 'string' ? ` (${record['id'].slice(0, 100)})` : '';
-  const read = parseInput(keyed, record, `Record ${index}${named} on a page of the ${feed} feed`);
+  return parseInput(keyed, record, `Record ${index}${named} on a page of the ${feed} feed`);
+}
+
+function versionOf(record: Record<string, unknown>, feed: FeedName, index: number): Version {
+  const read = readVersionKey(record, feed, index);
   const body = JSON.stringify(record);
   return {
     recordId: read.id,

@@ -1,15 +1,13 @@
 /**
  * Reading a feed of which nothing is known: not whether bounds are inclusive, not how it pages, not whether stamps and
- * bounds are cut to whole seconds, not whether a record is committed later than its stamp says. Two walks share it:
- *
- * - The fresh walk starts at the newest record seen and follows the pages. It makes new records quick, may miss some
- *   while rows move, and proves nothing: it completes no range.
- * - The settling walk reads a range that is closed: its end, the cut, lies so far back that rows can leave the range, by
- *   changing, but not appear in it. A window whose answer has no `next` is a snapshot: complete, whatever the order or
- *   the paging. So the range is read in windows that fit a page, which overlap by a second on either side.
+ * bounds are cut to whole seconds, not whether a record is committed later than its stamp says. Following its pages makes
+ * new records quick, and proves nothing. What proves something is the settling walk over a range that is closed: its
+ * end, the cut, lies so far back that rows can leave the range, by changing, but not appear in it. A window whose answer
+ * has no `next` is a snapshot: complete, whatever the order or the paging. So the range is read in windows that fit a
+ * page, which overlap by a second on either side.
  *
  * Pure but for `ask`: it moves no checkpoint itself, it says up to where what it gave is complete. Source: the design's
- * "Checkpoints", rules 1 to 4 and 6; rule 5 (a replica that shows older versions) is the mirror's, which takes none.
+ * "Checkpoints", rules 1 to 4. Rule 5 (a replica that shows older versions) is the mirror's, which takes none.
  */
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 
@@ -24,9 +22,9 @@ export interface Answer<Record extends WalkedRecord> {
   readonly next: string | undefined;
 }
 
-/** One request: a window, open on the sides that are left out, or the next page of an earlier answer. */
+/** One request: a window, or the next page of an earlier answer. */
 export type Ask<Record extends WalkedRecord> = (
-  at: { after?: Timestamp; before?: Timestamp } | { next: string },
+  at: { after: Timestamp; before: Timestamp } | { next: string },
 ) => Promise<Answer<Record>>;
 
 export interface Walked<Record> {
@@ -40,19 +38,6 @@ const asksForMissing = 3;
 const drainPassesMax = 12;
 /** Stamps or bounds may be cut or rounded to whole seconds: windows overlap by as much, and are not made shorter. */
 const granularityMicros = 1_000_000;
-
-/** From the newest record seen (everything, when none was seen) to the end of the pages. Completes nothing. */
-export async function* readFresh<Record extends WalkedRecord>(
-  ask: Ask<Record>,
-  newest: Timestamp | undefined,
-): AsyncGenerator<Walked<Record>> {
-  let answer = await ask(newest === undefined ? {} : { after: at(microsFromTimestamp(newest) - granularityMicros) });
-  for (;;) {
-    yield { records: answer.records, completeTo: undefined };
-    if (answer.next === undefined) return;
-    answer = await ask({ next: answer.next });
-  }
-}
 
 /**
  * Reads (from, cut] in windows. Rejects with what `ask` rejects with, or when a crowded second does not hold still;

@@ -69,6 +69,31 @@ export async function finishPull(
   );
 }
 
+/** What is known of a feed that does not declare its order. */
+export interface Unsettled {
+  readonly settled: Timestamp | null;
+  /** The newest stamp in the mirror; null when it is empty. */
+  readonly newest: Timestamp | null;
+  /** The newest stamp among the records that were stored before `longAgo`. */
+  readonly seenLongAgo: Timestamp | null;
+}
+
+export async function readUnsettled(sql: Sql, { source, feed }: FeedId, longAgo: Timestamp): Promise<Unsettled> {
+  const [row] = await sql.query<Unsettled>(
+    `select settled,
+       (select max(modified) from bridge.mirror m where m.source = c.source and m.feed = c.feed) as newest,
+       (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed and m.seen <= $3
+        order by modified desc limit 1) as "seenLongAgo"
+     from bridge.checkpoints c where source = $1 and feed = $2`,
+    [source, feed, longAgo],
+  );
+  return row ?? { settled: null, newest: null, seenLongAgo: null };
+}
+
+export async function markSettled(tx: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
+  await tx.query('update bridge.checkpoints set settled = $3 where source = $1 and feed = $2', [source, feed, now]);
+}
+
 /** How many pulls in a row have failed. */
 export async function readFailures(sql: Sql, { source, feed }: FeedId): Promise<number> {
   const [row] = await sql.query<{ failures: number }>(

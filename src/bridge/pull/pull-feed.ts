@@ -2,9 +2,10 @@
  * The pull of one feed: from its watermark to its end, page by page. Each page is one transaction under the feed's
  * lease: versions stored, documents marked, watermark moved. A kill between two pages costs reading one page again.
  *
- * This is the walk for feeds that declare to be commit-ordered (header `Feed-Order: commit`): the order of `modified` is
- * the order of commits and `next` is a cursor over it, so everything up to the last record of a page has been seen. A
- * feed that does not declare it, or declares it and shows another order, is refused rather than read with losses.
+ * A feed may declare to be commit-ordered (header `Feed-Order: commit`): the order of `modified` is the order of commits
+ * and `next` is a cursor over it. Then everything up to the last record of a page has been seen, and the watermark moves
+ * with each page; one that declares it and shows another order is refused. Of any other feed the pages are only the quick
+ * news: the watermark moves when a range of time is settled (`settle-feed.ts`).
  */
 import type { FeedPage, SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -27,6 +28,7 @@ import {
   readDuePull,
   readFailures,
 } from './checkpoint-store.ts';
+import { settleFeed } from './settle-feed.ts';
 
 export interface PullDeps {
   source: SourceSettings;
@@ -92,67 +94,77 @@ async function pullToEnd(
     modifiedAfter: due.watermark ?? undefined,
     pageSize: source.page_size,
   };
+  const readPage = (where: typeof at) =>
+    lease.during((lost) => client.readFeed(name, where, AbortSignal.any([signal, lost])));
   let newest: Timestamp | undefined;
+  let page: FeedPage;
+  let ordered = true;
   for (;;) {
-    const page = await lease.during((lost) => client.readFeed(name, at, AbortSignal.any([signal, lost])));
-    refuseUndeclared(page, source, name);
+    page = await readPage(at);
+    ordered &&= page.commitOrdered;
     refuseStandstill(page, at, name);
-    newest = (await storePage(deps, lease, name, page, newest)) ?? newest;
+    const times = await storePage(deps, lease, name, page.records, (stored) => {
+      if (!ordered) return undefined;
+      refuseDisorder(stored, newest, name);
+      return stored.at(-1);
+    });
+    newest = times.at(-1) ?? newest;
     if (page.next === undefined) break;
     at = { next: page.next };
   }
+  const nextMs = clock.nowMs() + source.poll_seconds * 1000;
+  const open = ordered
+    ? undefined
+    : await settleFeed({
+        feed: feedIdOf(source, name),
+        watermark: due.watermark,
+        latenessMs: source.lateness_seconds * 1000,
+        pageSize: source.page_size,
+        nowMs: clock.nowMs(),
+        sourceMs: page.sourceMs,
+        transaction: (work) => lease.transaction(work),
+        readPage,
+        store: async (records, completeTo) => {
+          await storePage(deps, lease, name, records, () => completeTo);
+        },
+      });
   await lease.transaction((tx) =>
     finishPull(tx, feedIdOf(source, name), {
       notifications: due.notifications,
       now: timestampNow(clock),
-      next: timestampFromMs(clock.nowMs() + source.poll_seconds * 1000),
+      next: timestampFromMs(Math.min(nextMs, open?.againMs ?? nextMs)),
     }),
   );
 }
 
-/** Gives the newest `modified` of the page; `before` is that of the page before it in this walk. */
+/** Stores records and moves the watermark to what `completeTo` makes of their times, in one transaction. */
 async function storePage(
   deps: PullDeps,
   lease: Lease,
   name: FeedName,
-  page: FeedPage,
-  before: Timestamp | undefined,
-): Promise<Timestamp | undefined> {
+  records: readonly Record<string, unknown>[],
+  completeTo: (times: readonly Timestamp[]) => Timestamp | undefined,
+): Promise<readonly Timestamp[]> {
   const { source, clock, log } = deps;
   const feed = feedIdOf(source, name);
   const stored = await lease.transaction(async (tx) => {
-    const result = await storeRecords(tx, { ...feed, feed: name, records: page.records, now: timestampNow(clock) });
-    refuseDisorder(result.times, before, name);
-    const last = result.times.at(-1);
-    if (last !== undefined) await advanceWatermark(tx, feed, last);
+    const result = await storeRecords(tx, { ...feed, feed: name, records, now: timestampNow(clock) });
+    const complete = completeTo(result.times);
+    if (complete !== undefined) await advanceWatermark(tx, feed, complete);
     return result;
   });
   deps.records.inc({ feed: name, result: 'changed' }, stored.changed);
-  deps.records.inc({ feed: name, result: 'known' }, page.records.length - stored.changed);
+  deps.records.inc({ feed: name, result: 'known' }, records.length - stored.changed);
   if (stored.unreadable.length > 0) {
     deps.records.inc({ feed: name, result: 'unreadable' }, stored.unreadable.length);
     log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
   }
   if (stored.changed > 0) deps.wakeFlows();
-  return stored.times.at(-1);
+  return stored.times;
 }
 
 function feedIdOf(source: SourceSettings, feed: FeedName): FeedId {
   return { source: source.name, feed };
-}
-
-/**
- * Following `next` over a feed in another order loses records: those that move while the pages are read, and those that
- * are committed late. That is worse than not reading it, because nobody would notice.
- */
-function refuseUndeclared(page: FeedPage, source: SourceSettings, feed: FeedName): void {
-  if (page.commitOrdered) return;
-  throw new AppError(
-    'unavailable',
-    `The feed ${feed} of source "${source.name}" does not declare that it is in the order of commits ` +
-      '(header "Feed-Order: commit"). Such feeds cannot be read without losses by this version, so nothing was read.',
-    { recovery: { do: 'halt' } },
-  );
 }
 
 /** A walk over such pages would never end. */

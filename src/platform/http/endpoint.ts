@@ -156,6 +156,9 @@ function refuseAll(names: readonly string[]): Record<string, never> {
 }
 
 function send(response: Response, { status, body, json, headers }: Answer): void {
+  // Express gives no 304 to a request that says no-cache, and fetch() says so with every If-None-Match. But whoever
+  // names a tag has asked us, which is what no-cache demands.
+  if (response.req.headers['if-none-match'] !== undefined) delete response.req.headers['cache-control'];
   response.status(status);
   for (const [name, value] of Object.entries(headers ?? {})) response.setHeader(name, value);
   const text = json ?? (body === undefined ? undefined : JSON.stringify(body));

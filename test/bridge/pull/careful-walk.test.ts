@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Ask, cutOf, readFresh, settle, type WalkedRecord } from '#bridge/pull/careful-walk.ts';
+import { type Answer, cutOf, settle, type WalkedRecord } from '#bridge/pull/careful-walk.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 
 /** A feed with bad habits, in a time of its own: each request takes a while, and writers write meanwhile. */
@@ -16,6 +16,20 @@ interface Habits {
 
 interface Row extends WalkedRecord {
   version: number;
+}
+
+type Ask<Record extends WalkedRecord> = (
+  at: { after?: Timestamp; before?: Timestamp } | { next: string },
+) => Promise<Answer<Record>>;
+
+/** The quick news: page after page from the newest stamp seen, as any reader would. */
+async function* readFresh<Record extends WalkedRecord>(ask: Ask<Record>, newest: Timestamp | undefined) {
+  let answer = await ask(newest === undefined ? {} : { after: newest });
+  for (;;) {
+    yield { records: answer.records };
+    if (answer.next === undefined) return;
+    answer = await ask({ next: answer.next });
+  }
 }
 
 const second = 1_000_000;

@@ -337,17 +337,49 @@ describe('an interrupted pull', () => {
   });
 });
 
-describe('a feed that cannot be read without losses', () => {
-  test('because it does not declare its order is refused, and nothing is stored', async () => {
+describe('a feed that does not declare its order', () => {
+  test('is read at once, and its watermark moves only when what was read is as old as a late record can be', async () => {
     const { pull } = await startPuller();
     source.commitOrdered = false;
-    source.append('awards', award(10));
+    const records = [award(10), award(11), award(12)];
+    source.append('awards', ...records);
     await pull('awards', never);
-    expect(await mirrored()).toEqual([]);
-    expect(await checkpoint()).toMatchObject({ watermark: null, failures: 1 });
-    expect((await checkpoint())?.last_error).toContain('does not declare');
+    expect(await mirrored()).toEqual([idOf(10), idOf(11), idOf(12)]);
+    expect(await checkpoint()).toMatchObject({ watermark: null, failures: 0 });
+    clock.advance(31_000);
+    await pull('awards', never);
+    expect((await checkpoint())?.watermark).toBe(records[2]?.modified);
   });
 
+  test('brings a record that was committed late, behind records that were read before it', async () => {
+    const { pull } = await startPuller();
+    source.commitOrdered = false;
+    const [late, ...early] = [award(10), award(11), award(12)];
+    source.append('awards', ...early);
+    await pull('awards', never);
+    if (late) source.records.set('awards', [late, ...early]);
+    clock.advance(16_000);
+    await pull('awards', never);
+    expect(await mirrored()).toEqual([idOf(10), idOf(11), idOf(12)]);
+  });
+
+  test('is settled in windows that fit a page', async () => {
+    const { pull } = await startPuller();
+    source.commitOrdered = false;
+    const records = Array.from({ length: 25 }, (_, index) => ({
+      ...award(10 + index),
+      modified: `2029-01-01T01:00:${index + 10}.000000Z`,
+    }));
+    source.append('awards', ...records);
+    await pull('awards', never);
+    clock.advance(31_000);
+    await pull('awards', never);
+    expect(await mirrored()).toHaveLength(25);
+    expect((await checkpoint())?.watermark).toBe(records.at(-1)?.modified);
+  });
+});
+
+describe('a feed that cannot be read without losses', () => {
   test.each([
     ['on one page', [10, 12, 11], 3],
     ['from page to page', [10, 12, 11], 2],
