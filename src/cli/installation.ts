@@ -35,7 +35,7 @@ export interface Installation {
 }
 
 /** Short, so that after a kill work goes on soon; what runs longer renews its lock. */
-const queueLockMs = 10_000;
+const queueLockMs = 5_000;
 
 /** Opens everything; what was opened is closed again when a later part fails. Throws AppError that says what to do. */
 export async function openInstallation(

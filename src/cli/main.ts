@@ -82,6 +82,9 @@ program
   .description('print the JSON Schema of the configuration, for editors')
   .action(run(runConfigSchema));
 
+const portHint = `The ports: service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
+SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free one.`;
+
 // Who reads our output may be gone before us (a closed terminal, a pipe into head): that must not break an orderly stop.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
@@ -97,5 +100,7 @@ function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const known = error instanceof AppError;
   console.error(known ? error.publicMessage : error);
+  if (known && error.cause instanceof Error && 'code' in error.cause && error.cause.code === 'EADDRINUSE')
+    console.error(portHint);
   return known && error.code === 'invalid' ? 2 : 1;
 }

@@ -106,9 +106,12 @@ describe('service', () => {
     const command = startCommandLine(['service', '--port', String(port), '--data', dataDir], { LOG_LEVEL: 'fatal' });
     expect(await command.ended).toBe(1);
     expect(command.stdout()).toBe('');
-    expect(command.stderr()).toBe(
-      `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.\n`,
+    const lines = command.stderr().split('\n');
+    expect(lines[0]).toBe(
+      `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.`,
     );
+    expect(lines[1]).toContain('service.port (or --port)');
+    expect(command.stderr()).not.toMatch(/^\s+at /m);
     expect(await stat(join(dataDir, 'postgres'))).toBeDefined();
     await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
   });

@@ -61,13 +61,15 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
 /** One event after another, each with another seed. A step that fails is told, and the next event begins. */
 async function playUntil(client: ReturnType<typeof clientOf>, signal: AbortSignal): Promise<void> {
   const tell = (line: string) => console.log(`${new Date(systemClock.nowMs()).toISOString().slice(11, 19)}  ${line}`);
-  for (let seed = systemClock.nowMs(); !signal.aborted; seed += 1) {
+  const seed = systemClock.nowMs();
+  for (let number = 1; !signal.aborted; number += 1) {
     try {
       await playStory({
         client,
         clock: systemClock,
-        seed,
+        seed: seed + number,
         events: 1,
+        firstEvent: number,
         suppliers: 5,
         lots: 4,
         pauseMs: stepMs,

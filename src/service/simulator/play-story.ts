@@ -15,6 +15,8 @@ export interface StoryOptions {
   clock: Clock;
   seed: number;
   events: number;
+  /** The number of the first event, for a story that is told in parts. Default 1. */
+  firstEvent?: number;
   suppliers: number;
   lots: number;
   /** Between two steps of an event. */
@@ -50,8 +52,9 @@ export async function playStory(options: StoryOptions): Promise<void> {
     (_, index) => `SUP-${String(index + 1).padStart(3, '0')}`,
   );
   await createSuppliers(options, suppliers);
-  tell(`${suppliers.length} suppliers are known to the service`);
-  for (let number = 1; number <= options.events; number += 1) {
+  const first = options.firstEvent ?? 1;
+  if (first === 1) tell(`${suppliers.length} suppliers are known to the service`);
+  for (let number = first; number < first + options.events; number += 1) {
     if (signal?.aborted) return;
     await playEvent(options, random, suppliers, number);
   }

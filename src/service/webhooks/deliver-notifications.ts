@@ -67,7 +67,7 @@ interface Attempt {
 /** As many as may be sent to one origin at once: one that waited for a connection would lose time of its exchange. */
 const batchSize = 4;
 /** Longer than an exchange can take: a claim that has run out belongs to a process that is gone. */
-const claimMs = exchangeMs + 30_000;
+const claimMs = exchangeMs + 10_000;
 const excerptCharacters = 500;
 
 export function createDeliverer(deps: DelivererDeps) {
