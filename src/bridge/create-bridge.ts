@@ -158,7 +158,10 @@ async function listenAll(
   const { host, port, public_host: publicHost } = settings;
   const server = await listen(endpoint.express, { host, port, tls, publicHost });
   try {
-    return { endpoint: server, page: await listen(page.express, { host: '127.0.0.1', port: settings.console_port }) };
+    return {
+      endpoint: server,
+      page: await listen(page.express, { host: settings.console_host, port: settings.console_port }),
+    };
   } catch (error) {
     await server.close(0);
     throw error;

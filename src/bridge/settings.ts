@@ -49,7 +49,11 @@ export const bridgeSettings = z.strictObject({
     .strictObject({ cert_file: z.string(), key_file: z.string() })
     .optional()
     .describe('A certificate of your own; without it one is made by a local authority'),
-  console_port: port.default(8081).describe('The page that shows what the bridge is doing, on 127.0.0.1 (HTTP)'),
+  console_host: z
+    .string()
+    .default('127.0.0.1')
+    .describe('Where the page that shows what the bridge is doing listens: HTTP, and without a password'),
+  console_port: port.default(8081).describe('The port of that page'),
   body_bytes_max: z.int().min(1).default(1_048_576).describe('Longest notification that is read'),
   backlog_max: z.int().min(1).default(10_000).describe('Notifications that may wait for a commit; beyond: 503'),
   inbox_days: z.int().min(1).default(14).describe('How long worked notifications are kept'),

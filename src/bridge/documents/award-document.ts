@@ -51,7 +51,9 @@ function makeOf(
 ): MadeDocument<AwardDocument> {
   const { eventId, supplierId, columns } = input;
   const supplier = event.suppliers.find(({ id }) => id === supplierId);
-  const lines = input.awards
+  // A deleted event awards nothing any more, whether or not its awards are still shown.
+  const awards = event.status === 'DELETED' ? [] : input.awards;
+  const lines = awards
     .map((record) => readRecord(lotAward, record, "an award's record"))
     // A lot's name is unique, but nothing here depends on the source keeping to that.
     .sort((a, b) => compare(a.lot_name, b.lot_name) || compare(a.id, b.id))

@@ -35,7 +35,7 @@ export interface WebhookEndpointDeps {
 const path = '/webhooks/:source';
 const commitMax = 500;
 /** Nothing else can match; the service writes the digest in lower case. */
-const signatureForm = /^hmac-sha256=[0-9a-f]{64}$/;
+const signatureForm = /^hmac-sha256=[0-9a-f]{64}$/i;
 
 /** Mounts the endpoint; `drain` resolves when everything taken is stored. */
 export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): { drain: () => Promise<void> } {

@@ -26,6 +26,13 @@ function documentOf(made: ReturnType<typeof make>) {
 }
 
 describe('an award document', () => {
+  test('of a deleted event holds nothing, so that it is withdrawn', () => {
+    const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1, cost: '1' }])];
+    expect(documentOf(make(awards)).lines).toHaveLength(1);
+    const deleted = { ...eventRecord(event, [s1, s2]), status: 'DELETED' };
+    expect(documentOf(make(awards, { event: deleted })).lines).toEqual([]);
+  });
+
   test('holds what one supplier won in one event, and nothing of the others', () => {
     const made = make(
       [
