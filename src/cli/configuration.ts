@@ -11,6 +11,7 @@ const serviceSettings = z.strictObject({
     .optional()
     .describe('What links in answers start with, behind a proxy; without it what the request asked for'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('Longest body that is read'),
+  delivery_log_days: z.int().min(1).default(30).describe('How long webhook deliveries that ended are kept'),
 });
 
 export const configuration = z.strictObject({

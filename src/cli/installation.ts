@@ -105,6 +105,7 @@ export async function startInstalledService(
       publicUrl: service.public_url,
       bodyBytesMax: service.body_bytes_max,
       sweepMs: configuration.sweep_seconds * 1000,
+      deliveryLogDays: service.delivery_log_days,
     },
     database: open.database,
     signals: await installation.signals('service'),

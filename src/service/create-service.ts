@@ -29,6 +29,7 @@ import { organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type Lane, type RunUnitOfWork, type UnitOfWork } from './unit-of-work.ts';
 import { createDeliverer } from './webhooks/deliver-notifications.ts';
+import { forgetOldDeliveries } from './webhooks/forget-old-deliveries.ts';
 
 export interface ServiceSettings {
   host: string;
@@ -38,6 +39,8 @@ export interface ServiceSettings {
   publicUrl?: string | undefined;
   bodyBytesMax: number;
   sweepMs: number;
+  /** How long deliveries that ended are kept. */
+  deliveryLogDays: number;
 }
 
 export interface ServiceDeps {
@@ -151,7 +154,11 @@ function startWorkers(deps: ServiceDeps, runUnitOfWork: RunUnitOfWork): Sweep {
     lanes: Object.entries(lanes).map(([lane, { due }]) => ({ lane, due })),
     everyMs: settings.sweepMs,
     log,
-    also: () => forgetOldAnswers(database, timestampNow(deps.clock)),
+    also: async () => {
+      const now = timestampNow(deps.clock);
+      await forgetOldAnswers(database, now);
+      await forgetOldDeliveries(database, now, settings.deliveryLogDays);
+    },
   });
 }
 

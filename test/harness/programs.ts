@@ -129,6 +129,7 @@ export async function startTestService(
       port: 0,
       bodyBytesMax: options.bodyBytesMax ?? 10_485_760,
       sweepMs: options.sweepMs ?? 600_000,
+      deliveryLogDays: 30,
     },
     database: db.database,
     signals,

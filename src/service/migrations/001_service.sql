@@ -251,6 +251,7 @@ create table service.deliveries (
 create unique index deliveries_coalesce on service.deliveries (webhook_id, trigger) where state = 'pending' and coalesces;
 create index deliveries_due on service.deliveries (due) where state = 'pending';
 create index deliveries_claimed on service.deliveries (claimed_until) where state = 'sending';
+create index deliveries_finished on service.deliveries (finished) where finished is not null;
 create index deliveries_of_webhook on service.deliveries (webhook_id, created);
 
 create table service.delivery_attempts (

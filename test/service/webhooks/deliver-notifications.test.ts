@@ -406,6 +406,35 @@ describe('where it may go is decided when it goes', () => {
   });
 });
 
+test('deliveries that ended are kept for 30 days, with their attempts, and what waits is kept', async () => {
+  const hook = await setUp();
+  await testNotification(hook);
+  expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
+  hook.receiver.answer = 500;
+  await testNotification(hook);
+  await settled(hook.uuid);
+  const kept = () =>
+    database.query(
+      `select d.state, count(a.number)::int as attempts from service.deliveries d
+       left join service.delivery_attempts a on a.delivery_id = d.id
+       where d.webhook_id = $1 group by d.id, d.state order by d.state`,
+      [hook.uuid],
+    );
+  const both = [
+    { state: 'delivered', attempts: 1 },
+    { state: 'pending', attempts: 1 },
+  ];
+  expect(await kept()).toEqual(both);
+  // Switched off, so that nothing is tried meanwhile.
+  await database.query('update service.webhooks set is_active = false where id = $1', [hook.uuid]);
+  clock.advance(29 * 24 * 3_600 * second);
+  await service.service.sweep();
+  expect(await kept()).toEqual(both);
+  clock.advance(2 * 24 * 3_600 * second);
+  await service.service.sweep();
+  expect(await kept()).toEqual([{ state: 'pending', attempts: 1 }]);
+});
+
 describe('crashes', () => {
   test('what a dead process was sending is sent again when its claim has run out, and not before', async () => {
     const hook = await setUp();
