@@ -268,7 +268,7 @@ async function startServer(cluster: Cluster, port: number, stalePid: number | un
       attempt.ended = errorText(error);
     });
     child.once('exit', (code, signal) => {
-      attempt.ended = signal ? `ended by ${signal}` : `exit code ${code}`;
+      attempt.ended = signal ? `ended by ${signal}` : code === 0 ? orderlyEnd : `exit code ${code}`;
     });
     child.unref();
     return attempt;
@@ -278,12 +278,18 @@ async function startServer(cluster: Cluster, port: number, stalePid: number | un
   }
 }
 
+/** How a server ends that is shut down. */
+const orderlyEnd = 'exit code 0';
+
 /** Another server that was quicker, a port that was taken, or the last children of one that was killed: these pass. */
 const passing = /could not bind|TCP\/IP sockets|lock file|shared memory block/;
 
 async function throwUnlessPassing(cluster: Cluster, attempt: Attempt, since: number): Promise<void> {
   const lines = await readLogFrom(cluster.logFile, attempt.logStart);
-  if (passing.test(lines) && systemClock.nowMs() - since < patienceMs) return systemClock.sleep(pollMs * 5);
+  // It came up, and another process that held it was its last user before this one could hold it.
+  const wasShutDown = attempt.ended === orderlyEnd;
+  if ((wasShutDown || passing.test(lines)) && systemClock.nowMs() - since < patienceMs)
+    return systemClock.sleep(pollMs * 5);
   throw await notStarted(cluster, attempt);
 }
 
