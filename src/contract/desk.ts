@@ -1,11 +1,11 @@
 /** The commands of buyers and suppliers under `/desk`: outside the public contract, but fixed. */
 import { z } from 'zod';
-import { share, text } from './scalars.ts';
+import { share, text, valuesByName } from './scalars.ts';
 import { cell } from './sourcing-event.ts';
 import { externalId } from './supplier.ts';
 
 const lotName = text(255, 1);
-const values = z.record(text(255, 1), cell);
+const values = valuesByName(cell);
 
 export const noBody = z.strictObject({});
 

@@ -40,6 +40,20 @@ export const email = z
 
 export const text = (max: number, min = 0) => z.string().min(min).max(max);
 
+/**
+ * Values by names that the sender chose. `__proto__` is refused: what parses these objects would drop it without a word,
+ * and a value must not vanish.
+ */
+export function valuesByName<Value extends z.ZodType>(value: Value) {
+  return z
+    .unknown()
+    .superRefine((given, context) => {
+      if (typeof given === 'object' && given !== null && Object.hasOwn(given, '__proto__'))
+        context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not a possible name' });
+    })
+    .pipe(z.record(text(255, 1), value));
+}
+
 export const tag = z.strictObject({ name: text(255, 1), value: text(255) });
 
 /** A decimal in an answer: any number of digits, as another service may write more than we do. */

@@ -1,6 +1,6 @@
 /** Suppliers and their asynchronous changes. Source: API document, "Supplier" and "Supplier change submission". */
 import { z } from 'zod';
-import { email, text, timestamp, uuid } from './scalars.ts';
+import { email, text, timestamp, uuid, valuesByName } from './scalars.ts';
 
 export const externalId = text(255, 1);
 
@@ -14,7 +14,7 @@ const contactChange = z
 const supplierChange = z.strictObject({
   external_id: externalId,
   name: text(255, 1).optional(),
-  fields: z.record(text(255, 1), text(10_000)).optional(),
+  fields: valuesByName(text(10_000)).optional(),
   contacts: z.array(contactChange).max(1_000).optional(),
   archived: z.boolean().optional(),
 });

@@ -129,6 +129,15 @@ describe('a body', () => {
     expect(refusal(await organisation.call('POST', jobs, body))).toEqual(refused(...expected));
   });
 
+  test('with a value under the name __proto__ is refused, as it would vanish', async () => {
+    const bid = '{"supplier":"S1","lots":[{"lot":"A","values":{"__proto__":"1"}}]}';
+    const refusedBid = await organisation.call('POST', `/desk/events/${event}/bids`, bid);
+    expect(refusal(refusedBid)).toEqual(refused('lots[0].values.__proto__'));
+    const change = '{"change_data":{"suppliers":[{"external_id":"S1","fields":{"__proto__":"1"}}]}}';
+    const refusedChange = await organisation.call('POST', '/api/manage/supplier_changes', change);
+    expect(refusal(refusedChange)).toEqual(refused('change_data.suppliers[0].fields.__proto__'));
+  });
+
   test.each([
     ['not JSON', '{"name":'],
     ['JavaScript', "{name:'x'}"],

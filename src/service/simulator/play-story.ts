@@ -2,6 +2,7 @@
  * The simulator: plays buyers and suppliers through `/api` and `/desk` over HTTP, as an organisation would that knows
  * nothing of the inside. The same seed gives the same story.
  */
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { SourceClient } from '#client/source-client.ts';
 import { job } from '#contract/job.ts';
@@ -64,6 +65,7 @@ async function createSuppliers({ client, clock, signal }: StoryOptions, external
   const { result } = await client.call(
     {
       method: 'POST',
+      idempotencyKey: randomUUID(),
       path: '/api/manage/supplier_changes',
       body: {
         change_data: {
@@ -97,7 +99,15 @@ async function playEvent(options: StoryOptions, random: Random, suppliers: reado
   tell(`"${name}" drafted: ${lots.length} lots, ${invited.length} suppliers invited`);
   await pause();
   const desk = (method: string, path: string, body: object) =>
-    client.call({ method, path: `/desk/events/${event}${path}`, body }, z.unknown());
+    client.call(
+      {
+        method,
+        path: `/desk/events/${event}${path}`,
+        body,
+        ...(method === 'POST' ? { idempotencyKey: randomUUID() } : {}),
+      },
+      z.unknown(),
+    );
   await desk('POST', '/publish', {});
   tell(`"${name}" published`);
   const offers: Offer[] = [];
@@ -135,6 +145,7 @@ async function createEvent(
   const submitted = await client.call(
     {
       method: 'POST',
+      idempotencyKey: randomUUID(),
       path: '/api/jobs/create-sourcing-events',
       body: {
         name: event.name,
