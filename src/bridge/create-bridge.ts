@@ -34,7 +34,7 @@ import { registerStatusMetrics } from './status.ts';
 
 export interface BridgeDeps {
   settings: BridgeSettings;
-  /** For the webhook endpoint; the console stays on plain HTTP and this machine. */
+  /** For the webhook endpoint; the console stays on plain HTTP. */
   tls: { certPem: string; keyPem: string };
   dataDir: string;
   sweepMs: number;

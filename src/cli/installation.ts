@@ -84,6 +84,12 @@ export async function openInstallation(
   };
 }
 
+/** Where this installation keeps its data and its queue, in words for a person. */
+export function storageOf({ open, configuration }: Installation): string {
+  const database = open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server';
+  return `${database}, queue on ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`;
+}
+
 async function makeDataDir(dataDir: string): Promise<void> {
   await mkdir(dataDir, { recursive: true }).catch((cause: unknown) => {
     const message = `The data folder ${dataDir} cannot be made (${errorText(cause)}). Name another with --data or DATA_DIR.`;

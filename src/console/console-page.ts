@@ -1,6 +1,6 @@
 /**
- * The console: one page that shows what the bridge is doing, and the same as JSON. It is served on this machine only and
- * changes nothing. The page is plain HTML that reloads itself, so it needs nothing that could be out of date.
+ * The console: one page that shows what the bridge is doing, and the same as JSON. It asks for no password, as it
+ * changes nothing and shows no secret. The page is plain HTML that reloads itself, so it needs nothing that could be out of date.
  */
 import { type BridgeStatus, readStatus } from '#bridge/status.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { isRunning } from '#platform/database/is-running.ts';
 import { eventually, scratchFolder } from '../harness/programs.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { type CommandLine, startCommandLine } from './command-line.ts';
@@ -37,15 +38,6 @@ function logLines(command: CommandLine): Record<string, unknown>[] {
     .split('\n')
     .filter(Boolean)
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** The embedded database of a data folder: its process, undefined when there is none. */

@@ -2,6 +2,7 @@
  * One PostgreSQL server for a run of the tests: the one that DATABASE_URL names, else an embedded one in a folder of its
  * own under `.test`, with fsync off. When the run ends its databases are dropped, or the server and its folder are gone.
  */
+
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import { Client, escapeIdentifier } from 'pg';
 import type { TestProject } from 'vitest/node';
 import { parseDatabaseUrl } from '#platform/database/database.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
+import { isRunning } from '#platform/database/is-running.ts';
 import { silentLogger } from '#platform/log.ts';
 
 declare module 'vitest' {
@@ -85,14 +87,5 @@ async function dropDatabases(url: string, prefix: string): Promise<void> {
       await admin.query(`drop database if exists ${escapeIdentifier(datname)} with (force)`);
   } finally {
     await admin.end();
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
   }
 }

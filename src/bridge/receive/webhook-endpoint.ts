@@ -5,7 +5,7 @@
  */
 import type { Express, Request, Response } from 'express';
 import type { FeedName } from '#contract/feed.ts';
-import { signatureMatches } from '#contract/signature.ts';
+import { signatureForm, signatureMatches } from '#contract/signature.ts';
 import { feedOfTrigger, notification } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -34,8 +34,6 @@ export interface WebhookEndpointDeps {
 
 const path = '/webhooks/:source';
 const commitMax = 500;
-/** Nothing else can match; the service writes the digest in lower case. */
-const signatureForm = /^hmac-sha256=[0-9a-f]{64}$/i;
 
 /** Mounts the endpoint; `drain` resolves when everything taken is stored. */
 export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): { drain: () => Promise<void> } {

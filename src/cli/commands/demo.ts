@@ -10,7 +10,7 @@ import { AppError } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { type Awards, awardsOfFolder, awardsOfService, compareAwards } from '../award-comparison.ts';
 import { readConfiguration } from '../configuration.ts';
-import { type Installation, openInstallation } from '../installation.ts';
+import { type Installation, openInstallation, storageOf } from '../installation.ts';
 import { type LocalPrograms, localSource, startLocalPrograms } from '../local-programs.ts';
 import { clientOf } from '../local-setup.ts';
 import { listenForStop } from '../stop-request.ts';
@@ -49,11 +49,8 @@ async function playAndCompare(
 ): Promise<number> {
   const began = timestampNow(systemClock);
   const startedMs = performance.now();
-  const { kind } = installation.open;
   console.log(`Service ${programs.service.url}, webhooks to ${programs.bridge.webhookUrl(localSource)}`);
-  console.log(
-    `Database: ${kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server'}; queue on ${installation.configuration.redis_url ? 'Redis' : 'PostgreSQL'}; story seed ${options.seed}\n`,
-  );
+  console.log(`Database: ${storageOf(installation)}; story seed ${options.seed}\n`);
   const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
   const tell = (line: string) => console.log(`  ${line}`);
   await playStory({ ...options, client, clock: systemClock, pauseMs: 0, tell, signal });

@@ -4,7 +4,7 @@ import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { type Configuration, readConfiguration } from '../configuration.ts';
-import { type Installation, openInstallation } from '../installation.ts';
+import { type Installation, openInstallation, storageOf } from '../installation.ts';
 import { type LocalPrograms, localSource, startLocalPrograms } from '../local-programs.ts';
 import { clientOf } from '../local-setup.ts';
 import { listenForStop, type StopRequest } from '../stop-request.ts';
@@ -37,7 +37,7 @@ async function run(configuration: Configuration, demo: boolean, stop: StopReques
 }
 
 function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms): string {
-  const { configuration, certificates, dataDir, open } = installation;
+  const { certificates, dataDir } = installation;
   const documents = settings.flows.map(({ connector, settings: { directory } }) =>
     connector === 'file' && typeof directory === 'string' ? resolve(dataDir, directory) : `connector ${connector}`,
   );
@@ -46,11 +46,7 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
     ['Documents', documents.join(', '), 'where the awards arrive'],
     ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
     ['Webhook endpoint', bridge.webhookUrl(localSource), `signed by the authority in ${certificates.caFile}`],
-    [
-      'Data',
-      dataDir,
-      `${open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server'}, queue on ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`,
-    ],
+    ['Data', dataDir, storageOf(installation)],
     ['Stop', 'Ctrl-C', 'nothing is lost; npm start goes on from there'],
   ] as const;
   const width = Math.max(...rows.map(([, what]) => what.length));

@@ -7,6 +7,7 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
+import { isRunning } from './is-running.ts';
 
 /** In a container every start may get the same pid: this tells them apart. */
 const thisProcess = randomUUID().slice(0, 8);
@@ -39,14 +40,4 @@ async function isAbandoned(path: string, name: string): Promise<boolean> {
   if (Number(pid) === process.pid || !isRunning(Number(pid))) return true;
   const made = await stat(path).catch(() => undefined);
   return made !== undefined && Date.now() - made.mtimeMs > abandonedAfterMs;
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // EPERM: it runs, as another user.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
 }

@@ -23,7 +23,11 @@ export interface Announcement {
 /** Call it last in a transaction: from here on every other command of the organisation waits for the commit. */
 export async function announce(unit: UnitOfWork, announcement: Announcement): Promise<void> {
   const { happening, event, now } = announcement;
-  const current = () => loadEvent(unit.tx, event.organisationId, event.id, 'read');
+  let loaded: Promise<SourcingEvent> | undefined;
+  const current = () => {
+    loaded ??= loadEvent(unit.tx, event.organisationId, event.id, 'read');
+    return loaded;
+  };
   const made: Record<FeedName, () => Promise<readonly FeedRecord[]>> = {
     'sourcing-events': async () => [sourcingEventRecord(await current())],
     'latest-bids': async () => {
