@@ -3,14 +3,54 @@ import { z } from 'zod';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { loadConfiguration } from '#platform/configuration.ts';
 
+const fileSettings = z
+  .discriminatedUnion(
+    'store',
+    [
+      z.strictObject({
+        store: z.literal('local'),
+        directory: z.string().min(1).optional().describe('Without it the folder files in data_dir'),
+      }),
+      z
+        .strictObject({
+          store: z.literal('s3'),
+          bucket: z.string().min(3).max(63).describe('It must exist'),
+          region: z.string().min(1).default('us-east-1').describe('Many other stores than Amazon take any'),
+          endpoint: z
+            .url({ protocol: /^https?$/, error: 'must be a URL, like https://s3.example.com' })
+            .optional()
+            .describe('Of a store that is not Amazon’s'),
+          path_style: z
+            .boolean()
+            .optional()
+            .describe('The bucket in the path, not in the host; true when there is an endpoint'),
+          prefix: z.string().max(200).default('').describe('What the key of each file begins with'),
+          access_key_id: z
+            .string()
+            .min(1)
+            .optional()
+            .describe('Without it what the machine’s role or AWS_* variables give'),
+          secret_access_key: z.string().min(1).optional().describe('Belongs to access_key_id'),
+        })
+        .refine((s3) => (s3.access_key_id === undefined) === (s3.secret_access_key === undefined), {
+          path: ['secret_access_key'],
+          error: 'must be set together with access_key_id',
+        }),
+    ],
+    { error: 'must be local or s3' },
+  )
+  .describe('Where the bytes of files are kept');
+
 const serviceSettings = z.strictObject({
   host: z.string().min(1).default('127.0.0.1').describe('Where it listens; 0.0.0.0 is every address of this machine'),
   port: z.int().min(0).max(65_535).default(8080).describe('0 takes a free one'),
   public_url: z
     .url({ protocol: /^https?$/, error: 'must be a URL, like https://sourcing.example.com' })
+    .overwrite((url) => url.replace(/\/+$/, ''))
     .optional()
     .describe('What links in answers start with, behind a proxy; without it what the request asked for'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('Longest body that is read'),
+  files: fileSettings.default({ store: 'local' }),
   delivery_log_days: z.int().min(1).default(30).describe('How long webhook deliveries that ended are kept'),
 });
 

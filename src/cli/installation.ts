@@ -11,6 +11,9 @@ import { systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey } from '#platform/data-dir-secret.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
+import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
+import { createS3Storage } from '#platform/file-storage/s3-storage.ts';
+import { checkStorage, type FileStorage } from '#platform/file-storage.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
@@ -29,6 +32,8 @@ export interface Installation {
   readonly adminToken: string;
   readonly certificates: LocalCertificates;
   readonly outgoing: ReturnType<typeof createGuardedFetch>;
+  /** Opens where files are kept, and proves that it works. */
+  storage(): Promise<FileStorage>;
   signals(program: 'service' | 'bridge'): Promise<Signals>;
   /** Closes everything, also what a program that failed to start left open. */
   close(): Promise<void>;
@@ -68,6 +73,12 @@ export async function openInstallation(
     adminToken,
     certificates,
     outgoing,
+    storage: async () => {
+      const storage = await createStorage(configuration, dataDir);
+      closing.defer(() => storage.close());
+      await checkStorage(storage);
+      return storage;
+    },
     signals: async (program) => {
       const signals = await createSignals({
         redisUrl: configuration.redis_url,
@@ -88,6 +99,23 @@ export async function openInstallation(
 export function storageOf({ open, configuration }: Installation): string {
   const database = open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server';
   return `${database}, queue on ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`;
+}
+
+async function createStorage({ service: { files } }: Configuration, dataDir: string): Promise<FileStorage> {
+  if (files.store === 'local') return createLocalStorage(resolve(files.directory ?? join(dataDir, 'files')));
+  const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = files;
+  return createS3Storage(
+    {
+      bucket: files.bucket,
+      region: files.region,
+      prefix: files.prefix,
+      endpoint: files.endpoint,
+      pathStyle: files.path_style ?? files.endpoint !== undefined,
+      credentials:
+        accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey },
+    },
+    join(dataDir, 'spool'),
+  );
 }
 
 async function makeDataDir(dataDir: string): Promise<void> {
@@ -117,6 +145,7 @@ export async function startInstalledService(
     signals: await installation.signals('service'),
     fetch: outgoing.fetch,
     secrets,
+    storage: await installation.storage(),
     adminToken,
     clock: systemClock,
     log: log.child({ program: 'service' }),

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { listEnvelope } from '#contract/list.ts';
-import { webhook } from '#contract/webhook.ts';
+import { feedTriggers, webhook } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import type { Installation } from './installation.ts';
@@ -37,6 +37,8 @@ export async function ensureLocalOrganisation(installation: Installation, servic
     operator.call({ method: 'PUT', path: `/admin/organisations/${id}/${path}`, body }, z.unknown());
   await put('webhook-domains', { domains: [installation.configuration.bridge.public_host] });
   await put('allowed-networks', { cidrs: ['127.0.0.0/8', '::1/128'] });
+  // What runs here is ours, and the simulator tells a story faster than the limits allow.
+  await put('limits', { enabled: false });
   const key = async (name: string, scopes: readonly string[]) => {
     const made = await operator.call(
       { method: 'POST', path: `/admin/organisations/${id}/api-keys`, body: { name, scopes } },
@@ -78,7 +80,7 @@ export async function ensureLocalWebhook(
       body: {
         name: 'bridge',
         url,
-        triggers: ['SOURCING_EVENTS_FEED_UPDATED', 'LATEST_BIDS_FEED_UPDATED', 'AWARDS_FEED_UPDATED'],
+        triggers: Object.values(feedTriggers),
       },
     },
     webhook.extend({ signing_key: z.string() }),

@@ -1,9 +1,11 @@
 /** The command line: `npm run -s cli -- <command>`. Exit codes: 0 done, 1 failed or different, 2 wrong usage or settings. */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { AppError } from '#platform/errors.ts';
+import { apiNames } from '#service/openapi/api-documents.ts';
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
 import { runDemo } from './commands/demo.ts';
+import { runOpenApi } from './commands/openapi.ts';
 import { runService } from './commands/service.ts';
 import { runSimulate } from './commands/simulate.ts';
 import { runStart } from './commands/start.ts';
@@ -69,7 +71,9 @@ program
 program.command('bridge').description('the bridge alone').addOption(config()).addOption(data()).action(run(runBridge));
 program
   .command('simulate')
-  .description('play buyers and suppliers against a running service (API key in SOURCING_API_KEY)')
+  .description(
+    'play buyers and suppliers against a running service (API key in SOURCING_API_KEY, else in a new organisation)',
+  )
   .requiredOption('--base-url <url>', 'where the service answers')
   .addOption(count('--events <number>', 'how many sourcing events are played', 10))
   .addOption(count('--suppliers <number>', 'how many suppliers take part', 6))
@@ -81,6 +85,11 @@ program
   .command('config-schema')
   .description('print the JSON Schema of the configuration, for editors')
   .action(run(runConfigSchema));
+program
+  .command('openapi')
+  .description('print the OpenAPI document of the service')
+  .addOption(new Option('--api <name>', 'which of its APIs').choices(apiNames).default('public'))
+  .action(run(runOpenApi));
 
 const portHint = `The ports: service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
 SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free one.`;

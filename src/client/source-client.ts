@@ -2,6 +2,8 @@
  * The client of a sourcing service's API, ours or somebody else's: typed, with transient errors retried and
  * `Retry-After` kept. Unknown fields and enum values pass through. Secrets stand in headers only.
  */
+import { promisify } from 'node:util';
+import { brotliDecompress, gunzip } from 'node:zlib';
 import pRetry from 'p-retry';
 import type { z } from 'zod';
 import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
@@ -47,7 +49,10 @@ export interface ApiCall {
   method: string;
   /** From `/api` on, with its query. */
   path: string;
+  /** Sent as JSON. */
   body?: unknown;
+  /** Sent as it is, instead of a body. */
+  file?: { name: string; contentType: string; bytes: Uint8Array };
   /** With it a POST may be sent again when no answer came. */
   idempotencyKey?: string;
 }
@@ -70,19 +75,28 @@ export function createSourceClient(deps: {
 
   /** Sends until an answer could be read; a body that cannot be parsed is as passing a fault as a lost connection. */
   async function request(
-    { method, path, body, idempotencyKey }: ApiCall,
+    { method, path, body, file, idempotencyKey }: ApiCall,
     signal?: AbortSignal,
   ): Promise<{ headers: Record<string, string>; body: unknown }> {
-    const headers: Record<string, string> = { authorization: `Bearer ${settings.apiKey}`, accept: 'application/json' };
+    const headers: Record<string, string> = {
+      authorization: `Bearer ${settings.apiKey}`,
+      accept: 'application/json',
+      'accept-encoding': 'gzip, br',
+    };
     if (body !== undefined) headers['content-type'] = 'application/json';
+    if (file) {
+      headers['content-type'] = file.contentType;
+      headers['x-file-name'] = encodeURIComponent(file.name);
+    }
+    const sent = file?.bytes ?? (body === undefined ? undefined : JSON.stringify(body));
     if (idempotencyKey !== undefined) headers['idempotency-key'] = idempotencyKey;
     const what = `${method} ${path.split('?')[0]}`;
     const once = async () => {
-      const answer = await fetch({
+      const received = await fetch({
         url: base + path,
         method,
         headers,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(sent === undefined ? {} : { body: sent }),
         allowedNetworks: anyNetwork,
         protocols: ['https:', 'http:'],
         timeoutMs: settings.timeoutMs,
@@ -90,6 +104,7 @@ export function createSourceClient(deps: {
         onTooLarge: 'fail',
         ...(signal ? { signal } : {}),
       });
+      const answer = { ...received, body: await unpacked(received, what) };
       if (answer.status < 200 || answer.status > 299) throw refusedBy(answer, what, settings.apiKey, clock);
       return { headers: answer.headers, body: parseAnswer(answer, what) };
     };
@@ -135,6 +150,25 @@ function queryOf(next: string | null | undefined): string | undefined {
   if (query === undefined || query === '')
     throw new AppError('unavailable', 'The feed gave a "next" link without a query.', { recovery: { do: 'halt' } });
   return query;
+}
+
+const unpackers: Readonly<Record<string, (packed: Buffer, limit: { maxOutputLength: number }) => Promise<Buffer>>> = {
+  gzip: promisify(gunzip),
+  'x-gzip': promisify(gunzip),
+  br: promisify(brotliDecompress),
+};
+
+/** The limit holds for what comes out, too: a small body may unpack to one that fills the memory. */
+async function unpacked({ headers, body }: GuardedResponse, what: string): Promise<Buffer> {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? '';
+  if (encoding === '' || encoding === 'identity' || body.length === 0) return body;
+  const unpack = unpackers[encoding];
+  if (!unpack) throw new AppError('unavailable', `The answer to ${what} is packed in a way that was not asked for.`);
+  return unpack(body, { maxOutputLength: answerBytesMax }).catch((cause: unknown) => {
+    throw cause instanceof Error && 'code' in cause && cause.code === 'ERR_BUFFER_TOO_LARGE'
+      ? new AppError('too-large', `The answer to ${what} is larger than allowed.`, { recovery: { do: 'skip' } })
+      : new AppError('unavailable', `The answer to ${what} cannot be unpacked.`, { cause });
+  });
 }
 
 function parseAnswer(answer: GuardedResponse, what: string): unknown {

@@ -1,11 +1,14 @@
 /** The operator's commands under `/admin`: outside the public contract, but fixed. */
 import { z } from 'zod';
-import { text, timestamp } from './scalars.ts';
+import { listOf, listQuery } from './list.ts';
+import { text, timestamp, uuid } from './scalars.ts';
 
 export const scopes = ['manage', 'jobs', 'feeds', 'webhooks', 'desk'] as const;
 export type Scope = (typeof scopes)[number];
 
 export const createOrganisationRequest = z.strictObject({ name: text(255, 1) });
+
+export const organisationAnswer = z.looseObject({ id: uuid, name: z.string() });
 
 export const createApiKeyRequest = z.strictObject({
   name: text(255, 1),
@@ -13,9 +16,70 @@ export const createApiKeyRequest = z.strictObject({
   expires_at: timestamp.optional(),
 });
 
+/** The key is in this answer and in no other. */
+export const createdApiKey = z.looseObject({
+  id: uuid,
+  name: z.string(),
+  scopes: z.array(z.string()),
+  key: z.string(),
+});
+
+export const apiKeyList = listOf(
+  z.looseObject({
+    id: uuid,
+    name: z.string(),
+    scopes: z.array(z.string()),
+    created: timestamp,
+    expires_at: timestamp.nullable(),
+    revoked_at: timestamp.nullable(),
+  }),
+);
+
 /** Each entry's form is checked by the network guard, which names the wrong one. */
 export const webhookDomainsRequest = z.strictObject({ domains: z.array(text(255, 1)).max(1_000) });
 
 export const allowedNetworksRequest = z.strictObject({ cidrs: z.array(text(64, 1)).max(1_000) });
 
 export const createSupplierAttributeRequest = z.strictObject({ name: text(255, 1) });
+
+export const supplierAttributeAnswer = z.looseObject({ id: uuid, name: z.string() });
+
+/** What becomes of a notification; `pending` waits for its next try. */
+const deliveryStates = ['pending', 'sending', 'delivered', 'failed', 'superseded'] as const;
+
+export const deliveriesQuery = z.strictObject({
+  ...listQuery,
+  webhook: uuid.optional(),
+  /**
+   * A state of the delivery, or the HTTP status of its newest attempt. `failed` finds also what failed and will be tried
+   * again.
+   */
+  status: z
+    .union([z.enum(deliveryStates), z.string().regex(/^[1-5]\d\d$/)], {
+      error: `must be one of ${deliveryStates.join(', ')}, or an HTTP status such as 500`,
+    })
+    .optional(),
+});
+
+const attempt = z.looseObject({
+  time: timestamp,
+  status: z.int().nullable().describe("The receiver's; null when none came, and `error` says why."),
+  duration_ms: z.int(),
+  error: z.string().nullable(),
+  response_excerpt: z.string().nullable(),
+});
+
+/** A notification with its attempts, oldest first; its own `time`, `status` and so on are those of the newest one. */
+export const deliveryList = listOf(
+  attempt.partial().extend({
+    id: uuid,
+    webhook: uuid,
+    trigger: z.string(),
+    state: z.enum(deliveryStates),
+    created: timestamp,
+    due: timestamp.optional().describe('When it is tried next.'),
+    attempts: z.array(attempt.extend({ number: z.int() })),
+  }),
+);
+
+export const resentDelivery = z.looseObject({ id: uuid, webhook: uuid, state: z.enum(deliveryStates) });

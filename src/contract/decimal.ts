@@ -1,7 +1,7 @@
 /**
  * Exact decimal numbers for money and quantities: 34 significant digits, halves rounded away from zero, never a binary
- * float and never exponent notation. A result beyond 10^100 becomes infinite, which the cost formula refuses: repeated
- * multiplication in a bid sheet cannot make a number that takes a gigabyte to write down.
+ * float and never exponent notation. The cost formula refuses what grows beyond 10^100: repeated multiplication in a bid
+ * sheet cannot make a number that takes a gigabyte to write down, and sums of such numbers stay finite.
  */
 import { Decimal as DecimalJs } from 'decimal.js';
 
@@ -13,7 +13,7 @@ export const Decimal = DecimalJs.clone({
   rounding: DecimalJs.ROUND_HALF_UP, // decimal.js means: halves away from zero, also below zero
   toExpNeg: -9e15,
   toExpPos: 9e15,
-  maxE: 100,
+  maxE: 200,
   minE: -100,
 });
 

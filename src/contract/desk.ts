@@ -1,6 +1,7 @@
-/** The commands of buyers and suppliers under `/desk`: outside the public contract, but fixed. */
+/** The commands of buyers and suppliers under `/desk`: outside the public contract, but fixed (operator API). */
 import { z } from 'zod';
-import { share, text, valuesByName } from './scalars.ts';
+import { answer, supplierQuestionResponse } from './rfi.ts';
+import { decimal, share, text, timestamp, uuid, valuesByName } from './scalars.ts';
 import { cell } from './sourcing-event.ts';
 import { externalId } from './supplier.ts';
 
@@ -9,8 +10,44 @@ const values = valuesByName(cell);
 
 export const noBody = z.strictObject({});
 
-export const submitBidRequest = z.strictObject({
+/** A supplier's ask in a Dutch auction: a price for each unit, and how many units it holds for. */
+export const offer = z.strictObject({ value: decimal, volume: decimal });
+export type Offer = z.infer<typeof offer>;
+
+export const submitBidRequest = z
+  .strictObject({
+    supplier: externalId,
+    lots: z
+      .array(
+        z.strictObject({ lot: lotName, values: values.default({}), offers: z.array(offer).min(1).max(100).optional() }),
+      )
+      .max(20_000)
+      .default([]),
+    global: values.default({}),
+  })
+  .meta({ id: 'SubmitBid' });
+
+export type SubmitBid = z.infer<typeof submitBidRequest>;
+
+/** `incomplete` names the lots that are kept as drafts. */
+export const submittedBid = z.looseObject({
   supplier: externalId,
+  complete: z.int(),
+  incomplete: z.array(z.looseObject({ lot: lotName, reason: z.string() })),
+});
+
+export const editedBids = z.looseObject({ supplier: externalId, edited: z.array(lotName) });
+
+export const withdrawBidsRequest = z.strictObject({ supplier: externalId, lots: z.array(lotName).min(1).max(20_000) });
+
+/** `unawarded`: what scenarios awarded to the bids that were withdrawn, and award no more. */
+export const withdrawnBids = z.looseObject({
+  supplier: externalId,
+  withdrawn: z.array(lotName),
+  unawarded: z.array(z.looseObject({ scenario: z.string(), lot: lotName })),
+});
+
+export const buyerValuesRequest = z.strictObject({
   lots: z
     .array(z.strictObject({ lot: lotName, values: values.default({}) }))
     .max(20_000)
@@ -18,10 +55,61 @@ export const submitBidRequest = z.strictObject({
   global: values.default({}),
 });
 
-export type SubmitBid = z.infer<typeof submitBidRequest>;
+export type BuyerValues = z.infer<typeof buyerValuesRequest>;
+
+/** How many lots were looked at, how many bids have another cost, and how many lacked only this and stand now. */
+export const buyerValues = z.looseObject({ lots: z.int(), recomputed: z.int(), completed: z.int() });
 
 export const putScenarioRequest = z.strictObject({
   awards: z.array(z.strictObject({ lot: lotName, supplier: externalId, share_awarded: share })).max(100_000),
 });
 
+export const savedScenario = z.looseObject({ name: z.string(), ...putScenarioRequest.shape });
+
 export const awardRequest = z.strictObject({ scenario: text(255, 1).nullable() });
+export const chosenScenario = z.looseObject({ id: uuid, ...awardRequest.shape });
+
+export const createRoundRequest = z
+  .strictObject({ starts: timestamp.optional(), ends: timestamp })
+  .refine(({ starts, ends }) => starts === undefined || starts < ends, {
+    path: ['ends'],
+    message: 'must be later than starts',
+  });
+
+export const extendRoundRequest = z.strictObject({ ends: timestamp });
+
+/** A round that is reopened runs until it is closed, unless it is given a new end. */
+export const reopenRoundRequest = z.strictObject({ ends: timestamp.optional() });
+
+export const invitationsRequest = z.strictObject({ suppliers: z.array(externalId).min(1).max(1_000) });
+
+export const answersRequest = z
+  .strictObject({
+    supplier: externalId,
+    answers: z
+      .array(answer)
+      .min(1)
+      .max(5_000)
+      .superRefine((answers, context) => {
+        const seen = new Set<string>();
+        for (const [index, { question_uuid: id }] of answers.entries()) {
+          if (seen.has(id))
+            context.addIssue({
+              code: 'custom',
+              path: [index, 'question_uuid'],
+              message: 'is answered twice in this submission',
+            });
+          seen.add(id);
+        }
+      }),
+  })
+  .meta({ id: 'SubmitAnswers' });
+
+/** The responses as they stand now, in the fields of the feed's records. */
+export const answersResult = z.looseObject({
+  supplier: externalId,
+  answers: z.array(supplierQuestionResponse.omit({ modified: true })),
+});
+
+/** The path of a response's attachment. */
+export const answerFilePath = z.object({ supplier: externalId, question: uuid, file: uuid });

@@ -11,16 +11,42 @@ const wholeNumber = z
 
 /** The query members that every list takes. */
 export const listQuery = {
-  page_number: wholeNumber.pipe(z.int().min(1)).default(1),
-  page_size: wholeNumber.pipe(z.int().min(1).max(listPageSizeMax)).default(listPageSizeDefault),
+  page_number: wholeNumber.pipe(z.int().min(1)).default(1).describe('Which page, from 1.'),
+  page_size: wholeNumber
+    .pipe(z.int().min(1).max(listPageSizeMax))
+    .default(listPageSizeDefault)
+    .describe('How many items a page holds at most.'),
 };
 
 export const listEnvelope = z.looseObject({
   result: z.array(z.looseObject({})),
-  count: z.int(),
+  count: z.int().describe('All items that match, on every page.'),
   page_size: z.int(),
   page_number: z.int(),
   num_pages: z.int(),
-  next: z.string().nullable(),
+  next: z.string().nullable().describe('The next page, absolute; null when nothing follows.'),
   previous: z.string().nullable(),
 });
+
+/** The answer that is a list of `item`. */
+export function listOf<Item extends z.ZodType>(item: Item) {
+  return listEnvelope.extend({ result: z.array(item) });
+}
+
+/** What a manage answer carries beside its result and its paging. */
+const manageMembers = {
+  used_endpoints: z.array(z.string()).describe('The path templates that the answer was read from.'),
+  gsn: z
+    .int()
+    .describe("The organisation's change sequence number: it never decreases, and what it counts is in the answer."),
+  includes: z.looseObject({}),
+  extras: z.looseObject({}),
+};
+
+export function manageItem<Item extends z.ZodType>(item: Item) {
+  return z.looseObject({ result: item, ...manageMembers });
+}
+
+export function manageList<Item extends z.ZodType>(item: Item) {
+  return listOf(item).extend(manageMembers);
+}

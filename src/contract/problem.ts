@@ -3,12 +3,14 @@ import { z } from 'zod';
 
 export const problemMediaType = 'application/problem+json';
 
-export const problem = z.looseObject({
-  type: z.string(),
-  title: z.string(),
-  status: z.int(),
-  detail: z.string(),
-  errors: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
-});
+export const problem = z
+  .looseObject({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    errors: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: 'Problem' });
 
 export type Problem = z.infer<typeof problem>;

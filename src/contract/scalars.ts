@@ -9,18 +9,28 @@ import { parseTimestamp, type Timestamp } from './timestamp.ts';
 export const uuid = z
   .string()
   .regex(/^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/, 'must be a UUID')
-  .transform((text) => text.toLowerCase());
+  .transform((text) => text.toLowerCase())
+  .meta({ type: 'string', format: 'uuid' });
 
 /** A date or date-time in any form of the contract, read as UTC with microseconds. */
-export const timestamp = z.string().transform((text, context): Timestamp => {
-  const read = parseTimestamp(text);
-  if (read !== undefined) return read;
-  context.addIssue({
-    code: 'custom',
-    message: 'must be an ISO 8601 date or date-time with an offset, like 2030-12-31T23:59:59Z',
-  });
-  return z.NEVER;
-});
+export const timestamp = z
+  .string()
+  .transform((text, context): Timestamp => {
+    const read = parseTimestamp(text);
+    if (read !== undefined) return read;
+    context.addIssue({
+      code: 'custom',
+      message: 'must be an ISO 8601 date or date-time with an offset, like 2030-12-31T23:59:59Z',
+    });
+    return z.NEVER;
+  })
+  .meta({ type: 'string', format: 'date-time' });
+
+/** A `+` that was not percent-encoded arrives as a space: `…T00:00:00 02:00` can only have meant an offset. */
+export const timestampInQuery = z
+  .string()
+  .transform((given) => given.replace(/ (?=\d{2}:?\d{2}$)/, '+'))
+  .pipe(timestamp);
 
 /** An exact decimal as text: at most 20 digits, no exponent. */
 export const decimal = z
@@ -38,23 +48,43 @@ export const email = z
   .max(254)
   .regex(/^[^\s@]+@[^\s@]+$/, 'must be an e-mail address');
 
-export const text = (max: number, min = 0) => z.string().min(min).max(max);
+/** Where it is too long nothing else is looked for: a pattern over megabytes may need more stack than there is. */
+export const text = (max: number, min = 0) => z.string().min(min).max(max, { abort: true });
 
 /**
  * Values by names that the sender chose. `__proto__` is refused: what parses these objects would drop it without a word,
  * and a value must not vanish.
  */
 export function valuesByName<Value extends z.ZodType>(value: Value) {
-  return z
-    .unknown()
-    .superRefine((given, context) => {
+  return z.preprocess(
+    (given, context) => {
       if (typeof given === 'object' && given !== null && Object.hasOwn(given, '__proto__'))
         context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not a possible name' });
-    })
-    .pipe(z.record(text(255, 1), value));
+      return given;
+    },
+    z.record(text(255, 1), value),
+  );
 }
 
-export const tag = z.strictObject({ name: text(255, 1), value: text(255) });
+export const tag = z.strictObject({ name: text(255, 1), value: text(255) }).meta({ id: 'Tag' });
 
 /** A decimal in an answer: any number of digits, as another service may write more than we do. */
 export const decimalText = z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal number as text');
+
+/** For URLs that the service itself will call. */
+export const httpsUrl = text(2_000, 1)
+  .superRefine((value, context) => {
+    const url = URL.parse(value);
+    const refusal =
+      url === null
+        ? 'must be an absolute URL'
+        : url.protocol !== 'https:'
+          ? 'must be an HTTPS URL: nothing is sent to, or read from, a plain HTTP server'
+          : url.username !== '' || url.password !== ''
+            ? 'must not carry a user name or password'
+            : url.hash !== ''
+              ? 'must not have a fragment'
+              : undefined;
+    if (refusal !== undefined) context.addIssue({ code: 'custom', message: refusal });
+  })
+  .meta({ format: 'uri' });

@@ -3,84 +3,190 @@
  * "Create-sourcing-event payload" and "Sourcing event (feed record)"; value limits as published.
  */
 import { z } from 'zod';
-import { currencyCode, decimal, email, tag, text, timestamp, uuid } from './scalars.ts';
+import { questionList } from './rfi.ts';
+import { currencyCode, decimal, decimalText, email, tag, text, timestamp, uuid } from './scalars.ts';
 import { externalId } from './supplier.ts';
 
 const columnName = text(255, 1);
 
-const inputColumn = z.strictObject({
-  name: columnName,
-  column_type: z.literal('INPUT'),
-  input_by: z.enum(['BUYER_INPUT', 'SUPPLIER_INPUT']),
-  input_type: z.enum(['TEXT', 'NUMBER', 'CURRENCY']),
-  /** Most decimals that a NUMBER or CURRENCY value may have. */
-  precision: z.int().min(0).max(10).optional(),
-  /** EVENT: one value for the whole event, copied into every lot. */
-  scope: z.enum(['LOT', 'EVENT']).default('LOT'),
-});
+const inputColumn = z
+  .strictObject({
+    name: columnName,
+    column_type: z.literal('INPUT'),
+    input_by: z.enum(['BUYER_INPUT', 'SUPPLIER_INPUT']),
+    input_type: z.enum(['TEXT', 'NUMBER', 'CURRENCY']),
+    precision: z
+      .int()
+      .min(0)
+      .max(10)
+      .optional()
+      .describe('Most decimals that a NUMBER or CURRENCY value may have. Left out: as many as it has.'),
+    scope: z
+      .enum(['LOT', 'EVENT'])
+      .default('LOT')
+      .describe('EVENT: one value for the whole event, copied into every lot.'),
+  })
+  .meta({ id: 'InputColumn' });
 
-const formulaColumn = z.strictObject({
-  name: columnName,
-  column_type: z.literal('FORMULA'),
-  formula: text(10_000, 1),
-});
+const formulaColumn = z
+  .strictObject({
+    name: columnName,
+    column_type: z.literal('FORMULA'),
+    formula: text(10_000, 1),
+  })
+  .meta({ id: 'FormulaColumn' });
 
-export const column = z.discriminatedUnion('column_type', [inputColumn, formulaColumn]);
+export const column = z.discriminatedUnion('column_type', [inputColumn, formulaColumn]).meta({ id: 'Column' });
 export type Column = z.infer<typeof column>;
 
 /** A cell: text, or an amount in a currency of the event. */
-export const cell = z.union([text(10_000), z.strictObject({ value: text(10_000), currency: currencyCode })]);
+export const cell = z
+  .union([text(10_000), z.strictObject({ value: text(10_000), currency: currencyCode })])
+  .meta({ id: 'Cell' });
 export type Cell = z.infer<typeof cell>;
 
-const columnValue = z.strictObject({ column: columnName, value: text(10_000), currency: currencyCode.optional() });
+const columnValue = z
+  .strictObject({ column: columnName, value: text(10_000), currency: currencyCode.optional() })
+  .meta({ id: 'ColumnValue' });
 
-const lot = z.strictObject({ name: text(255, 1), values: z.array(columnValue).max(1_000).default([]) });
+const lot = z
+  .strictObject({
+    name: text(255, 1),
+    values: z.array(columnValue).max(1_000).default([]),
+    sourcing_request: uuid.optional().describe('The sourcing request that this lot serves. Left out: none of its own.'),
+  })
+  .meta({ id: 'Lot' });
 
-const bidSheet = z.strictObject({
-  column_roles: z
-    .strictObject({
-      lot_identifier: columnName.optional(),
-      volume: columnName.optional(),
-      historic_cost: columnName.optional(),
-      description: columnName.optional(),
-    })
-    .default({}),
-  columns: z.array(column).max(500).default([]),
-  lots: z.array(lot).max(20_000).default([]),
-  global_values: z.array(columnValue).max(500).default([]),
-});
+const columnRoles = z
+  .strictObject({
+    lot_identifier: columnName.optional(),
+    volume: columnName.optional(),
+    historic_cost: columnName.optional(),
+    description: columnName.optional(),
+  })
+  .meta({ id: 'ColumnRoles' });
 
-export const createSourcingEventPayload = z.strictObject({
+const round = z
+  .strictObject({
+    starts: timestamp
+      .optional()
+      .describe('Left out: when the round before it has closed, or when the event is published.'),
+    ends: timestamp.optional().describe('Left out: when the next round begins, or when it is closed.'),
+  })
+  .refine(({ starts, ends }) => starts === undefined || ends === undefined || starts < ends, {
+    path: ['ends'],
+    message: 'must be later than starts',
+  })
+  .meta({ id: 'RoundTimes' });
+
+export const roundsMax = 100;
+
+export const eventTypes = ['RFQ', 'DUTCH', 'ENGLISH'] as const;
+
+const bidSheetMembers = {
+  column_roles: columnRoles,
+  columns: z.array(column).max(500),
+  lots: z.array(lot).max(20_000),
+  global_values: z.array(columnValue).max(500).describe("The buyer's values for columns of scope EVENT."),
+};
+
+const settingsMembers = {
+  is_test: z.boolean(),
+  is_template: z.boolean().describe('Other events can be created from it.'),
+  close_after_last_round: z.boolean().describe('Close the event by itself when its last round has closed.'),
+};
+
+/** What describes an event, without defaults: an update or a template's override gives any subset of it. */
+const eventMembers = {
   name: text(120, 1),
-  description: text(1_000).default(''),
-  reference_id: text(255).optional(),
-  event_type: z.literal('RFQ').default('RFQ'),
-  primary_currency: currencyCode.default('EUR'),
+  description: text(1_000),
+  reference_id: text(255),
+  event_type: z.enum(eventTypes),
+  primary_currency: currencyCode,
   secondary_currencies: z
     .array(z.strictObject({ code: currencyCode, exchange_rate: decimal }))
     .max(50)
-    .default([]),
-  tags: z.array(tag).max(100).default([]),
-  category: text(255).optional(),
-  event_contact: z.strictObject({ name: text(255).optional(), email: email.optional() }).optional(),
+    .describe('`exchange_rate`: units of the primary currency for one unit.'),
+  tags: z.array(tag).max(100),
+  category: text(255),
+  event_contact: z.strictObject({ name: text(255).optional(), email: email.optional() }),
   suppliers: z
-    .array(z.strictObject({ external_id: externalId, contacts: z.array(email).max(100).optional() }))
-    .max(1_000)
-    .default([]),
-  bid_sheet: bidSheet.default({ column_roles: {}, columns: [], lots: [], global_values: [] }),
-  primary_cost_calculation: text(10_000, 1).optional(),
-  settings: z.strictObject({ is_test: z.boolean().default(false) }).default({ is_test: false }),
-});
+    .array(
+      z.strictObject({
+        external_id: externalId,
+        contacts: z.array(email).max(100).optional().describe('Left out: all of them.'),
+      }),
+    )
+    .max(1_000),
+  rounds: z
+    .array(round)
+    .max(roundsMax)
+    .describe('Bidding rounds in their order; without any, publishing makes one that has no end.'),
+  questions: questionList,
+  sourcing_requests: z.array(uuid).max(1_000).describe('The sourcing requests that the event serves.'),
+  primary_cost_calculation: text(10_000, 1).describe(
+    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`. A name with spaces stands in brackets: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless it is a Dutch auction.',
+  ),
+};
+
+export const createSourcingEventPayload = z
+  .strictObject({
+    ...eventMembers,
+    description: eventMembers.description.default(''),
+    reference_id: eventMembers.reference_id.optional().describe('Left out: none.'),
+    event_type: eventMembers.event_type.default('RFQ'),
+    primary_currency: eventMembers.primary_currency.default('EUR'),
+    secondary_currencies: eventMembers.secondary_currencies.default([]),
+    tags: eventMembers.tags.default([]),
+    category: eventMembers.category.optional().describe('Left out: none.'),
+    event_contact: eventMembers.event_contact.optional().describe('Left out: nobody.'),
+    suppliers: eventMembers.suppliers.default([]),
+    rounds: eventMembers.rounds.default([]),
+    questions: eventMembers.questions.default([]),
+    sourcing_requests: eventMembers.sourcing_requests.default([]),
+    primary_cost_calculation: eventMembers.primary_cost_calculation.optional(),
+    bid_sheet: z
+      .strictObject({
+        column_roles: bidSheetMembers.column_roles.default({}),
+        columns: bidSheetMembers.columns.default([]),
+        lots: bidSheetMembers.lots.default([]),
+        global_values: bidSheetMembers.global_values.default([]),
+      })
+      .prefault({}),
+    settings: z
+      .strictObject({
+        is_test: settingsMembers.is_test.default(false),
+        is_template: settingsMembers.is_template.default(false),
+        close_after_last_round: settingsMembers.close_after_last_round.default(false),
+      })
+      .prefault({}),
+  })
+  .meta({ id: 'CreateSourcingEvent' });
 
 export type CreateSourcingEventPayload = z.infer<typeof createSourcingEventPayload>;
+
+/** Any subset of the create payload; a member that is given replaces the event's, also inside bid_sheet and settings. */
+export const eventChanges = z
+  .strictObject({
+    ...eventMembers,
+    bid_sheet: z.strictObject(bidSheetMembers).partial(),
+    settings: z.strictObject(settingsMembers).partial(),
+  })
+  .partial();
+
+export type EventChanges = z.infer<typeof eventChanges>;
 
 export const eventStatuses = ['DRAFT', 'OPEN', 'PAUSED', 'CLOSED', 'DELETED'] as const;
 export type EventStatus = (typeof eventStatuses)[number];
 
-export type RoundStatus = 'PENDING' | 'ACTIVE' | 'CLOSED' | 'COMPLETE';
+export const roundStatuses = ['PENDING', 'ACTIVE', 'CLOSED', 'COMPLETE'] as const;
+export type RoundStatus = (typeof roundStatuses)[number];
 
-/** The feed record as a client reads it: fields and enum values that it does not know are kept. */
-export const sourcingEventRecord = z.looseObject({
+/**
+ * What readers of the feed build on. Beside it everything passes: another service may write what it adds in its own way,
+ * and a reader does not stop over a field that it does not use.
+ */
+export const sourcingEventEssentials = z.looseObject({
   id: uuid,
   name: z.string(),
   reference_id: z.string().optional(),
@@ -96,4 +202,85 @@ export const sourcingEventRecord = z.looseObject({
   is_test: z.boolean().optional(),
 });
 
-export type SourcingEventRecord = z.infer<typeof sourcingEventRecord>;
+export type SourcingEventEssentials = z.infer<typeof sourcingEventEssentials>;
+
+const user = z.looseObject({ id: uuid, email: z.string().optional() }).meta({ id: 'User' });
+const time = timestamp.optional();
+
+const roundOfRecord = z
+  .looseObject({
+    starts: time,
+    ends: time,
+    status: z.string(),
+    awarded_cost: decimalText.optional().describe('Of a round that is `COMPLETE`, in the primary currency.'),
+    awarded_lot_count: z.int().optional(),
+  })
+  .meta({ id: 'Round' });
+
+const supplierOfRecord = z
+  .looseObject({
+    id: uuid,
+    name: z.string(),
+    invite_count: z.int(),
+    accepted: z.boolean(),
+    participated: z.boolean(),
+    external_id: z.string().optional(),
+    last_successful_bid: time,
+    last_failed_bid: time,
+    last_accessed: time,
+    contacts: z.array(z.looseObject({ id: uuid, name: z.string(), email: z.string(), supplier: uuid })),
+  })
+  .meta({ id: 'InvitedSupplier' });
+
+/** The members of a feed record that `include=sourcing_events` shows, too. */
+const includedMembers = {
+  id: uuid,
+  name: z.string(),
+  type: z.string(),
+  status: z.string(),
+  primary_currency: z.string(),
+  secondary_currencies: z.array(z.looseObject({ code: z.string(), exchange_rate: decimalText })),
+  tags: z.array(z.looseObject({ name: z.string(), value: z.string() })),
+  bot: uuid.optional(),
+  sourcing_requests: z.array(uuid).optional(),
+};
+
+/** The feed record with every field of the document; enum values that a reader does not know may come. */
+export const sourcingEventRecord = z
+  .looseObject({
+    ...includedMembers,
+    reference_id: z.string().optional(),
+    roles: z.array(z.looseObject({ role_type: z.string(), user: z.array(user) })),
+    created: timestamp,
+    published: time.describe('When it was published last.'),
+    closed: time.describe('When it was closed last.'),
+    modified: timestamp,
+    created_by: user,
+    rounds: z.array(roundOfRecord),
+    event_contact: z.looseObject({ name: z.string().optional(), email: z.string().optional() }).optional(),
+    columns: z.array(z.looseObject({ name: z.string() })),
+    lot_count: z.int(),
+    scenario_count: z.int(),
+    evaluated_scenario_count: z.int(),
+    is_test: z.boolean(),
+    suppliers: z.array(supplierOfRecord),
+    category: z.string().optional(),
+  })
+  .meta({ id: 'SourcingEvent' });
+
+export const includedSourcingEvent = z.looseObject(includedMembers).meta({ id: 'IncludedSourcingEvent' });
+export const includedSourcingEventMembers = Object.keys(includedMembers);
+
+/** A bid sheet column as `include=columns` shows it: as the create payload has it, and whose it is. */
+export const includedColumn = z
+  .looseObject({
+    sourcing_event: uuid,
+    name: z.string(),
+    column_type: z.string(),
+    input_by: z.string().optional(),
+    input_type: z.string().optional(),
+    precision: z.int().optional(),
+    scope: z.string().optional(),
+    formula: z.string().optional(),
+  })
+  .meta({ id: 'IncludedColumn' });

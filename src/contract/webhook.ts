@@ -1,7 +1,8 @@
 /** Webhooks and their notifications. Source: API document, "Webhook" and "Events"; trigger names from the decisions. */
 import { z } from 'zod';
 import type { FeedName } from './feed.ts';
-import { text, timestamp, uuid } from './scalars.ts';
+import { manageList } from './list.ts';
+import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
 
 export const triggers = [
   'SOURCING_EVENTS_FEED_UPDATED',
@@ -18,6 +19,7 @@ export const feedTriggers = {
   'sourcing-events': 'SOURCING_EVENTS_FEED_UPDATED',
   'latest-bids': 'LATEST_BIDS_FEED_UPDATED',
   awards: 'AWARDS_FEED_UPDATED',
+  'rfi-responses': 'RFI_RESPONSES_FEED_UPDATED',
 } as const satisfies Record<FeedName, Trigger>;
 
 /** The feed that a notification speaks of; also under the name that another service of this kind uses for awards. */
@@ -27,41 +29,62 @@ export function feedOfTrigger(trigger: string): FeedName | undefined {
   return found?.[0] as FeedName | undefined;
 }
 
-const httpsUrl = text(2_000, 1).superRefine((value, context) => {
-  const url = URL.parse(value);
-  const refusal =
-    url === null
-      ? 'must be an absolute URL'
-      : url.protocol !== 'https:'
-        ? 'must be an HTTPS URL: notifications are sent over HTTPS only'
-        : url.username !== '' || url.password !== ''
-          ? 'must not carry a user name or password'
-          : url.hash !== ''
-            ? 'must not have a fragment'
-            : undefined;
-  if (refusal !== undefined) context.addIssue({ code: 'custom', message: refusal });
-});
+/** OAuth client credentials: how the service gets the bearer token that it sends with each notification. */
+export const webhookAuthentication = z
+  .strictObject({
+    type: z.literal('OAUTH_CLIENT_CREDENTIALS'),
+    parameters: z.strictObject({
+      access_token_url: httpsUrl,
+      client_id: text(1_000, 1),
+      client_secret: text(1_000, 1),
+      /** Scopes, separated by spaces (RFC 6749, 3.3); an empty text is none. */
+      scope: text(1_000)
+        .regex(
+          /^([\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*)?$/,
+          'must be scopes separated by single spaces',
+        )
+        .optional(),
+    }),
+  })
+  .meta({ id: 'WebhookAuthentication' });
 
-export const createWebhookRequest = z.strictObject({
-  name: text(255, 1),
-  description: text(1_000).default(''),
-  url: httpsUrl,
-  triggers: z
-    .array(z.enum(triggers))
-    .min(1)
-    .refine((list) => new Set(list).size === list.length, 'a trigger stands twice'),
-  signing_alg: z.literal('HMAC_SHA256').default('HMAC_SHA256'),
-});
+export type WebhookAuthentication = z.infer<typeof webhookAuthentication>;
 
-export const webhook = z.looseObject({
-  uuid,
-  name: z.string(),
-  url: z.string(),
-  /** Rendered as `[A, B]`. */
-  triggers: z.string(),
-  signing_alg: z.string(),
-  signing_key: z.string().optional(),
-});
+export const createWebhookRequest = z
+  .strictObject({
+    name: text(255, 1),
+    description: text(1_000).default(''),
+    url: httpsUrl.describe('HTTPS only; its host must be whitelisted by the operator.'),
+    triggers: z
+      .array(z.enum(triggers))
+      .min(1)
+      .refine((list) => new Set(list).size === list.length, 'a trigger stands twice'),
+    signing_alg: z.literal('HMAC_SHA256').default('HMAC_SHA256'),
+    authentication: webhookAuthentication.optional().describe('On creation only; never returned.'),
+  })
+  .meta({ id: 'CreateWebhook' });
+
+export const webhook = z
+  .looseObject({
+    uuid,
+    name: z.string(),
+    description: z.string().optional(),
+    url: z.string(),
+    triggers: z.string().describe('Rendered as `[A, B]`.'),
+    signing_alg: z.string(),
+    is_active: z
+      .boolean()
+      .optional()
+      .describe('Whether notifications are sent; false after a 410, or after five days of failures.'),
+  })
+  .meta({ id: 'Webhook' });
+
+/** The answer to the creation. The key is shown once: a repeated creation (`Idempotency-Key`) answers without it. */
+export const createdWebhook = webhook.extend({ signing_key: z.string().optional() }).meta({ id: 'CreatedWebhook' });
+
+export const webhookList = manageList(webhook);
+
+export const testWebhookAnswer = z.looseObject({ detail: z.string() });
 
 /** A notification's body as a receiver reads it: one sample of the contract spells the first key `triggers`. */
 export const notification = z
@@ -77,3 +100,24 @@ export const notification = z
     context.addIssue({ code: 'custom', path: ['trigger'], message: 'is missing' });
     return z.NEVER;
   });
+
+/** What a notification says of a feed: so that a receiver that has read beyond `feed_modified` need not read again. */
+export const feedNotificationPayload = z
+  .looseObject({
+    sourcing_event: uuid,
+    sourcing_event_name: z.string(),
+    sourcing_request: uuid.optional(),
+    feed_modified: timestamp.optional().describe('Left out while the feed has never had a record.'),
+  })
+  .meta({ id: 'FeedNotification' });
+
+export const jobNotificationPayload = z
+  .looseObject({ job: uuid, type: z.string(), status: z.string() })
+  .meta({ id: 'JobNotification' });
+
+export const testNotificationPayload = z.looseObject({ detail: z.string() }).meta({ id: 'TestNotification' });
+
+/** A notification's body as the service writes it. */
+export function notificationOf<Payload extends z.ZodType>(trigger: Trigger, payload: Payload) {
+  return z.looseObject({ trigger: z.literal(trigger), timestamp, payload });
+}

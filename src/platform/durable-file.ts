@@ -68,8 +68,8 @@ async function writeNeighbour(file: string, content: string, mode: number): Prom
   return temporary;
 }
 
-/** Without this a power cut can take the new name back, after others have acted on it. */
-async function flushDirectory(directory: string): Promise<void> {
+/** Makes the names in a folder durable: without it a power cut can take a new one back, after others have acted on it. */
+export async function flushDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
   try {
     await handle.sync();

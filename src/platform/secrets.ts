@@ -1,10 +1,11 @@
 /**
  * Encryption of the secrets that the database holds (signing keys, client secrets) under the master key: AES-256-GCM,
- * bound to a context such as `webhook.signing_key:<uuid>`, so that what was copied into another row does not open.
+ * bound to a context such as `webhook.signing_key:<uuid>`, so that what was copied into another row does not open. And
+ * MACs for what we hand out and take back (download links).
  *
  * A sealed value is: version (1 byte), id of the key (4), nonce (12), ciphertext, tag (16).
  */
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import { AppError } from './errors.ts';
 
 const version = 1;
@@ -21,11 +22,16 @@ export interface SecretBox {
   seal(plaintext: string, context: string): Buffer;
   /** Decrypts; throws an `internal` AppError naming the context for another key, another context or altered bytes. */
   open(sealed: Uint8Array, context: string): string;
+  /** A MAC of 32 bytes over the context and the message: HMAC-SHA256 under a key of its own. */
+  mac(message: Uint8Array, context: string): Buffer;
+  /** Whether `mac` is of this message in this context, compared in constant time. */
+  verifiesMac(mac: Uint8Array, message: Uint8Array, context: string): boolean;
 }
 
 interface BoxKey {
   readonly id: Buffer;
   readonly key: Buffer;
+  readonly macKey: Buffer;
 }
 
 /**
@@ -67,6 +73,14 @@ export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Ui
         throw unreadable(context, 'it was altered, or belongs to another row');
       }
     },
+
+    mac: (message, context) => macOf(current, message, context),
+
+    verifiesMac: (mac, message, context) =>
+      keys.some((key) => {
+        const expected = macOf(key, message, context);
+        return mac.length === expected.length && timingSafeEqual(mac, expected);
+      }),
   };
 }
 
@@ -76,7 +90,15 @@ function boxKey(masterKey: Uint8Array): BoxKey {
     throw new AppError('internal', `The master key must have ${masterKeyBytes} bytes, not ${masterKey.length}.`);
   const derive = (purpose: string, length: number) =>
     Buffer.from(hkdfSync('sha256', masterKey, '', `sourcing-bridge secret box ${version} ${purpose}`, length));
-  return { id: derive('key id', keyIdBytes), key: derive('encryption', 32) };
+  return { id: derive('key id', keyIdBytes), key: derive('encryption', 32), macKey: derive('authentication', 32) };
+}
+
+/** The context's length stands before it, so that no byte can move from the context into the message. */
+function macOf({ macKey }: BoxKey, message: Uint8Array, context: string): Buffer {
+  const contextBytes = Buffer.from(context, 'utf8');
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(contextBytes.length);
+  return createHmac('sha256', macKey).update(length).update(contextBytes).update(message).digest();
 }
 
 function associatedData(header: Buffer, context: string): Buffer {

@@ -5,6 +5,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Request } from 'express';
 import type { Scope } from '#contract/admin.ts';
+import type { LimitsRequest } from '#contract/limits.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { type Database, prepared } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -14,6 +15,8 @@ import type { UnitOfWork } from './unit-of-work.ts';
 export interface KeyIdentity {
   readonly organisationId: string;
   readonly apiKeyId: string;
+  /** What the operator has set for the organisation. */
+  readonly limits: LimitsRequest;
 }
 
 /** The operator's token says no more than that it is the operator's. */
@@ -48,22 +51,27 @@ function bearerOf(request: Request): string {
   return match[1];
 }
 
+interface KeyRow {
+  id: string;
+  organisation_id: string;
+  scopes: Scope[];
+  limits: LimitsRequest;
+}
+
 const findKey = prepared(
-  `select id, organisation_id, scopes from service.api_keys
-   where key_hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
+  `select k.id, k.organisation_id, k.scopes, o.limits
+   from service.api_keys k join service.organisations o on o.id = k.organisation_id
+   where k.key_hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)`,
 );
 
 /** Finds the key's organisation. Unknown, expired and revoked keys are told apart to nobody. */
 export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
   return async (request: Request, scope: string): Promise<KeyIdentity> => {
-    const [key] = await database.query<{ id: string; organisation_id: string; scopes: Scope[] }>(findKey, [
-      hashApiKey(bearerOf(request)),
-      timestampNow(clock),
-    ]);
+    const [key] = await database.query<KeyRow>(findKey, [hashApiKey(bearerOf(request)), timestampNow(clock)]);
     if (!key) throw unauthorized();
     if (!key.scopes.includes(scope as Scope))
       throw new AppError('forbidden', `This API key does not have the scope "${scope}".`);
-    return { organisationId: key.organisation_id, apiKeyId: key.id };
+    return { organisationId: key.organisation_id, apiKeyId: key.id, limits: key.limits };
   };
 }
 

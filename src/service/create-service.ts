@@ -1,11 +1,12 @@
 /**
- * The Sourcing Service: HTTP in front, three lanes of work behind. Everything is in SQL before it is answered; the lanes
+ * The Sourcing Service: HTTP in front, five lanes of work behind. Everything is in SQL before it is answered; the lanes
  * are woken by signals, and by a sweep that finds what a crash, a lost signal or a flushed queue left.
  */
 import { fileURLToPath } from 'node:url';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { migrate } from '#platform/database/migrations.ts';
+import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { type Around, mountEndpoints } from '#platform/http/endpoint.ts';
@@ -24,10 +25,16 @@ import {
   type Operator,
   type OperatorIdentity,
 } from './caller.ts';
-import { forgetOldAnswers, withIdempotency } from './idempotency.ts';
-import { organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
+import { createRoundTimers } from './events/run-timers.ts';
+import { serveDownloads } from './files/serve-downloads.ts';
+import { createUploadSweep } from './files/sweep-uploads.ts';
+import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } from './idempotency.ts';
+import { type JobLane, organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
+import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
+import { serveDocuments } from './openapi/serve-documents.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type Lane, type RunUnitOfWork, type UnitOfWork } from './unit-of-work.ts';
+import { type AccessTokens, createAccessTokens } from './webhooks/access-tokens.ts';
 import { createDeliverer } from './webhooks/deliver-notifications.ts';
 import { forgetOldDeliveries } from './webhooks/forget-old-deliveries.ts';
 
@@ -49,6 +56,8 @@ export interface ServiceDeps {
   signals: Signals;
   fetch: GuardedFetch;
   secrets: SecretBox;
+  /** Closed by who opened it. */
+  storage: FileStorage;
   adminToken: string;
   clock: Clock;
   log: Logger;
@@ -75,6 +84,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   const { database, signals, settings, log } = deps;
   await migrateService(database);
   const runUnitOfWork = createUnitOfWork({ database, signals });
+  const accessTokens = createAccessTokens(deps);
   const application = createApplication({
     log,
     registry: deps.registry,
@@ -86,16 +96,19 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     bodyBytesMax: settings.bodyBytesMax,
     publicUrl: settings.publicUrl,
   });
-  mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi(deps), {
+  mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, accessTokens }), {
     authenticate: createKeyAuthentication(deps),
+    count: createRequestCounter(deps),
     around: inUnitOfWork(deps, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
     publicUrl: settings.publicUrl,
   });
+  serveDownloads(application.express, deps);
+  serveDocuments(application.express, settings);
   application.finish();
   const server: HttpServer = await listen(application.express, settings);
   // Last, so that a port that is taken leaves nothing running.
-  const sweep = startWorkers(deps, runUnitOfWork);
+  const sweep = startWorkers({ ...deps, accessTokens }, runUnitOfWork);
   return {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
@@ -122,44 +135,88 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
   { database, clock }: ServiceDeps,
   runUnitOfWork: RunUnitOfWork,
 ): Around<Identity, Identity & { unit: UnitOfWork }> {
-  return ({ endpoint, caller, bytes, idempotencyKey, path }, run) => {
-    if (endpoint.method === 'GET') return run({ ...caller, unit: { tx: database, wake: () => undefined } });
-    return runUnitOfWork((unit) => {
-      const work = () => run({ ...caller, unit });
-      if (endpoint.method !== 'POST' || idempotencyKey === undefined || !('organisationId' in caller)) return work();
-      // Both forms of a path are the same endpoint.
-      const name = `POST ${path.replace(/\/$/, '')}`;
-      const request = { organisationId: caller.organisationId, endpoint: name, key: idempotencyKey, bytes };
-      return withIdempotency(unit.tx, timestampNow(clock), request, work);
-    });
+  return async ({ endpoint, caller, bytes, idempotencyKey, path }, run, prepare) => {
+    const outside = { ...caller, unit: { tx: database, wake: () => undefined } };
+    if (endpoint.method === 'GET') {
+      if (!endpoint.snapshot) return run(outside);
+      return database.transaction(async (tx) => {
+        await tx.query('set transaction isolation level repeatable read, read only');
+        return run({ ...outside, unit: { ...outside.unit, tx } });
+      });
+    }
+    const repeatable =
+      endpoint.method === 'POST' && idempotencyKey !== undefined && 'organisationId' in caller
+        ? // Both forms of a path are the same endpoint.
+          idempotentRequest(caller.organisationId, `POST ${path.replace(/\/$/, '')}`, idempotencyKey, bytes)
+        : undefined;
+    const work = (prepared?: unknown) =>
+      runUnitOfWork((unit) => {
+        const once = () => run({ ...caller, unit }, prepared);
+        return repeatable ? withIdempotency(unit.tx, timestampNow(clock), repeatable, once) : once();
+      });
+    if (!prepare) return work();
+    const findKept = async () => repeatable && findKeptAnswer(database, timestampNow(clock), repeatable);
+    const kept = await findKept();
+    if (kept) return kept;
+    let prepared: unknown;
+    try {
+      prepared = await prepare(outside);
+    } catch (error) {
+      // The same request, sent twice at once, may have been done meanwhile: then its answer is the answer to both.
+      const keptMeanwhile = await findKept().catch(() => undefined);
+      if (keptMeanwhile) return keptMeanwhile;
+      throw error;
+    }
+    return work(prepared);
   };
 }
 
-function startWorkers(deps: ServiceDeps, runUnitOfWork: RunUnitOfWork): Sweep {
+function startWorkers(deps: ServiceDeps & { accessTokens: AccessTokens }, runUnitOfWork: RunUnitOfWork): Sweep {
   const { database, signals, settings, log } = deps;
+  const timers = createRoundTimers({ ...deps, runUnitOfWork });
   const deliverer = createDeliverer({ ...deps, random: deps.random ?? Math.random });
+  const jobLane = (lane: JobLane, concurrency: number): LaneWork => ({
+    concurrency,
+    work: runJobs({ ...deps, runUnitOfWork }, lane),
+    due: () => organisationsWithJobs(database, lane),
+  });
   const lanes: Record<Lane, LaneWork> = {
     'supplier-changes': {
       concurrency: 2,
       work: applySupplierChanges({ ...deps, runUnitOfWork }),
       due: () => organisationsWithSubmissions(database),
     },
-    jobs: { concurrency: 2, work: runJobs({ ...deps, runUnitOfWork }), due: () => organisationsWithJobs(database) },
+    jobs: jobLane('jobs', 2),
+    // These wait for other people's servers, some of which are slow: they must not hold up the others.
+    'file-jobs': jobLane('file-jobs', 4),
+    rounds: { concurrency: 4, work: timers.work, due: timers.due },
     // Waiting for receivers costs nothing here, and slow ones must not hold up the others.
     deliveries: { concurrency: 32, work: deliverer.deliver, due: deliverer.webhooksWithDue },
   };
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
-  return createSweep({
+  const uploadSweep = createUploadSweep(deps);
+  const sweep = createSweep({
     signals,
     lanes: Object.entries(lanes).map(([lane, { due }]) => ({ lane, due })),
     everyMs: settings.sweepMs,
     log,
     also: async () => {
+      uploadSweep.start();
       const now = timestampNow(deps.clock);
       await forgetOldAnswers(database, now);
       await forgetOldDeliveries(database, now, settings.deliveryLogDays);
+      await forgetOldRequests(database, now);
     },
   });
+  return {
+    now: () => sweep.now(),
+    close: async () => {
+      await sweep.close();
+      await uploadSweep.close();
+      await timers.close();
+      await deliverer.close();
+    },
+  };
 }
 
 interface LaneWork {

@@ -3,10 +3,11 @@
  * dies before it sends them loses nothing, because each lane's sweep finds in SQL what is due.
  */
 import type { Database, Sql } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
 import type { Signals } from '#platform/queue.ts';
 
-/** What waits to be worked: submissions and jobs by organisation, notifications by webhook. */
-export type Lane = 'supplier-changes' | 'jobs' | 'deliveries';
+/** What waits to be worked: submissions and jobs by organisation, rounds by event, notifications by webhook. */
+export type Lane = 'supplier-changes' | 'jobs' | 'file-jobs' | 'rounds' | 'deliveries';
 
 export interface UnitOfWork {
   readonly tx: Sql;
@@ -38,4 +39,10 @@ export function createUnitOfWork(deps: {
     for (const [lane, keys] of woken) void deps.signals.signal(lane, [...keys]);
     return result;
   };
+}
+
+/** Whether work failed because the database was away, or undid it in favour of another's: it is due again, unchanged. */
+export function isWorthRepeating(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'unavailable';
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('40');
 }

@@ -5,6 +5,8 @@
 import { cpus } from 'node:os';
 import type { Installation } from '#cli/installation.ts';
 import { describeDatabase, withInstallation } from './bench-installation.ts';
+import { benchBidSubmission } from './bid-submission.ts';
+import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
 import { benchWholeWay } from './whole-way.ts';
@@ -12,6 +14,8 @@ import { benchWholeWay } from './whole-way.ts';
 const benchmarks: Record<string, (installation: Installation) => Promise<void>> = {
   'webhook-endpoint': benchWebhookEndpoint,
   'feed-page': benchFeedPage,
+  deliveries: benchDeliveries,
+  'bid-submission': benchBidSubmission,
   'whole-way': benchWholeWay,
 };
 

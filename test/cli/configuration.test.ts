@@ -12,15 +12,22 @@ const lines = readFileSync(file, 'utf8').split('\n');
 interface JsonSchema {
   properties?: Record<string, JsonSchema>;
   items?: JsonSchema;
+  oneOf?: JsonSchema[];
 }
 
-/** Every setting that the schema has, as a path of names; what stands in a list has the list's path before it. */
+/** Every setting that the schema has, as a path of names; what stands in a list has the list’s path before it. */
 function settingsOf(schema: JsonSchema, path: readonly string[] = []): string[][] {
   const inside = schema.properties ?? schema.items?.properties ?? {};
-  return Object.entries(inside).flatMap(([name, one]) => [[...path, name], ...settingsOf(one, [...path, name])]);
+  return [
+    ...Object.entries(inside).flatMap(([name, one]) => [[...path, name], ...settingsOf(one, [...path, name])]),
+    // Each kind of a thing that has several; what they share is shown once.
+    ...(schema.oneOf ?? []).flatMap((one) => settingsOf(one, path)),
+  ];
 }
 
-const settings = settingsOf(configurationJsonSchema(configuration));
+const settings = [
+  ...new Map(settingsOf(configurationJsonSchema(configuration)).map((path) => [path.join('.'), path])).values(),
+];
 
 describe('config/bridge.yaml', () => {
   test('as it stands is exactly the defaults', () => {
@@ -45,7 +52,13 @@ describe('config/bridge.yaml', () => {
 
   test('has enough settings for these tests to mean something', () => {
     expect(settings.map((path) => path.join('.'))).toEqual(
-      expect.arrayContaining(['data_dir', 'service.port', 'bridge.tls.key_file', 'bridge.sources.api_key']),
+      expect.arrayContaining([
+        'data_dir',
+        'service.port',
+        'service.files.bucket',
+        'bridge.tls.key_file',
+        'bridge.sources.api_key',
+      ]),
     );
   });
 
@@ -121,6 +134,44 @@ describe('the environment', () => {
       expect(read({ SOURCING_MASTER_KEY: key }).master_key).toBe(key);
     },
   );
+
+  test('chooses where files are kept, with keys that stand in no file', () => {
+    expect(read({}).service.files).toEqual({ store: 'local' });
+    expect(
+      read({
+        SOURCING__SERVICE__FILES__STORE: 's3',
+        SOURCING__SERVICE__FILES__BUCKET: 'files',
+        SOURCING__SERVICE__FILES__ENDPOINT: 'http://minio:9000',
+        SOURCING__SERVICE__FILES__ACCESS_KEY_ID: 'key',
+        SOURCING__SERVICE__FILES__SECRET_ACCESS_KEY: 'secret',
+      }).service.files,
+    ).toEqual({
+      store: 's3',
+      bucket: 'files',
+      region: 'us-east-1',
+      endpoint: 'http://minio:9000',
+      prefix: '',
+      access_key_id: 'key',
+      secret_access_key: 'secret',
+    });
+  });
+
+  test.each([
+    [{ STORE: 'ftp' }, 'service.files.store'],
+    [{ STORE: 's3' }, 'service.files.bucket is missing'],
+    [{ STORE: 's3', BUCKET: 'files', DIRECTORY: '/x' }, 'service.files.directory is not a known setting'],
+    [{ STORE: 's3', BUCKET: 'files', ENDPOINT: 'minio:9000' }, 'service.files.endpoint must be a URL'],
+    [
+      { STORE: 's3', BUCKET: 'files', ACCESS_KEY_ID: 'hunter2' },
+      'service.files.secret_access_key must be set together',
+    ],
+  ])('a wrong place for files is named, and no value repeated: %j', (values, message) => {
+    const env = Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [`SOURCING__SERVICE__FILES__${name}`, value]),
+    );
+    expect(() => read(env)).toThrow(message);
+    expect(() => read(env)).not.toThrow('hunter2');
+  });
 
   test('--data goes before all', () => {
     expect(readConfiguration(undefined, { data: '/there' }, { DATA_DIR: '/here' }).data_dir).toBe('/there');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runCommandLine } from './command-line.ts';
 
-const commands = ['start', 'demo', 'service', 'bridge', 'simulate', 'config-schema'];
+const commands = ['start', 'demo', 'service', 'bridge', 'simulate', 'config-schema', 'openapi'];
 
 describe('help', () => {
   test('--help names every command with what it does, on standard output, and exits with 0', async () => {
@@ -36,7 +36,7 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
     [['bridge', '--config', '/nowhere/bridge.yaml'], 'file /nowhere/bridge.yaml does not exist'],
     [[], 'Usage: sourcing-bridge'],
   ])('%j', async (args, message) => {
-    const { code, stdout, stderr } = await runCommandLine(args);
+    const { code, stdout, stderr } = await runCommandLine(args, { DATA_DIR: '/nowhere' });
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toContain(message);
     expect(stderr).not.toMatch(/^\s+at .*:\d+/m);

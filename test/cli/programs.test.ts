@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { isRunning } from '#platform/database/is-running.ts';
 import { eventually, scratchFolder } from '../harness/programs.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
-import { type CommandLine, startCommandLine } from './command-line.ts';
+import { type CommandLine, runCommandLine, startCommandLine } from './command-line.ts';
 
 const freePorts = {
   SOURCING__SERVICE__PORT: '0',
@@ -115,6 +115,35 @@ describe('service', () => {
       /^The data folder \/dev\/null\/data cannot be made \(.*\)\. Name another with --data/,
     );
   });
+});
+
+describe('simulate', () => {
+  test('needs the operator alone: it plays in an organisation of its own, and the same seed gives the same story', async () => {
+    const { url: database } = await createTestDatabase();
+    const dataDir = join(await scratchFolder(), 'data');
+    const service = startCommandLine(['service', '--port', '0', '--data', dataDir], { DATABASE_URL: database });
+    const url = urlIn(await service.line(/ready/));
+    const args = ['simulate', '--base-url', url, '--events', '2', '--suppliers', '3', '--lots', '2', '--speed', '1000'];
+    const token = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
+    const told = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: dataDir });
+    const again = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: '/nowhere', SOURCING_ADMIN_TOKEN: token });
+    expect([told.code, again.code]).toEqual([0, 0]);
+    expect(told.stdout.split('\n').length).toBeGreaterThan(3);
+    expect(again.stdout).toBe(told.stdout);
+    const organisation = (text: string) => /organisation, ([0-9a-f-]{36})\.\n$/.exec(text)?.[1];
+    expect(organisation(told.stderr)).toBeDefined();
+    expect(organisation(again.stderr)).not.toBe(organisation(told.stderr));
+    expect(told.stderr).not.toContain(token);
+  });
+});
+
+test('simulate shows the token of the data folder to no other machine', async () => {
+  const dataDir = await scratchFolder();
+  await writeFile(join(dataDir, 'admin-token'), 'the token of this machine');
+  const { code, stderr } = await runCommandLine(['simulate', '--base-url', 'http://sourcing.invalid'], {
+    DATA_DIR: dataDir,
+  });
+  expect([code, stderr]).toEqual([2, expect.stringContaining('Set SOURCING_API_KEY')]);
 });
 
 describe('bridge', () => {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
@@ -58,6 +59,47 @@ const failureOf = (work: Promise<unknown>) =>
     },
     (error: unknown) => error as AppError,
   );
+
+describe('a compressed answer', () => {
+  const packed =
+    (encoding: string, bytes: Buffer, code = 200) =>
+    (response: ServerResponse) => {
+      response.writeHead(code, { 'content-type': 'application/json', 'content-encoding': encoding }).end(bytes);
+    };
+  const body = JSON.stringify({ data: [{ id: 'größe' }], next: null });
+
+  test.each([
+    ['gzip', gzipSync(body)],
+    ['GZIP', gzipSync(body)],
+    ['br', brotliCompressSync(body)],
+    ['identity', Buffer.from(body)],
+  ])('is asked for, and read: %s', async (encoding, bytes) => {
+    answers = [packed(encoding, bytes)];
+    expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'größe' }]);
+    expect(requests[0]?.headers['accept-encoding']).toBe('gzip, br');
+  });
+
+  test('that is refused still says why', async () => {
+    const problem = { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'The key lacks the scope.' };
+    answers = [packed('gzip', gzipSync(JSON.stringify(problem)), 403)];
+    expect((await failureOf(client.readFeed('awards', first))).message).toContain('The key lacks the scope.');
+  });
+
+  test.each([
+    ['gzip', gzipSync(body).subarray(0, 20)],
+    ['br', Buffer.from('not packed at all')],
+    ['zstd', Buffer.from(body)],
+  ])('that cannot be unpacked (%s) is a passing fault', async (encoding, bytes) => {
+    answers = [packed(encoding, bytes), page()];
+    expect((await client.readFeed('awards', first)).records).toEqual([]);
+  });
+
+  test('that unpacks to more than is allowed is given up, and not asked for again', async () => {
+    answers = [packed('gzip', gzipSync(Buffer.alloc(65 * 1024 * 1024, ' ')))];
+    const failure = await failureOf(client.readFeed('awards', first));
+    expect([failure.code, requests.length]).toEqual(['too-large', 1]);
+  });
+});
 
 describe('a feed page', () => {
   test('is asked for with the key in the header only, and the exact time', async () => {

@@ -9,7 +9,8 @@ export type Awards = Record<string, string[]>;
 
 export interface ServiceState {
   readonly awards: Awards;
-  readonly closedEvents: number;
+  /** Of any status; templates are none. */
+  readonly events: number;
   /** Organisations that have events. */
   readonly organisations: number;
 }
@@ -30,12 +31,12 @@ export async function readServiceState(databaseUrl: string): Promise<ServiceStat
     for (const { key, line } of lines.rows) (awards[key] ??= []).push(line);
     for (const list of Object.values(awards)) list.sort();
     const [counted] = (
-      await client.query<{ closed: number; organisations: number }>(
-        `select count(*) filter (where status = 'CLOSED')::int as closed,
+      await client.query<{ events: number; organisations: number }>(
+        `select count(*) filter (where not is_template)::int as events,
            count(distinct organisation_id)::int as organisations from service.sourcing_events`,
       )
     ).rows;
-    return { awards, closedEvents: counted?.closed ?? 0, organisations: counted?.organisations ?? 0 };
+    return { awards, events: counted?.events ?? 0, organisations: counted?.organisations ?? 0 };
   });
 }
 

@@ -35,3 +35,15 @@ export function createManualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
     },
   };
 }
+
+/** The same time, and no sleep ever ends: a process whose timers are late. */
+export function withoutTimers(clock: Clock): Clock {
+  return {
+    nowMs: () => clock.nowMs(),
+    sleep: (_ms, signal) =>
+      new Promise((_resolve, reject) => {
+        if (signal?.aborted) reject(signal.reason);
+        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+      }),
+  };
+}

@@ -9,6 +9,8 @@ import { afterAll } from 'vitest';
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
+import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
+import type { FileStorage } from '#platform/file-storage.ts';
 import { createGuardedFetch, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { type Logger, silentLogger } from '#platform/log.ts';
@@ -16,6 +18,7 @@ import { Registry } from '#platform/metrics.ts';
 import { createSignals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
+import { answerCheckOfService } from './documented-answers.ts';
 import { createTestDatabase, type TestDatabase } from './test-database.ts';
 
 const closers: (() => Promise<unknown>)[] = [];
@@ -65,7 +68,13 @@ export interface HttpAnswer {
   body: any;
 }
 
-/** One request; the body is sent as JSON unless it is text or bytes already, and the answer's is read as JSON if it is. */
+/** The services whose answers are held against the OpenAPI documents. */
+const documented = new Set<string>();
+
+/**
+ * One request; the body is sent as JSON unless it is text or bytes already, and the answer's is read as JSON if it is.
+ * Fails when a test service answers what its OpenAPI document does not say.
+ */
 export async function request(
   method: string,
   url: string,
@@ -84,7 +93,13 @@ export async function request(
   });
   const text = await answer.text();
   const isJson = answer.headers.get('content-type')?.includes('json') === true;
-  return { status: answer.status, headers: answer.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
+  const seen = {
+    status: answer.status,
+    headers: answer.headers,
+    body: isJson && text !== '' ? JSON.parse(text) : text,
+  };
+  if (documented.has(new URL(url).origin)) answerCheckOfService().check(method, url, seen);
+  return seen;
 }
 
 export interface TestOrganisation {
@@ -102,7 +117,7 @@ export interface TestService {
   readonly registry: Registry;
   readonly adminToken: string;
   operator(method: string, path: string, body?: unknown): Promise<HttpAnswer>;
-  /** A new organisation that may send webhooks to localhost. */
+  /** A new organisation that may send webhooks to localhost; its rate limits are off. */
   organisation(): Promise<TestOrganisation>;
 }
 
@@ -117,6 +132,8 @@ export async function startTestService(
     bodyBytesMax?: number;
     /** Instead of `testOutgoing`. */
     fetch?: GuardedFetch;
+    /** Instead of a folder of its own. */
+    storage?: FileStorage;
   } = {},
 ): Promise<TestService> {
   const db = options.db ?? (await createTestDatabase());
@@ -135,12 +152,14 @@ export async function startTestService(
     signals,
     fetch: options.fetch ?? (await testOutgoing()).fetch,
     secrets: createSecretBox(Buffer.alloc(32, 7)),
+    storage: options.storage ?? createLocalStorage(join(await scratchFolder(), 'files')),
     adminToken,
     clock: options.clock ?? systemClock,
     log: options.log ?? silentLogger,
     registry,
     ...(options.random ? { random: options.random } : {}),
   });
+  documented.add(service.url);
   closeAfterFile(() => service.close(1_000));
   const operator = (method: string, path: string, body?: unknown) =>
     request(method, service.url + path, { key: adminToken, ...(body === undefined ? {} : { body }) });
@@ -155,6 +174,7 @@ export async function startTestService(
       const { id } = (await operator('POST', '/admin/organisations', { name: 'Test' })).body;
       await operator('PUT', `/admin/organisations/${id}/webhook-domains`, { domains: ['localhost'] });
       await operator('PUT', `/admin/organisations/${id}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
+      await operator('PUT', `/admin/organisations/${id}/limits`, { enabled: false });
       const made = await operator('POST', `/admin/organisations/${id}/api-keys`, {
         name: 'test',
         scopes: ['manage', 'jobs', 'feeds', 'webhooks', 'desk'],

@@ -3,12 +3,15 @@ import { eventually, type TestOrganisation } from './programs.ts';
 
 /** Creates suppliers by their external ids and waits until they are there. */
 export async function createSuppliers(organisation: TestOrganisation, externalIds: readonly string[]): Promise<void> {
-  const submitted = await organisation.call('POST', '/api/manage/supplier_changes', {
-    change_data: { suppliers: externalIds.map((id) => ({ external_id: id, name: `Supplier ${id}` })) },
-  });
-  await eventually('the suppliers are processed', async () => {
+  await changeSuppliers(organisation, ...externalIds.map((id) => ({ external_id: id, name: `Supplier ${id}` })));
+}
+
+/** Submits changes and waits until they are processed; gives the submission. */
+export async function changeSuppliers(organisation: TestOrganisation, ...suppliers: object[]) {
+  const submitted = await organisation.call('POST', '/api/manage/supplier_changes', { change_data: { suppliers } });
+  return eventually('the suppliers are processed', async () => {
     const read = await organisation.call('GET', `/api/manage/supplier_changes/${submitted.body.result.uuid}`);
-    return read.body.result.current_state === 'PROCESSED';
+    return read.body.result.current_state === 'PROCESSED' && read.body.result;
   });
 }
 
@@ -43,6 +46,20 @@ export async function createEvent(organisation: TestOrganisation, payload: unkno
   const job = await endedJob(organisation, '/api/jobs/create-sourcing-events', payload);
   if (typeof job.created_entity !== 'string') throw new Error(`The job failed: ${JSON.stringify(job)}`);
   return job.created_entity;
+}
+
+/** Creates a sourcing request; gives its id. */
+export async function createRequest(organisation: TestOrganisation, payload: object = {}): Promise<string> {
+  const job = await endedJob(organisation, '/api/jobs/create-sourcing-requests', { name: 'Chairs wanted', ...payload });
+  if (typeof job.created_entity !== 'string') throw new Error(`The job failed: ${JSON.stringify(job)}`);
+  return job.created_entity;
+}
+
+/** The live event as the desk shows it. */
+export async function readEvent(organisation: TestOrganisation, id: string) {
+  const { status, body } = await organisation.call('GET', `/desk/events/${id}`);
+  if (status !== 200) throw new Error(`GET ${id}: ${status} ${JSON.stringify(body)}`);
+  return body;
 }
 
 /** A desk command; fails unless it was answered with 2xx. */

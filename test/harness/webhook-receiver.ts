@@ -1,10 +1,15 @@
-/** A receiver of notifications over HTTPS for tests: keeps what came, and answers as the test says. */
+/**
+ * A receiver of notifications over HTTPS for tests: keeps what came, and answers as the test says. Fails the file when
+ * one of them was not as the OpenAPI document says.
+ */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
+import { answerCheckOfService } from './documented-answers.ts';
 import { closeAfterFile, testCertificates } from './programs.ts';
 
 export interface Received {
+  method: string;
   headers: IncomingHttpHeaders;
   body: Buffer;
   json: { trigger: string; timestamp: string; payload: Record<string, unknown> };
@@ -20,10 +25,14 @@ export interface WebhookReceiver {
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const tls = await testCertificates();
   const receiver: WebhookReceiver & { url: string } = { url: '', received: [], answer: 200 };
+  const faults: string[] = [];
   const receive = async (request: IncomingMessage, response: ServerResponse) => {
     const body = await readBody(request, 10_000_000);
-    const received = { headers: request.headers, body, json: JSON.parse(body.toString()) };
+    const { method = '', headers } = request;
+    const received = { method, headers, body, json: JSON.parse(body.toString()) };
     receiver.received.push(received);
+    const fault = answerCheckOfService().faultOfNotification(received.headers, received.json);
+    if (fault !== undefined) faults.push(`${received.json.trigger}: ${fault}`);
     if (typeof receiver.answer === 'function') receiver.answer(response, received);
     else response.writeHead(receiver.answer).end();
   };
@@ -33,7 +42,10 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     tls,
     publicHost: 'localhost',
   });
-  closeAfterFile(() => server.close(0));
+  closeAfterFile(async () => {
+    await server.close(0);
+    if (faults.length > 0) throw new Error(`Notifications are not as documented: ${faults.slice(0, 5).join('; ')}`);
+  });
   receiver.url = `${server.url}/hook`;
   return receiver;
 }

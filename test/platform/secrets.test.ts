@@ -89,3 +89,39 @@ describe('secret box', () => {
     expect(failure(() => createSecretBox(key).seal('\ud800', 'c')).code).toBe('invalid');
   });
 });
+
+describe('MACs', () => {
+  const box = createSecretBox(key);
+  const bytes = fc.uint8Array({ maxLength: 50 });
+
+  it('are true of their message in their context and of no other', () => {
+    fc.assert(
+      fc.property(bytes, text, bytes, text, (message, context, otherMessage, otherContext) => {
+        const mac = box.mac(message, context);
+        expect(mac).toHaveLength(32);
+        expect(box.verifiesMac(mac, message, context)).toBe(true);
+        const same = context === otherContext && Buffer.compare(message, otherMessage) === 0;
+        expect(box.verifiesMac(mac, otherMessage, otherContext)).toBe(same);
+      }),
+    );
+  });
+
+  it('do not let a byte move from the context into the message', () => {
+    expect(box.verifiesMac(box.mac(Buffer.from('bc'), 'a'), Buffer.from('c'), 'ab')).toBe(false);
+  });
+
+  it('of another length, or of another master key, are false', () => {
+    const message = Buffer.from('message');
+    const mac = box.mac(message, 'context');
+    for (const wrong of [Buffer.of(), mac.subarray(1), Buffer.concat([mac, Buffer.of(0)])])
+      expect(box.verifiesMac(wrong, message, 'context')).toBe(false);
+    expect(createSecretBox(Buffer.alloc(32, 8)).verifiesMac(mac, message, 'context')).toBe(false);
+  });
+
+  it('made before the master key was changed are true while the old key is known', () => {
+    const message = Buffer.from('message');
+    const after = createSecretBox(Buffer.alloc(32, 8), [key]);
+    expect(after.verifiesMac(box.mac(message, 'context'), message, 'context')).toBe(true);
+    expect(after.mac(message, 'context')).not.toEqual(box.mac(message, 'context'));
+  });
+});

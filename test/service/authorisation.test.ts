@@ -1,17 +1,14 @@
-/** Who may call what: every endpoint of the two tables against every kind of wrong caller. */
+/**
+ * Who may call what: every endpoint of the two tables against every kind of wrong caller. What of another organisation's
+ * may be named in a call that is allowed is in isolation.test.ts.
+ */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { scopes } from '#contract/admin.ts';
-import { systemClock } from '#platform/clock.ts';
-import { createSecretBox } from '#platform/secrets.ts';
-import { operatorApi, organisationApi } from '#service/api.ts';
+import { createLogger } from '#platform/log.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 import { type HttpAnswer, request, startTestService } from '../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../harness/sourcing.ts';
-
-const deps = { clock: systemClock, secrets: createSecretBox(Buffer.alloc(32)) };
-const byOrganisation = organisationApi(deps);
-const byOperator = operatorApi(deps);
+import { operatorEndpoints, organisationEndpoints } from './endpoint-tables.ts';
 
 /** A path of the endpoint with an id that exists nowhere, or with these. */
 function pathOf(template: string, values: Record<string, string> = {}): string {
@@ -45,7 +42,7 @@ async function newKey(organisationId: string, body: object): Promise<{ id: strin
   return made.body;
 }
 
-test.each(byOrganisation.map((one) => [one.method, one.path, one.scope] as const))(
+test.each(organisationEndpoints.map((one) => [one.method, one.path, one.scope] as const))(
   '%s %s: 401 without a valid key, 403 without the scope %s',
   async (method, path, scope) => {
     const url = service.url + pathOf(path);
@@ -81,7 +78,7 @@ test.each(byOrganisation.map((one) => [one.method, one.path, one.scope] as const
   },
 );
 
-test.each(byOperator.map((one) => [one.method, one.path] as const))(
+test.each(operatorEndpoints.map((one) => [one.method, one.path] as const))(
   "%s %s: 401 with anything but the operator's token",
   async (method, path) => {
     const { id, key } = await service.organisation();
@@ -125,68 +122,92 @@ test('a key has every scope but desk unless it is told otherwise', async () => {
   expect((await request('GET', `${service.url}/desk/events`, { key: made.body.key })).status).toBe(403);
 });
 
-test("another organisation's things are not there: 404 for each, and nothing changes", async () => {
-  const owner = await service.organisation();
-  const stranger = await service.organisation();
-  await createSuppliers(owner, ['S1']);
-  const event = await createEvent(owner, eventPayload({ suppliers: ['S1'] }));
-  await desk(owner, 'POST', `${event}/publish`);
-  const submission = await owner.call('POST', '/api/manage/supplier_changes', {
-    change_data: { suppliers: [{ external_id: 'S2', name: 'Another' }] },
-  });
-  const job = await owner.call('POST', '/api/jobs/create-sourcing-events', { name: 'Another' });
-  const hook = await owner.call('POST', '/api/webhooks', {
-    name: 'hook',
-    url: 'https://localhost/x',
-    triggers: ['TEST'],
-  });
-  await service.service.sweep();
-  const bodies: Record<string, object> = {
-    '/desk/events/:id/bids': { supplier: 'S1', lots: [{ lot: 'A', values: { Price: '1' } }] },
-    '/desk/events/:id/scenarios/:name': { awards: [] },
-    '/desk/events/:id/award': { scenario: null },
-  };
-  const ids: Record<string, Record<string, string>> = {
-    '/api/manage/supplier_changes/:uuid': { uuid: submission.body.result.uuid },
-    '/api/jobs/:id': { id: job.body.id },
-    '/api/webhooks/:uuid': { uuid: hook.body.uuid },
-    '/api/webhooks/:uuid/test': { uuid: hook.body.uuid },
-  };
-  const named = byOrganisation.filter((one) => one.path.includes(':'));
-  expect(named.length).toBeGreaterThan(8);
-  const before = (await owner.call('GET', `/desk/events/${event}`)).body;
-  for (const one of named) {
-    const path = pathOf(one.path, ids[one.path] ?? { id: event, name: 'best' });
-    const body = one.method === 'GET' || one.method === 'DELETE' ? undefined : (bodies[one.path] ?? {});
-    const theirs = await stranger.call(one.method, path, body);
-    const missing = await stranger.call(one.method, pathOf(one.path), body);
-    expectProblem(theirs, 404);
-    // No difference to a thing that does not exist.
-    expect(theirs.body).toEqual(missing.body);
+const everyEndpoint = [...organisationEndpoints, ...operatorEndpoints].map((one) => [one.method, one.path] as const);
+
+test.each(everyEndpoint)('%s %s: a key anywhere but in its header is no key', async (method, path) => {
+  const { id, key } = await service.organisation();
+  const url = service.url + pathOf(path, { id });
+  for (const secret of [key, service.adminToken]) {
+    for (const query of [
+      `api_key=${secret}`,
+      `access_token=${secret}`,
+      `authorization=Bearer%20${secret}`,
+      `key=${secret}`,
+    ]) {
+      const answer = await request(method, `${url}?${query}`);
+      expectUnauthorized(answer);
+      expect(JSON.stringify(answer.body)).not.toContain(secret);
+    }
+    for (const headers of [
+      { 'x-api-key': secret },
+      { 'proxy-authorization': `Bearer ${secret}` },
+      { cookie: `access_token=${secret}` },
+      { 'x-authorization': `Bearer ${secret}` },
+    ])
+      expectUnauthorized(await request(method, url, { headers }));
   }
-  expect((await owner.call('GET', `/desk/events/${event}`)).body).toEqual(before);
-  expect((await owner.call('GET', `/api/webhooks/${hook.body.uuid}`)).status).toBe(200);
-  const [counted] = await service.db.database.query<{ count: number }>(
-    'select count(*) from service.deliveries where webhook_id = $1',
-    [hook.body.uuid],
-  );
-  expect(counted?.count).toBe(0);
 });
 
-test("lists and feeds hold nothing of another organisation's, whatever is asked for", async () => {
-  const owner = await service.organisation();
-  const stranger = await service.organisation();
-  const event = await createEvent(owner, eventPayload());
-  await owner.call('POST', '/api/webhooks', { name: 'hook', url: 'https://localhost/x', triggers: ['TEST'] });
-  expect((await owner.call('GET', `/api/feeds/sourcing-events?id=${event}`)).body.data).toHaveLength(1);
-  expect((await stranger.call('GET', `/api/feeds/sourcing-events?id=${event}`)).body.data).toEqual([]);
-  expect((await stranger.call('GET', '/api/webhooks')).body).toMatchObject({ result: [], count: 0 });
-  expect((await stranger.call('GET', '/desk/events')).body).toMatchObject({ result: [], count: 0 });
-  const payload = eventPayload({ suppliers: ['S1'] });
-  await createSuppliers(owner, ['S1']);
-  const submitted = await stranger.call('POST', '/api/jobs/create-sourcing-events', payload);
-  await service.service.sweep();
-  await expect
-    .poll(async () => (await stranger.call('GET', `/api/jobs/${submitted.body.id}`)).body.status)
-    .toBe('FAILED');
+test.each(everyEndpoint)(
+  '%s %s: HEAD is let in as GET is, and OPTIONS tells the methods and no more',
+  async (method, path) => {
+    const url = service.url + pathOf(path);
+    const options = await request('OPTIONS', url);
+    expect(options.status).toBe(405);
+    expect(options.headers.get('allow')?.split(', ')).toContain(method);
+    expect(options.headers.get('access-control-allow-origin')).toBeNull();
+    if (method !== 'GET') return;
+    const head = await request('HEAD', url);
+    expect([head.status, head.body, head.headers.get('www-authenticate')]).toEqual([401, '', 'Bearer']);
+  },
+);
+
+test('a key that was put into the query, or into the path, is in no log line, no metric and no answer', async () => {
+  const lines: string[] = [];
+  const log = createLogger({
+    name: 'service',
+    level: 'trace',
+    destination: { write: (line) => void lines.push(line) },
+  });
+  const talkative = await startTestService({ log });
+  const { key } = await talkative.organisation();
+  const secret = key.slice(3);
+  for (const headers of [{}, { authorization: `Bearer ${key}` }])
+    for (const path of [
+      `/api/feeds/awards?access_token=${key}`,
+      `/api/feeds/awards?cursor=${key}`,
+      `/api/feeds/awards?page_size=${key}`,
+      `/api/webhooks?api_key=${key}`,
+      `/api/jobs/${key}`,
+      `/downloads/${key}`,
+      `/healthz?key=${key}`,
+      `/docs?key=${key}`,
+    ]) {
+      const { status, body } = await request('GET', talkative.url + path, {
+        headers,
+      });
+      expect(status).toBeLessThan(500);
+      expect(JSON.stringify(body)).not.toContain(secret);
+    }
+  expect(lines.length).toBeGreaterThan(10);
+  expect(lines.join('')).not.toContain(secret);
+  expect(await talkative.registry.metrics()).not.toContain(secret);
+});
+
+test('what needs no key says nothing of anybody', async () => {
+  const { id, key } = await service.organisation();
+  for (const path of [
+    '/healthz',
+    '/readyz',
+    '/metrics',
+    '/openapi.json',
+    '/openapi-desk.json',
+    '/openapi-admin.json',
+    '/docs',
+  ]) {
+    const { status, body } = await request('GET', service.url + path);
+    expect([path, status]).toEqual([path, 200]);
+    const text = typeof body === 'string' ? body : JSON.stringify(body);
+    for (const secret of [id, key, service.adminToken]) expect(text).not.toContain(secret);
+  }
 });

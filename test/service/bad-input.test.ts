@@ -1,4 +1,5 @@
 /** What a caller can send wrong, and that the answer says where. */
+import { randomBytes } from 'node:crypto';
 import { request as rawRequest } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { type HttpAnswer, request, startTestService } from '../harness/programs.ts';
@@ -271,6 +272,14 @@ describe('a path', () => {
     expect(
       (await organisation.call('PUT', `/desk/events/${event}/scenarios/${'x'.repeat(256)}`, { awards: [] })).status,
     ).not.toBe(200);
+  });
+
+  test('that is as long as a path can be is not there, also under an Idempotency-Key', async () => {
+    const long = randomBytes(12_000).toString('hex');
+    for (const path of [`/api/webhooks/${long}/test`, `/api/jobs/${long}`, `/api/${long}`]) {
+      const answer = await organisation.call('POST', path, {}, { 'idempotency-key': 'long' });
+      expect([404, 405]).toContain(answer.status);
+    }
   });
 
   test('an id may be written in capitals', async () => {

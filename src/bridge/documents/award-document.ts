@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import type { AwardDocument, AwardLine } from '#connector/documents.ts';
 import { type LotAward, lotAward } from '#contract/award.ts';
 import { Decimal, parseDecimal } from '#contract/decimal.ts';
-import { type SourcingEventRecord, sourcingEventRecord } from '#contract/sourcing-event.ts';
+import { type SourcingEventEssentials, sourcingEventEssentials } from '#contract/sourcing-event.ts';
 import { awardKey } from './document-keys.ts';
 
 /** Which bid sheet columns a flow reads quantity and price from. */
@@ -38,7 +38,7 @@ export function makeAwardDocument(input: {
   if (input.event === undefined)
     return { made: 'not-yet', reason: 'the record of its sourcing event has not been read yet' };
   try {
-    return makeOf(input, readRecord(sourcingEventRecord, input.event, "the sourcing event's record"));
+    return makeOf(input, readRecord(sourcingEventEssentials, input.event, "the sourcing event's record"));
   } catch (error) {
     if (error instanceof Rejected) return { made: 'rejected', reason: error.message };
     throw error;
@@ -47,7 +47,7 @@ export function makeAwardDocument(input: {
 
 function makeOf(
   input: Parameters<typeof makeAwardDocument>[0],
-  event: SourcingEventRecord,
+  event: SourcingEventEssentials,
 ): MadeDocument<AwardDocument> {
   const { eventId, supplierId, columns } = input;
   const supplier = event.suppliers.find(({ id }) => id === supplierId);
@@ -90,7 +90,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function eventOf(event: SourcingEventRecord): AwardDocument['event'] {
+function eventOf(event: SourcingEventEssentials): AwardDocument['event'] {
   return {
     id: event.id,
     name: event.name,

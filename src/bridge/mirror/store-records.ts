@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { lotAward } from '#contract/award.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestamp, uuid } from '#contract/scalars.ts';
-import { sourcingEventRecord } from '#contract/sourcing-event.ts';
+import { sourcingEventEssentials } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { parseInput, pathText } from '#platform/input.ts';
@@ -25,7 +25,10 @@ const keyed = z.looseObject({
 });
 
 /** The feeds that documents are made of. */
-const documented: Partial<Record<FeedName, z.ZodType>> = { 'sourcing-events': sourcingEventRecord, awards: lotAward };
+const documented: Partial<Record<FeedName, z.ZodType>> = {
+  'sourcing-events': sourcingEventEssentials,
+  awards: lotAward,
+};
 
 interface Version {
   recordId: string;

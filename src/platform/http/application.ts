@@ -1,12 +1,13 @@
 /**
- * The Express application that every program of ours serves: request ids, timing, health, metrics, problem bodies.
- * Endpoints come as a table (`endpoint.ts`), so that the whole API of a program can be read in one place.
+ * The Express application that every program of ours serves: request ids, timing, compression, health, metrics,
+ * problem bodies. Endpoints come as a table (`endpoint.ts`), so that the whole API of a program can be read in one place.
  */
 import { randomUUID } from 'node:crypto';
 import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
+import { compress } from './compress.ts';
 import { refuseMethod, sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
@@ -65,6 +66,7 @@ export function createApplication(options: ApplicationOptions): Application {
     checkPath(request.path);
     next();
   });
+  app.use(compress);
 
   const probe = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
     app.get(path, async (_request, response) => {

@@ -10,22 +10,31 @@ const depthMax = 64;
 
 /** Reads the whole body; throws `too-large` as soon as more than `bytesMax` is announced or has come. */
 export async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of bodyChunks(request, bytesMax)) chunks.push(chunk);
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+}
+
+/** The body as it comes; throws as `readBody` does, and `invalid` when it breaks off. */
+export async function* bodyChunks(request: IncomingMessage, bytesMax: number): AsyncGenerator<Buffer, void, undefined> {
   const tooLarge = () => new AppError('too-large', `The body is larger than the limit of ${bytesMax} bytes.`);
   if (Number(request.headers['content-length'] ?? 0) > bytesMax) throw tooLarge();
-  const chunks: Buffer[] = [];
   let length = 0;
+  // Left early, an ordinary iterator would destroy the connection, and the refusal with it.
+  const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
   try {
-    // Left early, an ordinary iterator would destroy the connection, and the refusal with it.
-    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      length += chunk.length;
+    for (;;) {
+      const next = await chunks.next().catch((cause: unknown) => {
+        throw new AppError('invalid', 'The body broke off before its end.', { cause });
+      });
+      if (next.done === true) return;
+      length += next.value.length;
       if (length > bytesMax) throw tooLarge();
-      chunks.push(chunk);
+      yield next.value;
     }
-  } catch (error) {
-    if (error instanceof AppError) throw error;
-    throw new AppError('invalid', 'The body broke off before its end.', { cause: error });
+  } finally {
+    await chunks.return?.();
   }
-  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
 }
 
 /** Parses JSON; throws `invalid` with the place of what cannot be taken. An empty body reads as undefined. */

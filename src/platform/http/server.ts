@@ -2,9 +2,11 @@
  * A listening HTTP or HTTPS server that stops gracefully: it stops taking connections, lets running requests end, closes
  * what is idle, and cuts what is left after the grace time.
  */
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError } from '../errors.ts';
 
 export interface HttpServer {
@@ -23,16 +25,30 @@ export interface ListenOptions {
   tls?: { certPem: string; keyPem: string };
   /** The name in `url` where it is not `host`. */
   publicHost?: string;
+  /** A connection on which nothing moves for so long is cut; every answer must begin before (default 2 min). */
+  stalledMs?: number;
 }
 
-const limits = { requestTimeout: 60_000, headersTimeout: 15_000, keepAliveTimeout: 65_000, maxHeaderSize: 32_768 };
+const stalledDefaultMs = 120_000;
+
+const limits = {
+  requestTimeout: 60_000,
+  headersTimeout: 15_000,
+  keepAliveTimeout: 65_000,
+  maxHeaderSize: 32_768,
+  requireHostHeader: false,
+};
 
 /** Starts listening; throws AppError naming host and port, and what to do, when that is not possible. */
 export async function listen(handler: RequestListener, options: ListenOptions): Promise<HttpServer> {
   const server = options.tls
-    ? createTlsServer({ ...limits, cert: options.tls.certPem, key: options.tls.keyPem }, handler)
-    : createServer(limits, handler);
+    ? createTlsServer({ ...limits, cert: options.tls.certPem, key: options.tls.keyPem }, withReadableTarget(handler))
+    : createServer(limits, withReadableTarget(handler));
+  // Node itself sets no limit for a client that does not read: it would hold its answer in memory for ever.
+  server.timeout = options.stalledMs ?? stalledDefaultMs;
   const connections = trackConnections(server);
+  server.on('checkExpectation', (_request, response: ServerResponse) => refuse(response, 417));
+  server.on('clientError', (error, socket) => refuseUnreadable(error, socket, connections));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(options.port, options.host, () => {
@@ -67,6 +83,67 @@ function cannotListen({ host, port }: ListenOptions, cause: unknown): AppError {
     cause,
     recovery: { do: 'halt' },
   });
+}
+
+/**
+ * A whole URL may stand in the place of a path, also one that the handler could not take apart. That HTTP/1.1 has a Host
+ * header is seen to here, as Node would refuse its absence without a body.
+ */
+function withReadableTarget(handler: RequestListener): RequestListener {
+  return (request, response) => {
+    const target = request.url ?? '';
+    const isReadable = /^[/*]/.test(target) || URL.canParse(target);
+    const hasHost = request.headers.host !== undefined || request.httpVersion === '1.0';
+    if (isReadable && hasHost) handler(request, response);
+    else refuse(response, 400);
+  };
+}
+
+function refuse(response: ServerResponse, status: number): void {
+  const text = problemText(status);
+  const headers = { 'content-type': problemMediaType, 'content-length': Buffer.byteLength(text), connection: 'close' };
+  response.writeHead(status, headers).end(text);
+}
+
+/** What Node refuses before there is a request: it would answer without a body. */
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, { running }: Connections): void {
+  const isAnswering = [...running].some((response) => response.socket === socket && response.headersSent);
+  if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const status = unreadableStatuses[error.code ?? ''] ?? 400;
+  const text = problemText(status);
+  socket.once('finish', () => socket.destroy());
+  socket.end(
+    [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      `Content-Type: ${problemMediaType}`,
+      `Content-Length: ${Buffer.byteLength(text)}`,
+      'Connection: close',
+      '',
+      text,
+    ].join('\r\n'),
+  );
+}
+
+const unreadableStatuses: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+const unreadableTexts: Readonly<Record<number, string>> = {
+  408: 'The request did not come in time.',
+  413: 'The extensions of the chunks are too large.',
+  417: 'Nothing but 100-continue can be expected.',
+  431: `The path and the headers are larger than ${limits.maxHeaderSize} bytes together.`,
+};
+
+function problemText(status: number): string {
+  const detail = unreadableTexts[status] ?? 'The request is not valid HTTP.';
+  const problem: Problem = { type: 'about:blank', title: STATUS_CODES[status] ?? '', status, detail };
+  return JSON.stringify(problem);
 }
 
 interface Connections {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { createApiKeyRequest } from '#contract/admin.ts';
+import { apiKeyList, createApiKeyRequest, createdApiKey } from '#contract/admin.ts';
 import { listQuery } from '#contract/list.ts';
 import { uuid } from '#contract/scalars.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -18,6 +18,8 @@ export function createApiKey({ clock }: { clock: Clock }) {
     method: 'POST',
     path,
     scope: 'operator',
+    summary: 'Issue an API key',
+    answers: { 201: createdApiKey },
     body: createApiKeyRequest,
     handle: async ({ body, params, caller: { unit } }) => {
       const organisation = await findOrganisation(unit.tx, params['id']);
@@ -39,6 +41,8 @@ export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeys
   method: 'GET',
   path,
   scope: 'operator',
+  summary: 'List API keys',
+  answers: { 200: apiKeyList },
   query: listApiKeysQuery,
   handle: async ({ params, query, baseUrl, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);
@@ -64,6 +68,8 @@ export function revokeApiKey({ clock }: { clock: Clock }) {
     method: 'DELETE',
     path: `${path}/:keyId`,
     scope: 'operator',
+    summary: 'Revoke an API key',
+    answers: { 204: null },
     handle: async ({ params, caller: { unit } }) => {
       const organisation = await findOrganisation(unit.tx, params['id']);
       const keyId = uuid.safeParse(params['keyId']);

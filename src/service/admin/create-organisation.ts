@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createOrganisationRequest } from '#contract/admin.ts';
+import { createOrganisationRequest, organisationAnswer } from '#contract/admin.ts';
 import { feedNames } from '#contract/feed.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
@@ -11,6 +11,8 @@ export function createOrganisation({ clock }: { clock: Clock }) {
     method: 'POST',
     path: '/admin/organisations',
     scope: 'operator',
+    summary: 'Create an organisation',
+    answers: { 201: organisationAnswer },
     body: createOrganisationRequest,
     handle: async ({ body, caller: { unit } }) => {
       const id = randomUUID();

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createSupplierAttributeRequest } from '#contract/admin.ts';
+import { createSupplierAttributeRequest, supplierAttributeAnswer } from '#contract/admin.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
@@ -10,6 +10,8 @@ export const createSupplierAttribute = endpoint<Operator, typeof createSupplierA
   method: 'POST',
   path: '/admin/organisations/:id/supplier-attributes',
   scope: 'operator',
+  summary: 'Create a supplier attribute',
+  answers: { 201: supplierAttributeAnswer },
   body: createSupplierAttributeRequest,
   handle: async ({ body, params, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);

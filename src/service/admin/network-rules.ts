@@ -10,6 +10,8 @@ export const putWebhookDomains = endpoint<Operator, typeof webhookDomainsRequest
   method: 'PUT',
   path: '/admin/organisations/:id/webhook-domains',
   scope: 'operator',
+  summary: 'Set the domains that webhooks may name',
+  answers: { 200: webhookDomainsRequest },
   body: webhookDomainsRequest,
   handle: async ({ body, params, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);
@@ -32,6 +34,8 @@ export const putAllowedNetworks = endpoint<Operator, typeof allowedNetworksReque
   method: 'PUT',
   path: '/admin/organisations/:id/allowed-networks',
   scope: 'operator',
+  summary: 'Set the private networks that may be reached',
+  answers: { 200: allowedNetworksRequest },
   body: allowedNetworksRequest,
   handle: async ({ body, params, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);

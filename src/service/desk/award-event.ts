@@ -1,4 +1,4 @@
-import { awardRequest } from '#contract/desk.ts';
+import { awardRequest, chosenScenario } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { deskCommand } from './command.ts';
@@ -10,6 +10,8 @@ export function awardEvent({ clock }: { clock: Clock }) {
     method: 'POST',
     path: '/award',
     body: awardRequest,
+    summary: 'Choose the scenario that closing publishes',
+    answers: { 200: chosenScenario },
     clock,
     run: async ({ event, body, unit }) => {
       const known =

@@ -1,13 +1,17 @@
-/** What every desk command shares: the event is loaded and locked, and its state must allow the command. */
+/**
+ * What every desk command shares: the event is loaded, held and brought up to date, and its state must then allow the
+ * command. A round whose time is over is closed before the command looks, also when no timer has run. A refusal takes
+ * that back with the rest of the transaction; the timers, which find in SQL what is due, then do it.
+ */
 import type { z } from 'zod';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type Answer, endpoint, type Method } from '#platform/http/endpoint.ts';
+import { type Answer, type Answers, endpoint, type Method } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { type Command, refusalOf } from '../domain/lifecycle.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
-import { loadEvent } from '../events/event-store.ts';
+import { loadEventNow } from '../events/settle-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface CommandCall<Body> {
@@ -24,20 +28,22 @@ export function deskCommand<BodySchema extends z.ZodType>(definition: {
   method: Method;
   /** Below `/desk/events/:id`. */
   path: string;
+  summary?: string;
+  answers?: Answers;
   body: BodySchema;
   clock: Clock;
   run: (call: CommandCall<z.output<BodySchema>>) => Promise<Answer>;
 }) {
+  const { command, path, clock, run, ...documented } = definition;
   return endpoint<Caller, BodySchema>({
-    method: definition.method,
-    path: `/desk/events/:id${definition.path}`,
+    ...documented,
+    path: `/desk/events/:id${path}`,
     scope: 'desk',
-    body: definition.body,
     handle: async ({ body, params, caller: { unit, organisationId } }) => {
-      const event = await loadEvent(unit.tx, organisationId, params['id'], 'lock');
-      const refusal = refusalOf(definition.command, event);
+      const { event, now } = await loadEventNow(unit, organisationId, params['id'], clock);
+      const refusal = refusalOf(command, event);
       if (refusal !== undefined) throw new AppError('conflict', refusal);
-      return definition.run({ event, body, params, unit, now: timestampNow(definition.clock) });
+      return run({ event, body, params, unit, now });
     },
   });
 }

@@ -1,34 +1,30 @@
-import { noBody } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { announce } from '../events/announce.ts';
-import { deskCommand } from './command.ts';
+import { isOver, pendingRound, roundsAt } from '../domain/rounds.ts';
+import type { SourcingEvent } from '../domain/sourcing-event.ts';
+import { stateCommand } from './state-command.ts';
 
-/** POST publish: opens the event for bids. Without a round, one is made that has no end. */
+/** POST publish: opens the event for bids, and sends its invitations. Without a round, one is made that has no end. */
 export function publishEvent({ clock }: { clock: Clock }) {
-  return deskCommand({
+  return stateCommand({
     command: 'publish',
-    method: 'POST',
-    path: '/publish',
-    body: noBody.optional(),
+    summary: 'Publish an event',
     clock,
-    run: async ({ event, unit, now }) => {
-      if (event.lots.length > 0 && event.primaryCostCalculation === null)
+    change: async ({ event, unit, now }) => {
+      // A lot of a Dutch auction costs what its offers add up to.
+      if (event.type !== 'DUTCH' && event.lots.length > 0 && event.primaryCostCalculation === null)
         throw new AppError('conflict', 'An event with lots needs a primary_cost_calculation before it is published.');
-      await unit.tx.query(`update service.sourcing_events set status = 'OPEN', published = $2 where id = $1`, [
-        event.id,
-        now,
-      ]);
-      if (event.rounds.length === 0)
-        await unit.tx.query(
-          `insert into service.rounds (event_id, number, starts, status) values ($1, 1, $2, 'ACTIVE')`,
-          [event.id, now],
+      const rounds = event.rounds.length > 0 ? event.rounds : [pendingRound(1, { starts: null, ends: null })];
+      const opened: SourcingEvent = { ...event, status: 'OPEN', published: now, rounds };
+      if (!rounds.every(isOver) && roundsAt(opened, now).rounds.every(isOver))
+        throw new AppError(
+          'conflict',
+          'The time of its rounds has passed, so nobody could bid. Extend the last one, or add another, and publish then.',
         );
       await unit.tx.query('update service.invitations set invite_count = invite_count + 1 where event_id = $1', [
         event.id,
       ]);
-      await announce(unit, { happening: 'event-published', event, now });
-      return { status: 200, body: { id: event.id, status: 'OPEN' } };
+      return { event: opened, happening: 'event-published' };
     },
   });
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { Decimal } from '#contract/decimal.ts';
-import { putScenarioRequest } from '#contract/desk.ts';
+import { putScenarioRequest, savedScenario } from '#contract/desk.ts';
 import { text } from '#contract/scalars.ts';
 import type { Clock } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/database.ts';
 import { AppError, type Issue } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
-import { loadBids } from '../events/event-store.ts';
 import { deskCommand } from './command.ts';
 
 const scenarioPath = z.object({ name: text(255, 1) });
@@ -17,16 +17,14 @@ export function putScenario({ clock }: { clock: Clock }) {
     method: 'PUT',
     path: '/scenarios/:name',
     body: putScenarioRequest,
+    summary: 'Save a scenario',
+    answers: { 200: savedScenario },
     clock,
     run: async ({ event, body, params, unit }) => {
       const { name } = parseInput(scenarioPath, params, 'The path');
       const lotIds = new Map(event.lots.map((lot) => [lot.name, lot.id]));
       const supplierIds = new Map(event.invitations.map((one) => [one.externalId, one.supplierId]));
-      const standing = new Set(
-        (await loadBids(unit.tx, event.id))
-          .filter((bid) => bid.cost !== null)
-          .map((bid) => `${bid.lotId} ${bid.supplierId}`),
-      );
+      const standing = await standingBids(unit.tx, event.id);
       const issues: Issue[] = [];
       const shares = new Map<string, Decimal>();
       const rows = body.awards.map((award, index) => {
@@ -75,4 +73,13 @@ export function putScenario({ clock }: { clock: Clock }) {
       return { status: 200, body: { name, awards: body.awards } };
     },
   });
+}
+
+/** As `lot supplier`; without what the bids hold, since an event may have hundreds of thousands of them. */
+async function standingBids(tx: Sql, eventId: string): Promise<Set<string>> {
+  const rows = await tx.query<{ bid: string }>(
+    `select lot_id || ' ' || supplier_id as bid from service.bids where event_id = $1 and cost is not null`,
+    [eventId],
+  );
+  return new Set(rows.map(({ bid }) => bid));
 }

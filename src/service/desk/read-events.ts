@@ -1,113 +1,104 @@
 import { z } from 'zod';
-import { listQuery } from '#contract/list.ts';
+import { listEnvelope as listAnswer, listQuery } from '#contract/list.ts';
+import { eventSummary, liveEvent } from '#contract/live-event.ts';
+import { eventStatuses, eventTypes } from '#contract/sourcing-event.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/database.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { allowedCommands } from '../domain/lifecycle.ts';
-import type { Cells, SourcingEvent } from '../domain/sourcing-event.ts';
+import type { Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
 import { loadBids, loadEvent } from '../events/event-store.ts';
+import { loadQuestions, loadResponses } from '../events/rfi-store.ts';
+import { eventAt } from '../events/settle-event.ts';
+import { loadEventFiles } from '../files/find-files.ts';
 import { listEnvelope } from '../list-envelope.ts';
+import { renderEvent } from './render-event.ts';
 
-const listEventsQuery = z.strictObject(listQuery);
+const listEventsQuery = z.strictObject({
+  ...listQuery,
+  status: z.enum(eventStatuses).optional(),
+  type: z.enum(eventTypes).optional(),
+});
+
+type EventRow = Pick<SourcingEvent, 'status'> & {
+  is_template: boolean;
+  rounds: Pick<Round, 'status' | 'reopened'>[];
+};
 
 /** GET /desk/events: newest first. */
 export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuery>({
   method: 'GET',
   path: '/desk/events',
   scope: 'desk',
+  summary: 'List events',
+  answers: { 200: listAnswer.extend({ result: z.array(eventSummary) }) },
   query: listEventsQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
+    const { status, type } = query;
     const body = await listEnvelope(
       unit.tx,
       {
-        select: `select id, name, reference_id, type, status, created, published, closed
-                 from service.sourcing_events where organisation_id = $1`,
+        select: `select id, name, reference_id, type, status, is_template, created, published, closed
+                 from service.sourcing_events
+                 where organisation_id = $1 and ($2::text is null or status = $2) and ($3::text is null or type = $3)`,
+        shown: `page.*, array(select json_build_object('status', r.status, 'reopened', r.reopened)
+                             from service.rounds r where r.event_id = page.id) as rounds`,
         orderBy: 'created desc, id',
-        params: [organisationId],
+        params: [organisationId, status ?? null, type ?? null],
         query,
         url: `${baseUrl}/desk/events`,
+        filters: { status, type },
       },
-      (row) => row,
+      ({ rounds, ...row }: EventRow) => ({
+        ...row,
+        allowed: allowedCommands({ status: row.status, isTemplate: row.is_template, rounds }),
+      }),
     );
     return { status: 200, body };
   },
 });
 
-/** GET /desk/events/{id}: the live event, which the feeds may lag behind. */
-export const readEvent = endpoint<Caller>({
-  method: 'GET',
-  path: '/desk/events/:id',
-  scope: 'desk',
-  handle: async ({ params, caller: { unit, organisationId } }) => {
-    const event = await loadEvent(unit.tx, organisationId, params['id'], 'read');
-    const bids = await loadBids(unit.tx, event.id);
-    const scenarios = await unit.tx.query<{ name: string; lot: string; supplier: string; share_awarded: string }>(
-      `select s.name, l.name as lot, p.external_id as supplier, a.share as share_awarded
-       from service.scenarios s
-       left join service.scenario_awards a on a.event_id = s.event_id and a.scenario = s.name
-       left join service.lots l on l.id = a.lot_id
-       left join service.suppliers p on p.id = a.supplier_id
-       where s.event_id = $1 order by s.name, l.position, p.external_id`,
-      [event.id],
-    );
-    return { status: 200, body: rendered(event, bids, scenarios) };
-  },
-});
-
-function rendered(
-  event: SourcingEvent,
-  bids: Awaited<ReturnType<typeof loadBids>>,
-  scenarios: readonly { name: string; lot: string | null; supplier: string; share_awarded: string }[],
-): object {
-  const lotName = new Map(event.lots.map((lot) => [lot.id, lot.name]));
-  const externalId = new Map(event.invitations.map((one) => [one.supplierId, one.externalId]));
-  return {
-    id: event.id,
-    name: event.name,
-    description: event.description,
-    reference_id: event.referenceId,
-    type: event.type,
-    status: event.status,
-    allowed: allowedCommands(event),
-    primary_currency: event.primaryCurrency,
-    created: event.created,
-    published: event.published,
-    closed: event.closed,
-    columns: event.columns,
-    global_values: plain(event.globalValues),
-    primary_cost_calculation: event.primaryCostCalculation,
-    lots: event.lots.map((lot) => ({ name: lot.name, values: plain(lot.values) })),
-    rounds: event.rounds.map(({ number, starts, ends, status, awardedCost, awardedLotCount }) => ({
-      number,
-      starts,
-      ends,
-      status,
-      awarded_cost: awardedCost,
-      awarded_lot_count: awardedLotCount,
-    })),
-    suppliers: event.invitations.map((one) => ({
-      external_id: one.externalId,
-      id: one.supplierId,
-      name: one.name,
-      participated: one.participated,
-    })),
-    bids: bids.map((bid) => ({
-      id: bid.id,
-      lot: lotName.get(bid.lotId),
-      supplier: externalId.get(bid.supplierId),
-      cost: bid.cost,
-      values: bid.values && plain(bid.values),
-      draft: bid.draft && plain(bid.draft),
-    })),
-    scenarios: [...Map.groupBy(scenarios, ({ name }) => name)].map(([name, rows]) => ({
-      name,
-      awarded: name === event.awardedScenario,
-      awards: rows.flatMap(({ lot, supplier, share_awarded }) =>
-        lot === null ? [] : [{ lot, supplier, share_awarded }],
-      ),
-    })),
-  };
+/** GET /desk/events/{id}: the live event as time has made it, which the feeds may lag behind. */
+export function readEvent({ clock }: { clock: Clock }) {
+  return endpoint<Caller>({
+    method: 'GET',
+    path: '/desk/events/:id',
+    scope: 'desk',
+    snapshot: true,
+    summary: 'Read an event as it is now',
+    answers: { 200: liveEvent },
+    handle: async ({ params, caller: { unit, organisationId } }) => {
+      const loaded = await loadEvent(unit.tx, organisationId, params['id'], 'read');
+      const event = await eventAt(unit.tx, loaded, timestampNow(clock));
+      const body = renderEvent({
+        event,
+        bids: await loadBids(unit.tx, event.id),
+        scenarios: await loadScenarios(unit.tx, event.id),
+        questions: await loadQuestions(unit.tx, event.id),
+        responses: await loadResponses(unit.tx, event.id),
+        files: await loadEventFiles(unit.tx, event.id),
+      });
+      return { status: 200, body };
+    },
+  });
 }
 
-function plain(cells: Cells): object {
-  return Object.fromEntries(cells);
+/** The scenarios of an event by name, their awards in the order of the lots. */
+async function loadScenarios(sql: Sql, eventId: string) {
+  const rows = await sql.query<{ name: string } & { [Member in keyof ScenarioAward]: ScenarioAward[Member] | null }>(
+    `select s.name, a.lot_id as "lotId", a.supplier_id as "supplierId", a.share
+     from service.scenarios s
+     left join service.scenario_awards a on a.event_id = s.event_id and a.scenario = s.name
+     left join service.lots l on l.id = a.lot_id
+     left join service.suppliers p on p.id = a.supplier_id
+     where s.event_id = $1 order by s.name, l.position, p.external_id`,
+    [eventId],
+  );
+  return [...Map.groupBy(rows, ({ name }) => name)].map(([name, awards]) => ({
+    name,
+    awards: awards.flatMap(({ lotId, supplierId, share }) =>
+      lotId === null || supplierId === null || share === null ? [] : [{ lotId, supplierId, share }],
+    ),
+  }));
 }

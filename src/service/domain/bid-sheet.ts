@@ -1,58 +1,72 @@
 /**
  * The bid sheet: columns, the values that buyers and suppliers enter, and the primary cost of a lot. A lot's row is
  * put together from four places: the buyer's values of the event and of the lot, the supplier's of the event and of
- * the lot; formula columns are computed from them. Source: API document, "Create-sourcing-event payload"; decisions,
- * "Cost formula".
+ * the lot; formula columns are computed from them. In a Dutch auction a lot costs what its offers add up to, else what
+ * the primary cost calculation says. Source: API document, "Create-sourcing-event payload"; decisions, "Cost formula".
  */
 import type { BidSheetValue } from '#contract/bid.ts';
 import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
+import type { Offer } from '#contract/desk.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
+import { operationsOf } from './formula/parse-formula.ts';
 import { type CompiledSheet, checkFormulas, computeLot } from './formula.ts';
+import type { Issue } from './issue.ts';
 import type { Cells, SourcingEvent } from './sourcing-event.ts';
 
-interface Issue {
-  path: string;
-  message: string;
+/** What says which values may be entered. */
+interface Columns {
+  readonly byName: ReadonlyMap<string, Column>;
+  /** Each with its rate: units of the primary currency for one of it. */
+  readonly currencies: ReadonlyMap<string, Decimal>;
 }
 
-export interface BidSheet {
+export interface BidSheet extends Columns {
   readonly columns: readonly Column[];
-  /** Undefined when the event has no primary cost calculation: no bid can be complete. */
-  readonly formulas: CompiledSheet | undefined;
-  readonly currencies: ReadonlyMap<string, Decimal>;
-  readonly byName: ReadonlyMap<string, Column>;
+  readonly formulas: CompiledSheet;
+  /** A Dutch auction: the bid of a lot is its offers. */
+  readonly takesOffers: boolean;
 }
 
 type SheetSource = Pick<
   SourcingEvent,
-  'columns' | 'primaryCostCalculation' | 'primaryCurrency' | 'secondaryCurrencies'
+  'type' | 'columns' | 'primaryCostCalculation' | 'primaryCurrency' | 'secondaryCurrencies'
 >;
 
 /** Compiles the sheet of an event that was checked when it was created. */
 export function compileBidSheet(event: SheetSource): BidSheet {
-  const compiled = compile(event);
-  if (compiled.issues.length > 0)
-    throw new Error(`the bid sheet of a stored event does not compile: ${compiled.issues[0]?.message}`);
-  return compiled.sheet;
+  const checked = checkSheetFormulas(event);
+  if (!checked.ok) throw new Error(`the bid sheet of a stored event does not compile: ${checked.issues[0]?.message}`);
+  return {
+    ...columnsOf(event),
+    columns: event.columns,
+    formulas: checked.sheet,
+    takesOffers: event.type === 'DUTCH',
+  };
 }
 
-function compile(event: SheetSource): { sheet: BidSheet; issues: Issue[] } {
-  // Formula columns are checked also while there is no primary cost calculation yet.
-  const checked = checkFormulas(
+/** Formula columns are checked also while there is no primary cost calculation yet. */
+function checkSheetFormulas(event: SheetSource) {
+  return checkFormulas(
     event.columns.map((column) => ({
       name: column.name,
       inputType: column.column_type === 'INPUT' ? column.input_type : undefined,
       formula: column.column_type === 'FORMULA' ? column.formula : undefined,
     })),
-    event.primaryCostCalculation ?? '0',
+    event.primaryCostCalculation,
   );
+}
+
+function columnsOf(event: SheetSource): Columns {
   const currencies = new Map([[event.primaryCurrency, new Decimal(1)]]);
   for (const { code, exchange_rate } of event.secondaryCurrencies) currencies.set(code, new Decimal(exchange_rate));
-  const byName = new Map(event.columns.map((column) => [column.name, column]));
-  const formulas = checked.ok && event.primaryCostCalculation !== null ? checked.sheet : undefined;
-  const sheet = { columns: event.columns, currencies, byName, formulas };
-  return { sheet, issues: checked.ok ? [] : checked.issues };
+  return { currencies, byName: new Map(event.columns.map((column) => [column.name, column])) };
 }
+
+/**
+ * Most operations of all formulas, counted for every lot: what one submission can make the service compute, and everybody
+ * else wait for. A sheet of 20,000 lots has 25 for each of them, one of 100 lots 5,000.
+ */
+const operationsMax = 500_000;
 
 const numericRoles: ReadonlySet<string> = new Set(['volume', 'historic_cost']);
 
@@ -91,13 +105,25 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   for (const [index, { exchange_rate: rate }] of payload.secondary_currencies.entries())
     if (!parseDecimal(rate)?.greaterThan(0))
       issues.push({ path: `secondary_currencies[${index}].exchange_rate`, message: 'must be greater than 0' });
-  const { sheet, issues: formulaIssues } = compile({
+  const source = {
+    type: payload.event_type,
     columns: given.columns,
     primaryCostCalculation: payload.primary_cost_calculation ?? null,
     primaryCurrency: payload.primary_currency,
     secondaryCurrencies: payload.secondary_currencies,
-  });
-  issues.push(...formulaIssues);
+  };
+  const checked = checkSheetFormulas(source);
+  if (!checked.ok) issues.push(...checked.issues);
+  if (checked.ok) {
+    const formulas = [...checked.sheet.formulaColumns.map(({ formula }) => formula), checked.sheet.primaryCost];
+    const operations = formulas.reduce((sum, formula) => sum + (formula ? operationsOf(formula) : 0), 0);
+    if (operations * given.lots.length > operationsMax)
+      issues.push({
+        path: 'bid_sheet.columns',
+        message: `has formulas of ${operations} operations together; with ${given.lots.length} lots at most ${Math.floor(operationsMax / given.lots.length)} are possible`,
+      });
+  }
+  const sheet = columnsOf(source);
   for (const [role, name] of Object.entries(given.column_roles)) {
     if (name === undefined) continue;
     const column = sheet.byName.get(name);
@@ -126,7 +152,7 @@ type Scope = 'LOT' | 'EVENT';
 
 /** What is wrong with entering this value in this column; undefined when nothing is. */
 export function cellIssue(
-  sheet: BidSheet,
+  sheet: Columns,
   name: string,
   cell: Cell,
   by: 'BUYER_INPUT' | 'SUPPLIER_INPUT',
@@ -153,16 +179,38 @@ export function cellIssue(
   return undefined;
 }
 
-export interface ComputedLot {
+interface OfferIssue {
+  readonly index: number;
+  readonly member: keyof Offer;
+  readonly message: string;
+}
+
+/** What is wrong with the offers of one lot, each beside those before it; at most one fault of each. */
+export function offerIssues(offers: readonly Offer[]): OfferIssue[] {
+  const volumes = new Set<string>();
+  return offers.flatMap((offer, index): OfferIssue[] => {
+    const volume = new Decimal(offer.volume);
+    // 10 and 10.0 are one volume: there would be two prices for it.
+    const isKnown = volumes.has(volume.toFixed());
+    volumes.add(volume.toFixed());
+    if (new Decimal(offer.value).lessThan(0)) return [{ index, member: 'value', message: 'must not be negative' }];
+    if (!volume.greaterThan(0)) return [{ index, member: 'volume', message: 'must be greater than 0' }];
+    return isKnown ? [{ index, member: 'volume', message: 'is the volume of an earlier offer for this lot, too' }] : [];
+  });
+}
+
+export interface ComputedRow {
   /** In the primary currency; undefined when the bid is incomplete, and `missing` says why. */
   readonly cost: string | undefined;
   readonly missing: string | undefined;
   /** Every value of the row in the order of the columns, formula columns included. */
   readonly values: BidSheetValue[];
+  /** The number in a column, in the primary currency and unrounded; undefined where there is none. */
+  amountIn(column: string): Decimal | undefined;
 }
 
 /** Puts one lot's row together and computes it. `layers`: later ones win. */
-export function computeRow(sheet: BidSheet, layers: readonly Cells[]): ComputedLot {
+export function computeRow(sheet: BidSheet, layers: readonly Cells[], offers: readonly Offer[] | null): ComputedRow {
   const cellOf = (name: string): Cell | undefined => {
     for (let index = layers.length - 1; index >= 0; index -= 1) {
       const cell = layers[index]?.get(name);
@@ -170,11 +218,11 @@ export function computeRow(sheet: BidSheet, layers: readonly Cells[]): ComputedL
     }
     return undefined;
   };
-  const computed = sheet.formulas && computeLot(sheet.formulas, (name) => amountOf(sheet, cellOf(name)));
+  const computed = computeLot(sheet.formulas, (name) => amountOf(sheet, cellOf(name)));
   const values: BidSheetValue[] = [];
   for (const column of sheet.columns) {
     if (column.column_type === 'FORMULA') {
-      const amount = computed?.values.get(column.name);
+      const amount = computed.values.get(column.name);
       if (amount) values.push({ column_name: column.name, value: formatDecimal(amount) });
       continue;
     }
@@ -183,21 +231,26 @@ export function computeRow(sheet: BidSheet, layers: readonly Cells[]): ComputedL
     if (typeof cell === 'string') values.push({ column_name: column.name, value: cell });
     else values.push({ column_name: column.name, value: cell.value, currency: cell.currency });
   }
-  if (!computed) return { cost: undefined, missing: 'the event has no primary cost calculation', values };
-  return computed.cost.ok
-    ? { cost: formatDecimal(computed.cost.value), missing: undefined, values }
-    : { cost: undefined, missing: computed.cost.message, values };
+  const cost = sheet.takesOffers ? costOfOffers(offers ?? []) : computed.cost;
+  return {
+    cost: cost.ok ? formatDecimal(cost.value) : undefined,
+    missing: cost.ok ? undefined : cost.message,
+    values,
+    amountIn: (name) =>
+      sheet.byName.get(name)?.column_type === 'FORMULA' ? computed.values.get(name) : amountOf(sheet, cellOf(name)),
+  };
 }
 
-/** The number in a row's column, in the primary currency; undefined where there is none. */
-export function amountInRow(sheet: BidSheet, values: readonly BidSheetValue[], column: string): Decimal | undefined {
-  const found = values.find((value) => value.column_name === column);
-  if (!found) return undefined;
-  return amountOf(sheet, found.currency ? { value: found.value, currency: found.currency } : found.value);
+type Cost = { ok: true; value: Decimal } | { ok: false; message: string };
+
+function costOfOffers(offers: readonly Offer[]): Cost {
+  if (offers.length === 0) return { ok: false, message: 'in a Dutch auction a lot needs at least one offer' };
+  const value = offers.reduce((sum, offer) => sum.plus(new Decimal(offer.value).times(offer.volume)), new Decimal(0));
+  return { ok: true, value };
 }
 
 /** A cell as a number in the primary currency. A currency without a rate gives no amount: the bid is incomplete. */
-function amountOf(sheet: BidSheet, cell: Cell | undefined): Decimal | undefined {
+function amountOf(sheet: Columns, cell: Cell | undefined): Decimal | undefined {
   if (cell === undefined) return undefined;
   if (typeof cell === 'string') return parseDecimal(cell);
   const rate = sheet.currencies.get(cell.currency);

@@ -5,20 +5,36 @@
 
 import { Decimal, formatDecimal } from '#contract/decimal.ts';
 import type { EventStatus } from '#contract/sourcing-event.ts';
-import { amountInRow, type BidSheet, computeRow } from './bid-sheet.ts';
-import type { Bid, Cells, Invitation, Lot, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
+import { type BidSheet, type ComputedRow, computeRow } from './bid-sheet.ts';
+import type { Bid, Cells, Invitation, Lot, RfiResponse, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
 
 export interface FeedRecord {
   readonly id: string;
-  /** What the feed's `status` filter compares; of events only. */
+  /** What the feed's filters compare: status and tags of events only, requests of all records. */
   readonly status?: EventStatus;
+  readonly tags?: readonly { name: string; value: string }[];
+  readonly requests: readonly string[];
   readonly content: Readonly<Record<string, unknown>>;
+  /** What tells a change, where it is not the whole content. */
+  readonly compared?: unknown;
+}
+
+/** A record's request is its lot's; else the event's only one; else there is none. Source: decisions, "Feeds". */
+function requestOf(event: SourcingEvent, lot?: Lot): string | null {
+  if (lot?.sourcingRequest) return lot.sourcingRequest;
+  return event.sourcingRequests.length === 1 ? (event.sourcingRequests[0] ?? null) : null;
+}
+
+function requestsOf(request: string | null): string[] {
+  return request === null ? [] : [request];
 }
 
 export function sourcingEventRecord(event: SourcingEvent): FeedRecord {
   return {
     id: event.id,
     status: event.status,
+    tags: event.tags,
+    requests: event.sourcingRequests,
     content: withoutNulls({
       id: event.id,
       name: event.name,
@@ -51,6 +67,7 @@ export function sourcingEventRecord(event: SourcingEvent): FeedRecord {
       suppliers: event.invitations.map(supplierOfEvent),
       tags: event.tags,
       category: event.category,
+      sourcing_requests: event.sourcingRequests.length > 0 ? event.sourcingRequests : null,
     }),
   };
 }
@@ -75,23 +92,60 @@ export function rowLayers(event: SourcingEvent, lot: Lot, bid: Cells): Cells[] {
   return [event.globalValues, lot.values, bid];
 }
 
-/** A record for each bid that stands. */
-export function bidRecords(event: SourcingEvent, sheet: BidSheet, bids: readonly Bid[]): FeedRecord[] {
+/**
+ * A record for each bid that stands or was withdrawn; an incomplete one has none. `rows`, by the bids' ids: those of
+ * standing bids that the caller has computed already.
+ */
+export function bidRecords(
+  event: SourcingEvent,
+  sheet: BidSheet,
+  bids: readonly Bid[],
+  rows?: ReadonlyMap<string, ComputedRow>,
+): FeedRecord[] {
   const lots = new Map(event.lots.map((lot) => [lot.id, lot]));
   return bids.flatMap((bid) => {
     const lot = lots.get(bid.lotId);
-    if (!lot || bid.values === null || bid.cost === null) return [];
-    const row = computeRow(sheet, rowLayers(event, lot, bid.values));
-    const content = {
+    const isStanding = bid.values !== null && bid.cost !== null;
+    if (!lot || !(isStanding || bid.withdrawn)) return [];
+    const request = requestOf(event, lot);
+    const row = () =>
+      rows?.get(bid.id) ?? computeRow(sheet, rowLayers(event, lot, bid.values ?? new Map()), bid.offers);
+    const content = withoutNulls({
       id: bid.id,
       sourcing_event: event.id,
+      sourcing_request: request,
       supplier: bid.supplierId,
       lot_name: lot.name,
-      bids: [{ value: bid.cost }],
-      bid_sheet_values: row.values,
-    };
-    return [{ id: bid.id, content }];
+      bids: isStanding ? (bid.offers ?? [{ value: bid.cost }]) : [],
+      bid_sheet_values: isStanding ? row().values : [],
+    });
+    return [{ id: bid.id, requests: requestsOf(request), content }];
   });
+}
+
+/** A record for each answered question of each supplier. */
+export function rfiRecords(event: SourcingEvent, responses: readonly RfiResponse[]): FeedRecord[] {
+  const request = requestOf(event);
+  return responses.map((response) => ({
+    id: String(response.id),
+    requests: requestsOf(request),
+    content: withoutNulls({
+      id: response.id,
+      sourcing_event: event.id,
+      sourcing_request: request,
+      supplier: response.supplierId,
+      question_uuid: response.questionId,
+      value: response.value,
+      selected_options: response.selectedOptions,
+      comment: response.comment,
+      currency: response.currency,
+      // Shown when empty, too, where files alone are the answer: its last one was removed.
+      document_file_uuids:
+        response.documentFileIds.length > 0 || (response.value === null && response.selectedOptions === null)
+          ? response.documentFileIds
+          : null,
+    }),
+  }));
 }
 
 export interface AwardedEvent {
@@ -116,32 +170,42 @@ export function awardEvent(
   const records = event.lots.map((lot): FeedRecord => {
     const entries = (awardsByLot.get(lot.id) ?? []).flatMap(({ supplierId, share }) => {
       const bid = bidOf.get(`${lot.id} ${supplierId}`);
-      if (!bid?.values || bid.cost === null) return [];
-      const { values } = computeRow(sheet, rowLayers(event, lot, bid.values));
-      const cost = new Decimal(share).times(bid.cost);
+      // A share of nothing is no award.
+      if (!bid?.values || bid.cost === null || new Decimal(share).isZero()) return [];
+      const row = computeRow(sheet, rowLayers(event, lot, bid.values), bid.offers);
+      // Of the amounts as they are shown, so that a reader who adds up comes to the same.
+      const cost = formatDecimal(new Decimal(share).times(bid.cost));
       total = total.plus(cost);
-      const historic = historicColumn && amountInRow(sheet, values, historicColumn)?.times(share);
+      const lotHistoric = historicColumn === undefined ? undefined : row.amountIn(historicColumn);
+      const historic = lotHistoric && formatDecimal(lotHistoric.times(share));
       return [
         withoutNulls({
           supplier: supplierId,
           share_awarded: share,
-          cost: formatDecimal(cost),
-          savings: historic ? formatDecimal(historic.minus(cost)) : null,
-          historic_cost: historic ? formatDecimal(historic) : null,
-          bid_sheet_values: values,
+          cost,
+          savings: historic === undefined ? null : formatDecimal(new Decimal(historic).minus(cost)),
+          historic_cost: historic,
+          bid_sheet_values: row.values,
         }),
       ];
     });
     if (entries.length > 0) awardedLots += 1;
+    const request = requestOf(event, lot);
+    const award = { id: lot.id, sourcing_event: event.id, sourcing_request: request, lot_name: lot.name };
     return {
       id: lot.id,
+      requests: requestsOf(request),
+      // A lot that was un-awarded reads like one that never was: without a scenario.
       content: withoutNulls({
-        id: lot.id,
-        sourcing_event: event.id,
-        lot_name: lot.name,
-        scenario_name: event.awardedScenario,
+        ...award,
+        scenario_name: entries.length > 0 ? event.awardedScenario : null,
         awards: entries,
       }),
+      // Awarding the same under another scenario, or 0.50 after 0.5, changes no lot's award.
+      compared: {
+        ...award,
+        awards: entries.map((entry) => ({ ...entry, share_awarded: new Decimal(String(entry['share_awarded'])) })),
+      },
     };
   });
   return { records, awardedCost: formatDecimal(total), awardedLotCount: awardedLots };

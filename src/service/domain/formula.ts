@@ -18,7 +18,8 @@ export interface FormulaColumn {
 export interface CompiledSheet {
   /** In the order in which they are computed: each after those that it needs. */
   readonly formulaColumns: readonly { readonly name: string; readonly formula: Formula }[];
-  readonly primaryCost: Formula;
+  /** Undefined: the event has none. */
+  readonly primaryCost: Formula | undefined;
 }
 
 export interface FormulaIssue {
@@ -41,7 +42,7 @@ export interface ComputedLot {
  */
 export function checkFormulas(
   columns: readonly FormulaColumn[],
-  primaryCost: string,
+  primaryCost: string | null,
 ): { ok: true; sheet: CompiledSheet } | { ok: false; issues: FormulaIssue[] } {
   const issues: FormulaIssue[] = [];
   const sheetColumns = new Map(columns.map((column) => [column.name, column]));
@@ -68,13 +69,13 @@ export function checkFormulas(
     const formula = read(text, path);
     if (formula) formulas.set(name, { formula, path });
   }
-  const cost = read(primaryCost, 'primary_cost_calculation');
+  const cost = primaryCost === null ? undefined : read(primaryCost, 'primary_cost_calculation');
   const order = dependenceOrder(new Map([...formulas].map(([name, { formula }]) => [name, formula.columns])));
   for (const [name, { path }] of formulas) {
     const cycle = order.cycles.get(name);
     if (cycle) issues.push({ path, message: cycleMessage(cycle) });
   }
-  if (!cost || issues.length > 0) return { ok: false, issues };
+  if (issues.length > 0) return { ok: false, issues };
 
   const formulaColumns = order.sorted.flatMap((name) => {
     const found = formulas.get(name);
@@ -100,9 +101,16 @@ export function computeLot(sheet: CompiledSheet, valueOf: (column: string) => De
     else if (result.reason === 'incomplete') failures.set(name, rootOf(result));
     else failures.set(name, { ...result, message: `in column ${columnLabel(name)}: ${result.message}` });
   }
+  if (!sheet.primaryCost) return { values, failures, cost: noCalculation };
   const cost = evaluateFormula(sheet.primaryCost, lookUp);
   return { values, failures, cost: cost.ok ? cost : rootOf(cost) };
 }
+
+const noCalculation: FormulaFailure = {
+  ok: false,
+  reason: 'impossible',
+  message: 'the event has no primary cost calculation',
+};
 
 function holdsNoNumber(column: FormulaColumn | undefined): boolean {
   return (

@@ -2,6 +2,8 @@
  * The live sourcing event as the domain sees it: what the screens of such a service would show. The feeds show what it
  * was at their last update (see `feed-records.ts`).
  */
+import type { Offer } from '#contract/desk.ts';
+import type { QuestionInput } from '#contract/rfi.ts';
 import type { Cell, Column, EventStatus, RoundStatus } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 
@@ -13,6 +15,7 @@ export interface Lot {
   readonly name: string;
   /** The buyer's values. */
   readonly values: Cells;
+  readonly sourcingRequest: string | null;
 }
 
 export interface Round {
@@ -22,6 +25,8 @@ export interface Round {
   readonly status: RoundStatus;
   readonly awardedCost: string | null;
   readonly awardedLotCount: number | null;
+  /** It is, or was, open for the second time. */
+  readonly reopened: boolean;
 }
 
 export interface Invitation {
@@ -53,17 +58,23 @@ export interface SourcingEvent {
   readonly category: string | null;
   readonly eventContact: { name?: string; email?: string } | null;
   readonly columns: readonly Column[];
-  readonly columnRoles: { readonly volume?: string; readonly historic_cost?: string };
+  readonly columnRoles: Readonly<
+    Partial<Record<'lot_identifier' | 'volume' | 'historic_cost' | 'description', string | undefined>>
+  >;
   /** The buyer's values for columns of scope EVENT. */
   readonly globalValues: Cells;
   readonly primaryCostCalculation: string | null;
   readonly isTest: boolean;
+  readonly isTemplate: boolean;
+  readonly closeAfterLastRound: boolean;
   readonly createdBy: string;
   readonly created: Timestamp;
   readonly published: Timestamp | null;
   readonly closed: Timestamp | null;
   readonly awardedScenario: string | null;
   readonly scenarioCount: number;
+  /** The sourcing requests that it serves. */
+  readonly sourcingRequests: readonly string[];
   readonly lots: readonly Lot[];
   readonly rounds: readonly Round[];
   readonly invitations: readonly Invitation[];
@@ -76,10 +87,14 @@ export interface Bid {
   readonly supplierId: string;
   /** The values that stand; null while no complete bid was made. */
   readonly values: Cells | null;
-  /** The primary cost of `values`, in the event's primary currency. */
+  /** The asks that stand, of a Dutch auction. */
+  readonly offers: readonly Offer[] | null;
+  /** The primary cost of what stands, in the event's primary currency. */
   readonly cost: string | null;
   /** Entered since, and not complete. */
   readonly draft: Cells | null;
+  /** It stood, and was taken back: its record says so. */
+  readonly withdrawn: boolean;
 }
 
 /** A lot's award to one supplier. */
@@ -87,4 +102,23 @@ export interface ScenarioAward {
   readonly lotId: string;
   readonly supplierId: string;
   readonly share: string;
+}
+
+/** A question of the event's RFI. */
+export interface Question extends Omit<QuestionInput, 'uuid' | 'parent_question_uuid'> {
+  readonly id: string;
+  readonly parentId: string | null;
+  readonly modified: Timestamp;
+}
+
+/** What one supplier answered to one question. */
+export interface RfiResponse {
+  readonly id: number;
+  readonly supplierId: string;
+  readonly questionId: string;
+  readonly value: string | null;
+  readonly selectedOptions: readonly { value: string; satisfies_gating: boolean }[] | null;
+  readonly comment: string | null;
+  readonly currency: string | null;
+  readonly documentFileIds: readonly string[];
 }

@@ -5,16 +5,17 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { bidRecords, type FeedRecord, sourcingEventRecord } from '../domain/feed-records.ts';
+import { bidRecords, type FeedRecord, rfiRecords, sourcingEventRecord } from '../domain/feed-records.ts';
 import { feedUpdates, type Happening } from '../domain/lifecycle.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { appendFeedRecords } from '../feeds/append-feed-records.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { loadBids, loadEvent } from './event-store.ts';
+import { loadResponses } from './rfi-store.ts';
 
 export interface Announcement {
   happening: Happening;
-  event: Pick<SourcingEvent, 'id' | 'organisationId' | 'name'>;
+  event: Pick<SourcingEvent, 'id' | 'organisationId' | 'name' | 'sourcingRequests'>;
   now: Timestamp;
   /** The records of a feed that the caller has at hand; the others are made from the event as it stands now. */
   records?: Partial<Record<FeedName, readonly FeedRecord[]>>;
@@ -36,7 +37,12 @@ export async function announce(unit: UnitOfWork, announcement: Announcement): Pr
       const standing = await current();
       return bidRecords(standing, compileBidSheet(standing), bids);
     },
+    // Awards are computed by what closes the event.
     awards: async () => [],
+    'rfi-responses': async () => {
+      const responses = await loadResponses(unit.tx, event.id);
+      return responses.length === 0 ? [] : rfiRecords(await current(), responses);
+    },
   };
   const changes = [];
   for (const feed of feedUpdates[happening])

@@ -2,14 +2,25 @@
  * Reading a feed: by key, never by offset, so that page 10,000 costs what page 1 costs. The records' stored texts are
  * put together and sent as they are. Source: API document, "Feeds"; decisions, "Feeds".
  */
+import { createHash } from 'node:crypto';
 import type { z } from 'zod';
-import { type FeedName, feedOrderHeader, feedQueries, pageSizeDefault } from '#contract/feed.ts';
+import {
+  type FeedName,
+  feedOrderHeader,
+  feedPages,
+  feedQueries,
+  type IncludeName,
+  pageSizeDefault,
+  type TagFilter,
+  tagFilterPrefixes,
+} from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { prepared } from '#platform/database/database.ts';
+import { type PreparedStatement, prepared } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Answer, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { modifiedOf } from './stored-body.ts';
+import { loadIncludes } from './load-includes.ts';
+import { modifiedOf, tagText } from './stored-record.ts';
 
 interface FeedQuery {
   modified_after?: Timestamp | undefined;
@@ -19,6 +30,10 @@ interface FeedQuery {
   id?: string | undefined;
   status?: string | undefined;
   sourcing_event?: string | undefined;
+  sourcing_request?: string | undefined;
+  sourcing_requests?: readonly string[] | undefined;
+  filter?: readonly TagFilter[] | undefined;
+  include?: readonly IncludeName[] | undefined;
 }
 
 /** GET /api/feeds/{feed}. */
@@ -27,52 +42,70 @@ export function readFeed(feed: FeedName) {
     method: 'GET',
     path: `/api/feeds/${feed}`,
     scope: 'feeds',
+    limit: 'feeds',
+    summary: `Read the ${feed} feed`,
     query: feedQueries[feed],
+    answers: { 200: feedPages[feed] },
     handle: ({ caller, query, baseUrl }) => readPage(caller, feed, query, `${baseUrl}/api/feeds/${feed}`),
   });
 }
 
 async function readPage(caller: Caller, feed: FeedName, query: FeedQuery, url: string): Promise<Answer> {
+  const { organisationId, unit } = caller;
   const size = query.page_size ?? pageSizeDefault;
-  const params: unknown[] = [caller.organisationId, feed, size];
-  const conditions: string[] = [];
-  const where = (condition: string, value: unknown) => {
-    if (value === undefined) return;
-    params.push(value);
-    conditions.push(`and ${condition.replace('?', `$${params.length}`)}`);
-  };
-  where('modified > ?', query.cursor === undefined ? undefined : readCursor(query.cursor));
-  where('modified >= ?', query.modified_after);
-  where('modified <= ?', query.modified_before);
-  where('sourcing_event = ?', query.sourcing_event ?? query.id);
-  where('status = ?', query.status);
-  // One row more than the page tells whether anything follows.
-  const rows = await caller.unit.tx.query<{ body: string }>(
-    prepared(
-      `select body from service.feed_records
-       where organisation_id = $1 and feed = $2 and visible ${conditions.join(' ')}
-       order by modified limit $3 + 1`,
-    ),
-    params,
-  );
+  const { statement, params } = pageStatement(organisationId, feed, query, size);
+  const rows = await unit.tx.query<{ body: string }>(statement, params);
   const bodies = rows.slice(0, size).map(({ body }) => body);
   const last = bodies.at(-1);
   const lastModified = last === undefined ? undefined : modifiedOf(last);
   const more = rows.length > size && lastModified !== undefined;
-  const next = more ? `${url}?${nextQuery(query, lastModified).toString()}` : null;
+  const next = more ? `${url}?${nextQuery(feed, query, lastModified).toString()}` : null;
+  const includes = query.include && (await loadIncludes(unit.tx, organisationId, query.include, bodies));
+  const end = `]${includes === undefined ? '' : `,"includes":${includes}`},"next":${JSON.stringify(next)}}`;
+  // A record that changes moves to the end of the feed: a page with the same last stamp and as many records holds the
+  // same ones. Only a filter by the tags of events may let others in, as the events change and the records do not.
+  const tag = createHash('sha256').update(JSON.stringify([organisationId, lastModified, bodies.length, end]));
+  if (query.filter) for (const body of bodies) tag.update(modifiedOf(body));
   return {
     status: 200,
-    json: joinBytes(['{"data":[', ...separated(bodies), `],"next":${JSON.stringify(next)}}`]),
-    headers: { [feedOrderHeader]: 'commit', ETag: tagOf(lastModified, bodies.length, more) },
+    json: joinBytes(['{"data":[', ...separated(bodies), end]),
+    headers: { [feedOrderHeader]: 'commit', ETag: `W/"${tag.digest('base64url')}"` },
   };
 }
 
 /**
- * Tells two states of one page apart without reading it again: a record that changes moves to the end of the feed, so a
- * page whose last stamp and length are the same holds the same records.
+ * One row more than the page tells whether anything follows. A filter that is a list is planned for its values each time:
+ * whether an index or the feed's order finds them sooner depends on how many records have them.
  */
-function tagOf(lastModified: Timestamp | undefined, count: number, more: boolean): string {
-  return `W/"${lastModified ?? ''}-${count}-${more}"`;
+function pageStatement(
+  organisationId: string,
+  feed: FeedName,
+  query: FeedQuery,
+  size: number,
+): { statement: string | PreparedStatement; params: unknown[] } {
+  const params: unknown[] = [organisationId, size];
+  const conditions = ['r.organisation_id = $1', `r.feed = '${feed}'`, 'r.visible'];
+  const where = (condition: string, value: unknown) => {
+    if (value === undefined) return;
+    params.push(value);
+    conditions.push(condition.replace('?', `$${params.length}`));
+  };
+  where('r.modified > ?', query.cursor === undefined ? undefined : readCursor(feed, query.cursor));
+  where('r.modified >= ?', query.modified_after);
+  where('r.modified <= ?', query.modified_before);
+  where('r.id = ?', query.id);
+  where('r.status = ?', query.status);
+  where('r.sourcing_event = ?', query.sourcing_event);
+  where('r.requests[1] = ?', query.sourcing_request);
+  where('r.requests && ?::uuid[]', query.sourcing_requests);
+  const tags = query.filter?.map(tagText);
+  const ofEvent = feed !== 'sourcing-events' && tags !== undefined;
+  where(ofEvent ? 'e.tags @> ?::text[]' : 'r.tags @> ?::text[]', tags);
+  const event = `join service.feed_records e
+    on e.organisation_id = $1 and e.feed = 'sourcing-events' and e.visible and e.sourcing_event = r.sourcing_event`;
+  const text = `select r.body from service.feed_records r ${ofEvent ? event : ''}
+    where ${conditions.join(' and ')} order by r.modified limit $2 + 1`;
+  return { statement: tags || query.sourcing_requests ? text : prepared(text), params };
 }
 
 function separated(bodies: readonly string[]): string[] {
@@ -83,26 +116,31 @@ function separated(bodies: readonly string[]): string[] {
 function joinBytes(parts: readonly string[]): Buffer {
   // UTF-8 takes at most three bytes for each UTF-16 unit.
   const bytes = Buffer.allocUnsafe(3 * parts.reduce((length, part) => length + part.length, 0));
-  const encoder = new TextEncoder();
   let length = 0;
-  for (const part of parts) length += encoder.encodeInto(part, bytes.subarray(length)).written;
+  for (const part of parts) length += bytes.write(part, length);
   return bytes.subarray(0, length);
 }
 
-function nextQuery(query: FeedQuery, last: Timestamp): URLSearchParams {
+/** All that was asked for, with the place where this page ends. */
+function nextQuery(feed: FeedName, query: FeedQuery, last: Timestamp): URLSearchParams {
   const next = new URLSearchParams();
-  for (const [name, value] of Object.entries({ ...query, cursor: writeCursor(last) }))
-    if (value !== undefined) next.set(name, String(value));
+  const { filter, include, cursor: _reached, ...single } = query;
+  for (const [name, value] of Object.entries(single)) if (value !== undefined) next.set(name, String(value));
+  for (const name of include ?? []) next.append('include', name);
+  for (const { name, value } of filter ?? []) next.append(`filter[${tagFilterPrefixes[feed]}${name}]`, value);
+  next.set('cursor', writeCursor(feed, last));
   return next;
 }
 
-function writeCursor(last: Timestamp): string {
-  return Buffer.from(last).toString('base64url');
+/** A place in one feed. It says nothing of filters: with others, reading goes on from there under those. */
+function writeCursor(feed: FeedName, last: Timestamp): string {
+  return Buffer.from(`${feed} ${last}`).toString('base64url');
 }
 
-function readCursor(cursor: string): Timestamp {
-  const last = parseTimestamp(Buffer.from(cursor, 'base64url').toString());
-  if (last !== undefined && writeCursor(last) === cursor) return last;
+function readCursor(feed: FeedName, cursor: string): Timestamp {
+  const [, last] = Buffer.from(cursor, 'base64url').toString().split(' ');
+  const read = parseTimestamp(last ?? '');
+  if (read !== undefined && writeCursor(feed, read) === cursor) return read;
   throw new AppError('invalid', 'The query is not valid: cursor is not one that this feed gave.', {
     issues: [{ path: 'cursor', message: 'is not one that this feed gave' }],
   });

@@ -1,19 +1,24 @@
 /**
- * The worker of the lane `jobs`: works an organisation's jobs in the order they came. A job's work and its end are one
- * transaction, so a job ends exactly once: a crash leaves it pending with nothing done.
+ * The worker of the lanes `jobs` and `file-jobs`: works an organisation's jobs in the order they came, those that ask
+ * other servers in a lane of their own, as they would hold up the others. A job's work and its end are one transaction,
+ * so a job ends exactly once: a crash leaves it pending with nothing done.
  */
-import { randomUUID } from 'node:crypto';
-import type { JobType } from '#contract/job.ts';
-import { type CreateSourcingEventPayload, createSourcingEventPayload } from '#contract/sourcing-event.ts';
+import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import type { AppError, Issue } from '#platform/errors.ts';
 import { toAppError } from '#platform/http/problem.ts';
+import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
-import { announce } from '../events/announce.ts';
-import { insertEvent } from '../events/event-store.ts';
-import type { RunUnitOfWork, UnitOfWork } from '../unit-of-work.ts';
+import type { SecretBox } from '#platform/secrets.ts';
+import { type AttachDeps, attachFilesToSourcingEvent, attachFilesToSourcingRequest } from '../files/attach-files.ts';
+import { generateDownloadLinks } from '../files/generate-download-links.ts';
+import { isWorthRepeating, type Lane, type RunUnitOfWork, type UnitOfWork } from '../unit-of-work.ts';
 import { enqueueNotifications } from '../webhooks/enqueue-notifications.ts';
+import { createSourcingEvent, createSourcingEventFromTemplate } from './create-sourcing-event.ts';
+import { createSourcingRequest } from './create-sourcing-request.ts';
+import type { JobContext, JobResult, JobWork } from './job-work.ts';
+import { updateSourcingEvent } from './update-sourcing-event.ts';
 
 interface JobRow {
   id: string;
@@ -21,90 +26,154 @@ interface JobRow {
   type: JobType;
   payload: unknown;
   created_by: string;
+  base_url: string | null;
 }
 
-/** What a job's work gives: the entity that it made. */
-interface Done {
-  createdEntity: string;
+const jobColumns = 'id, organisation_id, type, payload, created_by, base_url';
+
+interface Deps extends AttachDeps {
+  runUnitOfWork: RunUnitOfWork;
+  secrets: SecretBox;
+  log: Logger;
 }
 
-type JobWork = (unit: UnitOfWork, job: JobRow, clock: Clock) => Promise<Done>;
+type Works = { readonly [Type in JobType]: JobWork<Type, unknown> };
 
-const works: Record<JobType, JobWork> = { CREATE_SOURCING_EVENT: createSourcingEvent };
+function worksOf(deps: Deps): Works {
+  return {
+    CREATE_SOURCING_EVENT: createSourcingEvent,
+    CREATE_SOURCING_EVENT_FROM_TEMPLATE: createSourcingEventFromTemplate,
+    CREATE_SOURCING_REQUEST: createSourcingRequest,
+    UPDATE_SOURCING_EVENT: updateSourcingEvent(deps),
+    ATTACH_FILES_TO_SOURCING_EVENT: attachFilesToSourcingEvent(deps),
+    ATTACH_FILES_TO_SOURCING_REQUEST: attachFilesToSourcingRequest(deps),
+    GENERATE_FILE_DOWNLOAD_LINKS: generateDownloadLinks(deps),
+  };
+}
 
-export function runJobs(deps: { runUnitOfWork: RunUnitOfWork; clock: Clock; log: Logger }) {
+export type JobLane = Extract<Lane, 'jobs' | 'file-jobs'>;
+
+/** The lane in which a job is worked; the key is its organisation. */
+export function jobLane(type: JobType): JobLane {
+  return fetching.includes(type) ? 'file-jobs' : 'jobs';
+}
+
+/** They wait for other people's servers. */
+const fetching: readonly JobType[] = ['ATTACH_FILES_TO_SOURCING_EVENT', 'ATTACH_FILES_TO_SOURCING_REQUEST'];
+const typesOf = (lane: JobLane) => jobTypeNames.filter((type) => jobLane(type) === lane);
+
+export function runJobs(deps: Deps, lane: JobLane) {
   const { runUnitOfWork, clock, log } = deps;
+  const works = worksOf(deps);
+  const types = typesOf(lane);
   return async (organisationId: string, signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
-      let current: string | undefined;
+      const job = await readNext(deps.database, organisationId, types);
+      if (!job) return;
       try {
-        const worked = await runUnitOfWork(async (unit) => {
-          const job = await takeNext(unit.tx, organisationId);
-          current = job?.id;
-          if (!job) return false;
-          const done = await works[job.type](unit, job, clock);
-          await endJob(unit, job, clock, { status: 'COMPLETED', createdEntity: done.createdEntity });
-          return true;
-        });
-        if (!worked) return;
+        await workJob(runUnitOfWork, clock, job, works[job.type], signal);
       } catch (error) {
-        if (current === undefined || passes(error)) throw error;
+        if (isWorthRepeating(error) || signal.aborted) throw error;
         // A fault of ours ends the job, too: left pending, it would hold up every later job of its organisation.
-        const isOurs = !(error instanceof AppError && error.code === 'invalid');
-        if (isOurs) log.error({ err: error, job: current }, 'job failed');
-        await failJob(runUnitOfWork, current, toAppError(error), clock);
+        const known = toAppError(error);
+        if (known.code === 'internal') log.error({ err: error, job: job.id }, 'job failed');
+        await failJob(runUnitOfWork, job.id, known, clock);
       }
     }
   };
 }
 
-/** The organisations that have jobs waiting: what the sweep wakes. */
-export async function organisationsWithJobs(sql: Sql): Promise<string[]> {
+/** The organisations that have jobs waiting in the lane: what the sweep wakes. */
+export async function organisationsWithJobs(sql: Sql, lane: JobLane): Promise<string[]> {
   const rows = await sql.query<{ organisation_id: string }>(
-    `select distinct organisation_id from service.jobs where status = 'PENDING'`,
+    `select distinct organisation_id from service.jobs where status = 'PENDING' and type = any($1)`,
+    [typesOf(lane)],
   );
   return rows.map((row) => row.organisation_id);
 }
 
-/** The database was away, or undid the work in favour of another's: the sweep wakes the job again. */
-function passes(error: unknown): boolean {
-  if (error instanceof AppError) return error.code === 'unavailable';
-  return error instanceof Error && 'code' in error && String(error.code).startsWith('40');
-}
-
-async function takeNext(tx: Sql, organisationId: string): Promise<JobRow | undefined> {
-  const [job] = await tx.query<JobRow>(
-    `select id, organisation_id, type, payload, created_by from service.jobs
-     where organisation_id = $1 and status = 'PENDING' order by number limit 1 for update`,
-    [organisationId],
+async function readNext(sql: Sql, organisationId: string, types: readonly JobType[]): Promise<JobRow | undefined> {
+  const [job] = await sql.query<JobRow>(
+    `select ${jobColumns} from service.jobs
+     where organisation_id = $1 and status = 'PENDING' and type = any($2) order by number limit 1`,
+    [organisationId, types],
   );
   return job;
+}
+
+async function workJob(
+  runUnitOfWork: RunUnitOfWork,
+  clock: Clock,
+  row: JobRow,
+  work: JobWork<JobType, unknown>,
+  signal: AbortSignal,
+): Promise<void> {
+  const job: JobContext = {
+    id: row.id,
+    organisationId: row.organisation_id,
+    createdBy: row.created_by,
+    baseUrl: row.base_url ?? '',
+  };
+  // It was valid when it was taken; a newer version of ours may read it otherwise.
+  const payload = parseInput(jobTypes[row.type].payload, row.payload, 'The payload');
+  const prepared = await work.prepare?.(payload, job, signal);
+  await runUnitOfWork(async (unit) => {
+    // Another process may have ended it since it was read.
+    if (!(await lockPending(unit.tx, row.id))) return;
+    const now = timestampNow(clock);
+    const result = await work.apply(unit, { payload, job, now, prepared });
+    await endJob(unit, row, clock, { status: 'COMPLETED', ...result });
+  });
+}
+
+async function lockPending(tx: Sql, id: string): Promise<boolean> {
+  const rows = await tx.query(`select from service.jobs where id = $1 and status = 'PENDING' for update`, [id]);
+  return rows.length > 0;
 }
 
 async function failJob(runUnitOfWork: RunUnitOfWork, id: string, error: AppError, clock: Clock): Promise<void> {
   await runUnitOfWork(async (unit) => {
     const [job] = await unit.tx.query<JobRow>(
-      `select id, organisation_id, type, payload, created_by from service.jobs
-       where id = $1 and status = 'PENDING' for update`,
+      `select ${jobColumns} from service.jobs where id = $1 and status = 'PENDING' for update`,
       [id],
     );
-    const errors = error.issues.length > 0 ? error.issues : [{ message: error.publicMessage }];
-    if (job) await endJob(unit, job, clock, { status: 'FAILED', errors });
+    if (job) await endJob(unit, job, clock, { status: 'FAILED', errors: errorsOf(error) });
   });
+}
+
+/** The first of very many say enough. */
+const errorsMax = 100;
+
+function errorsOf(error: AppError): Partial<Issue>[] {
+  if (error.code === 'internal')
+    return [{ message: 'The job failed because of a fault on our side. Submit it again.' }];
+  if (error.issues.length === 0) return [{ message: error.publicMessage }];
+  const shown = error.issues
+    .slice(0, errorsMax)
+    .map(({ path, message }) => (path === '' ? { message } : { path, message }));
+  const left = error.issues.length - shown.length;
+  return left > 0 ? [...shown, { message: `and ${left} more` }] : shown;
 }
 
 async function endJob(
   unit: UnitOfWork,
   job: JobRow,
   clock: Clock,
-  end: { status: 'COMPLETED' | 'FAILED'; createdEntity?: string; errors?: readonly Partial<Issue>[] },
+  end: { status: 'COMPLETED' | 'FAILED'; errors?: readonly Partial<Issue>[] } & JobResult,
 ): Promise<void> {
-  await unit.tx.query('update service.jobs set status = $2, created_entity = $3, errors = $4 where id = $1', [
-    job.id,
-    end.status,
-    end.createdEntity ?? null,
-    end.errors ? JSON.stringify(end.errors) : null,
-  ]);
+  await unit.tx.query(
+    // The files of an attach job are megabytes that nobody reads again.
+    `update service.jobs set status = $2, created_entity = $3, errors = $4, detail = $5,
+       payload = case when payload ? 'files' then payload - 'files' else payload end
+     where id = $1`,
+    [
+      job.id,
+      end.status,
+      end.createdEntity ?? null,
+      end.errors ? JSON.stringify(end.errors) : null,
+      end.detail ? JSON.stringify(end.detail) : null,
+    ],
+  );
   await enqueueNotifications(unit, {
     organisationId: job.organisation_id,
     trigger: 'JOB_UPDATED',
@@ -112,43 +181,4 @@ async function endJob(
     now: timestampNow(clock),
     payload: { job: job.id, type: job.type, status: end.status },
   });
-}
-
-async function createSourcingEvent(unit: UnitOfWork, job: JobRow, clock: Clock): Promise<Done> {
-  const payload = createSourcingEventPayload.parse(job.payload);
-  const id = randomUUID();
-  const now = timestampNow(clock);
-  const organisationId = job.organisation_id;
-  await insertEvent(unit.tx, {
-    id,
-    organisationId,
-    createdBy: job.created_by,
-    created: now,
-    payload,
-    lotIds: payload.bid_sheet.lots.map(() => randomUUID()),
-    invitations: await resolveSuppliers(unit.tx, organisationId, payload),
-  });
-  await announce(unit, { happening: 'event-created', event: { id, organisationId, name: payload.name }, now });
-  return { createdEntity: id };
-}
-
-/** Finds the invited suppliers; throws `invalid` with one issue for each that does not exist or is archived. */
-async function resolveSuppliers(tx: Sql, organisationId: string, payload: CreateSourcingEventPayload) {
-  const rows = await tx.query<{ id: string; external_id: string; archived: boolean }>(
-    'select id, external_id, archived from service.suppliers where organisation_id = $1 and external_id = any($2)',
-    [organisationId, payload.suppliers.map((supplier) => supplier.external_id)],
-  );
-  const byExternalId = new Map(rows.map((row) => [row.external_id, row]));
-  const issues: Issue[] = [];
-  const invitations = payload.suppliers.flatMap(({ external_id: externalId, contacts }, index) => {
-    const found = byExternalId.get(externalId);
-    if (found && !found.archived) return [{ supplierId: found.id, contacts }];
-    issues.push({
-      path: `suppliers[${index}].external_id`,
-      message: found ? `supplier "${externalId}" is archived` : `there is no supplier "${externalId}"`,
-    });
-    return [];
-  });
-  if (issues[0]) throw new AppError('invalid', issues[0].message, { issues });
-  return invitations;
 }

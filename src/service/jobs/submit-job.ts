@@ -1,46 +1,86 @@
 import { randomUUID } from 'node:crypto';
-import type { z } from 'zod';
-import type { JobType } from '#contract/job.ts';
-import { createSourcingEventPayload } from '#contract/sourcing-event.ts';
+import { type JobPayload, type JobType, job, jobRequest, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
-import { endpoint } from '#platform/http/endpoint.ts';
+import type { Issue } from '#platform/errors.ts';
+import { type Answer, type Call, type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { checkBidSheet } from '../domain/bid-sheet.ts';
+import { checkEventChanges, checkEventPayload } from '../domain/event-payload.ts';
+import { refuse } from './refuse.ts';
+import { jobLane } from './run-jobs.ts';
 
-/** POST /api/jobs/create-sourcing-events. */
-export function submitCreateSourcingEvent(deps: { clock: Clock }) {
-  return submitJob(deps, {
-    type: 'CREATE_SOURCING_EVENT',
-    path: '/api/jobs/create-sourcing-events',
-    payload: createSourcingEventPayload,
-    check: checkBidSheet,
+interface Deps {
+  clock: Clock;
+}
+
+const summaries: Readonly<Record<JobType, string>> = {
+  CREATE_SOURCING_EVENT: 'Create a sourcing event',
+  CREATE_SOURCING_EVENT_FROM_TEMPLATE: 'Create a sourcing event from a template',
+  CREATE_SOURCING_REQUEST: 'Create a sourcing request',
+  UPDATE_SOURCING_EVENT: 'Update a sourcing event',
+  ATTACH_FILES_TO_SOURCING_REQUEST: 'Attach files to a sourcing request',
+  ATTACH_FILES_TO_SOURCING_EVENT: 'Attach files to a sourcing event',
+  GENERATE_FILE_DOWNLOAD_LINKS: 'Generate download links for files',
+};
+
+/** What a body alone shows, beyond its schema. The rest is seen when the job is worked, and fails it. */
+const checks: { [Type in JobType]?: (payload: JobPayload<Type>) => Issue[] } = {
+  CREATE_SOURCING_EVENT: (payload) => checkEventPayload(payload),
+  CREATE_SOURCING_EVENT_FROM_TEMPLATE: ({ template: _template, ...changes }) => checkEventChanges(changes),
+  UPDATE_SOURCING_EVENT: ({ sourcing_event: _event, ...changes }) => checkEventChanges(changes),
+};
+
+function limitOf(type: unknown) {
+  return type === 'GENERATE_FILE_DOWNLOAD_LINKS' ? 'file_links' : 'jobs_write';
+}
+
+/** POST under the path of each job type. */
+export function submitJobs(deps: Deps): Endpoint<Caller>[] {
+  return jobTypeNames.map((type) => {
+    const { path, payload } = jobTypes[type];
+    return endpoint<Caller, typeof payload>({
+      method: 'POST',
+      path: `/api/jobs/${path}`,
+      scope: 'jobs',
+      limit: limitOf(type),
+      summary: summaries[type],
+      answers: { 202: job },
+      body: payload,
+      handle: (call) => submit(deps, type, call.body, call),
+    });
   });
 }
 
-/** A job is checked as far as its body alone allows, before any identifier is given; the rest happens later. */
-function submitJob<Payload extends z.ZodType>(
-  { clock }: { clock: Clock },
-  job: { type: JobType; path: string; payload: Payload; check: (payload: z.output<Payload>) => Issue[] },
-) {
-  return endpoint<Caller, Payload>({
+/** POST /api/jobs: a job of any type. It counts against the limit of that type. */
+export function submitJob(deps: Deps) {
+  return endpoint<Caller, typeof jobRequest>({
     method: 'POST',
-    path: job.path,
+    path: '/api/jobs',
     scope: 'jobs',
-    body: job.payload,
-    handle: async ({ body, caller: { unit, organisationId, apiKeyId } }) => {
-      const issues = job.check(body);
-      if (issues[0])
-        throw new AppError('invalid', `The body is not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
-      const id = randomUUID();
-      const created = timestampNow(clock);
-      await unit.tx.query(
-        `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)
-         values ($1, $2, $3, 'PENDING', $4, $5, $6)`,
-        [id, organisationId, job.type, JSON.stringify(body), apiKeyId, created],
-      );
-      unit.wake('jobs', organisationId);
-      return { status: 202, body: { id, type: job.type, status: 'PENDING', created } };
+    limitOf: (body) => limitOf(typeof body === 'object' && body !== null && 'type' in body ? body.type : undefined),
+    summary: 'Submit a job of any type',
+    answers: { 202: job },
+    body: jobRequest,
+    handle: (call) => {
+      const { type, ...payload } = call.body;
+      return submit(deps, type, payload, call);
     },
   });
+}
+
+async function submit(
+  { clock }: Deps,
+  type: JobType,
+  payload: object,
+  { caller: { unit, organisationId, apiKeyId }, baseUrl }: Pick<Call<Caller, unknown, unknown>, 'caller' | 'baseUrl'>,
+): Promise<Answer> {
+  refuse(checks[type]?.(payload as never) ?? [], 'The body');
+  const id = randomUUID();
+  const created = timestampNow(clock);
+  await unit.tx.query(
+    `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created, base_url)
+     values ($1, $2, $3, 'PENDING', $4, $5, $6, $7)`,
+    [id, organisationId, type, JSON.stringify(payload), apiKeyId, created, baseUrl],
+  );
+  unit.wake(jobLane(type), organisationId);
+  return { status: 202, body: { id, type, status: 'PENDING', created } };
 }

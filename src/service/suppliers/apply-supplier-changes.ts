@@ -1,20 +1,30 @@
 /**
  * The worker of the lane `supplier-changes`: applies an organisation's submissions in the order they came, each in one
- * transaction that also marks it processed. A crash leaves it unprocessed and unapplied, never half of each.
+ * transaction that also marks it processed. A crash leaves it unprocessed and unapplied, never half of each. One that
+ * cannot be applied by a fault of ours is processed, too, and says so: the later ones do not wait for it.
  */
 import { randomUUID } from 'node:crypto';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
+import type { Logger } from '#platform/log.ts';
 import { applySupplierChange, emailKey, type SupplierState } from '../domain/supplier-change.ts';
-import type { RunUnitOfWork } from '../unit-of-work.ts';
+import { isWorthRepeating, type RunUnitOfWork } from '../unit-of-work.ts';
 
-export function applySupplierChanges(deps: { runUnitOfWork: RunUnitOfWork; clock: Clock }) {
+export function applySupplierChanges(deps: { runUnitOfWork: RunUnitOfWork; database: Sql; clock: Clock; log: Logger }) {
+  const { runUnitOfWork, database, clock, log } = deps;
   return async (organisationId: string, signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
-      const applied = await deps.runUnitOfWork(({ tx }) => applyNext(tx, organisationId, deps.clock));
-      if (!applied) return;
+      const submission = await readNext(database, organisationId);
+      if (!submission) return;
+      try {
+        await runUnitOfWork(({ tx }) => applySubmission(tx, organisationId, submission, clock));
+      } catch (error) {
+        if (isWorthRepeating(error) || signal.aborted) throw error;
+        log.error({ err: error, submission: submission.id }, 'supplier change submission failed');
+        await runUnitOfWork(({ tx }) => giveUp(tx, organisationId, submission, clock));
+      }
     }
   };
 }
@@ -33,18 +43,37 @@ interface SubmissionNote {
   messages: string[];
 }
 
-async function applyNext(tx: Sql, organisationId: string, clock: Clock): Promise<boolean> {
-  // The head's lock keeps two workers from applying submissions of one organisation in another order than they came.
-  const [head] = await tx.query<{ last_modified: Timestamp | null }>(
-    `select last_modified from service.feed_heads where organisation_id = $1 and feed = 'suppliers' for update`,
-    [organisationId],
-  );
-  const [submission] = await tx.query<{ id: string; suppliers: SupplierChange[] }>(
+interface Submission {
+  readonly id: string;
+  readonly suppliers: readonly SupplierChange[];
+}
+
+async function readNext(sql: Sql, organisationId: string): Promise<Submission | undefined> {
+  const [submission] = await sql.query<Submission>(
     `select id, suppliers from service.supplier_submissions
      where organisation_id = $1 and state = 'UNPROCESSED' order by number limit 1`,
     [organisationId],
   );
-  if (!submission) return false;
+  return submission;
+}
+
+/** Keeps two workers from applying submissions of one organisation in another order than they came. */
+async function lockHead(tx: Sql, organisationId: string): Promise<Timestamp | undefined> {
+  const [head] = await tx.query<{ last_modified: Timestamp | null }>(
+    `select last_modified from service.feed_heads where organisation_id = $1 and feed = 'suppliers' for update`,
+    [organisationId],
+  );
+  return head?.last_modified ?? undefined;
+}
+
+async function applySubmission(tx: Sql, organisationId: string, submission: Submission, clock: Clock): Promise<void> {
+  const lastModified = await lockHead(tx, organisationId);
+  // Another process may have ended it since it was read.
+  const waiting = await tx.query(
+    `select from service.supplier_submissions where organisation_id = $1 and id = $2 and state = 'UNPROCESSED'`,
+    [organisationId, submission.id],
+  );
+  if (waiting.length === 0) return;
   const current = await loadSuppliers(
     tx,
     organisationId,
@@ -71,30 +100,61 @@ async function applyNext(tx: Sql, organisationId: string, clock: Clock): Promise
       if (result.changed) changed.push({ externalId: change.external_id, next: result.next });
     } else {
       errors.set(change.external_id, result.errors);
-      summary.push({ header: `Supplier ${change.external_id} not changed`, messages: result.errors });
+      const note = notChanged(change, result.errors);
+      summary.push(note);
+      warnings.push(note);
     }
   }
   const now = timestampNow(clock);
-  const modified = laterOf(now, head?.last_modified ? addMicros(head.last_modified, 1) : undefined) ?? now;
+  const modified = laterOf(now, lastModified && addMicros(lastModified, 1)) ?? now;
   await saveSuppliers(tx, organisationId, changed, modified);
-  await tx.query(
-    `update service.feed_heads set last_modified = $2, changes = changes + $3
-     where organisation_id = $1 and feed = 'suppliers'`,
-    [organisationId, modified, changed.length],
-  );
+  if (changed.length > 0)
+    await tx.query(
+      `update service.feed_heads set last_modified = $2, changes = changes + $3
+       where organisation_id = $1 and feed = 'suppliers'`,
+      [organisationId, modified, changed.length],
+    );
+  await endSubmission(tx, organisationId, submission, { errors, summary, warnings, now });
+}
+
+/** Nothing of it was applied, and nothing is said of the inside. */
+async function giveUp(tx: Sql, organisationId: string, submission: Submission, clock: Clock): Promise<void> {
+  await lockHead(tx, organisationId);
+  const messages = ['could not be processed because of a fault on our side; send it again'];
+  const notes = submission.suppliers.map((change) => notChanged(change, messages));
+  const errors = new Map(submission.suppliers.map((change) => [change.external_id, messages]));
+  await endSubmission(tx, organisationId, submission, {
+    errors,
+    summary: notes,
+    warnings: notes,
+    now: timestampNow(clock),
+  });
+}
+
+function notChanged(change: SupplierChange, messages: string[]): SubmissionNote {
+  return { header: `Supplier ${change.external_id} not changed`, messages };
+}
+
+/** Changes nothing where another process has ended it. */
+async function endSubmission(
+  tx: Sql,
+  organisationId: string,
+  submission: Submission,
+  end: { errors: ReadonlyMap<string, string[]>; summary: SubmissionNote[]; warnings: SubmissionNote[]; now: Timestamp },
+): Promise<void> {
   await tx.query(
     `update service.supplier_submissions
-     set state = 'PROCESSED', state_errors = $2, change_summary = $3, change_warnings = $4, last_changed = $5
-     where id = $1`,
+     set state = 'PROCESSED', state_errors = $3, change_summary = $4, change_warnings = $5, last_changed = $6
+     where organisation_id = $1 and id = $2 and state = 'UNPROCESSED'`,
     [
+      organisationId,
       submission.id,
-      JSON.stringify(Object.fromEntries(errors)),
-      JSON.stringify(summary),
-      warnings.length > 0 ? JSON.stringify(warnings) : null,
-      now,
+      JSON.stringify(Object.fromEntries(end.errors)),
+      JSON.stringify(end.summary),
+      end.warnings.length > 0 ? JSON.stringify(end.warnings) : null,
+      end.now,
     ],
   );
-  return true;
 }
 
 async function loadSuppliers(tx: Sql, organisationId: string, externalIds: readonly string[]) {

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { supplierChangeRequest } from '#contract/supplier.ts';
+import { manageItem } from '#contract/list.ts';
+import { submissionReceipt, supplierChangeRequest } from '#contract/supplier.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { manageEnvelope } from '../manage-envelope.ts';
+import { manageReceipt } from '../manage-envelope.ts';
 
 export const supplierChangesPath = '/api/manage/supplier_changes';
 
@@ -13,6 +14,9 @@ export function submitSupplierChange({ clock }: { clock: Clock }) {
     method: 'POST',
     path: supplierChangesPath,
     scope: 'manage',
+    limit: 'supplier_changes_write',
+    summary: 'Create, update, archive suppliers',
+    answers: { 202: manageItem(submissionReceipt) },
     body: supplierChangeRequest,
     handle: async ({ body, baseUrl, caller: { unit, organisationId, apiKeyId } }) => {
       const id = randomUUID();
@@ -24,7 +28,7 @@ export function submitSupplierChange({ clock }: { clock: Clock }) {
       );
       unit.wake('supplier-changes', organisationId);
       const result = { url: `${baseUrl}${supplierChangesPath}/${id}`, uuid: id };
-      return { status: 202, body: await manageEnvelope(unit.tx, organisationId, [supplierChangesPath], result) };
+      return { status: 202, body: await manageReceipt(unit.tx, organisationId, supplierChangesPath, result) };
     },
   });
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { listQuery } from '#contract/list.ts';
+import { webhook, webhookList } from '#contract/webhook.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { listEnvelope } from '../list-envelope.ts';
@@ -11,6 +12,9 @@ export const readWebhook = endpoint<Caller>({
   method: 'GET',
   path: '/api/webhooks/:uuid',
   scope: 'webhooks',
+  limit: 'webhooks',
+  summary: 'Read a webhook',
+  answers: { 200: webhook },
   handle: async ({ params, caller: { unit, organisationId } }) => ({
     status: 200,
     body: renderWebhook(await findWebhook(unit.tx, organisationId, params['uuid'])),
@@ -24,6 +28,9 @@ export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooks
   method: 'GET',
   path: '/api/webhooks',
   scope: 'webhooks',
+  limit: 'webhooks',
+  summary: 'List the webhooks',
+  answers: { 200: webhookList },
   query: listWebhooksQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
     const list = await listEnvelope(

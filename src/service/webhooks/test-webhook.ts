@@ -1,4 +1,5 @@
 import { noBody } from '#contract/desk.ts';
+import { testWebhookAnswer } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
@@ -13,6 +14,9 @@ export function testWebhook({ clock }: { clock: Clock }) {
     method: 'POST',
     path: '/api/webhooks/:uuid/test',
     scope: 'webhooks',
+    limit: 'webhooks',
+    summary: 'Send a test notification',
+    answers: { 202: testWebhookAnswer },
     body: testRequest,
     handle: async ({ params, caller: { unit, organisationId } }) => {
       const webhook = await findWebhook(unit.tx, organisationId, params['uuid']);

@@ -21,6 +21,11 @@ export function signingKeyContext(webhookId: string): string {
   return `webhook.signing_key:${webhookId}`;
 }
 
+/** The same for the OAuth parameters. */
+export function authenticationContext(webhookId: string): string {
+  return `webhook.authentication:${webhookId}`;
+}
+
 export function renderWebhook({ id, triggers, ...rest }: WebhookRow) {
   return { uuid: id, ...rest, triggers: `[${triggers.join(', ')}]` };
 }

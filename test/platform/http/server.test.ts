@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
@@ -124,6 +124,78 @@ describe('a graceful close', () => {
   });
 });
 
+describe('what cannot be read as a request', () => {
+  const problemIn = (received: string) => JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
+
+  test.each([
+    ['a line that is no HTTP', 'nonsense\r\n\r\n', 400],
+    ['a header without a name', 'GET /notes HTTP/1.1\r\nHost: test\r\n: x\r\n\r\n', 400],
+    ['no Host', 'GET /notes HTTP/1.1\r\n\r\n', 400],
+    ['what nobody can expect', 'GET /notes HTTP/1.1\r\nHost: test\r\nExpect: wonders\r\n\r\n', 417],
+    ['two lengths', 'POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', 400],
+    [
+      'a length beside chunks',
+      'POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      400,
+    ],
+    ['a whole URL that is none', get('http://[::1/notes'), 400],
+    ['a whole URL with a port that is none', get('http://test:99999/notes'), 400],
+    ['headers that are too long', `GET /notes HTTP/1.1\r\nHost: test\r\nX-Long: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
+    ['a path that is too long', get(`/${'x'.repeat(40_000)}`), 431],
+  ])('%s is a problem like any other, and the connection is closed', async (_what, sent, status) => {
+    const { server, logged } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(sent);
+    await connection.closed();
+    expect(connection.received()).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(connection.received()).toContain('application/problem+json');
+    expect(problemIn(connection.received())).toEqual({
+      type: 'about:blank',
+      title: expect.any(String),
+      status,
+      detail: expect.any(String),
+    });
+    expect(logged()).toEqual([]);
+  });
+
+  test('chunks that are none end the request that is being read', async () => {
+    const { server, logged } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(
+      'POST /notes HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer good\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+    );
+    await connection.closed();
+    expect(problemIn(connection.received())).toMatchObject({ status: 400 });
+    expect(logged()).toEqual([]);
+  });
+
+  test('an answer that is under way is not written into', async () => {
+    const entered = Promise.withResolvers<void>();
+    const { server } = await startTestApplication({
+      more: (app) =>
+        void app.get('/half', (_request, response) => {
+          response.write('{"half":');
+          entered.resolve();
+        }),
+    });
+    const connection = await connectRaw(server.port);
+    connection.send(get('/half'));
+    await entered.promise;
+    await connection.until('half');
+    connection.send('nonsense\r\n\r\n');
+    await connection.closed();
+    expect(connection.received()).not.toContain('problem');
+  });
+
+  test('a whole URL in the place of the path is taken apart', async () => {
+    const { server } = await startTestApplication();
+    const connection = await connectRaw(server.port);
+    connection.send(get('http://elsewhere.example/notes'));
+    // The path is known, and needs a key.
+    expect(await connection.until('WWW-Authenticate')).toMatch(/^HTTP\/1\.1 401 /);
+  });
+});
+
 describe('listening', () => {
   test('gives a URL with the port that was taken', async () => {
     const server = await listen((_request, response) => void response.end('here'), { host: '127.0.0.1', port: 0 });
@@ -157,4 +229,21 @@ describe('listening', () => {
       publicMessage: `Cannot listen on 127.0.0.1:${port}: the port is taken by another program. Stop that program, or choose another port.`,
     });
   });
+});
+
+test('cuts a client that asks for much and reads nothing of it: it would hold the answer in memory for ever', async () => {
+  const cut = Promise.withResolvers<void>();
+  const server = await listen(
+    (_request, response) => {
+      response.on('close', cut.resolve);
+      response.end(Buffer.alloc(64 * 1024 * 1024));
+    },
+    { host: '127.0.0.1', port: 0, stalledMs: 100 },
+  );
+  onTestFinished(() => server.close(0));
+  const client = connect(server.port, '127.0.0.1');
+  onTestFinished(() => void client.destroy());
+  client.on('error', () => undefined);
+  client.write(get('/much'));
+  await expect(cut.promise).resolves.toBeUndefined();
 });

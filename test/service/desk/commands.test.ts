@@ -16,39 +16,6 @@ async function openEvent(): Promise<string> {
 
 const bid = (supplier: string, values: Record<string, unknown>, lot = 'A') => ({ supplier, lots: [{ lot, values }] });
 
-describe('a command that the state does not allow', () => {
-  test('is answered 409 with the reason, and changes nothing', async () => {
-    const draft = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
-    const before = (await organisation.call('GET', `/desk/events/${draft}`)).body;
-    expect(before.allowed).toEqual(['publish']);
-    for (const [method, path, body] of [
-      ['POST', '/bids', bid('S1', { Price: '1' })],
-      ['PUT', '/scenarios/best', { awards: [] }],
-      ['POST', '/award', { scenario: null }],
-      ['POST', '/close', {}],
-    ] as const) {
-      const answer = await command(draft, method, path, body);
-      expect([answer.status, answer.body.title]).toEqual([409, 'Conflict']);
-      expect(answer.body.detail).toContain('DRAFT');
-    }
-    expect((await organisation.call('GET', `/desk/events/${draft}`)).body).toEqual(before);
-  });
-
-  test('of two at once one is done and one is told', async () => {
-    const event = await openEvent();
-    const answers = await Promise.all([command(event, 'POST', '/close'), command(event, 'POST', '/close')]);
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
-  });
-
-  test('an event with lots and no cost calculation is not published', async () => {
-    const { primary_cost_calculation: _none, ...payload } = eventPayload();
-    const event = await createEvent(organisation, payload);
-    expect((await command(event, 'POST', '/publish')).status).toBe(409);
-    const empty = await createEvent(organisation, { name: 'nothing to bid on' });
-    expect((await command(empty, 'POST', '/publish')).status).toBe(200);
-  });
-});
-
 describe('a bid', () => {
   test.each<[string, object, number, string | undefined]>([
     ['of a supplier that is not invited', bid('S3', { Price: '1' }), 409, undefined],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createSourcingEventPayload } from '#contract/sourcing-event.ts';
-import { cellIssue, checkBidSheet, compileBidSheet, computeRow } from '#service/domain/bid-sheet.ts';
+import { cellIssue, checkBidSheet, compileBidSheet, computeRow, offerIssues } from '#service/domain/bid-sheet.ts';
 
 const columns = [
   { name: 'Item', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'TEXT' },
@@ -39,6 +39,7 @@ function payload(changes: Record<string, unknown> = {}, sheet: Record<string, un
 function compiled(changes: Record<string, unknown> = {}) {
   const { bid_sheet: sheet, ...rest } = payload(changes);
   return compileBidSheet({
+    type: rest.event_type,
     columns: sheet.columns,
     primaryCostCalculation: rest.primary_cost_calculation ?? null,
     primaryCurrency: rest.primary_currency,
@@ -165,6 +166,31 @@ describe('what the payload alone can be told wrong for', () => {
     ]);
   });
 
+  test('formulas that would be computed for longer than anybody should wait are refused with the bounds', () => {
+    const formulas = Array.from({ length: 100 }, (_, index) => ({
+      name: `F${index}`,
+      column_type: 'FORMULA',
+      // 500 numbers to add.
+      formula: `${'1+'.repeat(499)}10`,
+    }));
+    const lots = Array.from({ length: 100 }, (_, index) => ({ name: `${index}` }));
+    const issues = (lotCount: number) =>
+      checkBidSheet(
+        payload(
+          { primary_cost_calculation: undefined },
+          { columns: formulas, lots: lots.slice(0, lotCount), global_values: [] },
+        ),
+      );
+    // 100 formulas of 500: 10 lots make 500,000.
+    expect(issues(10)).toEqual([]);
+    expect(issues(11)).toEqual([
+      {
+        path: 'bid_sheet.columns',
+        message: 'has formulas of 50000 operations together; with 11 lots at most 45454 are possible',
+      },
+    ]);
+  });
+
   test('everything is named at once', () => {
     const lots = [
       { name: 'A', values: [{ column: 'Volume', value: 'many' }] },
@@ -207,7 +233,7 @@ describe('computing a lot', () => {
 
   test('the row holds every value in the order of the columns, global ones copied into it', () => {
     // 3 * 2.50 * 1.5 = 11.25, and 10 freight.
-    expect(computeRow(compiled(), [event, buyer, cells({ Freight: '10', Price: '2.50' })])).toEqual({
+    expect(computeRow(compiled(), [event, buyer, cells({ Freight: '10', Price: '2.50' })], null)).toMatchObject({
       cost: '21.25',
       missing: undefined,
       values: [
@@ -223,7 +249,7 @@ describe('computing a lot', () => {
 
   test('an amount in a secondary currency counts at its rate and is shown as it was given', () => {
     const price = { value: '2.50', currency: 'USD' };
-    const row = computeRow(compiled(), [event, buyer, cells({ Freight: '0' }), new Map([['Price', price]])]);
+    const row = computeRow(compiled(), [event, buyer, cells({ Freight: '0' }), new Map([['Price', price]])], null);
     // 2.50 USD * 0.9 = 2.25 EUR; 3 * 2.25 * 1.5 = 10.125.
     expect(row.cost).toBe('10.125');
     expect(row.values).toContainEqual({ column_name: 'Price', ...price });
@@ -231,25 +257,99 @@ describe('computing a lot', () => {
 
   test('money is exact where binary floats are not', () => {
     const sum = compiled({ primary_cost_calculation: 'Price + Freight' });
-    expect(computeRow(sum, [cells({ Price: '0.1', Freight: '0.2' })]).cost).toBe('0.3');
-    expect(computeRow(sum, [cells({ Price: '99999999999999999999', Freight: '0.01' })]).cost).toBe(
+    expect(computeRow(sum, [cells({ Price: '0.1', Freight: '0.2' })], null).cost).toBe('0.3');
+    expect(computeRow(sum, [cells({ Price: '99999999999999999999', Freight: '0.01' })], null).cost).toBe(
       '99999999999999999999.01',
     );
   });
 
   test('a value that is missing makes the bid incomplete, and the message names it', () => {
-    const row = computeRow(compiled(), [event, buyer, cells({ Freight: '10' })]);
+    const row = computeRow(compiled(), [event, buyer, cells({ Freight: '10' })], null);
     expect(row.cost).toBeUndefined();
     expect(row.missing).toContain('Price');
     expect(row.values.map((value) => value.column_name)).toEqual(['Item', 'Volume', 'Freight', 'Index']);
   });
 
-  test('without a primary cost calculation no bid is complete', () => {
-    const row = computeRow(compiled({ primary_cost_calculation: undefined }), [event, buyer, cells({ Price: '1' })]);
+  test('without a primary cost calculation no bid is complete, and formula columns are computed all the same', () => {
+    const none = compiled({ primary_cost_calculation: undefined });
+    const row = computeRow(none, [event, buyer, cells({ Price: '1' })], null);
     expect(row).toMatchObject({ cost: undefined, missing: 'the event has no primary cost calculation' });
+    // 3 * 1 * 1.5
+    expect(row.values).toContainEqual({ column_name: 'Net', value: '4.5' });
+  });
+
+  test('an amount of the row is exact, where the row shows ten decimals of it', () => {
+    const third = { name: 'Third', column_type: 'FORMULA', formula: 'Volume / 9' };
+    const { bid_sheet: sheet } = payload({}, { columns: [...columns, third] });
+    const exact = compileBidSheet({
+      type: 'RFQ',
+      columns: sheet.columns,
+      primaryCostCalculation: 'Third',
+      primaryCurrency: 'EUR',
+      secondaryCurrencies: [{ code: 'USD', exchange_rate: '0.9' }],
+    });
+    const row = computeRow(exact, [buyer, new Map([['Price', { value: '10', currency: 'USD' }]])], null);
+    expect(row.values).toContainEqual({ column_name: 'Third', value: '0.3333333333' });
+    expect(row.amountIn('Third')?.times(30_000_000_000).toFixed(0)).toBe('10000000000');
+    expect([row.amountIn('Price')?.toFixed(), row.amountIn('Freight'), row.amountIn('Item')]).toEqual([
+      '9',
+      undefined,
+      undefined,
+    ]);
   });
 
   test('a stored sheet that does not compile is a fault of ours', () => {
     expect(() => compiled({ primary_cost_calculation: 'None' })).toThrow('does not compile');
+  });
+});
+
+describe('a Dutch auction', () => {
+  const dutch = compiled({ event_type: 'DUTCH', primary_cost_calculation: undefined });
+  const buyer = cells({ Volume: '3' });
+
+  test('a lot costs what its offers add up to, whatever its columns lack', () => {
+    // 2.5 * 100 + 0.1 * 3 = 250.3
+    const offers = [
+      { value: '2.50', volume: '100' },
+      { value: '0.1', volume: '3' },
+    ];
+    expect(computeRow(dutch, [buyer], offers)).toMatchObject({
+      cost: '250.3',
+      missing: undefined,
+      values: [{ column_name: 'Volume', value: '3' }],
+    });
+  });
+
+  test('its formula columns are computed where they can be', () => {
+    const row = computeRow(dutch, [buyer, cells({ Index: '2', Price: '5' })], [{ value: '1', volume: '1' }]);
+    expect(row.values).toContainEqual({ column_name: 'Net', value: '30' });
+  });
+
+  test('a primary cost calculation does not stand in for offers', () => {
+    const both = compiled({ event_type: 'DUTCH' });
+    const row = [buyer, cells({ Index: '1', Price: '1', Freight: '1' })];
+    expect(computeRow(both, row, [{ value: '7', volume: '2' }]).cost).toBe('14');
+    for (const offers of [null, []])
+      expect(computeRow(both, row, offers)).toMatchObject({
+        cost: undefined,
+        missing: expect.stringContaining('offer'),
+      });
+  });
+
+  test.each<[string, string, string, string | undefined]>([
+    ['5', '10', '20', undefined],
+    ['0', '10', '20', undefined],
+    ['-0', '10', '20', undefined],
+    ['-0.01', '10', '20', 'value'],
+    ['5', '10', '0', 'volume'],
+    ['5', '10', '-1', 'volume'],
+    ['5', '10', '10.0', 'volume'],
+  ])('an offer of %s after one for %s, for %s: wrong is %s', (value, earlier, volume, member) => {
+    const offers = [
+      { value: '9', volume: earlier },
+      { value: '9', volume: '30' },
+      { value, volume },
+    ];
+    expect(offerIssues(offers).map((issue) => [issue.index, issue.member])).toEqual(member ? [[2, member]] : []);
   });
 });

@@ -56,12 +56,15 @@ function event(changes: Partial<SourcingEvent> = {}): SourcingEvent {
     globalValues: new Map([['Index', '2']]),
     primaryCostCalculation: 'Volume * Price * Index + Freight',
     isTest: false,
+    isTemplate: false,
+    closeAfterLastRound: false,
     createdBy: 'k1',
     created,
     published: null,
     closed: null,
     awardedScenario: 'best',
     scenarioCount: 1,
+    sourcingRequests: [],
     lots: [
       {
         id: 'l1',
@@ -70,8 +73,9 @@ function event(changes: Partial<SourcingEvent> = {}): SourcingEvent {
           ['Volume', '10'],
           ['Before', '1000'],
         ]),
+        sourcingRequest: null,
       },
-      { id: 'l2', name: 'B', values: new Map([['Volume', '1']]) },
+      { id: 'l2', name: 'B', values: new Map([['Volume', '1']]), sourcingRequest: null },
     ],
     rounds: [],
     invitations: [invitation('s1'), invitation('s2')],
@@ -81,7 +85,8 @@ function event(changes: Partial<SourcingEvent> = {}): SourcingEvent {
 
 function bid(lotId: string, supplierId: string, cost: string | null, values: Record<string, string> = {}): Bid {
   const entered = new Map(Object.entries({ Price: '1', Freight: '0', ...values }));
-  return { id: `${lotId}-${supplierId}`, lotId, supplierId, values: cost === null ? null : entered, cost, draft: null };
+  const identity = { id: `${lotId}-${supplierId}`, lotId, supplierId };
+  return { ...identity, values: cost === null ? null : entered, offers: null, cost, draft: null, withdrawn: false };
 }
 
 const sheet = compileBidSheet(event());
@@ -95,8 +100,9 @@ describe('an award', () => {
       [{ lotId: 'l1', supplierId: 's1', share: '0.25' }],
     );
     // A quarter of 800 and of 1000.
-    expect(records[0]).toEqual({
+    expect(records[0]).toMatchObject({
       id: 'l1',
+      requests: [],
       content: {
         id: 'l1',
         sourcing_event: 'e1',
@@ -152,8 +158,20 @@ describe('an award', () => {
     expect(Object.keys(award ?? {})).toEqual(['supplier', 'share_awarded', 'cost', 'bid_sheet_values']);
   });
 
+  test('of the same share under another scenario, or written otherwise, is the same award', () => {
+    const compared = (share: string, scenario: string) =>
+      awardOf(
+        [bid('l1', 's1', '800')],
+        [{ lotId: 'l1', supplierId: 's1', share }],
+        event({ awardedScenario: scenario }),
+      ).records.map((record) => JSON.stringify(record.compared));
+    expect(compared('0.50', 'second')).toEqual(compared('0.5', 'first'));
+    expect(compared('0.51', 'first')).not.toEqual(compared('0.5', 'first'));
+  });
+
   test('converts a historic cost in a secondary currency', () => {
-    const lot = { id: 'l1', name: 'A', values: new Map([['Before', { value: '1000', currency: 'USD' }]]) };
+    const values = new Map([['Before', { value: '1000', currency: 'USD' }]]);
+    const lot = { id: 'l1', name: 'A', values, sourcingRequest: null };
     const { records } = awardOf(
       [bid('l1', 's1', '400')],
       [{ lotId: 'l1', supplierId: 's1', share: '1' }],
@@ -184,6 +202,30 @@ describe('an award', () => {
     expect(awardedLotCount).toBe(0);
   });
 
+  test('adds up as it is shown: savings and totals are those of the rounded amounts', () => {
+    // 0.5 * 0.6666666667 = 0.33333333335, shown as 0.3333333334; 1 less that is 0.6666666666.
+    const values = new Map([['Before', '2']]);
+    const { records, awardedCost } = awardOf(
+      [bid('l1', 's1', '0.6666666667'), bid('l1', 's2', '0.6666666667')],
+      [
+        { lotId: 'l1', supplierId: 's1', share: '0.5' },
+        { lotId: 'l1', supplierId: 's2', share: '0.5' },
+      ],
+      event({ lots: [{ id: 'l1', name: 'A', values, sourcingRequest: null }] }),
+    );
+    const shown = { cost: '0.3333333334', historic_cost: '1', savings: '0.6666666666' };
+    expect(records[0]?.content['awards']).toMatchObject([shown, shown]);
+    expect(awardedCost).toBe('0.6666666668');
+  });
+
+  test('with a share of nothing is none', () => {
+    const { records, awardedLotCount } = awardOf(
+      [bid('l1', 's1', '5')],
+      [{ lotId: 'l1', supplierId: 's1', share: '0.00' }],
+    );
+    expect([records[0]?.content['awards'], awardedLotCount]).toEqual([[], 0]);
+  });
+
   test('shares that make a whole cost what the bid costs, to the last digit', () => {
     const money = fc
       .nat(1_000_000_000)
@@ -209,6 +251,7 @@ describe('a bid', () => {
     expect(bidRecords(event(), sheet, [bid('l2', 's2', '2.5', { Price: '1.25' })])).toEqual([
       {
         id: 'l2-s2',
+        requests: [],
         content: {
           id: 'l2-s2',
           sourcing_event: 'e1',
@@ -226,6 +269,26 @@ describe('a bid', () => {
     ]);
   });
 
+  test('of a Dutch auction shows its offers as they were entered', () => {
+    const offers = [
+      { value: '2.50', volume: '100' },
+      { value: '3', volume: '7' },
+    ];
+    const [record] = bidRecords(event(), compileBidSheet(event({ type: 'DUTCH' })), [
+      { ...bid('l2', 's2', '271'), offers },
+    ]);
+    expect(record?.content['bids']).toEqual(offers);
+  });
+
+  test('that was withdrawn says so under its id: no bids and no values, for as long as none stands', () => {
+    const taken = { ...bid('l2', 's2', null), withdrawn: true };
+    const empty = { id: 'l2-s2', sourcing_event: 'e1', supplier: 's2', lot_name: 'B', bids: [], bid_sheet_values: [] };
+    for (const draft of [null, new Map([['Price', '1']])])
+      expect(bidRecords(event(), sheet, [{ ...taken, draft }])).toEqual([
+        { id: 'l2-s2', requests: [], content: empty },
+      ]);
+  });
+
   test('that is not complete has no record', () => {
     expect(bidRecords(event(), sheet, [bid('l1', 's1', null)])).toEqual([]);
   });
@@ -236,7 +299,17 @@ test('an event shows its contract fields, and nothing that is null', () => {
     event({
       category: 'Metals',
       published: created,
-      rounds: [{ number: 1, starts: created, ends: null, status: 'ACTIVE', awardedCost: null, awardedLotCount: null }],
+      rounds: [
+        {
+          number: 1,
+          starts: created,
+          ends: null,
+          status: 'ACTIVE',
+          awardedCost: null,
+          awardedLotCount: null,
+          reopened: false,
+        },
+      ],
       invitations: [{ ...invitation('s1'), contacts: [{ id: 'c1', name: 'Ann', email: 'ann@acme.example' }] }],
     }),
   );

@@ -2,23 +2,44 @@ import { describe, expect, test } from 'vitest';
 import type { EventStatus, RoundStatus } from '#contract/sourcing-event.ts';
 import { allowedCommands, feedUpdates, refusalOf } from '#service/domain/lifecycle.ts';
 
-const state = (status: EventStatus, ...rounds: RoundStatus[]) => ({
+/** `ACTIVE again` is a round that is open for the second time. */
+const state = (status: EventStatus, ...rounds: (RoundStatus | 'ACTIVE again')[]) => ({
   status,
-  rounds: rounds.map((one) => ({ status: one })),
+  isTemplate: false,
+  rounds: rounds.map((one) => ({
+    status: one === 'ACTIVE again' ? ('ACTIVE' as const) : one,
+    reopened: one === 'ACTIVE again',
+  })),
 });
 
+const plan = ['add-round', 'invite', 'buyer-values', 'questions'];
+const open = ['unpublish', 'pause', 'close', ...plan, 'scenario', 'award', 'answer', 'remove-answer-file'];
+
 describe('the commands that a state allows', () => {
-  test.each<[EventStatus, RoundStatus[], string[]]>([
-    ['DRAFT', [], ['publish']],
-    ['OPEN', ['ACTIVE'], ['bid', 'scenario', 'award', 'close']],
-    ['OPEN', ['CLOSED', 'ACTIVE'], ['bid', 'scenario', 'award', 'close']],
-    ['OPEN', ['CLOSED'], ['scenario', 'award', 'close']],
-    ['OPEN', ['PENDING'], ['scenario', 'award', 'close']],
-    ['PAUSED', ['ACTIVE'], ['scenario', 'award']],
-    ['CLOSED', ['COMPLETE'], ['scenario']],
-    ['DELETED', [], []],
-  ])('%s with rounds %j: %j', (status, rounds, allowed) => {
-    expect(allowedCommands(state(status, ...rounds)).sort()).toEqual([...allowed].sort());
+  test.each<[ReturnType<typeof state>, string[]]>([
+    [state('DRAFT'), ['publish', 'delete', ...plan]],
+    [state('DRAFT', 'PENDING'), ['publish', 'delete', ...plan, 'extend-round']],
+    [state('OPEN', 'PENDING'), [...open, 'extend-round']],
+    [state('OPEN', 'ACTIVE'), [...open, 'bid', 'close-round', 'extend-round']],
+    [state('OPEN', 'ACTIVE again'), [...open, 'bid', 'withdraw-bid', 'close-round', 'extend-round']],
+    [state('OPEN', 'CLOSED', 'ACTIVE'), [...open, 'bid', 'edit-bids', 'close-round', 'extend-round']],
+    [state('OPEN', 'CLOSED', 'PENDING'), [...open, 'edit-bids', 'extend-round', 'reopen-round']],
+    [state('OPEN', 'CLOSED'), [...open, 'edit-bids', 'reopen-round']],
+    [state('PAUSED', 'ACTIVE'), ['resume', 'delete', ...plan, 'scenario', 'award', 'extend-round']],
+    [state('PAUSED', 'CLOSED'), ['resume', 'delete', ...plan, 'scenario', 'award', 'edit-bids']],
+    [state('CLOSED', 'COMPLETE'), ['reopen', 'delete', 'scenario']],
+    [state('CLOSED', 'CLOSED'), ['reopen', 'delete', 'scenario']],
+    [state('DELETED', 'CLOSED'), []],
+  ])('%j', (given, allowed) => {
+    expect(allowedCommands(given).sort()).toEqual([...allowed].sort());
+  });
+
+  test('a template is never published', () => {
+    const template = { ...state('DRAFT'), isTemplate: true };
+    expect(allowedCommands(template)).not.toContain('publish');
+    expect(refusalOf('publish', template)).toBe(
+      '"publish" is not possible: this is a template: create an event from it, and publish that.',
+    );
   });
 });
 
@@ -26,15 +47,52 @@ test('a refusal says what is, and what would have to be', () => {
   expect(refusalOf('publish', state('OPEN', 'ACTIVE'))).toBe(
     '"publish" is not possible while the event is OPEN; it is while DRAFT.',
   );
-  expect(refusalOf('bid', state('OPEN', 'CLOSED'))).toBe('"bid" needs an active round, and this event has none.');
+  expect(refusalOf('delete', state('OPEN', 'ACTIVE'))).toBe(
+    '"delete" is not possible while the event is OPEN; it is while DRAFT or PAUSED or CLOSED.',
+  );
+  expect(refusalOf('bid', state('OPEN', 'CLOSED'))).toBe(
+    '"bid" is not possible: it needs a round that is ACTIVE, and this event has none.',
+  );
+  expect(refusalOf('reopen-round', state('OPEN', 'CLOSED', 'ACTIVE'))).toBe(
+    '"reopen-round" is not possible: another round is ACTIVE: close it first.',
+  );
   expect(refusalOf('bid', state('OPEN', 'ACTIVE'))).toBeUndefined();
 });
 
 test('each happening updates the feeds of its row in "Feed update conditions"', () => {
-  expect(feedUpdates).toEqual({
-    'event-created': ['sourcing-events'],
-    'event-published': ['sourcing-events', 'latest-bids'],
-    'bid-submitted': ['latest-bids'],
-    'event-closed': ['sourcing-events', 'latest-bids', 'awards'],
-  });
+  // The table of the API document, read by feed; the happenings of a row in the order that it names them.
+  const rows = {
+    'sourcing-events': [
+      'event-created',
+      'event-published',
+      'event-resumed',
+      'round-closed',
+      'event-closed',
+      'event-deleted',
+    ],
+    'latest-bids': [
+      'event-published',
+      'event-resumed',
+      'bid-submitted',
+      'round-closed',
+      'event-closed',
+      'bids-withdrawn',
+      'bids-edited',
+    ],
+    awards: ['event-closed'],
+    'rfi-responses': [
+      'event-published',
+      'event-paused',
+      'event-resumed',
+      'event-closed',
+      'round-closed',
+      'answers-confirmed',
+      'answer-files-changed',
+      'question-edited',
+    ],
+  };
+  for (const [feed, happenings] of Object.entries(rows)) {
+    const updated = Object.entries(feedUpdates).filter(([, feeds]) => (feeds as readonly string[]).includes(feed));
+    expect(updated.map(([happening]) => happening).sort()).toEqual([...happenings].sort());
+  }
 });

@@ -2,14 +2,17 @@
  * The promise that readers build on: within a feed `modified` is strictly increasing in the order in which records
  * become visible. So a reader that asks for what came after the last stamp it saw misses nothing, however many write.
  */
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { type FeedName, feedNames } from '#contract/feed.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
+import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { writtenRecord } from './feed-writer.ts';
 
 const feeds = ['sourcing-events', 'latest-bids', 'awards'] as const;
-type FeedName = (typeof feeds)[number];
-
 interface FeedRecord {
   id: string;
   modified: string;
@@ -24,14 +27,23 @@ interface Reader {
   read(): Promise<boolean>;
 }
 
-/** Follows nothing but `modified_after` = the last stamp it has seen. */
-function createReader(organisation: TestOrganisation, feed: FeedName, pageSize: number): Reader {
+/**
+ * Follows nothing but `modified_after` = the last stamp it has seen (`stamp`), or `next` for as long as there is one, and
+ * the last stamp then (`next`).
+ */
+function createReader(
+  organisation: TestOrganisation,
+  feed: string,
+  { pageSize, by }: { pageSize: number; by: 'stamp' | 'next' },
+): Reader {
   const held = new Map<string, string>();
   const faults: string[] = [];
   let seen: string | undefined;
+  let follow: string | undefined;
   const read = async () => {
     const after = seen === undefined ? '' : `&modified_after=${seen}`;
-    const { body } = await organisation.call('GET', `/api/feeds/${feed}?page_size=${pageSize}${after}`);
+    const asked = follow ?? `/api/feeds/${feed}?page_size=${pageSize}${after}`;
+    const { body } = await organisation.call('GET', asked);
     const records = body.data as FeedRecord[];
     let learnt = false;
     let previous = '';
@@ -46,9 +58,53 @@ function createReader(organisation: TestOrganisation, feed: FeedName, pageSize: 
       learnt = true;
     }
     seen = records.at(-1)?.modified ?? seen;
-    return learnt;
+    const next = body.next === null ? undefined : new URL(body.next);
+    follow = by === 'next' && next ? next.pathname + next.search : undefined;
+    return learnt || follow !== undefined;
   };
   return { held, faults, read };
+}
+
+const readerKinds = [
+  { pageSize: 2, by: 'stamp' },
+  { pageSize: 50, by: 'stamp' },
+  { pageSize: 3, by: 'next' },
+] as const;
+
+/** Runs `write` with readers of every kind on these feeds, and lets each read on until it learns nothing more. */
+async function readAlong(
+  organisation: TestOrganisation,
+  feeds: readonly string[],
+  write: () => Promise<unknown>,
+): Promise<{ feed: string; reader: Reader }[]> {
+  const writing = new AbortController();
+  const readers = feeds.flatMap((feed) =>
+    readerKinds.map((kind) => ({ feed, reader: createReader(organisation, feed, kind) })),
+  );
+  const reading = readers.map(async ({ reader }) => {
+    while (!writing.signal.aborted) await reader.read();
+    // What was written last is read after the last writer has ended.
+    while (await reader.read());
+  });
+  await write().finally(() => writing.abort());
+  await Promise.all(reading);
+  return readers;
+}
+
+/** Every reader holds what the feed shows at the end, and nothing ever came up behind one. */
+async function expectNothingMissed(
+  organisation: TestOrganisation,
+  readers: readonly { feed: string; reader: Reader }[],
+): Promise<Record<string, FeedRecord[]>> {
+  const wholes: Record<string, FeedRecord[]> = {};
+  for (const { feed, reader } of readers) {
+    expect({ feed, faults: reader.faults }).toEqual({ feed, faults: [] });
+    const whole = (wholes[feed] ??= await readWholeFeed(organisation, feed));
+    // What was hidden since is not shown, and a reader may still hold it.
+    const held = whole.map(({ id }) => reader.held.get(id));
+    expect(held).toEqual(whole.map((record) => JSON.stringify(record)));
+  }
+  return wholes;
 }
 
 test('many writers at once, and readers that only follow the last stamp: every reader ends with the last state of all', async () => {
@@ -63,46 +119,40 @@ test('many writers at once, and readers that only follow the last stamp: every r
     ),
   );
 
-  const writing = new AbortController();
-  const readers = feeds.flatMap((feed) =>
-    [2, 50].map((pageSize) => ({ feed, reader: createReader(organisation, feed, pageSize) })),
-  );
-  const reading = readers.map(async ({ reader }) => {
-    while (!writing.signal.aborted) await reader.read();
-    // What was written last is read after the last writer has ended.
-    while (await reader.read());
-  });
-
-  const playEvent = async (event: string) => {
+  const playEvent = async (event: string, index: number) => {
     await desk(organisation, 'POST', `${event}/publish`);
-    await Promise.all(
-      suppliers.map(async (supplier, place) => {
-        for (let turn = 1; turn <= 5; turn += 1)
-          await desk(organisation, 'POST', `${event}/bids`, {
-            supplier,
-            lots: lots.map((lot) => ({ lot, values: { Price: `${place + 1}.${turn}0` } })),
-          });
-      }),
-    );
+    const bidInTurns = (from: number, to: number) =>
+      Promise.all(
+        suppliers.map(async (supplier, place) => {
+          for (let turn = from; turn <= to; turn += 1)
+            await desk(organisation, 'POST', `${event}/bids`, {
+              supplier,
+              lots: lots.map((lot) => ({ lot, values: { Price: `${place + 1}.${turn}0` } })),
+            });
+        }),
+      );
+    await bidInTurns(1, 3);
+    if (index < 3) {
+      // The bids vanish, and come back with new stamps.
+      await desk(organisation, 'POST', `${event}/unpublish`);
+      await desk(organisation, 'POST', `${event}/publish`);
+    }
+    await bidInTurns(4, 5);
     const awards = lots.map((lot) => ({ lot, supplier: 'S1', share_awarded: '1' }));
     await desk(organisation, 'PUT', `${event}/scenarios/best`, { awards });
     await desk(organisation, 'POST', `${event}/award`, { scenario: 'best' });
     await desk(organisation, 'POST', `${event}/close`);
+    if (index === 0) await desk(organisation, 'POST', `${event}/delete`);
   };
   const draftMore = async () => {
     for (let index = 0; index < 5; index += 1) await createEvent(organisation, eventPayload({ name: `late ${index}` }));
   };
-  await Promise.all([...events.map(playEvent), draftMore()]);
-  writing.abort();
-  await Promise.all(reading);
+  const readers = await readAlong(organisation, feeds, () => Promise.all([...events.map(playEvent), draftMore()]));
 
-  for (const { feed, reader } of readers) {
-    expect({ feed, faults: reader.faults }).toEqual({ feed, faults: [] });
-    const records = (await readWholeFeed(organisation, feed)) as FeedRecord[];
-    const truth = new Map(records.map((record) => [record.id, JSON.stringify(record)]));
-    expect(truth.size).toBe({ 'sourcing-events': 10, 'latest-bids': 60, awards: 15 }[feed]);
-    expect(Object.fromEntries(reader.held)).toEqual(Object.fromEntries(truth));
-  }
+  const wholes = await expectNothingMissed(organisation, readers);
+  const sizes = Object.fromEntries(Object.entries(wholes).map(([feed, records]) => [feed, records.length]));
+  // One of the five events was deleted: its bids and awards are not shown.
+  expect(sizes).toEqual({ 'sourcing-events': 10, 'latest-bids': 48, awards: 12 });
 });
 
 test('a writer that has its stamp and has not committed holds back those after it', async () => {
@@ -130,7 +180,7 @@ test('a writer that has its stamp and has not committed holds back those after i
       );
       return row?.count ?? 0;
     };
-    await expect.poll(blocked).toBe(2);
+    await expect.poll(blocked, { timeout: 10_000 }).toBe(2);
     expect(await readWholeFeed(organisation, 'latest-bids')).toEqual([]);
     const waits = await service.db.database.query<{ query: string }>(
       `select query from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
@@ -160,3 +210,111 @@ test('stamps go on from the feed, also when the clock is behind or stands still'
     '2030-06-01T00:00:00.000002Z',
   ]);
 });
+
+/** What a writer does in one transaction to the records of its event. */
+interface Step {
+  feeds: FeedName[];
+  /** Which of the event's three records are appended, and what they say; none: all of them are hidden. */
+  append: { places: number[]; version: number } | undefined;
+  /** How far the clock goes before it, also backwards. */
+  clockMs: number;
+  /** How long it keeps its stamps to itself. */
+  heldMs: number;
+  rollsBack: boolean;
+}
+
+const step: fc.Arbitrary<Step> = fc.record({
+  feeds: fc.subarray([...feedNames], { minLength: 1 }),
+  append: fc.option(
+    fc.record({
+      places: fc.uniqueArray(fc.nat(2), { minLength: 1 }),
+      version: fc.nat(2),
+    }),
+    { nil: undefined, freq: 4 },
+  ),
+  clockMs: fc.integer({ min: -3_000, max: 3_000 }),
+  heldMs: fc.nat(4),
+  rollsBack: fc.integer({ min: 0, max: 4 }).map((dice) => dice === 0),
+});
+const script = fc.array(fc.array(step, { minLength: 1, maxLength: 10 }), { minLength: 2, maxLength: 5 });
+
+let responses = 0;
+
+/** Of a writer's records in each feed; those of the RFI responses feed are numbers. */
+function createIds(): (feed: FeedName, place: number) => string {
+  const ids = new Map<string, string>();
+  return (feed, place) => {
+    const key = `${feed} ${place}`;
+    const id = ids.get(key) ?? (feed === 'rfi-responses' ? String((responses += 1)) : crypto.randomUUID());
+    ids.set(key, id);
+    return id;
+  };
+}
+
+/** Plays one writer's steps, and gives what its event's records must say in the end, and how many changes that took. */
+async function play(service: TestService, organisation: TestOrganisation, nowMs: { value: number }, steps: Step[]) {
+  const event = { id: crypto.randomUUID(), organisationId: organisation.id, name: 'event', sourcingRequests: [] };
+  const idOf = createIds();
+  const shown = new Map<string, number>();
+  let changes = 0;
+  class RollBack extends Error {}
+  for (const { feeds, append, clockMs, heldMs, rollsBack } of steps) {
+    nowMs.value += clockMs;
+    const now = timestampFromMs(nowMs.value);
+    const recordsOf = (feed: FeedName, { places, version }: NonNullable<Step['append']>) =>
+      places.map((place) =>
+        writtenRecord(feed, { id: idOf(feed, place), event: event.id, requests: [], text: `version ${version}` }),
+      );
+    await service.db.database
+      .transaction(async (tx) => {
+        const unit = { tx, wake: () => undefined };
+        if (append) {
+          const appended = feeds.map((feed) => ({ feed, records: recordsOf(feed, append) }));
+          await appendFeedRecords(unit, { event, now, changes: appended });
+        } else await hideFeedRecords(unit, event, feeds);
+        await tx.query('select pg_sleep($1 / 1000.0)', [heldMs]);
+        if (rollsBack) throw new RollBack();
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof RollBack)) throw error;
+      });
+    if (rollsBack) continue;
+    for (const feed of feeds)
+      for (const place of append?.places ?? [0, 1, 2]) {
+        const key = `${feed} ${idOf(feed, place)}`;
+        const before = shown.get(key);
+        if (before === append?.version) continue;
+        changes += 1;
+        if (append) shown.set(key, append.version);
+        else shown.delete(key);
+      }
+  }
+  return { shown, changes };
+}
+
+test('whatever writers append, hide and take back, and wherever the clock goes: no reader misses anything', async () => {
+  const service = await startTestService();
+  await fc.assert(
+    fc.asyncProperty(script, async (writers) => {
+      const organisation = await service.organisation();
+      const nowMs = { value: Date.UTC(2030, 0, 1) };
+      let played: Awaited<ReturnType<typeof play>>[] = [];
+      const readers = await readAlong(organisation, feedNames, async () => {
+        played = await Promise.all(writers.map((steps) => play(service, organisation, nowMs, steps)));
+      });
+      const wholes = await expectNothingMissed(organisation, readers);
+      const shown = Object.entries(wholes).flatMap(([feed, records]) =>
+        records.map((record) => [`${feed} ${record.id}`, Number(/version (\d)/.exec(JSON.stringify(record))?.[1])]),
+      );
+      const expected = played.flatMap((one) => [...one.shown]);
+      expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(expected));
+      // Each record that a feed shows anew, or no longer, is one change.
+      const [counted] = await service.db.database.query<{ changes: number }>(
+        'select sum(changes)::int as changes from service.feed_heads where organisation_id = $1',
+        [organisation.id],
+      );
+      expect(counted?.changes).toBe(played.reduce((sum, { changes }) => sum + changes, 0));
+    }),
+    { numRuns: 8, endOnFailure: true },
+  );
+}, 60_000);

@@ -1,211 +1,507 @@
-/** The contract's table "Feed update conditions", for what exists: which feed is updated when, and with which records. */
-import { expect, test } from 'vitest';
+/**
+ * The API document's table "Feed update conditions", row by row: which triggers fire and which records are appended, and
+ * that no other do.
+ */
+import { describe, expect, test } from 'vitest';
+import type { FeedName } from '#contract/feed.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
 import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { type FeedsSeen, watchFeeds } from '../../harness/watch-feeds.ts';
 
-const service = await startTestService();
-const triggers = ['SOURCING_EVENTS_FEED_UPDATED', 'LATEST_BIDS_FEED_UPDATED', 'AWARDS_FEED_UPDATED'];
-const feeds = ['sourcing-events', 'latest-bids', 'awards'];
+const clock = createManualClock();
+const service = await startTestService({ clock });
+const inMinutes = (minutes: number) => new Date(clock.nowMs() + minutes * 60_000).toISOString();
 
-/** An organisation with a webhook that nobody answers: what it was told stands in the outbox. */
-async function observed() {
+interface Stage {
+  organisation: TestOrganisation;
+  event: string;
+  look: () => Promise<FeedsSeen>;
+  /** The event's questions by identifier. */
+  questions: Record<string, { id: string }>;
+  command: (path: string, body?: unknown, method?: string) => Promise<unknown>;
+  bid: (supplier: string, prices: Record<string, string>) => Promise<unknown>;
+  answer: (identifier: string, answer: object) => Promise<unknown>;
+}
+
+const questionsOf = (
+  known: Record<string, { id: string }> = {},
+  changes: { text?: string; options?: string[] } = {},
+) => [
+  {
+    ...(known['1'] ? { uuid: known['1'].id } : {}),
+    identifier: '1',
+    question_text: changes.text ?? 'Since when?',
+    input_type: 'TEXT',
+  },
+  {
+    ...(known['2'] ? { uuid: known['2'].id } : {}),
+    identifier: '2',
+    question_text: 'Where?',
+    input_type: 'SINGLE_CHOICE',
+    options: (changes.options ?? ['Here', 'There']).map((value) => ({ value })),
+  },
+  { ...(known['3'] ? { uuid: known['3'].id } : {}), identifier: '3', question_text: 'Proof?', input_type: 'FILE' },
+];
+
+/** An event in draft with two lots, two suppliers and an RFI. */
+async function stage(): Promise<Stage> {
   const organisation = await service.organisation();
-  await organisation.call('POST', '/api/webhooks', { name: 'all', url: 'https://localhost:1/', triggers });
   await createSuppliers(organisation, ['S1', 'S2']);
-  const last = new Map<string, string>();
-  /** The triggers that fired, and the records that were appended, since the last look. */
-  const look = async () => {
-    const fired = await service.db.database.query<{ trigger: string; payload: Record<string, string> }>(
-      `delete from service.deliveries where organisation_id = $1 returning trigger, payload`,
-      [organisation.id],
-    );
-    const appended: Record<string, object[]> = {};
-    for (const feed of feeds) {
-      const records = (await readWholeFeed(organisation, feed)) as { modified: string }[];
-      const fresh = records.filter((record) => record.modified > (last.get(feed) ?? ''));
-      last.set(feed, records.at(-1)?.modified ?? '');
-      if (fresh.length > 0) appended[feed] = fresh;
-    }
-    return { fired: fired.map((one) => one.trigger).sort(), payloads: fired.map((one) => one.payload), appended };
-  };
-  return { organisation, look };
-}
-
-async function openEvent(organisation: TestOrganisation, lots = ['A', 'B']): Promise<string> {
-  const event = await createEvent(organisation, eventPayload({ lots, suppliers: ['S1', 'S2'] }));
-  await desk(organisation, 'POST', `${event}/publish`);
-  return event;
-}
-
-const bid = (organisation: TestOrganisation, event: string, supplier: string, prices: Record<string, string>) =>
-  desk(organisation, 'POST', `${event}/bids`, {
-    supplier,
-    lots: Object.entries(prices).map(([lot, price]) => ({ lot, values: { Price: price } })),
-  });
-
-test('created in draft: the events feed', async () => {
-  const { organisation, look } = await observed();
-  const event = await createEvent(organisation, eventPayload());
-  const { fired, appended, payloads } = await look();
-  expect(fired).toEqual(['SOURCING_EVENTS_FEED_UPDATED']);
-  expect(appended).toEqual({ 'sourcing-events': [expect.objectContaining({ id: event, status: 'DRAFT' })] });
-  const [record] = appended['sourcing-events'] as [{ modified: string }];
-  expect(payloads).toEqual([
-    { sourcing_event: event, sourcing_event_name: 'Office chairs', feed_modified: record.modified },
-  ]);
-});
-
-test('published: the events feed, and the bids feed although it has no record', async () => {
-  const { organisation, look } = await observed();
-  const event = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
-  await look();
-  await desk(organisation, 'POST', `${event}/publish`);
-  const { fired, appended } = await look();
-  expect(fired).toEqual(['LATEST_BIDS_FEED_UPDATED', 'SOURCING_EVENTS_FEED_UPDATED']);
-  expect(appended).toEqual({
-    'sourcing-events': [
-      expect.objectContaining({
-        status: 'OPEN',
-        published: expect.any(String),
-        rounds: [expect.objectContaining({ status: 'ACTIVE' })],
+  const look = await watchFeeds(service, organisation);
+  const event = await createEvent(organisation, eventPayload({ lots: ['A', 'B'], suppliers: ['S1', 'S2'] }));
+  const made = await organisation.call('PUT', `/desk/events/${event}/questions`, questionsOf());
+  const questions = Object.fromEntries(
+    made.body.map((one: { identifier: string; id: string }) => [one.identifier, one]),
+  );
+  const command: Stage['command'] = (path, body = {}, method = 'POST') =>
+    desk(organisation, method, `${event}/${path}`, body);
+  return {
+    organisation,
+    event,
+    look,
+    questions,
+    command,
+    bid: (supplier, prices) =>
+      command('bids', {
+        supplier,
+        lots: Object.entries(prices).map(([lot, price]) => ({ lot, values: { Price: price } })),
       }),
-    ],
+    answer: (identifier, answer) =>
+      command('answers', { supplier: 'S1', answers: [{ question_uuid: questions[identifier]?.id, ...answer }] }),
+  };
+}
+
+/** Published, with bids of S1 for both lots, and two answers. */
+async function openStage(): Promise<Stage> {
+  const made = await stage();
+  await made.command('publish');
+  await made.bid('S1', { A: '1', B: '2' });
+  await made.answer('1', { value: '1999' });
+  await made.answer('2', { selected_options: ['Here'] });
+  return made;
+}
+
+/** Changes what the records of bids say, and touches no feed by itself. */
+const buyerChanges = ({ command }: Stage) =>
+  command('buyer-values', { lots: [{ lot: 'B', values: { Volume: '100' } }] }, 'PUT');
+
+async function awarded({ command }: Stage, share = '1'): Promise<void> {
+  const awards = [{ lot: 'A', supplier: 'S1', share_awarded: share }];
+  await command('scenarios/best', { awards }, 'PUT');
+  await command('award', { scenario: 'best' });
+}
+
+async function upload({ organisation }: Stage): Promise<string> {
+  const answer = await organisation.call('POST', '/desk/files', 'proof', {
+    'content-type': 'text/plain',
+    'x-file-name': 'proof.txt',
+  });
+  return answer.body.uuid;
+}
+
+const bothBids = [
+  { lot_name: 'A', bids: [{ value: '10' }] },
+  { lot_name: 'B', bids: [{ value: '20' }] },
+];
+const costlier = [{ lot_name: 'B', bids: [{ value: '200' }] }];
+const bothAnswers = [{ value: '1999' }, { selected_options: [{ value: 'Here' }] }];
+
+interface Row {
+  title: string;
+  from?: () => Promise<Stage>;
+  /** Comes before, and is not looked at. */
+  first?: (stage: Stage) => Promise<unknown>;
+  act: (stage: Stage) => Promise<unknown>;
+  /** Each feed of the row: what is appended, in its order. */
+  expected: Partial<Record<FeedName, object[]>>;
+  hidden?: Partial<Record<FeedName, number>>;
+}
+
+const rows: Row[] = [
+  {
+    title: 'event published',
+    from: stage,
+    act: ({ command }) => command('publish'),
+    expected: {
+      'sourcing-events': [{ status: 'OPEN', rounds: [{ status: 'ACTIVE' }] }],
+      'latest-bids': [],
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event without an RFI published: its row all the same',
+    from: async () => {
+      const made = await stage();
+      await made.organisation.call('PUT', `/desk/events/${made.event}/questions`, []);
+      return made;
+    },
+    act: ({ command }) => command('publish'),
+    expected: { 'sourcing-events': [{ status: 'OPEN' }], 'latest-bids': [], 'rfi-responses': [] },
+  },
+  {
+    title: 'event re-published: bids and answers come back',
+    first: ({ command }) => command('unpublish'),
+    act: ({ command }) => command('publish'),
+    expected: {
+      'sourcing-events': [{ status: 'OPEN', rounds: [{ status: 'ACTIVE' }] }],
+      'latest-bids': bothBids,
+      'rfi-responses': bothAnswers,
+    },
+  },
+  { title: 'event paused', act: ({ command }) => command('pause'), expected: { 'rfi-responses': [] } },
+  {
+    title: 'event resumed, after the buyer changed values',
+    first: async (made) => {
+      await made.command('pause');
+      await buyerChanges(made);
+    },
+    act: ({ command }) => command('resume'),
+    // The events feed has last shown it when it was published: without bids.
+    expected: {
+      'sourcing-events': [{ status: 'OPEN', suppliers: [{ participated: true }, { participated: false }] }],
+      'latest-bids': costlier,
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event resumed once more: nothing has changed since',
+    first: async ({ command }) => {
+      await command('pause');
+      await command('resume');
+      await command('pause');
+    },
+    act: ({ command }) => command('resume'),
+    expected: { 'sourcing-events': [], 'latest-bids': [], 'rfi-responses': [] },
+  },
+  {
+    title: 'a bidding round closed by command',
+    first: buyerChanges,
+    act: ({ command }) => command('rounds/1/close'),
+    expected: {
+      'sourcing-events': [{ status: 'OPEN', rounds: [{ status: 'CLOSED' }] }],
+      'latest-bids': costlier,
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'a bidding round closed by time',
+    first: async (made) => {
+      await buyerChanges(made);
+      await made.command('rounds/1/extend', { ends: inMinutes(5) });
+    },
+    act: async ({ organisation, event }) => {
+      clock.advance(5 * 60_000);
+      await service.service.sweep();
+      await roundIsClosed(organisation, event);
+    },
+    expected: {
+      'sourcing-events': [{ status: 'OPEN', rounds: [{ status: 'CLOSED' }] }],
+      'latest-bids': costlier,
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event closed after all rounds: an award record for every lot',
+    first: async (made) => {
+      await awarded(made);
+      await buyerChanges(made);
+    },
+    act: ({ command }) => command('close'),
+    expected: {
+      'sourcing-events': [
+        { status: 'CLOSED', rounds: [{ status: 'COMPLETE', awarded_cost: '10', awarded_lot_count: 1 }] },
+      ],
+      'latest-bids': costlier,
+      awards: [
+        { lot_name: 'A', scenario_name: 'best', awards: [{ share_awarded: '1', cost: '10' }] },
+        { lot_name: 'B', awards: [] },
+      ],
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event closed without a scenario: every lot is awarded to nobody',
+    act: ({ command }) => command('close'),
+    expected: {
+      'sourcing-events': [{ status: 'CLOSED', rounds: [{ status: 'CLOSED' }] }],
+      'latest-bids': [],
+      awards: [{ awards: [] }, { awards: [] }],
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event reopened and award changed, then re-closed: only the impacted lot',
+    first: async (made) => {
+      await awarded(made);
+      await made.command('close');
+      await made.command('reopen');
+      await awarded(made, '0.5');
+    },
+    act: ({ command }) => command('close'),
+    expected: {
+      'sourcing-events': [{ status: 'CLOSED', rounds: [{ status: 'COMPLETE', awarded_cost: '5' }] }],
+      'latest-bids': [],
+      awards: [{ lot_name: 'A', awards: [{ share_awarded: '0.5', cost: '5' }] }],
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event reopened and un-awarded, then re-closed: empty awards for the lot that had one',
+    first: async (made) => {
+      await awarded(made);
+      await made.command('close');
+      await made.command('reopen');
+      await made.command('award', { scenario: null });
+    },
+    act: ({ command }) => command('close'),
+    expected: {
+      'sourcing-events': [{ status: 'CLOSED', rounds: [{ status: 'CLOSED' }] }],
+      'latest-bids': [],
+      awards: [{ lot_name: 'A', awards: [] }],
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event reopened and re-closed with the award as it was: no award changes',
+    first: async (made) => {
+      await awarded(made);
+      await made.command('close');
+      await made.command('reopen');
+    },
+    act: ({ command }) => command('close'),
+    expected: {
+      'sourcing-events': [{ status: 'CLOSED', rounds: [{ status: 'COMPLETE' }] }],
+      'latest-bids': [],
+      awards: [],
+      'rfi-responses': [],
+    },
+  },
+  {
+    title: 'event deleted while paused',
+    first: ({ command }) => command('pause'),
+    act: ({ command }) => command('delete'),
+    expected: { 'sourcing-events': [{ status: 'DELETED' }] },
+    hidden: { 'latest-bids': 2, 'rfi-responses': 2 },
+  },
+  {
+    title: 'event deleted after it was closed: its awards are no longer served',
+    first: async (made) => {
+      await awarded(made);
+      await made.command('close');
+    },
+    act: ({ command }) => command('delete'),
+    expected: { 'sourcing-events': [{ status: 'DELETED' }] },
+    hidden: { 'latest-bids': 2, awards: 2, 'rfi-responses': 2 },
+  },
+  {
+    title: 'draft deleted',
+    from: stage,
+    act: ({ command }) => command('delete'),
+    expected: { 'sourcing-events': [{ status: 'DELETED' }] },
+  },
+  {
+    title: 'a supplier submits a bid: the records that it changed',
+    act: ({ bid }) => bid('S1', { A: '1', B: '3' }),
+    expected: { 'latest-bids': [{ lot_name: 'B', bids: [{ value: '30' }] }] },
+  },
+  {
+    title: 'a supplier submits the same bid again: the trigger, and no record',
+    act: ({ bid }) => bid('S1', { A: '1', B: '2' }),
+    expected: { 'latest-bids': [] },
+  },
+  {
+    title: 'a supplier submits an incomplete bid: it has no record',
+    act: ({ command }) => command('bids', { supplier: 'S2', lots: [{ lot: 'A', values: {} }] }),
+    expected: { 'latest-bids': [] },
+  },
+  {
+    title: 'event reopened with bids changed',
+    first: async ({ command }) => {
+      await command('close');
+      await command('reopen');
+    },
+    act: ({ bid }) => bid('S1', { A: '5', B: '2' }),
+    expected: { 'latest-bids': [{ lot_name: 'A', bids: [{ value: '50' }] }] },
+  },
+  {
+    title: 'round reopened with a bid withdrawn',
+    first: async ({ command }) => {
+      await command('rounds/1/close');
+      await command('rounds/1/reopen');
+    },
+    act: ({ command }) => command('bids/withdraw', { supplier: 'S1', lots: ['A'] }),
+    expected: { 'latest-bids': [{ lot_name: 'A', bids: [], bid_sheet_values: [] }] },
+  },
+  {
+    title: 'buyer edits bids after a round closes',
+    first: ({ command }) => command('rounds/1/close'),
+    act: ({ command }) => command('bids', { supplier: 'S1', lots: [{ lot: 'B', values: { Price: '7' } }] }, 'PATCH'),
+    expected: { 'latest-bids': [{ lot_name: 'B', bids: [{ value: '70' }] }] },
+  },
+  {
+    title: 'a supplier confirms RFI answers',
+    act: ({ answer }) => answer('1', { value: '2001' }),
+    expected: { 'rfi-responses': [{ value: '2001' }] },
+  },
+  {
+    title: 'a supplier confirms RFI answers in bulk: the ones that are new',
+    act: ({ command, questions }) =>
+      command('answers', {
+        supplier: 'S1',
+        answers: [
+          { question_uuid: questions['1']?.id, value: '2001' },
+          { question_uuid: questions['2']?.id, selected_options: ['Here'] },
+        ],
+      }),
+    expected: { 'rfi-responses': [{ value: '2001' }] },
+  },
+  {
+    title: 'a supplier adds a response attachment',
+    act: async (made) => made.answer('3', { document_file_uuids: [await upload(made)] }),
+    expected: { 'rfi-responses': [{ document_file_uuids: [expect.any(String)] }] },
+  },
+  {
+    title: 'a supplier removes a response attachment',
+    first: async (made) => {
+      const files = [await upload(made), await upload(made)];
+      await made.answer('3', { document_file_uuids: files });
+    },
+    act: async ({ organisation, event, questions }) => {
+      const { body } = await organisation.call('GET', `/desk/events/${event}`);
+      const [file] = body.answers.at(-1).document_file_uuids;
+      const answer = await organisation.call(
+        'DELETE',
+        `/desk/events/${event}/answers/S1/${questions['3']?.id}/files/${file}`,
+      );
+      expect(answer.status).toBeLessThan(300);
+    },
+    expected: { 'rfi-responses': [{ document_file_uuids: [expect.any(String)] }] },
+  },
+  {
+    title: 'a purchaser edits the text of a question: no response changes',
+    act: ({ command, questions }) =>
+      command('questions', questionsOf(questions, { text: 'Since when, exactly?' }), 'PUT'),
+    expected: { 'rfi-responses': [] },
+  },
+  {
+    title: 'a purchaser deletes an option',
+    act: ({ command, questions }) => command('questions', questionsOf(questions, { options: ['Here'] }), 'PUT'),
+    expected: { 'rfi-responses': [] },
+  },
+];
+
+const roundIsClosed = (organisation: TestOrganisation, event: string) =>
+  eventually('the round is closed in the feed', async () => {
+    const { body } = await organisation.call('GET', `/api/feeds/sourcing-events?id=${event}`);
+    return body.data[0].rounds[0].status === 'CLOSED';
+  });
+
+describe('updates exactly the feeds of its row', () => {
+  test.each(rows)('$title', async ({ from = openStage, first, act, expected, hidden = {} }) => {
+    const made = await from();
+    await first?.(made);
+    await made.look();
+    clock.advance(1_000);
+    await act(made);
+    const seen = await made.look();
+    expect([...seen.fired].sort()).toEqual(Object.keys(expected).sort());
+    for (const feed of new Set([...Object.keys(seen.appended), ...Object.keys(expected)]) as Set<FeedName>) {
+      expect([feed, seen.appended[feed] ?? []]).toMatchObject([feed, expected[feed] ?? []]);
+      expect([feed, seen.appended[feed]?.length ?? 0]).toEqual([feed, expected[feed]?.length ?? 0]);
+    }
+    expect(Object.fromEntries(Object.entries(seen.hidden).map(([feed, ids]) => [feed, ids.length]))).toEqual(hidden);
+  });
+
+  test('event created in draft; its notification names it and the newest `modified`', async () => {
+    const organisation = await service.organisation();
+    const look = await watchFeeds(service, organisation);
+    const event = await createEvent(organisation, eventPayload());
+    const { fired, appended, payloads } = await look();
+    expect(fired).toEqual(['sourcing-events']);
+    expect(appended).toEqual({ 'sourcing-events': [expect.objectContaining({ id: event, status: 'DRAFT' })] });
+    expect(payloads).toEqual([
+      {
+        sourcing_event: event,
+        sourcing_event_name: 'Office chairs',
+        feed_modified: appended['sourcing-events']?.[0].modified,
+      },
+    ]);
   });
 });
 
-test('a bid: the bids feed, with the records that it changed and no others', async () => {
-  const { organisation, look } = await observed();
-  const event = await openEvent(organisation);
-  await look();
-  await bid(organisation, event, 'S1', { A: '1', B: '2' });
-  const first = await look();
-  expect(first.fired).toEqual(['LATEST_BIDS_FEED_UPDATED']);
-  expect(first.appended['latest-bids']).toMatchObject([
-    { lot_name: 'A', bids: [{ value: '10' }] },
-    { lot_name: 'B', bids: [{ value: '20' }] },
-  ]);
-  await bid(organisation, event, 'S1', { A: '1', B: '3' });
-  const second = await look();
-  expect(second.appended).toEqual({
-    'latest-bids': [expect.objectContaining({ lot_name: 'B', bids: [{ value: '30' }] })],
+describe('touches no feed by itself, and the record catches up at the next point', () => {
+  const silent: Pick<Row, 'title' | 'from' | 'first' | 'act'>[] = [
+    { title: 'add a round', act: ({ command }) => command('rounds', { ends: inMinutes(60) }) },
+    { title: 'add a round to a draft', from: stage, act: ({ command }) => command('rounds', { ends: inMinutes(60) }) },
+    { title: 'extend a round', act: ({ command }) => command('rounds/1/extend', { ends: inMinutes(60) }) },
+    {
+      title: 'reopen a round',
+      first: ({ command }) => command('rounds/1/close'),
+      act: ({ command }) => command('rounds/1/reopen'),
+    },
+    { title: 'reopen an event', first: ({ command }) => command('close'), act: ({ command }) => command('reopen') },
+    { title: 'invite', act: ({ command }) => command('invitations', { suppliers: ['S1'] }) },
+    { title: 'set buyer values', act: buyerChanges },
+    { title: 'save a scenario and award it', act: (made) => awarded(made) },
+    {
+      title: 'take an award back',
+      first: (made) => awarded(made),
+      act: ({ command }) => command('award', { scenario: null }),
+    },
+  ];
+
+  test.each(silent)('$title', async ({ from = openStage, first, act }) => {
+    const made = await from();
+    await first?.(made);
+    await made.look();
+    await act(made);
+    expect(await made.look()).toEqual({ fired: [], payloads: [], appended: {}, hidden: {} });
   });
-  const idOf = (records: object[] | undefined, lot: string) =>
-    records?.find((one) => (one as { lot_name: string }).lot_name === lot);
-  expect(idOf(second.appended['latest-bids'], 'B')).toMatchObject({
-    id: (idOf(first.appended['latest-bids'], 'B') as { id: string }).id,
+
+  test('unpublish: bids and answers are no longer served, the event is as it was', async () => {
+    const made = await openStage();
+    await made.look();
+    await made.command('unpublish');
+    const seen = await made.look();
+    expect(seen).toMatchObject({ fired: [], payloads: [], appended: {} });
+    expect(Object.keys(seen.hidden).sort()).toEqual(['latest-bids', 'rfi-responses']);
+    // What is edited in the draft brings nothing back.
+    await made.command('questions', questionsOf(made.questions, { text: 'Since when at all?' }), 'PUT');
+    expect(await made.look()).toMatchObject({ fired: ['rfi-responses'], appended: {}, hidden: {} });
   });
-  await bid(organisation, event, 'S1', { A: '1', B: '3' });
-  const third = await look();
-  expect([third.fired, third.appended]).toEqual([['LATEST_BIDS_FEED_UPDATED'], {}]);
 });
 
-test('an incomplete bid has no record', async () => {
-  const { organisation, look } = await observed();
-  const event = await openEvent(organisation);
-  await look();
-  const answer = await desk(organisation, 'POST', `${event}/bids`, {
-    supplier: 'S1',
-    lots: [{ lot: 'A', values: {} }],
-  });
-  expect(answer).toMatchObject({ complete: 0, incomplete: [{ lot: 'A', reason: expect.stringContaining('Price') }] });
-  expect((await look()).appended).toEqual({});
-});
-
-test('scenario and award: no feed; closed: all three, with an award record for every lot', async () => {
-  const { organisation, look } = await observed();
-  const event = await openEvent(organisation);
-  await bid(organisation, event, 'S1', { A: '1' });
-  await look();
-  const awards = [{ lot: 'A', supplier: 'S1', share_awarded: '1' }];
-  await desk(organisation, 'PUT', `${event}/scenarios/best`, { awards });
-  await desk(organisation, 'POST', `${event}/award`, { scenario: 'best' });
-  expect(await look()).toMatchObject({ fired: [], appended: {} });
-  await desk(organisation, 'POST', `${event}/close`);
-  const { fired, appended } = await look();
-  expect(fired).toEqual([...triggers].sort());
-  expect(appended['latest-bids']).toBeUndefined();
-  expect(appended['sourcing-events']).toMatchObject([
-    { status: 'CLOSED', rounds: [{ status: 'COMPLETE', awarded_cost: '10', awarded_lot_count: 1 }] },
-  ]);
-  expect(appended['awards']).toMatchObject([
-    { lot_name: 'A', scenario_name: 'best', awards: [{ share_awarded: '1', cost: '10' }] },
-    { lot_name: 'B', scenario_name: 'best', awards: [] },
-  ]);
-});
-
-test('closed without a scenario: the round is closed and not complete, and no lot is awarded', async () => {
-  const { organisation, look } = await observed();
-  const event = await openEvent(organisation);
-  await look();
-  await desk(organisation, 'POST', `${event}/close`);
-  const { appended } = await look();
-  expect(appended['sourcing-events']).toMatchObject([{ rounds: [{ status: 'CLOSED' }] }]);
-  expect(appended['awards']).toMatchObject([{ awards: [] }, { awards: [] }]);
-  for (const record of appended['awards'] ?? []) expect(record).not.toHaveProperty('scenario_name');
+test('what was published again is newer than everything before, and the event has a new time of publication', async () => {
+  const made = await openStage();
+  const before = await made.look();
+  await made.command('unpublish');
+  clock.advance(60_000);
+  await made.command('publish');
+  const after = await made.look();
+  const newest = (seen: FeedsSeen, feed: FeedName) => seen.appended[feed]?.at(-1).modified ?? '';
+  for (const feed of ['latest-bids', 'rfi-responses'] as const)
+    expect(after.appended[feed]?.[0].modified > newest(before, feed)).toBe(true);
+  const [first] = before.appended['sourcing-events'] ?? [];
+  const [second] = after.appended['sourcing-events'] ?? [];
+  expect(second.published > first.published).toBe(true);
+  expect(second.suppliers).toMatchObject([{ invite_count: 2 }, { invite_count: 2 }]);
 });
 
 test('a refused command fires nothing and appends nothing', async () => {
-  const { organisation, look } = await observed();
-  const event = await openEvent(organisation);
-  await look();
+  const made = await openStage();
+  await made.look();
   const body = {
     supplier: 'S1',
     lots: [
-      { lot: 'A', values: { Price: '1' } },
-      { lot: 'Z', values: { Price: '1' } },
+      { lot: 'A', values: { Price: '9' } },
+      { lot: 'Z', values: { Price: '9' } },
     ],
   };
-  expect((await organisation.call('POST', `/desk/events/${event}/bids`, body)).status).toBe(400);
-  expect((await organisation.call('POST', `/desk/events/${event}/publish`, {})).status).toBe(409);
-  expect(await look()).toMatchObject({ fired: [], appended: {} });
-});
-
-test("a supplier's value for the whole event reaches every lot that it has bid on", async () => {
-  const { organisation, look } = await observed();
-  const payload = eventPayload({ lots: ['A', 'B', 'C'], suppliers: ['S1', 'S2'] });
-  const freight = {
-    name: 'Freight',
-    column_type: 'INPUT',
-    input_by: 'SUPPLIER_INPUT',
-    input_type: 'CURRENCY',
-    scope: 'EVENT',
-  };
-  const event = await createEvent(organisation, {
-    ...payload,
-    primary_cost_calculation: '100 / Freight + Price',
-    bid_sheet: { ...payload.bid_sheet, columns: [...payload.bid_sheet.columns, freight] },
-  });
-  await desk(organisation, 'POST', `${event}/publish`);
-  const submit = (body: object) => desk(organisation, 'POST', `${event}/bids`, { supplier: 'S1', ...body });
-  await submit({
-    lots: [
-      { lot: 'A', values: { Price: '1' } },
-      { lot: 'B', values: { Price: '2' } },
-    ],
-    global: { Freight: '10' },
-  });
-  await look();
-  await submit({ global: { Freight: '20' } });
-  const changed = await look();
-  expect(changed.appended['latest-bids']).toMatchObject([
-    { lot_name: 'A', bids: [{ value: '6' }] },
-    { lot_name: 'B', bids: [{ value: '7' }] },
+  const refused = async (path: string, sent: object) =>
+    (await made.organisation.call('POST', `/desk/events/${made.event}/${path}`, sent)).status;
+  expect([await refused('bids', body), await refused('publish', {}), await refused('rounds/1/reopen', {})]).toEqual([
+    400, 409, 409,
   ]);
-  // With a value that the cost cannot be computed from, the bids stand as they were: values and cost together.
-  expect(await submit({ global: { Freight: '0' } })).toMatchObject({
-    complete: 0,
-    incomplete: [{ lot: 'A' }, { lot: 'B' }],
-  });
-  expect((await look()).appended).toEqual({});
-  await desk(organisation, 'POST', `${event}/close`);
-  expect((await look()).appended['latest-bids']).toBeUndefined();
-  const { body } = await organisation.call('GET', `/desk/events/${event}`);
-  expect(body.suppliers[0]).toMatchObject({ external_id: 'S1', participated: true });
-  const rows = await eventually('the invitation is there', () =>
-    service.db.database.query<{ ok: boolean }>(
-      'select last_failed_bid > last_successful_bid as ok from service.invitations where event_id = $1 and participated',
-      [event],
-    ),
-  );
-  expect(rows).toEqual([{ ok: true }]);
+  expect(await made.look()).toEqual({ fired: [], payloads: [], appended: {}, hidden: {} });
 });

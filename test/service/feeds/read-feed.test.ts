@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { createFeedWriter } from './feed-writer.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -145,9 +147,78 @@ describe('the answer', () => {
     expect([changed.status, changed.body.data.length]).toEqual([200, 2]);
   });
 
+  test('is 304 for any of several tags, for `*`, and for the strong form; HEAD answers alike', async () => {
+    const path = '/api/feeds/sourcing-events';
+    const { headers } = await feed();
+    const etag = headers.get('etag') ?? '';
+    expect(etag).toMatch(/^W\/"[^"]+"$/);
+    for (const [asked, status] of [
+      ['*', 304],
+      [etag.replace('W/', ''), 304],
+      [`"a", W/"b", ${etag}`, 304],
+      ['"a", W/"b"', 200],
+      ['', 200],
+    ] as const)
+      for (const method of ['GET', 'HEAD']) {
+        const answer = await organisation.call(method, path, undefined, { 'if-none-match': asked });
+        expect([method, asked, answer.status, answer.headers.get('etag')]).toEqual([method, asked, status, etag]);
+      }
+    const head = await organisation.call('HEAD', path);
+    expect([head.status, head.body]).toEqual([200, '']);
+    // What belongs to the connection, or to the one answer, may differ.
+    const lasting = (of: Headers) =>
+      [...of].filter(([name]) => !/^(connection|keep-alive|transfer-encoding|x-request-id|date)$/.test(name));
+    expect(lasting(head.headers)).toEqual(lasting(headers));
+  });
+
+  test('carries another ETag for another organisation, page size and next page', async () => {
+    const tagged = async (of: typeof organisation, query: string) =>
+      (await of.call('GET', `/api/feeds/awards?${query}`)).headers.get('etag');
+    const tags = [];
+    for (const of of [await service.organisation(), await service.organisation()]) {
+      const write = createFeedWriter(service, of);
+      const event = randomUUID();
+      // The same stamps in both.
+      for (let count = 0; count < 3; count += 1)
+        await write.record('awards', { id: randomUUID(), event, requests: [] });
+      for (const query of ['page_size=3', 'page_size=2', 'page_size=1']) tags.push(await tagged(of, query));
+      // The page has the same records, but something follows it now.
+      await write.record('awards', { id: randomUUID(), event, requests: [] });
+      tags.push(await tagged(of, 'page_size=3'));
+    }
+    expect(new Set(tags).size).toBe(8);
+  });
+
+  test('changes its ETag when records vanish, also where others take their place', async () => {
+    const own = await service.organisation();
+    await createSuppliers(own, ['S1']);
+    const events: string[] = [];
+    for (const name of ['a', 'b', 'c']) {
+      const event = await createEvent(own, eventPayload({ name, suppliers: ['S1'] }));
+      events.push(event);
+      await desk(own, 'POST', `${event}/publish`);
+      await desk(own, 'POST', `${event}/bids`, { supplier: 'S1', lots: [{ lot: 'A', values: { Price: '1' } }] });
+    }
+    const path = '/api/feeds/latest-bids?page_size=2';
+    let held = await own.call('GET', path);
+    const eventsOf = ({ body }: typeof held) => body.data.map((bid: { sourcing_event: string }) => bid.sourcing_event);
+    const ask = () => own.call('GET', path, undefined, { 'if-none-match': held.headers.get('etag') ?? '' });
+    for (const [command, shown] of [
+      ['unpublish', [1, 2]],
+      ['publish', [1, 2]],
+    ] as const) {
+      await desk(own, 'POST', `${events[0]}/${command}`);
+      held = await ask();
+      expect([held.status, eventsOf(held)]).toEqual([200, shown.map((place) => events[place])]);
+    }
+    await desk(own, 'POST', `${events[1]}/unpublish`);
+    held = await ask();
+    expect([held.status, eventsOf(held)]).toEqual([200, [events[2], events[0]]]);
+  });
+
   test('of an empty feed is an empty page', async () => {
     const other = await service.organisation();
-    for (const name of ['sourcing-events', 'latest-bids', 'awards'])
+    for (const name of ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'])
       expect((await other.call('GET', `/api/feeds/${name}`)).body).toEqual({ data: [], next: null });
   });
 

@@ -2,10 +2,18 @@ import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { createSourcingEventPayload } from '#contract/sourcing-event.ts';
 import { systemClock } from '#platform/clock.ts';
+import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { silentLogger } from '#platform/log.ts';
+import { createSecretBox } from '#platform/secrets.ts';
 import { runJobs } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import {
+  eventually,
+  scratchFolder,
+  startTestService,
+  type TestOrganisation,
+  testOutgoing,
+} from '../../harness/programs.ts';
 import { createSuppliers, endedJob, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
 
 const jobs = '/api/jobs/create-sourcing-events';
@@ -84,17 +92,35 @@ describe('a job', () => {
 
   test('that fails by a fault of ours ends all the same, says nothing of the inside, and lets the next one through', async () => {
     const organisation = await service.organisation();
+    await database.query(
+      `create function pg_temp_fault() returns trigger language plpgsql as
+         $$ begin if new.name = 'broken' then raise exception 'secret of the inside'; end if; return new; end $$;
+       create trigger fault before insert on service.sourcing_events for each row execute function pg_temp_fault()`,
+    );
+    const broken = await submit(organisation, { name: 'broken' });
+    const next = await submit(organisation, { name: 'next' });
+    const job = await ended(organisation, broken);
+    expect(job).toMatchObject({ status: 'FAILED', errors: [{ message: expect.stringContaining('our side') }] });
+    expect(JSON.stringify(job)).not.toContain('secret');
+    expect(Object.keys(job.errors[0])).toEqual(['message']);
+    expect((await ended(organisation, next)).status).toBe('COMPLETED');
+    await database.query('drop trigger fault on service.sourcing_events; drop function pg_temp_fault');
+  });
+
+  test('whose payload no longer reads as it did fails with the reason, and lets the next one through', async () => {
+    const organisation = await service.organisation();
     const held = await holdFeed(organisation);
     // Its worker waits for the feed, so that the next one's payload can be spoilt before it is read.
     await submit(organisation, { name: 'first' });
-    const broken = await submit(organisation, { name: 'broken' });
+    const old = await submit(organisation, { name: 'old' });
     const next = await submit(organisation, { name: 'next' });
-    await database.query(`update service.jobs set payload = '{"name": 5}' where id = $1`, [broken]);
+    await database.query(`update service.jobs set payload = '{"name": 5}' where id = $1`, [old]);
     await held.query('rollback');
     await held.end();
-    const job = await ended(organisation, broken);
-    expect(job).toMatchObject({ status: 'FAILED', errors: [{ message: expect.stringContaining('our side') }] });
-    expect(Object.keys(job.errors[0])).toEqual(['message']);
+    expect(await ended(organisation, old)).toMatchObject({
+      status: 'FAILED',
+      errors: [{ path: 'name', message: 'must be a string' }],
+    });
     expect((await ended(organisation, next)).status).toBe('COMPLETED');
   });
 });
@@ -155,7 +181,17 @@ test('two workers on one organisation at once, as after a lost queue, do each jo
     [organisation.id, JSON.stringify(createSourcingEventPayload.parse({ name: 'once' }))],
   );
   const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });
-  const work = runJobs({ runUnitOfWork, clock: systemClock, log: silentLogger });
+  const deps = {
+    runUnitOfWork,
+    database,
+    clock: systemClock,
+    log: silentLogger,
+    secrets: createSecretBox(Buffer.alloc(32)),
+    storage: createLocalStorage(await scratchFolder()),
+    fetch: (await testOutgoing()).fetch,
+    settings: { bodyBytesMax: 1_000 },
+  };
+  const work = runJobs(deps, 'jobs');
   const { signal } = new AbortController();
   await eventually('all jobs are done', async () => {
     await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);

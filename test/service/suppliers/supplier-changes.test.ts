@@ -1,4 +1,9 @@
+import { Client } from 'pg';
 import { expect, test } from 'vitest';
+import { systemClock } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
+import { applySupplierChanges } from '#service/suppliers/apply-supplier-changes.ts';
+import { createUnitOfWork } from '#service/unit-of-work.ts';
 import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
 
 const service = await startTestService();
@@ -48,6 +53,9 @@ test('a submission is acknowledged with its link, and read in the manage envelop
       state_errors: {},
       change_summary: [{ header: 'Supplier S1 created', messages: [] }],
       change_warnings: null,
+      change_type: 'SUPPLIER_CHANGE',
+      organisation: organisation.id,
+      state: { current: 'PROCESSED', errors: {}, is_transitioning: false, attempts: 1, parameters: {} },
       created_by: expect.stringMatching(/^[0-9a-f-]{36}$/),
       last_changed: expect.stringMatching(/\.\d{6}Z$/),
       user_name: 'test',
@@ -82,6 +90,131 @@ test('a bad entry leaves its supplier as it was, and the others are applied', as
     { external_id: 'S1', name: 'One', fields: {}, archived: false, contacts: [['Ann', 'ann@one.example']] },
     { external_id: 'S2', name: 'Two', fields: { Region: 'EMEA' }, archived: false, contacts: null },
   ]);
+});
+
+test('a problem is told in state_errors and in change_warnings, with one line of the summary for each supplier', async () => {
+  const organisation = await service.organisation();
+  await change(organisation, { external_id: 'OLD', name: 'Old' });
+  const result = await change(
+    organisation,
+    {
+      external_id: 'BAD',
+      name: 'Bad',
+      contacts: ['a@b.example', 'A@B.example'].map((email) => ({ name: 'n', email })),
+    },
+    { external_id: 'NEW', name: 'New' },
+    { external_id: 'OLD', archived: true },
+    { external_id: 'SAME', name: 'Same' },
+  );
+  const note = { header: 'Supplier BAD not changed', messages: ['the e-mail A@B.example stands twice'] };
+  expect(result.state_errors).toEqual({ BAD: note.messages });
+  expect(result.state).toMatchObject({ current: 'PROCESSED', errors: result.state_errors });
+  expect(result.change_warnings).toEqual([note]);
+  expect(result.change_summary).toEqual([
+    note,
+    { header: 'Supplier NEW created', messages: [] },
+    { header: 'Supplier OLD archived', messages: ['archived'] },
+    { header: 'Supplier SAME created', messages: [] },
+  ]);
+});
+
+test('before it is processed a submission says so, and nothing of its end', async () => {
+  const organisation = await service.organisation();
+  const held = new Client({ connectionString: service.db.url });
+  await held.connect();
+  await held.query('begin');
+  await held.query('select from service.feed_heads where organisation_id = $1 for update', [organisation.id]);
+  const submitted = await organisation.call('POST', path, {
+    change_data: { suppliers: [{ external_id: 'S1', name: 'One' }] },
+  });
+  const { body } = await organisation.call('GET', `${path}/${submitted.body.result.uuid}`);
+  expect(body.result).toMatchObject({
+    current_state: 'UNPROCESSED',
+    state: { current: 'UNPROCESSED', errors: {}, is_transitioning: true, attempts: 0 },
+    state_errors: {},
+    change_summary: null,
+    change_warnings: null,
+  });
+  await held.query('rollback');
+  await held.end();
+});
+
+test('a fault of ours ends the submission, says nothing of the inside, and lets the next one through', async () => {
+  const organisation = await service.organisation();
+  await service.db.database.query(
+    `create function fault() returns trigger language plpgsql as
+       $$ begin if new.name = 'broken' then raise exception 'secret of the inside'; end if; return new; end $$;
+     create trigger fault before insert on service.suppliers for each row execute function fault()`,
+  );
+  const result = await change(organisation, { external_id: 'S1', name: 'One' }, { external_id: 'S2', name: 'broken' });
+  expect(Object.keys(result.state_errors)).toEqual(['S1', 'S2']);
+  expect(JSON.stringify(result)).toContain('our side');
+  expect(JSON.stringify(result)).not.toContain('secret');
+  expect(result.change_summary).toHaveLength(2);
+  expect(await stored(organisation)).toEqual([]);
+  expect((await change(organisation, { external_id: 'S3', name: 'Three' })).state_errors).toEqual({});
+  await service.db.database.query('drop trigger fault on service.suppliers; drop function fault');
+});
+
+test('the list of submissions is the manage envelope, newest first, in pages', async () => {
+  const organisation = await service.organisation();
+  const stranger = await service.organisation();
+  await change(stranger, { external_id: 'S1', name: 'Theirs' });
+  const made = [];
+  for (const name of ['One', 'Two', 'Three']) made.unshift(await change(organisation, { external_id: 'S1', name }));
+  for (const slash of ['', '/']) {
+    const { body } = await organisation.call('GET', `${path}${slash}`);
+    expect(body).toEqual({
+      result: made,
+      count: 3,
+      page_size: 20,
+      page_number: 1,
+      num_pages: 1,
+      next: null,
+      previous: null,
+      used_endpoints: [path],
+      gsn: 3,
+      includes: {},
+      extras: {},
+    });
+  }
+  const second = (await organisation.call('GET', `${path}/?page_size=2&page_number=2`)).body;
+  expect(second).toMatchObject({
+    result: [made[2]],
+    next: null,
+    previous: `${service.url}${path}?page_number=1&page_size=2`,
+  });
+  expect((await organisation.call('GET', `${path}?state=PROCESSED`)).status).toBe(400);
+  expect((await stranger.call('GET', `${path}/${made[0].uuid}`)).status).toBe(404);
+  expect((await organisation.call('GET', `${path}/x`)).status).toBe(404);
+});
+
+test('two workers on one organisation at once apply each submission once, in order', async () => {
+  const organisation = await service.organisation();
+  const { database } = service.db;
+  // Written without a wake-up: only the workers of this test see them.
+  await database.query(
+    `insert into service.supplier_submissions (id, organisation_id, state, suppliers, created_by, created, last_changed)
+     select gen_random_uuid(), $1, 'UNPROCESSED',
+       jsonb_build_array(jsonb_build_object('external_id', 'S1', 'name', 'Name ' || n)), $1, now(), now()
+     from generate_series(1, 12) as n`,
+    [organisation.id],
+  );
+  const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });
+  const work = applySupplierChanges({ runUnitOfWork, database, clock: systemClock, log: silentLogger });
+  const { signal } = new AbortController();
+  await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);
+  expect(await stored(organisation)).toMatchObject([{ name: 'Name 12' }]);
+  const headers = await database.query(
+    `select change_summary -> 0 ->> 'header' as header, count(*) from service.supplier_submissions
+     where organisation_id = $1 group by 1 order by 1`,
+    [organisation.id],
+  );
+  expect(headers).toEqual([
+    { header: 'Supplier S1 created', count: 1 },
+    { header: 'Supplier S1 updated', count: 11 },
+  ]);
+  expect((await organisation.call('GET', '/api/manage/suppliers')).body.gsn).toBe(12);
 });
 
 test('contacts are added, renamed and deleted by e-mail; those left out stay and keep their ids', async () => {

@@ -6,7 +6,7 @@ import { createLogger } from '#platform/log.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { eventually, startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
+import { type Received, startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const [second, minute, hour] = [1_000, 60_000, 3_600_000];
 const clock = createManualClock();
@@ -76,6 +76,13 @@ async function advance(ms: number, uuid: string): Promise<DeliveryRow[]> {
   await service.service.sweep();
   return settled(uuid);
 }
+
+/** As a feed's notification says it. */
+const feedPayload = (name: string) => ({
+  sourcing_event: '00000000-0000-4000-8000-00000000000e',
+  sourcing_event_name: name,
+  feed_modified: '2030-01-01T00:00:00.000000Z',
+});
 
 const isActive = async ({ organisation, uuid }: Setup) =>
   (await organisation.call('GET', `/api/webhooks/${uuid}`)).body.is_active;
@@ -195,6 +202,19 @@ describe('a failure', () => {
     expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 11 }]);
   });
 
+  test('is tried again on time: no sweep is needed', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = 500;
+    await testNotification(hook);
+    await settled(hook.uuid);
+    hook.receiver.answer = 204;
+    await eventually('the second try', async () => {
+      clock.advance(second);
+      return hook.receiver.received.length === 2;
+    });
+    expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+  });
+
   test('is given up after three days', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;
@@ -309,6 +329,101 @@ describe('coalescing', () => {
       'new',
     ]);
     expect((await deliveries(hook.uuid)).map(({ state }) => state).sort()).toEqual(['delivered', 'superseded']);
+  });
+});
+
+describe('a batch', () => {
+  interface Waiting {
+    trigger: string;
+    payload: object;
+    coalesces?: boolean;
+    ms: number;
+  }
+  const waiting = (hook: Setup, rows: readonly Waiting[]) =>
+    database.query(
+      `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
+       select gen_random_uuid(), $1, $2, r.trigger, coalesce(r.coalesces, false),
+         r.payload,
+         $3::timestamptz + r.ms * interval '1 ms', 'pending', $3
+       from jsonb_to_recordset($4::jsonb) as r (trigger text, payload jsonb, coalesces boolean, ms int)`,
+      [hook.organisation.id, hook.uuid, new Date(clock.nowMs()).toISOString(), JSON.stringify(rows)],
+    );
+  const nameOf = ({ json }: Received) => json.payload['detail'] ?? json.payload['sourcing_event_name'];
+  const names = (hook: Setup) => hook.receiver.received.map(nameOf);
+  const tests = (count: number) =>
+    Array.from({ length: count }, (_, index) => ({ trigger: 'TEST', payload: { detail: String(index) }, ms: index }));
+
+  test('that is large goes out four at a time, the oldest first, each once', async () => {
+    const hook = await setUp();
+    let open = 0;
+    let most = 0;
+    hook.receiver.answer = (response) => {
+      open += 1;
+      most = Math.max(most, open);
+      setImmediate(() => {
+        open -= 1;
+        response.end();
+      });
+    };
+    await waiting(hook, tests(50));
+    await service.service.sweep();
+    await eventually('all came', async () => hook.receiver.received.length === 50);
+    const rows = await settled(hook.uuid);
+    expect(rows.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(50).fill('delivered 1'));
+    expect(new Set(names(hook)).size).toBe(50);
+    const oldest = Array.from({ length: 16 }, (_, index) => String(index));
+    expect(new Set(names(hook).slice(0, 16))).toEqual(new Set(oldest));
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
+  test('is not begun any more when its claim grows old; what was not tried is sent with the next, as its first try', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = (response) => {
+      clock.advance(2 * second);
+      response.end();
+    };
+    await waiting(hook, tests(16));
+    await service.service.sweep();
+    await eventually('all came', async () => hook.receiver.received.length === 16);
+    const rows = await settled(hook.uuid);
+    expect(rows.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(16).fill('delivered 1'));
+    expect(new Set(hook.receiver.received.map(({ headers }) => headers['webhook-attempt']))).toEqual(new Set(['1']));
+    const [kept] = await database.query(
+      `select count(*) from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+       where d.webhook_id = $1 and a.number = 1`,
+      [hook.uuid],
+    );
+    expect(kept).toEqual({ count: 16 });
+  });
+
+  test('gives back what was not tried to a newer one of its trigger, if there is one by then', async () => {
+    const hook = await setUp();
+    const trigger = 'SOURCING_EVENTS_FEED_UPDATED';
+    let newer: Promise<unknown> | undefined;
+    hook.receiver.answer = (response, received) => {
+      if (nameOf(received) === 'new') return void response.end();
+      newer ??= waiting(hook, [{ trigger, payload: feedPayload('new'), coalesces: true, ms: 0 }]);
+      void newer.then(() => {
+        clock.advance(6 * second);
+        response.end();
+      });
+    };
+    await waiting(hook, [...tests(4), { trigger, payload: feedPayload('old'), coalesces: true, ms: 100 }]);
+    await service.service.sweep();
+    await eventually('all came', async () => names(hook).includes('new'));
+    const rows = await settled(hook.uuid);
+    expect(rows.map(({ state }) => state).toSorted()).toEqual([...Array(5).fill('delivered'), 'superseded']);
+    expect(names(hook)).not.toContain('old');
+  });
+
+  test('ends with the answer that the receiver has gone', async () => {
+    const hook = await setUp();
+    hook.receiver.answer = 410;
+    await waiting(hook, tests(16));
+    await service.service.sweep();
+    await eventually('it is disabled', async () => !(await isActive(hook)));
+    expect(hook.receiver.received.length).toBeLessThanOrEqual(4);
+    expect((await settled(hook.uuid)).filter(({ state }) => state === 'pending')).toHaveLength(1);
   });
 });
 
@@ -442,8 +557,8 @@ describe('crashes', () => {
     const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
     await database.query(
       `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, attempts, first_attempt, due, claimed_until)
-       values ($1, $2, $3, 'SOURCING_EVENTS_FEED_UPDATED', true, '{}', $4, 'sending', 1, $4, $4, $5)`,
-      [id, hook.organisation.id, hook.uuid, at(0), at(45 * second)],
+       values ($1, $2, $3, 'SOURCING_EVENTS_FEED_UPDATED', true, $6, $4, 'sending', 1, $4, $4, $5)`,
+      [id, hook.organisation.id, hook.uuid, at(0), at(45 * second), JSON.stringify(feedPayload('held'))],
     );
     clock.advance(45 * second - 1);
     await service.service.sweep();
@@ -454,6 +569,31 @@ describe('crashes', () => {
     await service.service.sweep();
     await eventually('it came', async () => hook.receiver.received.length === 2);
     expect(hook.receiver.received[1]?.headers).toMatchObject({ 'webhook-id': id, 'webhook-attempt': '2' });
+  });
+
+  test('the late failure of a process that was taken for dead does not undo what another has delivered meanwhile', async () => {
+    const hook = await setUp();
+    let release: () => void = () => undefined;
+    hook.receiver.answer = (response) => {
+      release = () => response.writeHead(500).end();
+    };
+    await testNotification(hook);
+    await eventually('it is being sent', async () => hook.receiver.received.length === 1);
+    // What the other process does when the claim has run out.
+    await database.query(
+      `update service.deliveries set state = 'delivered', attempts = 2, finished = $2, claimed_until = null
+       where webhook_id = $1`,
+      [hook.uuid, new Date(clock.nowMs()).toISOString()],
+    );
+    release();
+    await eventually('the failure is written down', async () => {
+      const rows = await database.query(
+        'select from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
+        [hook.uuid],
+      );
+      return rows.length === 1;
+    });
+    expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
   });
 
   test('of an old and a new one that fail together after a crash, the new one stays', async () => {
@@ -467,13 +607,13 @@ describe('crashes', () => {
       await database.query(
         `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, attempts, first_attempt, due, claimed_until)
          values (gen_random_uuid(), $1, $2, 'SOURCING_EVENTS_FEED_UPDATED', true, $3, $4, 'sending', 1, $4, $4, $4)`,
-        [hook.organisation.id, hook.uuid, JSON.stringify({ name }), at(ms)],
+        [hook.organisation.id, hook.uuid, JSON.stringify(feedPayload(name)), at(ms)],
       );
     await service.service.sweep();
     await eventually('both were tried', async () => hook.receiver.received.length === 2);
     await settled(hook.uuid);
     const left = await database.query(
-      `select payload->>'name' as name from service.deliveries where webhook_id = $1 and state = 'pending'`,
+      `select payload->>'sourcing_event_name' as name from service.deliveries where webhook_id = $1 and state = 'pending'`,
       [hook.uuid],
     );
     expect(left).toEqual([{ name: 'new' }]);

@@ -19,6 +19,7 @@ const zero = new Decimal(0);
 const one = new Decimal(1);
 const ten = new Decimal(10);
 const roundDigitsMax = 20;
+const exponentMax = 100;
 
 /**
  * The value of the formula. `valueOf` gives a column's number, made by this project's `Decimal` and in the primary
@@ -69,7 +70,7 @@ function compute(node: Expression, valueOf: ValueOf): Decimal {
       let total = compute(node.first, valueOf);
       for (const { minus, operand } of node.rest) {
         const value = compute(operand, valueOf);
-        total = finite(minus ? total.minus(value) : total.plus(value));
+        total = bounded(minus ? total.minus(value) : total.plus(value));
       }
       return total;
     }
@@ -85,15 +86,16 @@ function compute(node: Expression, valueOf: ValueOf): Decimal {
   }
 }
 
-function finite(value: Decimal): Decimal {
-  if (value.isFinite()) return value;
-  throw impossible('a number in the formula grows beyond 10^100');
+/** What is computed with the result (totals, savings) has room above it. */
+function bounded(value: Decimal): Decimal {
+  if (value.e <= exponentMax) return value;
+  throw impossible(`a number in the formula grows beyond 10^${exponentMax}`);
 }
 
 function applyFactor(product: Decimal, factor: Factor, value: Decimal): Decimal {
-  if (!factor.divide) return finite(product.times(value));
+  if (!factor.divide) return bounded(product.times(value));
   if (value.isZero()) throw impossible(`division by zero: ${factor.text} is 0`);
-  return finite(product.dividedBy(value));
+  return bounded(product.dividedBy(value));
 }
 
 function holds({ operator }: Extract<Expression, { kind: 'compare' }>, left: Decimal, right: Decimal): boolean {
@@ -133,7 +135,7 @@ function call({ name, args }: Extract<Expression, { kind: 'call' }>, valueOf: Va
       let result = argument(0);
       for (let index = 1; index < args.length; index += 1) {
         const value = argument(index);
-        if (name === 'sum') result = finite(result.plus(value));
+        if (name === 'sum') result = bounded(result.plus(value));
         else if (name === 'min' ? value.lessThan(result) : value.greaterThan(result)) result = value;
       }
       return result;
@@ -149,5 +151,5 @@ function round(value: Decimal, digits: Decimal): Decimal {
   if (places >= 0) return value.toDecimalPlaces(places);
   // Moving the point is exact; only toDecimalPlaces rounds.
   const unit = ten.pow(-places);
-  return finite(value.dividedBy(unit).toDecimalPlaces(0).times(unit));
+  return bounded(value.dividedBy(unit).toDecimalPlaces(0).times(unit));
 }

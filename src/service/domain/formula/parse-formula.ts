@@ -95,6 +95,30 @@ export function parseFormula(text: string): { ok: true; formula: Formula } | { o
   }
 }
 
+/** How many operations it takes to compute the formula, at most: what a lot costs. */
+export function operationsOf({ root }: Formula): number {
+  return operationsIn(root);
+}
+
+/** Recursion is safe: the parser limits how deep a tree can be. */
+function operationsIn(node: Expression): number {
+  const inAll = (nodes: readonly Expression[]) => nodes.reduce((sum, one) => sum + operationsIn(one), 0);
+  switch (node.kind) {
+    case 'number':
+    case 'column':
+      return 1;
+    case 'negate':
+      return 1 + operationsIn(node.operand);
+    case 'add':
+    case 'multiply':
+      return inAll([node.first, ...node.rest.map(({ operand }) => operand)]);
+    case 'compare':
+      return inAll([node.left, node.right]);
+    case 'call':
+      return 1 + inAll(node.args);
+  }
+}
+
 class SyntaxFault extends Error {
   readonly index: number;
 

@@ -1,0 +1,111 @@
+/** Files: attached to events and requests, linked from questions and answers. Source: API document, "Job"; decisions, "Jobs". */
+import { z } from 'zod';
+import { httpsUrl, text, uuid } from './scalars.ts';
+
+export const filesPerAttachMax = 50;
+/** Source: API document, "Limits". */
+export const filesPerLinkJobMax = 50;
+/** Source: API document, "Limits". */
+export const downloadLinkSeconds = 60;
+
+/** One segment of a path: it becomes a name in a folder of the receiver. */
+export const fileName = text(255, 1).refine(
+  // oxlint-disable-next-line no-control-regex -- they are what is refused
+  (name) => !/[\u0000-\u001f\u007f/\\]/.test(name) && name !== '.' && name !== '..',
+  'must be a plain file name, without slashes and control characters',
+);
+
+/** A media type with its parameters (RFC 9110, section 8.3.1), in characters that a header can carry. */
+export const contentType = text(255, 3).regex(
+  /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+([\t ]*;[\t ]*[\w!#$%&'*+.^`|~-]+=("[\t !#-~]*"|[\w!#$%&'*+.^`|~-]+))*$/,
+  'must be a media type, like application/pdf',
+);
+
+/** Standard base64 with its padding, and nothing between its digits. */
+const base64 = z
+  .string()
+  .superRefine((value, context) => {
+    const message = base64Fault(value);
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
+  })
+  .meta({ contentEncoding: 'base64' });
+
+/** Patterns without groups: a group that repeats over megabytes would need a stack for it. */
+function base64Fault(value: string): string | undefined {
+  if (/^[A-Za-z0-9+/]*={0,2}$/.test(value))
+    return value.length % 4 === 0 ? undefined : 'must be base64 with its padding: its length must be a multiple of 4';
+  if (/\s/.test(value)) return 'must be base64 without spaces and line breaks';
+  if (/^[\w-]*={0,2}$/.test(value)) return 'must be standard base64, with + and / instead of the URL-safe - and _';
+  return 'must be base64';
+}
+
+/** A file whose bytes stand in the request, or are fetched from the URL when the job is worked. */
+const attachedFile = z
+  .strictObject({
+    file_name: fileName,
+    content_type: contentType
+      .optional()
+      .describe("Left out: what the URL's server says, else application/octet-stream."),
+    content: base64.optional(),
+    url: httpsUrl.optional(),
+  })
+  .superRefine(({ content, url }, context) => {
+    if ((content === undefined) === (url === undefined))
+      context.addIssue({
+        code: 'custom',
+        message: content === undefined ? 'must have content or url' : 'must have only one of content and url',
+      });
+  })
+  .meta({ oneOf: [{ required: ['content'] }, { required: ['url'] }] });
+
+export type AttachedFile = z.infer<typeof attachedFile>;
+
+const files = z.array(attachedFile).min(1).max(filesPerAttachMax);
+
+export const attachFilesToSourcingEventPayload = z
+  .strictObject({ sourcing_event: uuid, files })
+  .meta({ id: 'AttachFilesToSourcingEvent' });
+export const attachFilesToSourcingRequestPayload = z
+  .strictObject({ sourcing_request: uuid, files })
+  .meta({ id: 'AttachFilesToSourcingRequest' });
+
+export const generateFileDownloadLinksPayload = z
+  .strictObject({
+    file_uuids: z.array(uuid).min(1).max(filesPerLinkJobMax),
+  })
+  .meta({ id: 'GenerateFileDownloadLinks' });
+
+/** Why a URL gave no file (`detail.errors[].error` of an attach job), beside `http_<status>` for any status but 200. */
+export const fileFetchErrors = {
+  timeout: 'the server was too slow, or the time of the whole job was over',
+  dns: 'the name of the server could not be resolved',
+  refused: 'the server could not be connected to',
+  tls: 'its certificate or TLS settings were not accepted',
+  reset: 'the server closed the connection before the end of the file',
+  protocol: 'the server did not answer with HTTP that can be read, or the URL cannot be asked for',
+  blocked: 'the address is not public, and not in a network that the operator allows',
+  redirect: 'the server points elsewhere; redirects are not followed',
+  too_large: 'the file is larger than a request body may be',
+  encoded: 'the server sent the file compressed although that was not asked for',
+} as const;
+
+export type FileFetchError = keyof typeof fileFetchErrors | `http_${number}`;
+
+/** `detail.errors[].error` of a link job: there is no such file, or it is another organisation's. */
+export const fileNotFound = 'not_found';
+
+/** Headers of an upload. The name is percent-encoded UTF-8: what is not visible ASCII, and `%` itself, as %XX. */
+export const fileNameHeader = 'X-File-Name';
+
+/** What an upload answers. */
+export const uploadedFile = z
+  .looseObject({
+    uuid,
+    file_name: z.string(),
+    size: z.int(),
+    sha256: z
+      .string()
+      .regex(/^[0-9a-f]{64}$/)
+      .describe('In hexadecimal.'),
+  })
+  .meta({ id: 'UploadedFile' });

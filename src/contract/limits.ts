@@ -1,0 +1,80 @@
+/**
+ * Rate limits: one bucket for each row, counted per API key in a sliding window. Source: API document, "Limits"; the
+ * rows that it leaves open from the decisions, "Feeds".
+ */
+import { z } from 'zod';
+
+const minute = 60;
+const hour = 3_600;
+const day = 86_400;
+
+export interface Window {
+  readonly requests: number;
+  readonly seconds: number;
+}
+
+export interface Limit {
+  readonly burst: Window;
+  readonly sustained: Window;
+}
+
+export const limits = {
+  suppliers: { burst: { requests: 30, seconds: minute }, sustained: { requests: 600, seconds: hour } },
+  supplier_changes_read: { burst: { requests: 30, seconds: minute }, sustained: { requests: 600, seconds: hour } },
+  supplier_changes_write: { burst: { requests: 60, seconds: hour }, sustained: { requests: 500, seconds: day } },
+  jobs_write: { burst: { requests: 150, seconds: hour }, sustained: { requests: 750, seconds: day } },
+  jobs_read: { burst: { requests: 30, seconds: minute }, sustained: { requests: 600, seconds: hour } },
+  /** A bucket for each feed. */
+  feeds: { burst: { requests: 60, seconds: minute }, sustained: { requests: 43_200, seconds: day } },
+  webhooks: { burst: { requests: 30, seconds: minute }, sustained: { requests: 600, seconds: hour } },
+  file_links: { burst: { requests: 30, seconds: minute }, sustained: { requests: 600, seconds: hour } },
+} as const satisfies Record<string, Limit>;
+
+export type LimitName = keyof typeof limits;
+
+const requests = z.int().min(1).max(1_000_000_000);
+const change = z.strictObject({ burst: requests, sustained: requests }).meta({ id: 'LimitChange' });
+
+/** The windows stay; how many requests fit into each is the organisation's. */
+export const limitsRequest = z
+  .strictObject({
+    enabled: z.boolean().optional(),
+    suppliers: change.optional(),
+    supplier_changes_read: change.optional(),
+    supplier_changes_write: change.optional(),
+    jobs_write: change.optional(),
+    jobs_read: change.optional(),
+    feeds: change.optional(),
+    webhooks: change.optional(),
+    file_links: change.optional(),
+  } satisfies Record<LimitName | 'enabled', z.ZodType>)
+  .meta({ id: 'LimitsRequest' });
+
+export type LimitsRequest = z.infer<typeof limitsRequest>;
+
+const effective = z.looseObject({ burst: z.int(), sustained: z.int() }).meta({ id: 'EffectiveLimit' });
+
+/** The limits that count now: the organisation's own, else those of the table above. */
+export const limitsAnswer = z
+  .looseObject({
+    enabled: z.boolean(),
+    suppliers: effective,
+    supplier_changes_read: effective,
+    supplier_changes_write: effective,
+    jobs_write: effective,
+    jobs_read: effective,
+    feeds: effective,
+    webhooks: effective,
+    file_links: effective,
+  } satisfies Record<LimitName | 'enabled', z.ZodType>)
+  .meta({ id: 'Limits' });
+
+/** The limit of this name for an organisation; undefined where its limits are switched off. */
+export function effectiveLimit(own: LimitsRequest, name: LimitName): Limit | undefined {
+  if (own.enabled === false) return undefined;
+  const { burst, sustained } = limits[name];
+  return {
+    burst: { ...burst, requests: own[name]?.burst ?? burst.requests },
+    sustained: { ...sustained, requests: own[name]?.sustained ?? sustained.requests },
+  };
+}

@@ -1,0 +1,99 @@
+/**
+ * Files in a folder of this machine, spread over 256 folders by the first digits of their ids. A file is written under
+ * another name, flushed, and only then given its own; a kill in between leaves `<id>.part`, which nothing reads and
+ * `remove` takes away.
+ */
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { flushDirectory } from '../durable-file.ts';
+import { checkFileId, type FileStorage, type OpenFile, storageUnavailable } from '../file-storage.ts';
+import { measure } from './measure.ts';
+
+const fileMode = 0o600;
+const folderMode = 0o700;
+
+/** Files below `directory`, which is made with the first of them. */
+export function createLocalStorage(directory: string): FileStorage {
+  const pathOf = (id: string) => {
+    checkFileId(id);
+    return join(directory, id.slice(0, 2), id);
+  };
+  /** Whose names this process has seen flushed. */
+  const durableFolders = new Set<string>();
+
+  async function makeFolder(folder: string): Promise<void> {
+    if (durableFolders.has(folder)) return;
+    await mkdir(folder, { recursive: true, mode: folderMode });
+    // Also when another process has made them: it may not have come to flushing them yet.
+    await flushDirectory(directory);
+    await flushDirectory(dirname(directory));
+    durableFolders.add(folder);
+  }
+
+  return {
+    async put(id, bytes) {
+      const path = pathOf(id);
+      const source = measure(bytes);
+      try {
+        await makeFolder(dirname(path));
+        await writeDurably(path, source.bytes);
+      } catch (error) {
+        // Somebody may have removed the folder: the next upload makes it again.
+        durableFolders.delete(dirname(path));
+        throw source.hasFailed() ? error : storageUnavailable('write a file', error);
+      }
+      return source.result();
+    },
+
+    async get(id) {
+      const path = pathOf(id);
+      try {
+        return await openFile(await open(path, 'r'));
+      } catch (error) {
+        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+        throw storageUnavailable('open a file', error);
+      }
+    },
+
+    async remove(id) {
+      const path = pathOf(id);
+      try {
+        await rm(temporaryOf(path), { force: true });
+        await rm(path, { force: true });
+      } catch (error) {
+        throw storageUnavailable('remove a file', error);
+      }
+    },
+
+    close: () => undefined,
+  };
+}
+
+/** Found again by whoever removes the file. */
+function temporaryOf(path: string): string {
+  return `${path}.part`;
+}
+
+async function writeDurably(path: string, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+  const temporary = temporaryOf(path);
+  try {
+    await using handle = await open(temporary, 'wx', fileMode);
+    await handle.writeFile(bytes);
+    await handle.sync();
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await rename(temporary, path);
+  await flushDirectory(dirname(path));
+}
+
+async function openFile(handle: FileHandle): Promise<OpenFile> {
+  try {
+    const { size } = await handle.stat();
+    return { size, stream: handle.createReadStream() };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}

@@ -1,0 +1,54 @@
+import { randomUUID } from 'node:crypto';
+import { editedBids, submitBidRequest } from '#contract/desk.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { compileBidSheet } from '../domain/bid-sheet.ts';
+import { editBids as applyEdit, rowsOf } from '../domain/bids.ts';
+import { announceBids } from '../events/announce-bids.ts';
+import { cellsJson, loadBids } from '../events/event-store.ts';
+import { saveBids } from '../events/save-bids.ts';
+import { readSubmission } from './bid-entries.ts';
+import { deskCommand } from './command.ts';
+
+/**
+ * PATCH bids: the buyer enters values for one supplier after a round has closed. A bid that could not be computed with
+ * them is refused with its reason, and the whole edit with it: a buyer's edit leaves no drafts.
+ */
+export function editBids({ clock }: { clock: Clock }) {
+  return deskCommand({
+    command: 'edit-bids',
+    method: 'PATCH',
+    path: '/bids',
+    body: submitBidRequest,
+    summary: "Edit a supplier's bid as the buyer",
+    answers: { 200: editedBids },
+    clock,
+    run: async ({ event, body, unit, now }) => {
+      const sheet = compileBidSheet(event);
+      const entries = readSubmission(event, sheet, body);
+      const before = await loadBids(unit.tx, event.id, entries.supplierId);
+      const edited = applyEdit({ event, sheet }, before, entries, randomUUID);
+      const places = new Map(body.lots.map(({ lot }, index) => [lot, `lots[${index}]`]));
+      const issues = edited.flatMap(({ lot, missing }) =>
+        missing === undefined
+          ? []
+          : [
+              {
+                path: places.get(lot.name) ?? 'global',
+                message: `the bid for lot "${lot.name}" is incomplete: ${missing}`,
+              },
+            ],
+      );
+      if (issues[0])
+        throw new AppError('invalid', `The edit is not possible: ${issues[0].path}: ${issues[0].message}.`, { issues });
+      const bids = edited.map(({ bid }) => bid);
+      await saveBids(unit.tx, event.id, bids, now);
+      await unit.tx.query(
+        'update service.invitations set global_values = $3 where event_id = $1 and supplier_id = $2',
+        [event.id, entries.supplierId, cellsJson(entries.allGlobal)],
+      );
+      await announceBids(unit, { happening: 'bids-edited', event, sheet, bids, rows: rowsOf(edited), now });
+      return { status: 200, body: { supplier: body.supplier, edited: edited.map(({ lot }) => lot.name) } };
+    },
+  });
+}

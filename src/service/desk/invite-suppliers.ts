@@ -1,0 +1,52 @@
+import { invitationsRequest } from '#contract/desk.ts';
+import { invitationsResult } from '#contract/live-event.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError, type Issue } from '#platform/errors.ts';
+import { loadEvent } from '../events/event-store.ts';
+import { deskCommand } from './command.ts';
+import { renderInvitation } from './render-event.ts';
+
+/**
+ * POST invitations: adds suppliers with all their contacts. Who is invited already is invited once more; what a draft
+ * invites is sent, and counted, when it is published. Touches no feed. An archived supplier takes no new invitation, and
+ * keeps those it has.
+ */
+export function inviteSuppliers({ clock }: { clock: Clock }) {
+  return deskCommand({
+    command: 'invite',
+    method: 'POST',
+    path: '/invitations',
+    summary: 'Invite suppliers',
+    answers: { 200: invitationsResult },
+    body: invitationsRequest,
+    clock,
+    run: async ({ event, body, unit }) => {
+      const rows = await unit.tx.query<{ id: string; external_id: string; archived: boolean }>(
+        'select id, external_id, archived from service.suppliers where organisation_id = $1 and external_id = any($2)',
+        [event.organisationId, body.suppliers],
+      );
+      const known = new Map(rows.map((row) => [row.external_id, row]));
+      const issues: Issue[] = [];
+      const seen = new Set<string>();
+      for (const [index, externalId] of body.suppliers.entries()) {
+        const path = `suppliers[${index}]`;
+        const supplier = known.get(externalId);
+        if (!supplier) issues.push({ path, message: `there is no supplier "${externalId}"` });
+        else if (supplier.archived) issues.push({ path, message: `supplier "${externalId}" is archived` });
+        else if (seen.has(externalId)) issues.push({ path, message: `supplier "${externalId}" stands twice` });
+        seen.add(externalId);
+      }
+      if (issues[0])
+        throw new AppError('invalid', `The body is not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
+      await unit.tx.query(
+        `insert into service.invitations (event_id, supplier_id, invite_count)
+         select $1::uuid, supplier_id, $3::int from unnest($2::uuid[]) as supplier_id
+         on conflict (event_id, supplier_id) do update set invite_count = invitations.invite_count + $3::int`,
+        [event.id, rows.map(({ id }) => id), event.status === 'DRAFT' ? 0 : 1],
+      );
+      const { invitations } = await loadEvent(unit.tx, event.organisationId, event.id, 'read');
+      const invited = invitations.filter(({ externalId }) => known.has(externalId));
+      return { status: 200, body: { suppliers: invited.map(renderInvitation) } };
+    },
+  });
+}

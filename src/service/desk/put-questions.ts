@@ -1,0 +1,33 @@
+import { questionList, questionsResult } from '#contract/rfi.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { checkQuestions, renderQuestion } from '../domain/rfi.ts';
+import { announce } from '../events/announce.ts';
+import { saveQuestions } from '../events/rfi-store.ts';
+import { deskCommand } from './command.ts';
+
+/**
+ * PUT questions: the body is the whole list, in its order. Editing a question fires the RFI trigger and changes no
+ * response; adding, moving and removing questions fires nothing.
+ */
+export function putQuestions({ clock }: { clock: Clock }) {
+  return deskCommand({
+    command: 'questions',
+    method: 'PUT',
+    path: '/questions',
+    summary: "Replace the questions of the event's RFI",
+    answers: { 200: questionsResult },
+    body: questionList,
+    clock,
+    run: async ({ event, body, unit, now }) => {
+      const issues = checkQuestions(body, '');
+      if (issues[0])
+        throw new AppError('invalid', `The questions are not valid: ${issues[0].path} ${issues[0].message}.`, {
+          issues,
+        });
+      const { questions, edited } = await saveQuestions(unit.tx, event, body, now, '');
+      if (edited) await announce(unit, { happening: 'question-edited', event, now, records: { 'rfi-responses': [] } });
+      return { status: 200, body: questions.map((question) => renderQuestion(event.id, question)) };
+    },
+  });
+}

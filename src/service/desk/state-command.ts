@@ -1,0 +1,30 @@
+/** A step in the event's lifecycle: POST without a body, answered with the event's new status. */
+import { noBody } from '#contract/desk.ts';
+import { eventState } from '#contract/live-event.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Command } from '../domain/lifecycle.ts';
+import { type EventChange, settleEvent } from '../events/settle-event.ts';
+import { type CommandCall, deskCommand } from './command.ts';
+
+/** `change` gives the event as the step makes it; what that announces comes last in the transaction. */
+export function stateCommand(definition: {
+  command: Command;
+  summary: string;
+  clock: Clock;
+  change: (call: CommandCall<unknown>) => EventChange | Promise<EventChange>;
+}) {
+  const { command, change } = definition;
+  return deskCommand({
+    command,
+    method: 'POST',
+    path: `/${command}`,
+    summary: definition.summary,
+    answers: { 200: eventState },
+    body: noBody.optional(),
+    clock: definition.clock,
+    run: async (call) => {
+      const { id, status } = await settleEvent(call.unit, call.event, await change(call), call.now);
+      return { status: 200, body: { id, status } };
+    },
+  });
+}

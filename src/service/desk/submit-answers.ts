@@ -1,0 +1,53 @@
+import { answersRequest, answersResult } from '#contract/desk.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError, type Issue } from '#platform/errors.ts';
+import { readAnswers } from '../domain/rfi.ts';
+import { announceAnswers } from '../events/announce-answers.ts';
+import { loadQuestions, missingFiles, saveResponses } from '../events/rfi-store.ts';
+import { deskCommand } from './command.ts';
+
+/**
+ * POST answers: one submission of one supplier, kept as a whole or not at all. An answer replaces the one that the
+ * supplier gave before to that question, under the same record id; other answers stay.
+ */
+export function submitAnswers({ clock }: { clock: Clock }) {
+  return deskCommand({
+    command: 'answer',
+    method: 'POST',
+    path: '/answers',
+    summary: "Answer RFI questions in a supplier's name",
+    answers: { 200: answersResult },
+    body: answersRequest,
+    clock,
+    run: async ({ event, body, unit, now }) => {
+      const invited = event.invitations.find((invitation) => invitation.externalId === body.supplier);
+      if (!invited) throw new AppError('conflict', `Supplier "${body.supplier}" is not invited to this event.`);
+      const questions = await loadQuestions(unit.tx, event.id);
+      const read = readAnswers({ questions, primaryCurrency: event.primaryCurrency }, body.answers);
+      const files = body.answers.flatMap(({ document_file_uuids: ids = [] }, index) =>
+        ids.map((id, place) => ({ id, path: `answers[${index}].document_file_uuids[${place}]` })),
+      );
+      const missing = await missingFiles(unit.tx, event.organisationId, files);
+      if (!read.ok) throw invalid([...read.issues, ...missing]);
+      if (missing.length > 0) throw invalid(missing);
+      await saveResponses(unit.tx, event.id, invited.supplierId, read.answered, now);
+      await unit.tx.query(
+        `update service.invitations set accepted = true, participated = true, last_accessed = $3
+         where event_id = $1 and supplier_id = $2`,
+        [event.id, invited.supplierId, now],
+      );
+      const records = await announceAnswers(unit, {
+        happening: 'answers-confirmed',
+        event,
+        supplierId: invited.supplierId,
+        questionIds: read.answered.map(({ questionId }) => questionId),
+        now,
+      });
+      return { status: 200, body: { supplier: body.supplier, answers: records.map(({ content }) => content) } };
+    },
+  });
+}
+
+function invalid(issues: readonly Issue[]): AppError {
+  return new AppError('invalid', `The answers are not valid: ${issues[0]?.path} ${issues[0]?.message}.`, { issues });
+}

@@ -1,0 +1,66 @@
+import { withdrawBidsRequest, withdrawnBids } from '#contract/desk.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError, type Issue } from '#platform/errors.ts';
+import { compileBidSheet } from '../domain/bid-sheet.ts';
+import { withdrawn } from '../domain/bids.ts';
+import { announceBids } from '../events/announce-bids.ts';
+import { loadBids } from '../events/event-store.ts';
+import { saveBids } from '../events/save-bids.ts';
+import { invitationOf, lotIssues } from './bid-entries.ts';
+import { deskCommand } from './command.ts';
+
+/**
+ * POST bids/withdraw: takes bids that stand back, and with them what scenarios award to them, which the answer names.
+ * The records say so, under the ids that they have, until the supplier bids again. All of them are withdrawn or none.
+ */
+export function withdrawBids({ clock }: { clock: Clock }) {
+  return deskCommand({
+    command: 'withdraw-bid',
+    method: 'POST',
+    path: '/bids/withdraw',
+    body: withdrawBidsRequest,
+    summary: "Withdraw a supplier's bids while a round is reopened",
+    answers: { 200: withdrawnBids },
+    clock,
+    run: async ({ event, body, unit, now }) => {
+      const { supplierId } = invitationOf(event, body.supplier);
+      refuse('invalid', lotIssues(event, body.lots, pathOf));
+      const lotIds = new Map(event.lots.map((lot) => [lot.name, lot.id]));
+      const standing = new Map(
+        (await loadBids(unit.tx, event.id, supplierId))
+          .filter((bid) => bid.values !== null)
+          .map((bid) => [bid.lotId, bid]),
+      );
+      const issues: Issue[] = [];
+      const bids = body.lots.flatMap((lot, index) => {
+        const bid = standing.get(lotIds.get(lot) ?? '');
+        if (bid) return [withdrawn(bid)];
+        issues.push({ path: pathOf(index), message: `"${body.supplier}" has no bid that stands for lot "${lot}"` });
+        return [];
+      });
+      refuse('conflict', issues);
+      await saveBids(unit.tx, event.id, bids, now);
+      const unawarded = await unit.tx.query<{ scenario: string; lot: string }>(
+        `with unawarded as (
+           delete from service.scenario_awards where event_id = $1 and supplier_id = $2 and lot_id = any($3)
+           returning scenario, lot_id
+         )
+         select scenario, name as lot from unawarded join service.lots on lots.id = lot_id order by scenario, position`,
+        [event.id, supplierId, bids.map((bid) => bid.lotId)],
+      );
+      await unit.tx.query(
+        'update service.invitations set last_accessed = $3 where event_id = $1 and supplier_id = $2',
+        [event.id, supplierId, now],
+      );
+      await announceBids(unit, { happening: 'bids-withdrawn', event, sheet: compileBidSheet(event), bids, now });
+      return { status: 200, body: { supplier: body.supplier, withdrawn: body.lots, unawarded } };
+    },
+  });
+}
+
+const pathOf = (index: number) => `lots[${index}]`;
+
+function refuse(code: 'invalid' | 'conflict', issues: readonly Issue[]): void {
+  const [first] = issues;
+  if (first) throw new AppError(code, `Nothing was withdrawn: ${first.path}: ${first.message}.`, { issues });
+}

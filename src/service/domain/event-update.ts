@@ -1,0 +1,149 @@
+/**
+ * What an update may change. A draft may become anything that does not leave a submitted bid or an answer without its
+ * lot, its supplier or its meaning; a published event only what no bid rests on. Then what becomes of the bids of a draft
+ * whose sheet has changed. Source: decisions, "Jobs".
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { Decimal } from '#contract/decimal.ts';
+import type { CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
+import { cellIssue, compileBidSheet } from './bid-sheet.ts';
+import { recomputeBids, withdrawn } from './bids.ts';
+import type { Issue } from './issue.ts';
+import type { Bid, Cells, SourcingEvent } from './sourcing-event.ts';
+
+type Payload = CreateSourcingEventPayload;
+
+/** What suppliers have entered: the names of the lots that have bids, and the external ids of who bid or answered. */
+export interface Entered {
+  readonly lots: ReadonlySet<string>;
+  readonly suppliers: ReadonlySet<string>;
+}
+
+/** Each thing that the update from `before` to `after` must not change while the event is as it is; `after` is valid. */
+export function updateRefusals(
+  event: Pick<SourcingEvent, 'status'>,
+  before: Payload,
+  after: Payload,
+  entered: Entered,
+): Issue[] {
+  return event.status === 'DRAFT' ? draftRefusals(before, after, entered) : openRefusals(event, before, after);
+}
+
+function draftRefusals(before: Payload, after: Payload, entered: Entered): Issue[] {
+  const issues: Issue[] = [];
+  for (const member of ['event_type', 'primary_currency'] as const)
+    if (after[member] !== before[member] && entered.lots.size > 0)
+      issues.push({ path: member, message: `cannot be changed from ${before[member]}: suppliers have bid` });
+  const lots = new Set(after.bid_sheet.lots.map(({ name }) => name));
+  for (const name of entered.lots)
+    if (!lots.has(name))
+      issues.push({ path: 'bid_sheet.lots', message: `leaves out the lot "${name}", which has bids: keep it` });
+  const suppliers = new Set(after.suppliers.map((supplier) => supplier.external_id));
+  for (const id of entered.suppliers)
+    if (!suppliers.has(id))
+      issues.push({ path: 'suppliers', message: `leaves out "${id}", who has bid or answered: keep it` });
+  return issues;
+}
+
+const possible = `Possible are name, description, reference_id, tags, category, event_contact, sourcing_requests,
+  more suppliers, more secondary_currencies, more bid_sheet.lots, settings.is_test, settings.close_after_last_round`.replace(
+  /\s+/g,
+  ' ',
+);
+
+/** What bids rest on, or what has commands of its own, and where it stands in a payload. */
+const fixed: readonly [path: string, of: (payload: Payload) => unknown][] = [
+  ['event_type', (payload) => payload.event_type],
+  ['primary_currency', (payload) => payload.primary_currency],
+  ['primary_cost_calculation', (payload) => payload.primary_cost_calculation],
+  ['rounds', (payload) => payload.rounds],
+  ['questions', (payload) => payload.questions],
+  ['settings.is_template', (payload) => payload.settings.is_template],
+  ['bid_sheet.columns', (payload) => payload.bid_sheet.columns],
+  ['bid_sheet.column_roles', (payload) => payload.bid_sheet.column_roles],
+  ['bid_sheet.global_values', (payload) => cellsOf(payload.bid_sheet.global_values)],
+];
+
+function openRefusals({ status }: Pick<SourcingEvent, 'status'>, before: Payload, after: Payload): Issue[] {
+  const issues: Issue[] = [];
+  const refuse = (path: string, what = 'cannot be changed') =>
+    issues.push({ path, message: `${what} while the event is ${status}. ${possible}` });
+  for (const [path, of] of fixed) if (!isDeepStrictEqual(of(after), of(before))) refuse(path);
+
+  const rates = new Map(
+    after.secondary_currencies.map(({ code, exchange_rate: rate }, index) => [code, { rate, index }]),
+  );
+  for (const { code, exchange_rate: rate } of before.secondary_currencies) {
+    const now = rates.get(code);
+    if (!now) refuse('secondary_currencies', `cannot leave out ${code}`);
+    else if (!new Decimal(now.rate).equals(rate)) refuse(`secondary_currencies[${now.index}].exchange_rate`);
+  }
+  const suppliers = new Set(after.suppliers.map((supplier) => supplier.external_id));
+  for (const { external_id: id } of before.suppliers)
+    if (!suppliers.has(id)) refuse('suppliers', `cannot leave out "${id}"`);
+  const lots = new Map(after.bid_sheet.lots.map((lot, index) => [lot.name, { lot, index }]));
+  for (const { name, values } of before.bid_sheet.lots) {
+    const now = lots.get(name);
+    if (!now) refuse('bid_sheet.lots', `cannot leave out the lot "${name}"`);
+    else if (!isDeepStrictEqual(cellsOf(now.lot.values), cellsOf(values)))
+      refuse(`bid_sheet.lots[${now.index}].values`);
+  }
+  return issues;
+}
+
+/** In no order. */
+function cellsOf(values: Payload['bid_sheet']['global_values']): Map<string, unknown> {
+  return new Map(values.map(({ column, value, currency }) => [column, { value, currency }]));
+}
+
+export interface RebasedBids {
+  /** Those that are not as they were. */
+  readonly bids: Bid[];
+  /** Bids that stand now for the first time, and those that stood and cannot be computed any more. */
+  readonly completed: Bid[];
+  readonly fallen: Bid[];
+  /** What each supplier keeps of its values for the whole event, by its id; only where it loses some. */
+  readonly globalValues: Map<string, Cells>;
+}
+
+/**
+ * The bids of an event whose sheet has changed. Values that the new sheet does not take are dropped, costs are computed
+ * anew; a bid that stood and cannot be computed any more counts as withdrawn, and its values are kept as a draft.
+ */
+export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: readonly Bid[]): RebasedBids {
+  const sheet = compileBidSheet(after);
+  const scopes = new Map(before.columns.map((column) => [column.name, scopeOf(column)]));
+  const keeps = ([name, cell]: [string, Cells extends ReadonlyMap<string, infer Cell> ? Cell : never]) => {
+    const column = sheet.byName.get(name);
+    const scope = column && scopeOf(column);
+    // A value of one lot is not the value for the event.
+    if (!scope || scope !== scopes.get(name)) return false;
+    return cellIssue(sheet, name, cell, 'SUPPLIER_INPUT', scope) === undefined;
+  };
+  const kept = <Given extends Cells | null>(cells: Given): Given | Cells => {
+    if (cells === null) return cells;
+    const left = new Map([...cells].filter(keeps));
+    return left.size === cells.size ? cells : left;
+  };
+  const byId = new Map<string, Bid>();
+  const trimmed = bids.map((bid) => {
+    const [values, draft] = [kept(bid.values), kept(bid.draft)];
+    if (values === bid.values && draft === bid.draft) return bid;
+    const fewer = { ...bid, values, draft };
+    byId.set(bid.id, fewer);
+    return fewer;
+  });
+  const { changed, completed, broken } = recomputeBids({ event: after, sheet }, new Set(after.lots), trimmed);
+  const fallen = broken.map(({ bid }) => ({ ...withdrawn(bid), draft: bid.draft ?? bid.values }));
+  for (const bid of [...changed, ...completed, ...fallen]) byId.set(bid.id, bid);
+  const globalValues = new Map<string, Cells>();
+  for (const { supplierId, globalValues: values } of before.invitations) {
+    const left = kept(values);
+    if (left !== values) globalValues.set(supplierId, left);
+  }
+  return { bids: [...byId.values()], completed, fallen, globalValues };
+}
+
+function scopeOf(column: SourcingEvent['columns'][number]): 'LOT' | 'EVENT' | undefined {
+  return column.column_type === 'INPUT' ? column.scope : undefined;
+}

@@ -1,0 +1,31 @@
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { BidSheet, ComputedRow } from '../domain/bid-sheet.ts';
+import { bidRecords } from '../domain/feed-records.ts';
+import type { Bid, SourcingEvent } from '../domain/sourcing-event.ts';
+import type { UnitOfWork } from '../unit-of-work.ts';
+import { announce } from './announce.ts';
+
+/**
+ * Announces bids that changed. Each of these happenings is a point of the latest bids feed, at which every record that
+ * lags behind catches up: where something else has altered bids since, all of the event's are looked at, else only these.
+ */
+export async function announceBids(
+  unit: UnitOfWork,
+  change: {
+    happening: 'bid-submitted' | 'bids-withdrawn' | 'bids-edited';
+    event: SourcingEvent;
+    sheet: BidSheet;
+    bids: readonly Bid[];
+    /** Those that were computed already, by the bids' ids. */
+    rows?: ReadonlyMap<string, ComputedRow>;
+    now: Timestamp;
+  },
+): Promise<void> {
+  const { happening, event, sheet, bids, rows, now } = change;
+  const behind = await unit.tx.query(
+    'update service.sourcing_events set bids_behind = false where id = $1 and bids_behind returning id',
+    [event.id],
+  );
+  const records = behind.length > 0 ? {} : { 'latest-bids': bidRecords(event, sheet, bids, rows) };
+  await announce(unit, { happening, event, now, records });
+}

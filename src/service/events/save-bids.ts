@@ -1,0 +1,28 @@
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
+import type { Bid } from '../domain/sourcing-event.ts';
+import { cellsJson } from './event-store.ts';
+
+/** Writes bids as they are now, new ones and known ones, in one statement. The event must be locked. */
+export async function saveBids(sql: Sql, eventId: string, bids: readonly Bid[], now: Timestamp): Promise<void> {
+  await sql.query(
+    `insert into service.bids (event_id, modified, id, lot_id, supplier_id, values, offers, cost, draft, withdrawn)
+     select $1, $2, *
+     from unnest($3::uuid[], $4::uuid[], $5::uuid[], $6::jsonb[], $7::jsonb[], $8::text[], $9::jsonb[], $10::boolean[])
+     on conflict (event_id, supplier_id, lot_id) do update
+       set values = excluded.values, offers = excluded.offers, cost = excluded.cost, draft = excluded.draft,
+           withdrawn = excluded.withdrawn, modified = excluded.modified`,
+    [
+      eventId,
+      now,
+      bids.map((bid) => bid.id),
+      bids.map((bid) => bid.lotId),
+      bids.map((bid) => bid.supplierId),
+      bids.map((bid) => bid.values && cellsJson(bid.values)),
+      bids.map((bid) => bid.offers && JSON.stringify(bid.offers)),
+      bids.map((bid) => bid.cost),
+      bids.map((bid) => bid.draft && cellsJson(bid.draft)),
+      bids.map((bid) => bid.withdrawn),
+    ],
+  );
+}

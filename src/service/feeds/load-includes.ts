@@ -1,0 +1,95 @@
+/**
+ * What a page shows beside its records: the objects that they speak of, each once, read in one statement for each name
+ * whatever the page holds, and within the organisation only. Source: API document, "Included objects".
+ */
+import type { IncludeName } from '#contract/feed.ts';
+import type { Column } from '#contract/sourcing-event.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { loadQuestionsByIds } from '../events/rfi-store.ts';
+import { type RelatedIds, relatedIds } from './stored-record.ts';
+
+/** Gives the JSON of `includes`: a member for each name, empty when nothing is related. */
+export async function loadIncludes(
+  sql: Sql,
+  organisationId: string,
+  names: readonly IncludeName[],
+  bodies: readonly string[],
+): Promise<string> {
+  const related = relatedIds(bodies);
+  const members: string[] = [];
+  for (const name of new Set(names)) members.push(`"${name}":${await loaders[name](sql, organisationId, related)}`);
+  return `{${members.join(',')}}`;
+}
+
+type Loader = (sql: Sql, organisationId: string, related: RelatedIds) => Promise<string>;
+
+const loaders: Record<IncludeName, Loader> = {
+  sourcing_events: loadEvents,
+  suppliers: async (...of) => JSON.stringify(await loadSuppliers(...of)),
+  questions: async (sql, organisationId, { question_uuid: ids }) =>
+    JSON.stringify(await loadQuestionsByIds(sql, organisationId, [...ids])),
+  columns: async (...of) => JSON.stringify(await loadColumns(...of)),
+};
+
+/** As the events feed shows them, which may lag behind the live event as the records themselves may. */
+async function loadEvents(sql: Sql, organisationId: string, { sourcing_event: ids }: RelatedIds): Promise<string> {
+  const rows = await sql.query<{ summary: string }>(
+    `select summary from service.feed_records
+     where organisation_id = $1 and feed = 'sourcing-events' and visible and id = any($2) order by id`,
+    [organisationId, [...ids]],
+  );
+  return `[${rows.map(({ summary }) => summary).join(',')}]`;
+}
+
+interface SupplierRow {
+  id: string;
+  name: string;
+  external_id: string;
+  bidder_contacts: { name: string; email: string; invitation_state: string }[];
+  contacts: { id: string; name: string; email: string }[];
+}
+
+/**
+ * As they are now. `bidder_contacts` are those who are invited to bid in the page's events; an invitation is sent when its
+ * event is published, or later when the supplier is added to an open one.
+ */
+async function loadSuppliers(
+  sql: Sql,
+  organisationId: string,
+  { supplier: ids, sourcing_event: events }: RelatedIds,
+): Promise<SupplierRow[]> {
+  return sql.query<SupplierRow>(
+    `with bidder as (
+       select c.id, bool_or(i.invite_count > 0) as invited
+       from service.invitations i
+       join service.supplier_contacts c
+         on c.supplier_id = i.supplier_id and (i.contacts is null or c.email_key = any(i.contacts))
+       where i.event_id = any($3) and i.supplier_id = any($2)
+       group by c.id)
+     select s.id, s.name, s.external_id,
+       coalesce(json_agg(json_build_object('name', c.name, 'email', c.email, 'invitation_state',
+         case when bidder.invited then 'SENT' else 'UNSENT' end) order by c.email_key)
+         filter (where bidder.id is not null), '[]') as bidder_contacts,
+       coalesce(json_agg(json_build_object('id', c.id, 'name', c.name, 'email', c.email) order by c.email_key)
+         filter (where c.id is not null), '[]') as contacts
+     from service.suppliers s
+     left join service.supplier_contacts c on c.supplier_id = s.id
+     left join bidder on bidder.id = c.id
+     where s.organisation_id = $1 and s.id = any($2)
+     group by s.id order by s.id`,
+    [organisationId, [...ids], [...events]],
+  );
+}
+
+/** The columns of the page's events, as they are now. */
+async function loadColumns(
+  sql: Sql,
+  organisationId: string,
+  { sourcing_event: ids }: RelatedIds,
+): Promise<({ sourcing_event: string } & Column)[]> {
+  const rows = await sql.query<{ id: string; columns: Column[] }>(
+    'select id, columns from service.sourcing_events where organisation_id = $1 and id = any($2) order by id',
+    [organisationId, [...ids]],
+  );
+  return rows.flatMap(({ id, columns }) => columns.map((column) => ({ sourcing_event: id, ...column })));
+}

@@ -1,0 +1,45 @@
+/**
+ * A record as it is stored: its JSON as it will be sent, with `modified` as the last member, where it can be read
+ * without parsing; and what stands beside it for filters and includes.
+ */
+import { includedSourcingEventMembers } from '#contract/sourcing-event.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+
+const ending = (modified: Timestamp) => `,"modified":"${modified}"}`;
+const stampAt = -'2030-12-31T23:59:59.000000Z"}'.length;
+
+/** `json` is an object with at least one member, and without `modified`. */
+export function storedBody(json: string, modified: Timestamp): string {
+  return json.slice(0, -1) + ending(modified);
+}
+
+export function modifiedOf(body: string): Timestamp {
+  return body.slice(stampAt, -'"}'.length);
+}
+
+/** A tag as the filter compares it: one text for name and value, which no other pair has. */
+export function tagText({ name, value }: { name: string; value: string }): string {
+  return JSON.stringify([name, value]);
+}
+
+/** What `include=sourcing_events` shows of an event's record. */
+export function summaryOf(content: Readonly<Record<string, unknown>>): string {
+  return JSON.stringify(Object.fromEntries(includedSourcingEventMembers.map((name) => [name, content[name]])));
+}
+
+const relatedId = /"(sourcing_event|supplier|question_uuid)":"([0-9a-f-]{36})"/g;
+
+/** What the records of a page speak of. */
+export interface RelatedIds {
+  readonly sourcing_event: ReadonlySet<string>;
+  readonly supplier: ReadonlySet<string>;
+  readonly question_uuid: ReadonlySet<string>;
+}
+
+/** Read off the text: within a JSON string every quote is escaped, so that what matches is a member of that name. */
+export function relatedIds(bodies: readonly string[]): RelatedIds {
+  const related = { sourcing_event: new Set<string>(), supplier: new Set<string>(), question_uuid: new Set<string>() };
+  for (const body of bodies)
+    for (const [, member, id] of body.matchAll(relatedId)) related[member as keyof RelatedIds].add(id as string);
+  return related;
+}

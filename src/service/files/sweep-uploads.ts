@@ -1,0 +1,72 @@
+/**
+ * Removes the bytes of uploads that never became files, a day after they began. An upload is given up in SQL first; from
+ * then on it cannot become a file, so nothing that is removed here is or will be in use. Two processes may do it at once.
+ */
+import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/database.ts';
+import type { FileStorage } from '#platform/file-storage.ts';
+import type { Logger } from '#platform/log.ts';
+
+const keptMs = 24 * 60 * 60 * 1000;
+const batchSize = 100;
+/** What is cut off in the middle of a removal is removed after the next start. */
+const patienceMs = 1_000;
+
+export interface UploadSweep {
+  /** Starts unless it is running. Not waited for: a storage that is slow must not hold up the search for other work. */
+  start(): void;
+  /** Stops after the file that is being removed, and does not wait long for a storage that does not answer. */
+  close(): Promise<void>;
+}
+
+/** What cannot be removed is logged, and the next start tries it again. */
+export function createUploadSweep(deps: {
+  database: Sql;
+  storage: FileStorage;
+  clock: Clock;
+  log: Logger;
+}): UploadSweep {
+  const stop = new AbortController();
+  let running: Promise<void> | undefined;
+  return {
+    start() {
+      running ??= removeAbandoned(deps, stop.signal)
+        .catch((err: unknown) => {
+          if (!stop.signal.aborted)
+            deps.log.warn({ err }, 'bytes of abandoned uploads could not be removed; the next sweep tries again');
+        })
+        .finally(() => {
+          running = undefined;
+        });
+    },
+    close: async () => {
+      stop.abort();
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, patienceMs);
+      await Promise.race([running, late]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+async function removeAbandoned(
+  { database, storage, clock }: { database: Sql; storage: FileStorage; clock: Clock },
+  signal: AbortSignal,
+): Promise<void> {
+  const startedBefore = addMicros(timestampFromMs(clock.nowMs()), -keptMs * 1000);
+  while (!signal.aborted) {
+    const uploads = await database.query<{ id: string }>(
+      `update service.file_uploads set abandoned = true
+       where id in (select id from service.file_uploads where created < $1 order by created limit ${batchSize})
+       returning id`,
+      [startedBefore],
+    );
+    if (uploads.length === 0) return;
+    for (const { id } of uploads) {
+      if (signal.aborted) return;
+      await storage.remove(id);
+    }
+    await database.query('delete from service.file_uploads where id = any($1::uuid[])', [uploads.map(({ id }) => id)]);
+  }
+}

@@ -1,0 +1,71 @@
+import { randomUUID } from 'node:crypto';
+import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { AppError, type Issue } from '#platform/errors.ts';
+import { checkEventPayload, payloadFromTemplate, payloadOf } from '../domain/event-payload.ts';
+import { announce } from '../events/announce.ts';
+import { loadEvent } from '../events/event-store.ts';
+import { loadQuestions } from '../events/rfi-store.ts';
+import { insertEvent, loadInvitedContacts } from '../events/write-event.ts';
+import type { UnitOfWork } from '../unit-of-work.ts';
+import type { JobContext, JobResult, JobWork } from './job-work.ts';
+import { found, refuse } from './refuse.ts';
+import { resolvePayload } from './resolve-payload.ts';
+
+/** CREATE_SOURCING_EVENT: an event in draft. */
+export const createSourcingEvent: JobWork<'CREATE_SOURCING_EVENT'> = {
+  apply: (unit, { payload, job, now }) => createEvent(unit, payload, job, now),
+};
+
+/** CREATE_SOURCING_EVENT_FROM_TEMPLATE: an event in draft, like the template but for the members that are given. */
+export const createSourcingEventFromTemplate: JobWork<'CREATE_SOURCING_EVENT_FROM_TEMPLATE'> = {
+  apply: async (unit, { payload: { template, ...overrides }, job, now }) => {
+    const payload = payloadFromTemplate(
+      await loadTemplate(unit.tx, job.organisationId, template),
+      overrides,
+      randomUUID,
+    );
+    try {
+      return await createEvent(unit, payload, job, now);
+    } catch (error) {
+      throw error instanceof AppError ? withOrigin(error, overrides) : error;
+    }
+  },
+};
+
+/** Writes and announces the event; throws `invalid` for everything that is wrong with the payload. */
+async function createEvent(
+  unit: UnitOfWork,
+  payload: CreateSourcingEventPayload,
+  { organisationId, createdBy }: JobContext,
+  now: Timestamp,
+): Promise<JobResult> {
+  refuse(checkEventPayload(payload));
+  const resolved = await resolvePayload(unit.tx, organisationId, payload);
+  const id = randomUUID();
+  await insertEvent(unit.tx, { id, organisationId, createdBy }, resolved, now);
+  const event = { id, organisationId, name: payload.name, sourcingRequests: resolved.sourcingRequests };
+  await announce(unit, { happening: 'event-created', event, now });
+  return { createdEntity: id };
+}
+
+/** The lock keeps an update of the template from coming in between its parts. */
+async function loadTemplate(tx: Sql, organisationId: string, id: string): Promise<CreateSourcingEventPayload> {
+  const event = await found('template', loadEvent(tx, organisationId, id, 'lock'));
+  if (event.status === 'DELETED') refuse([{ path: 'template', message: 'this template was deleted' }]);
+  if (!event.isTemplate)
+    refuse([{ path: 'template', message: 'this event is no template: its settings.is_template is false' }]);
+  return payloadOf(event, await loadQuestions(tx, event.id), await loadInvitedContacts(tx, event.id));
+}
+
+/** Whoever sent the overrides does not see the template's members: each issue says where it comes from. */
+function withOrigin(error: AppError, overrides: EventChanges): AppError {
+  const isGiven = ({ path }: Issue) => Object.hasOwn(overrides, path.split(/[.[]/)[0] ?? '');
+  const issues = error.issues.map((issue) =>
+    isGiven(issue) || issue.path === 'template'
+      ? issue
+      : { ...issue, message: `${issue.message} (as the template has it)` },
+  );
+  return new AppError(error.code, error.publicMessage, { issues, cause: error });
+}

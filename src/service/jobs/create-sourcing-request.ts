@@ -1,0 +1,29 @@
+import { randomUUID } from 'node:crypto';
+import type { JobWork } from './job-work.ts';
+
+/** CREATE_SOURCING_REQUEST: a request that events can serve. No feed shows it by itself. */
+export const createSourcingRequest: JobWork<'CREATE_SOURCING_REQUEST'> = {
+  apply: async (unit, { payload, job, now }) => {
+    const id = randomUUID();
+    await unit.tx.query(
+      `insert into service.sourcing_requests (id, organisation_id, created_by, created, name, description,
+         reference_id, requested_by, needed_by, category, tags, items)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+      [
+        id,
+        job.organisationId,
+        job.createdBy,
+        now,
+        payload.name,
+        payload.description,
+        payload.reference_id ?? null,
+        payload.requested_by ?? null,
+        payload.needed_by ?? null,
+        payload.category ?? null,
+        JSON.stringify(payload.tags),
+        JSON.stringify(payload.items),
+      ],
+    );
+    return { createdEntity: id };
+  },
+};

@@ -1,0 +1,81 @@
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { checkEventPayload, mergePayload, payloadOf } from '../domain/event-payload.ts';
+import { type Entered, rebaseBids, updateRefusals } from '../domain/event-update.ts';
+import type { SourcingEvent } from '../domain/sourcing-event.ts';
+import { cellsJson, loadBids, loadEvent } from '../events/event-store.ts';
+import { loadQuestions } from '../events/rfi-store.ts';
+import { saveBids } from '../events/save-bids.ts';
+import { loadEventNow } from '../events/settle-event.ts';
+import { loadInvitedContacts, updateEvent } from '../events/write-event.ts';
+import type { JobWork } from './job-work.ts';
+import { found, refuse } from './refuse.ts';
+import { resolvePayload } from './resolve-payload.ts';
+
+const updatable: readonly string[] = ['DRAFT', 'OPEN', 'PAUSED'];
+
+/** UPDATE_SOURCING_EVENT: all of the changes or none. It touches no feed by itself: the records catch up at the next point. */
+export function updateSourcingEvent({ clock }: { clock: Clock }): JobWork<'UPDATE_SOURCING_EVENT'> {
+  return {
+    apply: async (unit, { payload: { sourcing_event: id, ...changes }, job: { organisationId } }) => {
+      const { tx } = unit;
+      const { event, now } = await found('sourcing_event', loadEventNow(unit, organisationId, id, clock));
+      if (!updatable.includes(event.status)) {
+        const message = `cannot be updated: it is ${event.status}, and must be ${updatable.join(' or ')}`;
+        refuse([{ path: 'sourcing_event', message }]);
+      }
+      const before = payloadOf(event, await loadQuestions(tx, event.id), await loadInvitedContacts(tx, event.id));
+      const after = mergePayload(before, changes);
+      refuse(checkEventPayload(after, changes));
+      refuse(updateRefusals(event, before, after, await loadEntered(tx, event.id)));
+      const invited = new Set(event.invitations.map(({ externalId }) => externalId));
+      await updateEvent(tx, event, await resolvePayload(tx, organisationId, after, invited), changes, now);
+      if (event.status === 'DRAFT') await keepBidsTrue(tx, event, now);
+      return {};
+    },
+  };
+}
+
+async function loadEntered(sql: Sql, eventId: string): Promise<Entered> {
+  const lots = await sql.query<{ name: string }>(
+    `select name from service.lots l where event_id = $1
+       and exists (select from service.bids b where b.event_id = l.event_id and b.lot_id = l.id) order by position`,
+    [eventId],
+  );
+  const suppliers = await sql.query<{ external_id: string }>(
+    `select external_id from service.suppliers where id in (
+       select supplier_id from service.bids where event_id = $1
+       union select supplier_id from service.rfi_responses where event_id = $1) order by external_id`,
+    [eventId],
+  );
+  return {
+    lots: new Set(lots.map(({ name }) => name)),
+    suppliers: new Set(suppliers.map((supplier) => supplier.external_id)),
+  };
+}
+
+/** The bids of an event that was published before go with its sheet: what they say when it is published again is true. */
+async function keepBidsTrue(tx: Sql, before: SourcingEvent, now: Timestamp): Promise<void> {
+  const bids = await loadBids(tx, before.id);
+  if (bids.length === 0) return;
+  const after = await loadEvent(tx, before.organisationId, before.id, 'read');
+  const { bids: changed, completed, fallen, globalValues } = rebaseBids(before, after, bids);
+  await saveBids(tx, before.id, changed, now);
+  await tx.query(
+    `update service.invitations set participated = true
+     where event_id = $1 and supplier_id = any($2) and not participated`,
+    [before.id, completed.map((bid) => bid.supplierId)],
+  );
+  await tx.query(
+    `delete from service.scenario_awards where event_id = $1
+       and (lot_id, supplier_id) in (select * from unnest($2::uuid[], $3::uuid[]))`,
+    [before.id, fallen.map((bid) => bid.lotId), fallen.map((bid) => bid.supplierId)],
+  );
+  await tx.query(
+    `update service.invitations i set global_values = kept.values
+     from unnest($2::uuid[], $3::jsonb[]) as kept (supplier_id, values)
+     where i.event_id = $1 and i.supplier_id = kept.supplier_id`,
+    [before.id, [...globalValues.keys()], [...globalValues.values()].map(cellsJson)],
+  );
+}

@@ -1,0 +1,94 @@
+/**
+ * Rate limits: a request is let through when fewer than a quota of its bucket were let through in the window that ends
+ * with it, for the burst and for the sustained window alike. Exact, counted per API key in SQL by all processes
+ * together, and still there after a restart. Source: API document, "Limits"; decisions, "Feeds".
+ *
+ * By hand, since the kept libraries (rate-limiter-flexible, the stores of express-rate-limit) count in fixed windows, let
+ * twice the quota pass around a window's end, and count what they refuse.
+ */
+import { effectiveLimit, type Limit, type LimitName, type Window } from '#contract/limits.ts';
+import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import { type Database, prepared, type Sql } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import type { CountedCall } from '#platform/http/endpoint.ts';
+import type { KeyIdentity } from '../caller.ts';
+
+/** Longer than the longest window, so that processes whose clocks differ do not take each other's counts away. */
+const keptMicros = 25 * 3_600 * 1_000_000;
+
+interface Counts {
+  used: number[];
+  free_ms: number[];
+  wait_ms: number | null;
+}
+
+const count = prepared('select * from service.count_request($1, $2, $3, $4, $5)');
+
+/** Counts calls of endpoints that have a limit; asks nothing of the database where the organisation has none. */
+export function createRequestCounter({ database, clock }: { database: Database; clock: Clock }) {
+  return async (
+    { apiKeyId, limits }: KeyIdentity,
+    { limit: name, path }: { limit: LimitName; path: string },
+  ): Promise<CountedCall> => {
+    const limit = effectiveLimit(limits, name);
+    if (!limit) return { headers: {} };
+    const bucket = bucketOf(name, path);
+    const windows = windowsOf(limit);
+    const [counts] = await database.query<Counts>(count, [
+      apiKeyId,
+      bucket,
+      timestampNow(clock),
+      windows.map(({ requests }) => requests),
+      windows.map(({ seconds }) => seconds),
+    ]);
+    if (!counts) throw new AppError('internal', 'A request was not counted.');
+    const headers = headersOf(bucket, windows, counts);
+    return counts.wait_ms === null ? { headers } : { headers, refusal: refusalOf(windows, counts.wait_ms) };
+  };
+}
+
+/** Removes what no window holds any more. */
+export async function forgetOldRequests(sql: Sql, now: Timestamp): Promise<void> {
+  await sql.query('delete from service.counted_requests where at < $1', [addMicros(now, -keptMicros)]);
+}
+
+/** A row of the table of limits is one bucket, and each feed has its own. */
+function bucketOf(name: LimitName, path: string): string {
+  return name === 'feeds' ? `feeds.${path.slice(path.lastIndexOf('/') + 1)}` : name;
+}
+
+interface NamedWindow extends Window {
+  readonly name: 'burst' | 'sustained';
+}
+
+function windowsOf({ burst, sustained }: Limit): NamedWindow[] {
+  return [
+    { name: 'burst', ...burst },
+    { name: 'sustained', ...sustained },
+  ];
+}
+
+/**
+ * `RateLimit-Policy` (`q`: quota, `w`: window in seconds) and `RateLimit` (`r`: what is left, `t`: seconds until the oldest
+ * counted request leaves its window). Source: draft-ietf-httpapi-ratelimit-headers-10.
+ */
+function headersOf(bucket: string, windows: readonly NamedWindow[], counts: Counts): Record<string, string> {
+  const counted = counts.wait_ms === null ? 1 : 0;
+  const policies = windows.map(({ name, requests, seconds }) => `"${bucket}.${name}";q=${requests};w=${seconds}`);
+  const states = windows.map(({ name, requests }, index) => {
+    const remaining = Math.max(0, requests - (counts.used[index] ?? 0) - counted);
+    return `"${bucket}.${name}";r=${remaining};t=${Math.ceil((counts.free_ms[index] ?? 0) / 1000)}`;
+  });
+  return { 'RateLimit-Policy': policies.join(', '), RateLimit: states.join(', ') };
+}
+
+function refusalOf(windows: readonly NamedWindow[], waitMs: number): AppError {
+  const quotas = windows.map(({ requests, seconds }) => `${requests} in ${seconds} s`).join(' and ');
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  return new AppError(
+    'too-many',
+    `Too many requests: an API key may make ${quotas} of this kind. Wait ${seconds} s and send it again.`,
+    { recovery: { do: 'retry', afterMs: waitMs } },
+  );
+}

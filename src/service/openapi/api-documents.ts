@@ -1,0 +1,84 @@
+/**
+ * The three OpenAPI documents of the service: the public contract, the desk and the operator's commands. Made once, when
+ * the service starts; tests hold every real answer against them.
+ */
+import { feedOrderHeader } from '#contract/feed.ts';
+import { problemMediaType } from '#contract/problem.ts';
+import { operatorApi, organisationApi } from '../api.ts';
+import { createOpenApiDocument, type DescribedEndpoint } from './create-openapi-document.ts';
+import { notifications } from './notifications.ts';
+import type { JsonObject } from './schema-set.ts';
+
+export const apiNames = ['public', 'desk', 'admin'] as const;
+export type ApiName = (typeof apiNames)[number];
+
+/** `serverUrl`: what the paths are relative to; `/` is the server that the document came from. */
+export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject> {
+  const { organisation, operator } = endpointTables();
+  const under = (path: string) => organisation.filter((one) => one.path.startsWith(path));
+  return {
+    public: createOpenApiDocument({
+      title: 'Sourcing Service',
+      description: publicDescription,
+      tags: {
+        Suppliers: 'Suppliers are read directly, and changed by submissions that are applied after the answer.',
+        Jobs: 'Sourcing events, sourcing requests and files, created and changed by jobs.',
+        Feeds: 'What has happened, to be read again and again: events, bids, awards and RFI answers.',
+        Webhooks: 'Notifications that are pushed when a feed changes or a job ends.',
+      },
+      token: 'An API key. Its scopes say what it may do: `manage`, `jobs`, `feeds`, `webhooks`.',
+      endpoints: under('/api/'),
+      webhooks: notifications,
+      serverUrl,
+    }),
+    desk: createOpenApiDocument({
+      title: 'Sourcing Service: the desk',
+      description: `What buyers and suppliers do on screen, outside the public contract. A command that the event's state does not allow is answered with 409 and the reason. ${conventions}`,
+      tags: {
+        Events: 'From draft to closed.',
+        Rounds: 'Bidding rounds of an event.',
+        Bids: 'Invitations, bids, and the values of the buyer.',
+        Awards: 'Scenarios, and the one that is awarded.',
+        RFI: 'Questions and answers.',
+        Requests: 'What the company needs.',
+        Files: 'Uploads.',
+      },
+      token: 'An API key with the scope `desk`.',
+      endpoints: under('/desk/'),
+      serverUrl,
+    }),
+    admin: createOpenApiDocument({
+      title: 'Sourcing Service: operation',
+      description: `What the operator of the service does, outside the public contract. ${conventions}`,
+      tags: {
+        Organisations: 'Those who use the service, and what is set for them.',
+        'API keys': 'What callers show.',
+        Deliveries: 'What became of notifications.',
+      },
+      token: "The operator's token (`SOURCING_ADMIN_TOKEN`).",
+      endpoints: operator,
+      serverUrl,
+    }),
+  };
+}
+
+/** The tables as they are served, to be read and not called: what their handlers stand on is left out. */
+export function endpointTables(): Record<'organisation' | 'operator', readonly DescribedEndpoint[]> {
+  return { organisation: organisationApi({} as never), operator: operatorApi({} as never) };
+}
+
+const conventions = `Bodies are JSON. Times are ISO 8601 in UTC. An unknown field or parameter is refused. An error is a problem detail (RFC 9457) that says what was wrong and where.`;
+
+const publicDescription = `Suppliers, sourcing events, bids and awards: read by feeds, changed by jobs and submissions, announced by webhooks.
+
+**Calls.** Every call carries \`Authorization: Bearer <API key>\`. Bodies are JSON. A path answers alike with and without a trailing slash; a GET may be sent as HEAD; another method at a known path is answered with 405 and \`Allow\`. What belongs to another organisation does not exist: 404.
+
+**Values.** Times are ISO 8601 in UTC: \`2030-12-31T23:59:59Z\`, \`2030-12-31T23:59:59+00:00\` and \`2030-12-31T23:59:59.000000Z\` are taken, the last is answered. Money and quantities are decimals as text. In feed records fields without a value are left out.
+
+**Growth.** Answers gain fields over time, and values that are listed here may become more: accept what you do not know. What is sent is checked strictly: an unknown field or parameter is refused with its path.
+
+**Errors.** Problem details (RFC 9457) as \`${problemMediaType}\`; \`errors\` names each wrong place, like \`bid_sheet.columns[2].precision\`.
+
+**Repetition.** \`Idempotency-Key\` makes every POST safe to repeat. \`ETag\` and \`If-None-Match\` make a poll that finds nothing new cheap. The feeds are in the order of their commits (\`${feedOrderHeader}: commit\`).
+
+**Limits.** Counted for each API key in a sliding window; a refused call (429) does not count. \`RateLimit\` says what is left, \`Retry-After\` how long to wait.`;

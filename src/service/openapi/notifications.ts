@@ -1,0 +1,93 @@
+/** The notifications that the service sends, as the `webhooks` of its OpenAPI document. Source: API document, "Events". */
+import {
+  feedNotificationPayload,
+  feedTriggers,
+  jobNotificationPayload,
+  notificationOf,
+  type Trigger,
+  testNotificationPayload,
+  triggers,
+} from '#contract/webhook.ts';
+import type { JsonObject, SchemaSet } from './schema-set.ts';
+
+const feedOf = new Map<Trigger, string>(Object.entries(feedTriggers).map(([feed, trigger]) => [trigger, feed]));
+
+export function notifications(schemas: SchemaSet): JsonObject {
+  return Object.fromEntries(
+    triggers.map((trigger) => {
+      const { summary, description, payload } = describe(trigger);
+      return [
+        trigger,
+        {
+          post: {
+            operationId: `notify-${trigger.toLowerCase().replaceAll('_', '-')}`,
+            tags: ['Webhooks'],
+            summary,
+            description: `${description} Answer with any 2xx within 15 s; everything else, a redirect included, is tried again for three days, after a \`Retry-After\` at the earliest.`,
+            security: [],
+            parameters,
+            requestBody: {
+              required: true,
+              content: { 'application/json': { schema: schemas.output(notificationOf(trigger, payload)) } },
+            },
+            responses: {
+              '2XX': { description: 'Received; it is not sent again.' },
+              410: { description: 'The receiver is gone for good: the webhook is disabled.' },
+              default: { description: 'Not received; it is sent again later.' },
+            },
+          },
+        },
+      ];
+    }),
+  );
+}
+
+function describe(trigger: Trigger) {
+  const feed = feedOf.get(trigger);
+  if (feed !== undefined)
+    return {
+      summary: `The feed ${feed} has changed`,
+      description:
+        'Read the feed; the notification itself holds no record. Of several changes while one waits, only the newest is announced.',
+      payload: feedNotificationPayload,
+    };
+  if (trigger === 'JOB_UPDATED')
+    return { summary: 'A job has ended', description: 'Sent once for each job.', payload: jobNotificationPayload };
+  return {
+    summary: 'A test was asked for',
+    description: 'Sent to the tested webhook, whatever it subscribes to.',
+    payload: testNotificationPayload,
+  };
+}
+
+const parameters = [
+  {
+    name: 'X-Signature',
+    in: 'header',
+    required: true,
+    description:
+      "`hmac-sha256=` and the hexadecimal HMAC-SHA256 of the exact bytes of the body, keyed with the webhook's `signing_key` as UTF-8. Compare it in constant time, before the body is parsed.",
+    schema: { type: 'string', pattern: '^hmac-sha256=[0-9a-f]{64}$' },
+  },
+  {
+    name: 'webhook-id',
+    in: 'header',
+    required: true,
+    description: 'The same for every attempt of one notification: one that was seen before needs no second look.',
+    schema: { type: 'string', format: 'uuid' },
+  },
+  {
+    name: 'webhook-timestamp',
+    in: 'header',
+    required: true,
+    description: 'When this attempt was made, in seconds since 1970.',
+    schema: { type: 'integer' },
+  },
+  {
+    name: 'webhook-attempt',
+    in: 'header',
+    required: true,
+    description: 'Which attempt it is, from 1.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+];

@@ -1,0 +1,132 @@
+/**
+ * JSON Schemas (2020-12) made from the contract's zod schemas by zod itself, for the OpenAPI document. Those with an id
+ * become components, which others refer to. A schema reads differently where it is sent (defaults may be left out,
+ * nothing unknown is taken) and where it is answered (defaults are filled in, members are added over time): a component
+ * that does so stands twice, the one that is sent as `<id>Input`.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+
+export type JsonObject = { [key: string]: unknown };
+
+export interface SchemaSet {
+  /** The schema of what is sent to the service. */
+  input(schema: z.ZodType): JsonObject;
+  /** The schema of what the service answers. */
+  output(schema: z.ZodType): JsonObject;
+  /** Puts the names of components into a document that was made with these schemas, and the components beside it. */
+  resolve(document: JsonObject): { document: JsonObject; schemas: JsonObject };
+}
+
+type Direction = 'input' | 'output';
+
+/** Before it is known which components stand twice, a reference names its direction. */
+const pending = { input: '#input/', output: '#output/' } as const;
+
+export function createSchemaSet(): SchemaSet {
+  const components: Record<Direction, Map<string, JsonObject>> = { input: new Map(), output: new Map() };
+  const converted: Record<Direction, Map<z.ZodType, JsonObject>> = { input: new Map(), output: new Map() };
+  const add = (schema: z.ZodType, io: Direction): JsonObject => {
+    const known = converted[io].get(schema);
+    if (known) return known;
+    const { $schema: _dialect, $defs, ...root } = toJsonSchema(schema, io);
+    for (const [id, component] of Object.entries(($defs ?? {}) as Record<string, JsonObject>)) {
+      const { id: _id, ...content } = withReferences(component, ['#/$defs/', pending[io]]) as JsonObject;
+      const known = components[io].get(id);
+      if (known !== undefined && !isDeepStrictEqual(known, content))
+        throw new Error(`Two different schemas of the contract have the id ${id}.`);
+      components[io].set(id, content);
+    }
+    const result = withReferences(root, ['#/$defs/', pending[io]]) as JsonObject;
+    converted[io].set(schema, result);
+    return result;
+  };
+  return {
+    input: (schema) => add(schema, 'input'),
+    output: (schema) => add(schema, 'output'),
+    resolve: (document) => {
+      const twice = readDifferently(components);
+      const inputName = (id: string) => (twice.has(id) ? `${id}Input` : id);
+      const resolved = (value: unknown) =>
+        withReferences(withReferences(value, [pending.input, '#/components/schemas/', inputName]), [
+          pending.output,
+          '#/components/schemas/',
+        ]) as JsonObject;
+      const schemas = [
+        ...[...components.output].map(([id, schema]) => [id, resolved(schema)] as const),
+        ...[...components.input].map(([id, schema]) => [inputName(id), resolved(schema)] as const),
+      ];
+      return {
+        document: resolved(document),
+        schemas: Object.fromEntries(schemas.sort(([a], [b]) => (a < b ? -1 : 1))),
+      };
+    },
+  };
+}
+
+/** What zod says of a schema, with what only people and their tools need put right. */
+function toJsonSchema(schema: z.ZodType, io: Direction): JsonObject {
+  return z.toJSONSchema(schema, {
+    io,
+    // A transform has no schema; the types that end in one say what they are (`uuid`, `timestamp`).
+    unrepresentable: 'any',
+    override: ({ zodSchema, jsonSchema }) => {
+      const { def } = zodSchema._zod;
+      // Zod leaves out the default of what holds a transform.
+      if (io === 'input' && (def.type === 'default' || def.type === 'prefault'))
+        jsonSchema.default ??= def.defaultValue as never;
+      if (io === 'output' && isAnyOrNone(jsonSchema.additionalProperties)) delete jsonSchema.additionalProperties;
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      if (jsonSchema.minLength === 0) delete jsonSchema.minLength;
+      if (jsonSchema.format === 'uuid') delete jsonSchema.pattern;
+      // `contentEncoding` says it; the other two are long.
+      if (jsonSchema.contentEncoding !== undefined) {
+        delete jsonSchema.format;
+        delete jsonSchema.pattern;
+      }
+    },
+  });
+}
+
+function isAnyOrNone(additional: unknown): boolean {
+  return additional === false || isDeepStrictEqual(additional, {});
+}
+
+/** The ids of components that are not the same in both directions, by themselves or by what they refer to. */
+function readDifferently(components: Record<Direction, ReadonlyMap<string, JsonObject>>): Set<string> {
+  const neutral = (schema: JsonObject | undefined) => withReferences(schema, [pending.input, pending.output]);
+  const both = [...components.input.keys()].filter((id) => components.output.has(id));
+  const twice = new Set(
+    both.filter((id) => !isDeepStrictEqual(neutral(components.input.get(id)), components.output.get(id))),
+  );
+  for (let found = -1; found !== twice.size; ) {
+    found = twice.size;
+    for (const id of both) if (referencesOf(components.input.get(id)).some((other) => twice.has(other))) twice.add(id);
+  }
+  return twice;
+}
+
+function referencesOf(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    key === '$ref' ? [String(inner).slice(String(inner).indexOf('/') + 1)] : referencesOf(inner),
+  );
+}
+
+/** A copy in which references that begin with one prefix begin with another, and may be named anew. */
+function withReferences(
+  value: unknown,
+  [from, to, rename = (id) => id]: readonly [string, string, ((id: string) => string)?],
+): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => withReferences(item, [from, to, rename]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key,
+      key === '$ref' && typeof inner === 'string' && inner.startsWith(from)
+        ? to + rename(inner.slice(from.length))
+        : withReferences(inner, [from, to, rename]),
+    ]),
+  );
+}

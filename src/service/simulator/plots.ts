@@ -1,0 +1,310 @@
+/**
+ * The plots of the simulator: each is what happens to one event, and together they touch every row of the API document's
+ * table "Feed update conditions". All randomness comes from the story's seed.
+ */
+import type { Clock } from '#platform/clock.ts';
+import type { Random } from './random.ts';
+import { asMoney, bestAwards, eventName, lotNames, makeOffer, type Offer, sheetPayload } from './sheet.ts';
+import type { Stage } from './stage.ts';
+
+export interface Scene {
+  stage: Stage;
+  clock: Clock;
+  random: Random;
+  /** The event's number in the story. */
+  number: number;
+  /** External ids of those who may be invited. */
+  suppliers: readonly string[];
+  lots: number;
+  tell: (line: string) => void;
+}
+
+type Plot = (scene: Scene) => Promise<void>;
+
+/** In the order in which a story takes them, over and over. */
+export const plots: readonly Plot[] = [
+  playPausedRfq,
+  playRounds,
+  playReopened,
+  playTakenBack,
+  playRfi,
+  playDutchRepublished,
+  playDeleted,
+  playFromTemplate,
+];
+
+/** An event on the stage, and those who play in it. */
+interface Event {
+  readonly id: string;
+  readonly name: string;
+  readonly lots: readonly string[];
+  readonly invited: readonly string[];
+}
+
+async function draft(scene: Scene, what: string, members: object = {}): Promise<Event> {
+  const { random, stage, tell } = scene;
+  const name = eventName(random, what, scene.number);
+  const lots = lotNames(scene.lots);
+  const invited = scene.suppliers.filter(() => random.next() < 0.7);
+  if (invited.length === 0) invited.push(random.pick(scene.suppliers));
+  const { created_entity: id } = await stage.runJob('CREATE_SOURCING_EVENT', {
+    name,
+    reference_id: `REQ-${random.whole(10_000, 99_999)}`,
+    suppliers: invited.map((one) => ({ external_id: one })),
+    ...sheetPayload(random, lots),
+    ...members,
+  });
+  tell(`"${name}" drafted: ${lots.length} lots, ${invited.length} suppliers invited`);
+  return { id: String(id), name, lots, invited };
+}
+
+/** One command; `told` follows the event's name. */
+async function command({ stage, tell }: Scene, event: Event, path: string, told: string, body?: object): Promise<void> {
+  await stage.pause();
+  await stage.desk(event.id, 'POST', `/${path}`, body);
+  tell(`"${event.name}"${told}`);
+}
+
+async function bid(scene: Scene, event: Event, { supplier, cents }: Offer): Promise<void> {
+  const lots = [...cents].map(([lot, price]) => ({
+    lot,
+    values: { 'Unit Price': asMoney(price), Remark: 'DDP, Incoterms 2030' },
+  }));
+  const global = { 'Payment Terms': '30 days net' };
+  await command(scene, event, 'bids', `: ${supplier} bids on ${lots.length} lots`, { supplier, lots, global });
+}
+
+async function bidAll(scene: Scene, event: Event): Promise<Offer[]> {
+  const offers = event.invited.map((supplier) => makeOffer(scene.random, supplier, event.lots));
+  for (const offer of offers) await bid(scene, event, offer);
+  return offers;
+}
+
+async function award(scene: Scene, event: Event, offers: readonly Offer[], scenario = 'Best price'): Promise<void> {
+  const { stage, random, tell } = scene;
+  await stage.pause();
+  const awards = bestAwards(random, event.lots, offers);
+  await stage.desk(event.id, 'PUT', `/scenarios/${encodeURIComponent(scenario)}`, { awards });
+  await stage.desk(event.id, 'POST', '/award', { scenario });
+  const winners = new Set(awards.map(({ supplier }) => supplier)).size;
+  tell(`"${event.name}": ${new Set(awards.map(({ lot }) => lot)).size} lots go to ${winners} suppliers`);
+}
+
+const close = (scene: Scene, event: Event) => command(scene, event, 'close', ' closed');
+
+async function playPausedRfq(scene: Scene): Promise<void> {
+  const event = await draft(scene, 'RFQ');
+  await command(scene, event, 'publish', ' published');
+  const offers = await bidAll(scene, event);
+  await command(scene, event, 'pause', ' paused');
+  await command(scene, event, 'resume', ' resumed');
+  await award(scene, event, offers);
+  await close(scene, event);
+}
+
+/** Two rounds; between them the buyer corrects a bid, and the second is opened once more. */
+async function playRounds(scene: Scene): Promise<void> {
+  const { stage, clock, tell } = scene;
+  const event = await draft(scene, 'English auction', { event_type: 'ENGLISH' });
+  await command(scene, event, 'publish', ' published');
+  const offers = await bidAll(scene, event);
+  await command(scene, event, 'rounds/1/close', ' has ended its first round');
+  const [first] = offers;
+  const [lot] = first?.cents.keys() ?? [];
+  if (first && lot !== undefined) {
+    first.cents.set(lot, 399);
+    await stage.desk(event.id, 'PATCH', '/bids', {
+      supplier: first.supplier,
+      lots: [{ lot, values: { 'Unit Price': asMoney(399) } }],
+    });
+    tell(`"${event.name}": the buyer corrects ${first.supplier}'s price for ${lot}`);
+  }
+  const inDays = (days: number) => new Date(clock.nowMs() + days * 86_400_000).toISOString();
+  await command(scene, event, 'rounds', ' begins a second round', { ends: inDays(1) });
+  await command(scene, event, 'rounds/2/extend', ' runs longer', { ends: inDays(2) });
+  for (const offer of offers) {
+    for (const [name, cents] of offer.cents) offer.cents.set(name, Math.max(1, Math.round(cents * 0.97)));
+    await bid(scene, event, offer);
+  }
+  await command(scene, event, 'rounds/2/close', ' has ended its second round');
+  await command(scene, event, 'rounds/2/reopen', ' opens its second round once more');
+  await award(scene, event, offers);
+  await close(scene, event);
+}
+
+/** Reopened after the award: one supplier withdraws a lot, another is cheaper now, and the lots are awarded anew. */
+async function playReopened(scene: Scene): Promise<void> {
+  const event = await draft(scene, 'RFQ');
+  await command(scene, event, 'publish', ' published');
+  const offers = await bidAll(scene, event);
+  await award(scene, event, offers);
+  await close(scene, event);
+  await command(scene, event, 'reopen', ' reopened');
+  const [leaving, cheaper] = [offers[0], offers.at(-1)];
+  const [lot] = leaving?.cents.keys() ?? [];
+  if (leaving && lot !== undefined) {
+    leaving.cents.delete(lot);
+    await command(scene, event, 'bids/withdraw', `: ${leaving.supplier} withdraws from ${lot}`, {
+      supplier: leaving.supplier,
+      lots: [lot],
+    });
+  }
+  const [better] = cheaper?.cents.keys() ?? [];
+  if (cheaper && better !== undefined) {
+    cheaper.cents.set(better, 350);
+    await bid(scene, event, { supplier: cheaper.supplier, cents: new Map([[better, 350]]) });
+  }
+  await award(scene, event, offers, 'After the reopening');
+  await close(scene, event);
+}
+
+async function playTakenBack(scene: Scene): Promise<void> {
+  const event = await draft(scene, 'RFQ');
+  await command(scene, event, 'publish', ' published');
+  const offers = await bidAll(scene, event);
+  await award(scene, event, offers);
+  await close(scene, event);
+  await command(scene, event, 'reopen', ' reopened');
+  await command(scene, event, 'award', "'s award is taken back", { scenario: null });
+  await close(scene, event);
+}
+
+/** Questions of several types, answered with files; one is edited, and an attachment is taken back. */
+async function playRfi(scene: Scene): Promise<void> {
+  const { stage, tell, random } = scene;
+  const event = await draft(scene, 'RFI');
+  const policy = await stage.upload('code-of-conduct.txt', 'Suppliers keep to this code.\n');
+  const asked = [
+    {
+      identifier: '1',
+      question_text: 'Are you certified to ISO 9001?',
+      question_type: 'EVENT_GATING',
+      input_type: 'SINGLE_CHOICE',
+      options: [
+        { value: 'Yes', satisfies_gating: true },
+        { value: 'In progress', satisfies_gating: true },
+        { value: 'No', satisfies_gating: false },
+      ],
+      attachment_file_uuids: [policy],
+    },
+    { identifier: '2', question_text: 'How many people do you employ?', input_type: 'NUMBER', precision: 0 },
+    { identifier: '3', question_text: 'Please attach your certificate.', input_type: 'FILE', allow_comments: true },
+  ];
+  const put = async (questions: readonly object[]) =>
+    questionIds(await stage.desk(event.id, 'PUT', '/questions', questions));
+  const ids = await put(asked);
+  await command(scene, event, 'publish', ' published with an RFI');
+  const files = new Map<string, string>();
+  for (const supplier of event.invited) {
+    await stage.pause();
+    const certificate = await stage.upload(`certificate-${supplier}.txt`, `Certificate of ${supplier}\n`);
+    files.set(supplier, certificate);
+    await stage.desk(event.id, 'POST', '/answers', {
+      supplier,
+      answers: [
+        { question_uuid: ids[0], selected_options: [random.pick(['Yes', 'In progress', 'No'])] },
+        { question_uuid: ids[1], value: String(random.whole(5, 5_000)) },
+        { question_uuid: ids[2], document_file_uuids: [certificate], comment: 'Valid until 2031' },
+      ],
+    });
+    tell(`"${event.name}": ${supplier} answers ${asked.length} questions`);
+  }
+  await stage.pause();
+  await put(
+    asked.map((question, index) => ({
+      ...question,
+      uuid: ids[index],
+      ...(index === 1 ? { question_text: 'How many people do you employ in Europe?' } : {}),
+    })),
+  );
+  tell(`"${event.name}": the buyer words a question anew`);
+  await stage.runJob('GENERATE_FILE_DOWNLOAD_LINKS', { file_uuids: [...files.values()] });
+  const [supplier] = event.invited;
+  await stage.desk(
+    event.id,
+    'DELETE',
+    `/answers/${encodeURIComponent(String(supplier))}/${ids[2]}/files/${files.get(String(supplier))}`,
+  );
+  tell(`"${event.name}": ${supplier} takes its attachment back`);
+  const offers = await bidAll(scene, event);
+  await award(scene, event, offers);
+  await close(scene, event);
+}
+
+function questionIds(answer: unknown): string[] {
+  const list = Array.isArray(answer) ? answer : (answer as { result: { id: string }[] }).result;
+  return (list as { id: string }[]).map(({ id }) => id);
+}
+
+/** Taken back to draft, changed by a job, and published again; then asked in volumes. */
+async function playDutchRepublished(scene: Scene): Promise<void> {
+  const { stage, random, tell } = scene;
+  const event = await draft(scene, 'Dutch auction', { event_type: 'DUTCH' });
+  await command(scene, event, 'publish', ' published');
+  await command(scene, event, 'unpublish', ' taken back to draft');
+  await stage.runJob('UPDATE_SOURCING_EVENT', {
+    sourcing_event: event.id,
+    description: 'Delivery in four parts',
+    category: 'Direct materials',
+  });
+  tell(`"${event.name}" changed`);
+  await command(scene, event, 'publish', ' published again');
+  const offers = event.invited.map((supplier) => makeOffer(random, supplier, event.lots));
+  for (const { supplier, cents } of offers) {
+    const lots = [...cents].map(([lot, price]) => ({
+      lot,
+      offers: [
+        { value: asMoney(price), volume: String(random.whole(10, 100)) },
+        { value: asMoney(price + random.whole(1, 200)), volume: String(random.whole(101, 500)) },
+      ],
+    }));
+    await command(scene, event, 'bids', `: ${supplier} asks for ${lots.length} lots`, { supplier, lots });
+  }
+  await award(scene, event, offers);
+  await close(scene, event);
+}
+
+/** Awarded, and then deleted: what was awarded is void. */
+async function playDeleted(scene: Scene): Promise<void> {
+  const event = await draft(scene, 'RFQ');
+  await command(scene, event, 'publish', ' published');
+  const offers = await bidAll(scene, event);
+  await award(scene, event, offers);
+  await close(scene, event);
+  await command(scene, event, 'delete', ' deleted');
+}
+
+/** A sourcing request with a drawing, and an event for it from a template. */
+async function playFromTemplate(scene: Scene): Promise<void> {
+  const { stage, random, tell } = scene;
+  const lots = lotNames(scene.lots);
+  const name = eventName(random, 'Request', scene.number);
+  const request = await stage.runJob('CREATE_SOURCING_REQUEST', {
+    name,
+    requested_by: 'Maintenance',
+    items: lots.map((lot) => ({ name: lot, quantity: String(random.whole(1, 500)), unit: 'pcs' })),
+  });
+  const content = Buffer.from(`Drawing for ${name}\n`).toString('base64');
+  const files = [{ file_name: 'drawing.txt', content_type: 'text/plain', content }];
+  await stage.runJob('ATTACH_FILES_TO_SOURCING_REQUEST', { sourcing_request: request.created_entity, files });
+  tell(`"${name}" requested, with a drawing`);
+  const template = await stage.runJob('CREATE_SOURCING_EVENT', {
+    name: `Template of ${name}`.slice(0, 120),
+    settings: { is_template: true },
+    ...sheetPayload(random, lots),
+  });
+  const invited = scene.suppliers.slice(0, 3);
+  const made = await stage.runJob('CREATE_SOURCING_EVENT_FROM_TEMPLATE', {
+    template: template.created_entity,
+    name: `RFQ for ${name}`.slice(0, 120),
+    suppliers: invited.map((one) => ({ external_id: one })),
+    sourcing_requests: [request.created_entity],
+  });
+  const event = { id: String(made.created_entity), name: `RFQ for ${name}`, lots, invited };
+  await stage.runJob('ATTACH_FILES_TO_SOURCING_EVENT', { sourcing_event: event.id, files });
+  tell(`"${event.name}" drafted from a template`);
+  await command(scene, event, 'publish', ' published');
+  const offers = await bidAll(scene, event);
+  await award(scene, event, offers);
+  await close(scene, event);
+}

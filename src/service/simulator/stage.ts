@@ -1,0 +1,127 @@
+/**
+ * What buyers and suppliers do in the simulator's stories, as calls through `/api` and `/desk` over HTTP. Every call may
+ * be sent again when no answer came: POSTs carry an `Idempotency-Key`, and what else there is changes nothing twice.
+ */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import type { SourceClient } from '#client/source-client.ts';
+import { type JobType, job, jobTypes } from '#contract/job.ts';
+import { supplierSubmission } from '#contract/supplier.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+
+export interface StageOptions {
+  client: SourceClient;
+  clock: Clock;
+  /** Between two steps of an event. */
+  pauseMs: number;
+  signal?: AbortSignal | undefined;
+}
+
+export type Job = z.infer<typeof job>;
+
+export interface Stage {
+  /** Waits between two steps. Rejects when the story was stopped. */
+  pause(): Promise<void>;
+  /** Creates or updates suppliers and waits until that is done. */
+  changeSuppliers(suppliers: readonly object[]): Promise<void>;
+  /** Submits a job and waits for its end. Throws AppError when it failed. */
+  runJob(type: JobType, payload: object): Promise<Job>;
+  /** A file of the buyer or a supplier; gives its id. */
+  upload(name: string, content: string): Promise<string>;
+  /** A command on an event, and its answer. */
+  desk(event: string, method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>;
+}
+
+const firstPollMs = 25;
+const patienceMs = 60_000;
+
+export function createStage(options: StageOptions): Stage {
+  const { clock, pauseMs, signal } = options;
+  const client = patientClient(options);
+  const post = <Schema extends z.ZodType>(path: string, body: unknown, schema: Schema) =>
+    client.call({ method: 'POST', path, body, idempotencyKey: randomUUID() }, schema);
+
+  async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
+    const giveUpMs = clock.nowMs() + patienceMs;
+    for (let waitMs = firstPollMs; ; waitMs *= 1.5) {
+      const found = await look();
+      if (found !== undefined) return found;
+      if (clock.nowMs() > giveUpMs)
+        throw new AppError('unavailable', `The service did not finish within ${patienceMs / 1000} s.`);
+      await clock.sleep(waitMs, signal);
+    }
+  }
+
+  return {
+    async pause() {
+      signal?.throwIfAborted();
+      if (pauseMs > 0) await clock.sleep(pauseMs, signal);
+    },
+
+    async changeSuppliers(suppliers) {
+      const { result } = await post(
+        '/api/manage/supplier_changes',
+        { change_data: { suppliers } },
+        z.looseObject({ result: z.looseObject({ uuid: z.string() }) }),
+      );
+      await until(async () => {
+        const read = await client.call(
+          { method: 'GET', path: `/api/manage/supplier_changes/${result.uuid}` },
+          z.looseObject({ result: supplierSubmission }),
+        );
+        return read.result.current_state === 'PROCESSED' ? read : undefined;
+      });
+    },
+
+    async runJob(type, payload) {
+      const submitted = await post(`/api/jobs/${jobTypes[type].path}`, payload, job);
+      const ended = await until(async () => {
+        const read = await client.call({ method: 'GET', path: `/api/jobs/${submitted.id}` }, job);
+        return read.status === 'PENDING' ? undefined : read;
+      });
+      if (ended.status === 'COMPLETED') return ended;
+      throw new AppError('internal', `The job ${type} failed: ${JSON.stringify(ended.errors)}`);
+    },
+
+    async upload(name, content) {
+      const { uuid } = await client.call(
+        {
+          method: 'POST',
+          path: '/desk/files',
+          file: { name, contentType: 'text/plain', bytes: Buffer.from(content) },
+          idempotencyKey: randomUUID(),
+        },
+        z.looseObject({ uuid: z.string() }),
+      );
+      return uuid;
+    },
+
+    async desk(event, method, path, body) {
+      const call = { method, path: `/desk/events/${event}${path}` };
+      if (method === 'POST') return post(call.path, body ?? {}, z.unknown());
+      if (method !== 'DELETE') return client.call({ ...call, body }, z.unknown());
+      return client.call(call, z.unknown()).catch((error: unknown) => {
+        // It was sent again, and the first time it had taken effect.
+        if (error instanceof AppError && error.code === 'not-found') return undefined;
+        throw error;
+      });
+    },
+  };
+}
+
+/** Sits out the service's rate limits, however long they are: a story is told more slowly then, but to its end. */
+function patientClient({ client, clock, signal }: StageOptions): Pick<SourceClient, 'call'> {
+  return {
+    async call(call, schema) {
+      for (;;) {
+        try {
+          return await client.call(call, schema);
+        } catch (error) {
+          if (!(error instanceof AppError) || error.code !== 'too-many' || error.recovery.do !== 'retry') throw error;
+          await clock.sleep(error.recovery.afterMs ?? 1_000, signal);
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,239 @@
+/**
+ * The service as a process of its own, killed with -9 at seeded instants while the simulator plays every plot against it
+ * and a receiver takes its notifications. FAULTS sets the number of kills, FAULT_SEED the instants.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { createSourceClient, type SourceClient } from '#client/source-client.ts';
+import { type FeedName, feedNames } from '#contract/feed.ts';
+import { signatureMatches } from '#contract/signature.ts';
+import { feedTriggers } from '#contract/webhook.ts';
+import { systemClock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { playStory } from '#service/simulator/play-story.ts';
+import { request, testCertificates, testOutgoing } from '../harness/programs.ts';
+import { type Received, startWebhookReceiver } from '../harness/webhook-receiver.ts';
+import { readRows, readServiceState } from './awards-in-sql.ts';
+import { freePort } from './free-port.ts';
+import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
+import { seededRandom } from './seeded-random.ts';
+
+const kills = Number(process.env['FAULTS'] ?? 6);
+const seed = Number(process.env['FAULT_SEED'] ?? 23);
+const triggers = [...Object.values(feedTriggers), 'JOB_UPDATED'];
+
+interface FeedRecord {
+  id: string | number;
+  modified: string;
+}
+
+test(`a service killed at ${kills} instants ends every submission and announces every change`, {
+  timeout: 180_000 + kills * 15_000,
+}, async () => {
+  const receiver = await startWebhookReceiver();
+  const port = await freePort();
+  const baseUrl = `http://127.0.0.1:${port}`;
+  const installation = await createInstallation({ configuration: { sweep_seconds: 1 } });
+  const env = { NODE_EXTRA_CA_CERTS: (await testCertificates()).caFile };
+  const start = () => installation.start(['service', '--port', String(port)], env);
+
+  const first = start();
+  await lineOf(first, /ready/);
+  const { apiKey, signingKey } = await setUp(installation.dataDir, baseUrl, receiver.url);
+  const client = await stubbornClient(baseUrl, apiKey);
+  const killed = new AbortController();
+  const played = new AbortController();
+  const playing = playOn(client, () => killed.signal.aborted);
+  const reading = Promise.all(feedNames.map((feed) => follow(client, feed, played.signal)));
+  const random = seededRandom(seed);
+  let service = first;
+  for (let number = 0; number < kills; number += 1) {
+    // Every fourth kill comes while it starts.
+    if (number % 4 !== 3) await lineOf(service, /ready/);
+    await sleep(random.upTo(1_200));
+    await service.kill();
+    expect(outcomeOf(service)).toBe('killed');
+    service = start();
+  }
+  await lineOf(service, /ready/);
+  killed.abort();
+  await playing;
+  played.abort();
+  const seen = await reading;
+
+  await useEmbedded(installation.dataDir, async (url) => {
+    await until('nothing waits any more', async () => (await readWaiting(url)).length === 0);
+    await expectAnnounced(url, receiver.received, signingKey);
+    await expectNothingTwice(url);
+    const { awards } = await readServiceState(url);
+    expect(Object.keys(awards).length).toBeGreaterThan(0);
+    expect(await awardsOfFeed(client)).toEqual(awards);
+  });
+  for (const [index, feed] of feedNames.entries()) {
+    const whole = await readAll(client, feed, '');
+    const versions = new Map(whole.map(({ id, modified }) => [id, modified]));
+    // The reader only ever followed `modified_after`; what it holds beside these was hidden since.
+    await until(`the reader of ${feed} holds every record's last state`, async () => {
+      await seen[index]?.readOn();
+      return [...versions].every(([id, modified]) => seen[index]?.held.get(id) === modified);
+    });
+  }
+  await service.terminate();
+  expect(outcomeOf(service)).toBe('exit code 0');
+});
+
+/** What was accepted and has not ended. */
+async function readWaiting(url: string) {
+  return readRows(
+    url,
+    `select id::text from service.jobs where status = 'PENDING'
+     union all select id::text from service.supplier_submissions where state = 'UNPROCESSED'
+     union all select id::text from service.deliveries where state in ('pending', 'sending')`,
+  );
+}
+
+async function expectAnnounced(url: string, received: readonly Received[], signingKey: string): Promise<void> {
+  const bytes = new Map<string, string>();
+  for (const { headers, body } of received) {
+    expect(signatureMatches(body, String(headers['x-signature']), [signingKey])).toBe(true);
+    const id = String(headers['webhook-id']);
+    // At least once, but always the same.
+    expect(bytes.get(id) ?? body.toString()).toBe(body.toString());
+    bytes.set(id, body.toString());
+  }
+  const announced = (trigger: string) =>
+    received.filter(({ json }) => json.trigger === trigger).map(({ json }) => json.payload);
+  const heads = await readRows<{ feed: FeedName; last: string }>(
+    url,
+    `select feed, to_char(last_modified at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as last
+     from service.feed_heads where feed <> 'suppliers' and last_modified is not null`,
+  );
+  expect(heads.map(({ feed }) => feed).sort()).toEqual([...feedNames].sort());
+  for (const { feed, last } of heads) {
+    // A feed that had no record yet has no time to announce.
+    const times = announced(feedTriggers[feed]).flatMap(({ feed_modified: at }) =>
+      typeof at === 'string' ? [at] : [],
+    );
+    expect([feed, times.sort().at(-1)]).toEqual([feed, last]);
+  }
+  const jobs = await readRows<{ id: string; status: string }>(url, 'select id, status from service.jobs');
+  const told = new Set(announced('JOB_UPDATED').map(({ job, status }) => `${String(job)} ${String(status)}`));
+  expect(jobs.filter(({ id, status }) => !told.has(`${id} ${status}`))).toEqual([]);
+}
+
+/** Names of events are unique within a story, so a job that was worked twice would show. */
+async function expectNothingTwice(url: string): Promise<void> {
+  const twice = await readRows(
+    url,
+    `select name from service.sourcing_events group by name having count(*) > 1
+     union all select name from service.sourcing_requests group by name having count(*) > 1`,
+  );
+  expect(twice).toEqual([]);
+  const failed = await readRows(url, `select type, errors from service.jobs where status = 'FAILED'`);
+  expect(failed).toEqual([]);
+}
+
+/** The feed's awards in the form of `readServiceState`. */
+async function awardsOfFeed(client: SourceClient): Promise<Record<string, string[]>> {
+  const awards: Record<string, string[]> = {};
+  for (const record of await readAll(client, 'awards', '')) {
+    const {
+      sourcing_event: event,
+      lot_name: lot,
+      awards: entries,
+    } = record as unknown as {
+      sourcing_event: string;
+      lot_name: string;
+      awards: { supplier: string; share_awarded: string; cost: string }[];
+    };
+    for (const { supplier, share_awarded: share, cost } of entries)
+      (awards[`${event}/${supplier}`] ??= []).push(`${lot} ${share} ${cost}`);
+  }
+  for (const lines of Object.values(awards)) lines.sort();
+  return awards;
+}
+
+async function readAll(client: SourceClient, feed: FeedName, modifiedAfter: string): Promise<FeedRecord[]> {
+  const records: FeedRecord[] = [];
+  const first = { modifiedAfter: modifiedAfter === '' ? undefined : modifiedAfter, pageSize: 50 };
+  for (let at: Parameters<SourceClient['readFeed']>[1] = first; ; ) {
+    const page = await client.readFeed(feed, at);
+    records.push(...(page.records as unknown as FeedRecord[]));
+    if (page.next === undefined) return records;
+    at = { next: page.next };
+  }
+}
+
+/** A reader that keeps the newest `modified` it has seen and never looks behind it. */
+async function follow(client: SourceClient, feed: FeedName, signal: AbortSignal) {
+  const held = new Map<string | number, string>();
+  let checkpoint = '';
+  const readOn = async () => {
+    for (const { id, modified } of await readAll(client, feed, checkpoint)) {
+      held.set(id, modified);
+      checkpoint = modified;
+    }
+  };
+  while (!signal.aborted) {
+    await readOn();
+    await sleep(50);
+  }
+  return { held, readOn };
+}
+
+/** One story in parts, every plot in turn, until `isEnough` at the end of a part and each plot was played. */
+async function playOn(client: SourceClient, isEnough: () => boolean): Promise<void> {
+  const plots = 8;
+  for (let number = 1; number <= plots || !isEnough(); number += 1)
+    await playStory({
+      client,
+      clock: systemClock,
+      seed: seed + number,
+      events: 1,
+      firstEvent: number,
+      suppliers: 4,
+      lots: 4,
+      pauseMs: 5,
+      tell: () => undefined,
+    });
+}
+
+/** Sends again for as long as the service is away: each call of the story may be repeated. */
+async function stubbornClient(baseUrl: string, apiKey: string): Promise<SourceClient> {
+  const { fetch } = await testOutgoing();
+  const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };
+  const client = createSourceClient({ settings, fetch, clock: systemClock });
+  const again = async <T>(once: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await once();
+      } catch (error) {
+        if (!(error instanceof AppError) || error.recovery.do !== 'retry') throw error;
+        await sleep(100);
+      }
+    }
+  };
+  return {
+    readFeed: (...args) => again(() => client.readFeed(...args)),
+    call: (...args) => again(() => client.call(...args)),
+  };
+}
+
+async function setUp(dataDir: string, baseUrl: string, webhookUrl: string) {
+  const operator = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
+  const admin = (method: string, path: string, body: unknown) =>
+    request(method, `${baseUrl}/admin/organisations${path}`, { key: operator, body });
+  const { id } = (await admin('POST', '', { name: 'Test' })).body;
+  await admin('PUT', `/${id}/webhook-domains`, { domains: ['localhost'] });
+  await admin('PUT', `/${id}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
+  await admin('PUT', `/${id}/limits`, { enabled: false });
+  const scopes = ['manage', 'jobs', 'feeds', 'webhooks', 'desk'];
+  const apiKey: string = (await admin('POST', `/${id}/api-keys`, { name: 'test', scopes })).body.key;
+  const webhook = await request('POST', `${baseUrl}/api/webhooks`, {
+    key: apiKey,
+    body: { name: 'receiver', url: webhookUrl, triggers },
+  });
+  return { apiKey, signingKey: String(webhook.body.signing_key) };
+}

@@ -1,0 +1,189 @@
+/**
+ * Holds every answer of a test service against its OpenAPI documents: the operation, the status, the media type, the
+ * headers and the body, down to each member; and the notifications that it sends likewise. What the document does not
+ * say of what we write ourselves is a fault of one of the two, and fails the test that made the request.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import ajvFormats from 'ajv-formats';
+import { createApiDocuments } from '#service/openapi/api-documents.ts';
+
+export interface SeenAnswer {
+  status: number;
+  headers: Headers;
+  /** Read as JSON when it is. */
+  body: unknown;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the checker looks into documents of every shape
+// oxlint-disable-next-line typescript/no-explicit-any
+type Json = any;
+
+interface Operation {
+  /** `GET /api/jobs/{id}` */
+  readonly name: string;
+  readonly pattern: RegExp;
+  readonly responses: Json;
+  readonly document: Json;
+  /** The place of the responses in the document, for the schemas' addresses. */
+  readonly pointer: string;
+}
+
+export interface AnswerCheck {
+  /** Every operation of the documents. */
+  readonly operations: readonly string[];
+  /** Throws an Error that says what is wrong. Gives what was answered, as `GET /api/jobs/{id} 200`. */
+  check(method: string, url: string, answer: SeenAnswer): string | undefined;
+  /** What is wrong with a notification that the service sent; undefined when nothing is. */
+  faultOfNotification(headers: IncomingHttpHeaders, body: { trigger: string }): string | undefined;
+}
+
+/** The paths that the documents speak of. */
+const described = /^\/(api|desk|admin)(\/|$)/;
+/** Answers that any path may have, whether it is known or not. */
+const anywhere = [400, 404, 405, 503];
+
+export function createAnswerCheck(documents: Readonly<Record<string, object>>): AnswerCheck {
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  ajvFormats.default(ajv);
+  const operations = Object.entries(documents).flatMap(([name, document]) => {
+    ajv.addSchema(closed(document) as object, name);
+    return operationsOf(name, document);
+  });
+  const bodyFault = createBodyCheck(ajv);
+
+  return {
+    operations: operations.map(({ name }) => name),
+    check: (method, url, answer) => {
+      const path = new URL(url).pathname.replace(/(?<=.)\/$/, '');
+      if (!described.test(path)) return undefined;
+      const asked = method === 'HEAD' ? 'GET' : method;
+      const fail = (fault: string) => {
+        throw new Error(`${method} ${path} answered ${answer.status}, and the OpenAPI document disagrees: ${fault}`);
+      };
+      const nearest = operations.find((one) => one.pattern.test(path))?.pattern.source;
+      const operation = operations.find((one) => one.name.startsWith(`${asked} `) && one.pattern.source === nearest);
+      const fault = operation
+        ? faultOf(operation, answer, method === 'HEAD', bodyFault)
+        : faultOfUnknown(
+            operations.some((one) => one.pattern.test(path)),
+            answer,
+          );
+      if (fault !== undefined) fail(fault);
+      return operation && `${operation.name} ${answer.status}`;
+    },
+    faultOfNotification: (sent, body) => {
+      const [name, document] = Object.entries(documents).find(([, one]) => 'webhooks' in one) ?? [];
+      const call = (document as Json)?.webhooks[body.trigger]?.post;
+      if (!call) return `the OpenAPI document knows no notification ${body.trigger}.`;
+      const names: string[] = call.parameters.map((one: { name: string }) => one.name);
+      const missing = names.find((one) => sent[one.toLowerCase()] === undefined);
+      if (missing !== undefined) return `the header ${missing} is missing.`;
+      return bodyFault(`${name}#/webhooks/${body.trigger}/post/requestBody/content/application~1json/schema`, body);
+    },
+  };
+}
+
+let ofService: AnswerCheck | undefined;
+
+/** The check of our service's answers, made when it is first used. */
+export function answerCheckOfService(): AnswerCheck {
+  ofService ??= createAnswerCheck(createApiDocuments());
+  return ofService;
+}
+
+function operationsOf(documentName: string, document: Json): Operation[] {
+  const found = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+    Object.entries<Json>(item).map(([method, operation]) => ({
+      name: `${method.toUpperCase()} ${path}`,
+      pattern: new RegExp(`^${path.replace(/[.]/g, '\\$&').replace(/\{\w+\}/g, '[^/]+')}$`),
+      responses: operation.responses,
+      document,
+      pointer: `${documentName}#/paths/${escaped(path)}/${method}/responses`,
+      values: path.split('{').length,
+    })),
+  );
+  // What stands in a path as it is comes before a value that could have the same text.
+  return found.sort((a, b) => a.values - b.values);
+}
+
+type BodyCheck = (pointer: string, body: unknown) => string | undefined;
+
+function faultOf(operation: Operation, answer: SeenAnswer, isHead: boolean, bodyFault: BodyCheck): string | undefined {
+  const { status, headers } = answer;
+  const given = operation.responses[String(status)];
+  // A call that takes no body may be sent one.
+  if (given === undefined && [413, 415].includes(status)) return faultOfProblem(answer);
+  if (given === undefined)
+    return `it knows the statuses ${Object.keys(operation.responses).join(', ')} of ${operation.name}.`;
+  const reference: string | undefined = given.$ref;
+  const response = reference === undefined ? given : at(operation.document, reference);
+  const pointer =
+    reference === undefined
+      ? `${operation.pointer}/${status}`
+      : `${operation.pointer.slice(0, operation.pointer.indexOf('#'))}${reference}`;
+  for (const [name, { $ref }] of Object.entries<Json>(response.headers ?? {}))
+    if (at(operation.document, $ref).required === true && headers.get(name) === null)
+      return `the header ${name} is missing.`;
+  const { content } = response;
+  if (content === undefined) return answer.body === '' ? undefined : 'there should be no body.';
+  const [mediaType = ''] = Object.keys(content);
+  const sent = headers.get('content-type')?.split(';')[0];
+  if (sent !== mediaType) return `the media type should be ${mediaType}, not ${sent}.`;
+  if (isHead) return answer.body === '' ? undefined : 'the answer to HEAD should have no body.';
+  if (mediaType.includes('problem') && (answer.body as { status?: unknown }).status !== status)
+    return 'the problem names another status.';
+  return bodyFault(`${pointer}/content/${escaped(mediaType)}/schema`, answer.body);
+}
+
+function faultOfUnknown(pathIsKnown: boolean, answer: SeenAnswer): string | undefined {
+  if (!anywhere.includes(answer.status)) return 'it knows no such operation.';
+  if (answer.status === 405 && !(pathIsKnown && answer.headers.get('allow')))
+    return '405 needs a known path and Allow.';
+  return faultOfProblem(answer);
+}
+
+function faultOfProblem({ headers, body }: SeenAnswer): string | undefined {
+  return headers.get('content-type')?.startsWith('application/problem+json') && typeof body === 'object'
+    ? undefined
+    : 'a refusal should be a problem detail.';
+}
+
+/** Compiles each schema once, when it is first needed. */
+function createBodyCheck(ajv: Ajv2020): BodyCheck {
+  const compiled = new Map<string, ValidateFunction>();
+  return (pointer, body) => {
+    let validate = compiled.get(pointer);
+    if (!validate) compiled.set(pointer, (validate = ajv.compile({ $ref: pointer })));
+    if (validate(body)) return undefined;
+    return (validate.errors ?? [])
+      .slice(0, 5)
+      .map(({ instancePath, message, params }) => {
+        const extra = (params as { additionalProperty?: string }).additionalProperty;
+        return `${instancePath || 'the body'} ${message ?? 'is wrong'}${extra === undefined ? '' : ` (${extra})`}`;
+      })
+      .join('; ');
+  };
+}
+
+/** A copy whose objects take the members that they list and no others: clients must accept more, we answer no more. */
+function closed(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(closed);
+  const copy = Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, closed(inner)]));
+  const lists = Object.keys((value as { properties?: object }).properties ?? {}).length > 0;
+  return lists && copy['type'] === 'object' && !('additionalProperties' in copy)
+    ? { ...copy, additionalProperties: false }
+    : copy;
+}
+
+function at(document: Json, reference: string): Json {
+  return reference
+    .slice(2)
+    .split('/')
+    .reduce((part, key) => part[key], document);
+}
+
+function escaped(key: string): string {
+  return encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'));
+}

@@ -1,0 +1,60 @@
+/** What an organisation's feeds do while a test acts: which triggers fired and which records were appended. */
+import { type FeedName, feedNames } from '#contract/feed.ts';
+import { feedTriggers } from '#contract/webhook.ts';
+import type { TestOrganisation, TestService } from './programs.ts';
+import { readWholeFeed } from './sourcing.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into records of every shape
+// oxlint-disable-next-line typescript/no-explicit-any
+export type AnyRecord = any;
+
+export interface FeedsSeen {
+  /** The feeds whose trigger fired since the last look. */
+  fired: FeedName[];
+  payloads: Record<string, unknown>[];
+  /** What was appended since the last look, by feed; feeds without anything are left out. */
+  appended: Partial<Record<FeedName, AnyRecord[]>>;
+  /** Ids of the records that the feed no longer shows. */
+  hidden: Partial<Record<FeedName, string[]>>;
+}
+
+/** Registers a webhook that nobody answers: what it would be told stands in the outbox. Gives what looks and forgets. */
+export async function watchFeeds(
+  service: TestService,
+  organisation: TestOrganisation,
+): Promise<() => Promise<FeedsSeen>> {
+  await organisation.call('POST', '/api/webhooks', {
+    name: 'all',
+    url: 'https://localhost:1/',
+    triggers: Object.values(feedTriggers),
+  });
+  let before = new Map<FeedName, Map<string, string>>();
+  const look = async (): Promise<FeedsSeen> => {
+    const rows = await service.db.database.query<{ trigger: string; payload: Record<string, unknown> }>(
+      'delete from service.deliveries where organisation_id = $1 returning trigger, payload',
+      [organisation.id],
+    );
+    const fired = new Set(rows.map(({ trigger }) => trigger));
+    const seen: FeedsSeen = {
+      fired: feedNames.filter((feed) => fired.has(feedTriggers[feed])),
+      payloads: rows.map(({ payload }) => payload),
+      appended: {},
+      hidden: {},
+    };
+    const after = new Map<FeedName, Map<string, string>>();
+    for (const feed of feedNames) {
+      const records: AnyRecord[] = await readWholeFeed(organisation, feed);
+      const now = new Map<string, string>(records.map(({ id, modified }) => [String(id), modified]));
+      const known = before.get(feed) ?? new Map<string, string>();
+      const appended = records.filter(({ id, modified }) => known.get(String(id)) !== modified);
+      const hidden = [...known.keys()].filter((id) => !now.has(id));
+      if (appended.length > 0) seen.appended[feed] = appended;
+      if (hidden.length > 0) seen.hidden[feed] = hidden;
+      after.set(feed, now);
+    }
+    before = after;
+    return seen;
+  };
+  await look();
+  return look;
+}

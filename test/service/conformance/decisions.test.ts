@@ -1,0 +1,120 @@
+/** Sentences of the decisions that concern the whole service, and have no place of their own among the other tests. */
+import { expect, test } from 'vitest';
+import { createDatabase, type Sql } from '#platform/database/database.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createApiDocuments } from '#service/openapi/api-documents.ts';
+import { eventually, startTestService } from '../../harness/programs.ts';
+import { createEvent, createSuppliers, endedJob } from '../../harness/sourcing.ts';
+import { createTestDatabase } from '../../harness/test-database.ts';
+import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
+import { startTokenServer } from '../webhooks/token-server.ts';
+
+test('no secret stands anywhere in the database: keys as hashes, signing keys and client secrets sealed', async () => {
+  const service = await startTestService();
+  const organisation = await service.organisation();
+  const [receiver, tokenServer] = [await startWebhookReceiver(), await startTokenServer()];
+  const clientSecret = 'the-client-secret-of-the-hook';
+  const post = (path: string, body: object) =>
+    organisation.call('POST', path, body, { 'idempotency-key': 'once', 'content-type': 'application/json' });
+  const made = await post('/api/webhooks', {
+    name: 'hook',
+    url: receiver.url,
+    triggers: ['JOB_UPDATED'],
+    authentication: {
+      type: 'OAUTH_CLIENT_CREDENTIALS',
+      parameters: { access_token_url: tokenServer.url, client_id: 'client', client_secret: clientSecret },
+    },
+  });
+  await createEvent(organisation, { name: 'x' });
+  await eventually('it was notified', async () => receiver.received.length > 0);
+  const { key } = (
+    await service.operator('POST', `/admin/organisations/${organisation.id}/api-keys`, { name: 'second' })
+  ).body;
+  const { database } = service.db;
+  const tables = await database.query<{ name: string }>(
+    `select format('%I.%I', table_schema, table_name) as name from information_schema.tables
+     where table_schema not in ('pg_catalog', 'information_schema') and table_type = 'BASE TABLE'`,
+  );
+  expect(tables.length).toBeGreaterThan(15);
+  let everything = '';
+  for (const { name } of tables) {
+    const rows = await database.query<{ row: string }>(`select row_to_json(t)::text as row from ${name} as t`);
+    everything += rows.map(({ row }) => row).join('\n');
+  }
+  expect(everything).toContain('"hook"');
+  for (const secret of [organisation.key, key, made.body.signing_key, clientSecret, 'token-1', service.adminToken])
+    for (const encoding of ['utf8', 'hex', 'base64', 'base64url'] as const) {
+      const written = Buffer.from(secret).toString(encoding).replace(/=+$/, '');
+      expect([secret, encoding, everything.includes(written)]).toEqual([secret, encoding, false]);
+    }
+  // Without its prefix, and as the bytes that it is written for.
+  for (const secret of [organisation.key, key])
+    expect(everything).not.toContain(Buffer.from(secret.slice(3), 'base64url').toString('hex'));
+});
+
+test('while the database is away every call is 503 with Retry-After, and afterwards all is as it was', async () => {
+  const db = await createTestDatabase();
+  const nobody = createDatabase({ url: 'postgres://127.0.0.1:1/nobody', log: silentLogger, applicationName: 'test' });
+  let isAway = false;
+  const now = () => (isAway ? nobody : db.database);
+  const query: Sql['query'] = (statement, params) => now().query(statement, params);
+  const database = {
+    ...db.database,
+    query,
+    transaction: <T>(work: (tx: Sql) => Promise<T>) => now().transaction(work),
+  };
+  const service = await startTestService({ db: { ...db, database } });
+  const organisation = await service.organisation();
+  await createSuppliers(organisation, ['S1']);
+  isAway = true;
+  const calls: [string, string, object?][] = [
+    ['GET', '/api/manage/suppliers'],
+    ['GET', '/api/feeds/awards'],
+    ['POST', '/api/jobs/create-sourcing-events', { name: 'x' }],
+    ['POST', '/desk/events/00000000-0000-4000-8000-000000000000/publish'],
+  ];
+  for (const [method, path, body] of calls) {
+    const answer = await organisation.call(method, path, body);
+    expect([path, answer.status, answer.headers.get('retry-after')]).toEqual([
+      path,
+      503,
+      expect.stringMatching(/^\d+$/),
+    ]);
+    expect(answer.headers.get('content-type')).toContain('application/problem+json');
+    expect(JSON.stringify(answer.body)).not.toMatch(/ECONN|127\.0\.0\.1|postgres/);
+  }
+  const alive = await fetch(`${service.url}/healthz`);
+  const ready = await fetch(`${service.url}/readyz`);
+  expect([alive.status, ready.status]).toEqual([200, 503]);
+  isAway = false;
+  const { body } = await organisation.call('GET', '/api/manage/suppliers');
+  expect(body.count).toBe(1);
+  expect((await endedJob(organisation, '/api/jobs/create-sourcing-events', { name: 'x' })).status).toBe('COMPLETED');
+  await nobody.close();
+});
+
+interface Schema {
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  required?: string[];
+  default?: unknown;
+  description?: string;
+}
+
+test('the OpenAPI document says of every optional member of the event payload what leaving it out means', () => {
+  const documents = createApiDocuments() as unknown as Record<
+    string,
+    { components: { schemas: Record<string, Schema> } }
+  >;
+  const payload = documents['public']?.components.schemas['CreateSourcingEvent'];
+  /** Optional members with neither a default nor words about their absence. */
+  const silent = (schema: Schema | undefined, path: string): string[] =>
+    Object.entries(schema?.properties ?? {}).flatMap(([name, member]) => {
+      const says =
+        schema?.required?.includes(name) === true || 'default' in member || member.description?.includes('Left out: ');
+      return [...(says ? [] : [`${path}${name}`]), ...silent(member, `${path}${name}.`)];
+    });
+  expect(payload?.required).toEqual(['name']);
+  // A contact of the event has what is known of it, and columns have roles that somebody gave them.
+  expect(silent(payload, '')).toEqual(['event_contact.name', 'event_contact.email']);
+});

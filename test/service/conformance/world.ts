@@ -1,0 +1,104 @@
+/**
+ * The ground of the conformance tests: a service whose clock a test moves, so that every time is known, and an
+ * organisation with suppliers, requests and the ids that records speak of.
+ */
+import { Client } from 'pg';
+import { onTestFinished } from 'vitest';
+import { createManualClock } from '../../harness/manual-clock.ts';
+import { eventually, startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
+import { changeSuppliers, createRequest } from '../../harness/sourcing.ts';
+import type { AnyRecord } from '../../harness/watch-feeds.ts';
+
+const startMs = Date.UTC(2030, 0, 1);
+
+/** `at(61)` is one hour and a minute after the world began. */
+export function at(minute: number): string {
+  return `${new Date(startMs + minute * 60_000).toISOString().slice(0, 23)}000Z`;
+}
+
+export const someUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+interface World {
+  readonly service: TestService;
+  readonly organisation: TestOrganisation;
+  /** Of the organisation's API key, which is called `test`. */
+  readonly apiKeyId: string;
+  readonly requests: readonly [string, string];
+  /** By `external_id`. */
+  readonly supplierIds: Readonly<Record<string, string>>;
+  /** By e-mail. */
+  readonly contactIds: Readonly<Record<string, string>>;
+  moveTo(minute: number): void;
+  /** A step that a worker or a timer makes: waits for its record in the events feed. */
+  eventRecord(event: string, shows: (record: AnyRecord) => boolean): Promise<AnyRecord>;
+}
+
+/** S1 has two contacts and S2 has one, S3 has none; two sourcing requests. All of it stands at minute 0. */
+export async function createWorld(): Promise<World> {
+  const clock = createManualClock(startMs);
+  const service = await startTestService({ clock });
+  const organisation = await service.organisation();
+  await service.operator('POST', `/admin/organisations/${organisation.id}/supplier-attributes`, { name: 'Region' });
+  await changeSuppliers(
+    organisation,
+    {
+      external_id: 'S1',
+      name: 'Möbel & Söhne',
+      fields: { Region: 'EMEA' },
+      contacts: [
+        { name: 'Ann', email: 'ann@one.example' },
+        { name: 'Bob', email: 'bob@one.example' },
+      ],
+    },
+    { external_id: 'S2', name: 'Second', contacts: [{ name: 'Cid', email: 'cid@two.example' }] },
+    { external_id: 'S3', name: 'Third' },
+  );
+  const { database } = service.db;
+  const suppliers = await database.query<{ name: string; id: string }>(
+    'select external_id as name, id from service.suppliers where organisation_id = $1',
+    [organisation.id],
+  );
+  const contacts = await database.query<{ name: string; id: string }>(
+    `select c.email as name, c.id from service.supplier_contacts c join service.suppliers s on s.id = c.supplier_id
+     where s.organisation_id = $1`,
+    [organisation.id],
+  );
+  const keys = await service.operator('GET', `/admin/organisations/${organisation.id}/api-keys`);
+  return {
+    service,
+    organisation,
+    apiKeyId: keys.body.result[0].id,
+    requests: [await createRequest(organisation), await createRequest(organisation)],
+    supplierIds: idsByName(suppliers),
+    contactIds: idsByName(contacts),
+    moveTo: (minute) => {
+      const byMs = startMs + minute * 60_000 - clock.nowMs();
+      if (byMs < 0) throw new Error('the world does not go back');
+      clock.advance(byMs);
+    },
+    eventRecord: (event, shows) =>
+      eventually('the events feed shows it', async () => {
+        const { body } = await organisation.call('GET', `/api/feeds/sourcing-events?id=${event}`);
+        return shows(body.data[0]) && body.data[0];
+      }),
+  };
+}
+
+/** Keeps the organisation's submissions and jobs from being worked until what it gives is called, or the test ends. */
+export async function holdWorkers({ service, organisation }: World): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: service.db.url });
+  await client.connect();
+  let isHeld = true;
+  const release = async () => {
+    if (isHeld) await client.end();
+    isHeld = false;
+  };
+  onTestFinished(release);
+  await client.query('begin');
+  await client.query('select from service.feed_heads where organisation_id = $1 for update', [organisation.id]);
+  return release;
+}
+
+function idsByName(rows: readonly { name: string; id: string }[]): Record<string, string> {
+  return Object.fromEntries(rows.map(({ name, id }) => [name, id]));
+}

@@ -1,0 +1,18 @@
+/** The service's tables of endpoints, to be looked at and not to be called. */
+import { systemClock } from '#platform/clock.ts';
+import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { operatorApi, organisationApi } from '#service/api.ts';
+import { createAccessTokens } from '#service/webhooks/access-tokens.ts';
+
+const notCalled = () => Promise.reject(new Error('a table of endpoints is not called'));
+
+const deps: Parameters<typeof organisationApi>[0] = {
+  clock: systemClock,
+  secrets: createSecretBox(Buffer.alloc(32)),
+  storage: createLocalStorage('/never/used'),
+  accessTokens: createAccessTokens({ clock: systemClock, fetch: notCalled }),
+};
+
+export const organisationEndpoints = organisationApi(deps);
+export const operatorEndpoints = operatorApi(deps);

@@ -1,0 +1,346 @@
+import { randomUUID } from 'node:crypto';
+import { connect } from 'node:net';
+import { Readable } from 'node:stream';
+import * as fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import { storageUnavailable } from '#platform/file-storage.ts';
+import { createLogger } from '#platform/log.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { createDownloadToken, readDownloadToken } from '#service/files/download-token.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
+import { eventually, startTestService } from '../../harness/programs.ts';
+import { breakableStorage, download, linkJob, linkTo, problemOf, uploaded } from './sample-files.ts';
+
+const clock = createManualClock();
+const storage = await breakableStorage();
+const lines: string[] = [];
+const log = createLogger({ name: 'test', level: 'trace', destination: { write: (line) => void lines.push(line) } });
+const service = await startTestService({ clock, storage, log });
+const organisation = await service.organisation();
+const other = await service.organisation();
+
+afterEach(() => {
+  storage.before = () => undefined;
+  storage.found = (file) => file;
+});
+
+describe('a link job', () => {
+  test('gives each file’s name and URL, in the order asked for, and names those that do not resolve', async () => {
+    const [first, second] = [await uploaded(organisation, 'first.pdf'), await uploaded(organisation, 'second.pdf')];
+    const foreign = await uploaded(other, 'foreign.pdf');
+    const nowhere = randomUUID();
+    const job = await linkJob(organisation, [second, foreign, first, nowhere]);
+    expect(job).toMatchObject({ type: 'GENERATE_FILE_DOWNLOAD_LINKS', status: 'COMPLETED' });
+    expect(job.detail).toEqual({
+      data: [
+        { file_uuid: second, file_name: 'second.pdf', download_url: expect.any(String) },
+        { file_uuid: first, file_name: 'first.pdf', download_url: expect.any(String) },
+      ],
+      errors: [
+        { file_uuid: foreign, error: 'not_found' },
+        { file_uuid: nowhere, error: 'not_found' },
+      ],
+    });
+    for (const { download_url: url } of job.detail.data) expect(url.startsWith(`${service.url}/downloads/`)).toBe(true);
+  });
+
+  test('completes when no file resolves, with an empty data array', async () => {
+    const id = randomUUID();
+    const job = await linkJob(organisation, [id]);
+    expect(job).toMatchObject({
+      status: 'COMPLETED',
+      detail: { data: [], errors: [{ file_uuid: id, error: 'not_found' }] },
+    });
+  });
+
+  test('answers a file that is asked for twice, in whatever case, once', async () => {
+    const [id, nowhere] = [await uploaded(organisation), randomUUID()];
+    const { detail } = await linkJob(organisation, [id, nowhere, id.toUpperCase(), nowhere]);
+    expect(detail.data.map((one: { file_uuid: string }) => one.file_uuid)).toEqual([id]);
+    expect(detail.errors).toEqual([{ file_uuid: nowhere, error: 'not_found' }]);
+  });
+
+  test('takes 50 files and refuses 51', async () => {
+    const id = await uploaded(organisation);
+    const ids = [id, ...Array.from({ length: 49 }, () => randomUUID())];
+    expect((await linkJob(organisation, ids)).detail.errors).toHaveLength(49);
+    const path = '/api/jobs/generate-file-download-links';
+    for (const wrong of [[...ids, randomUUID()], [], ['not-a-uuid'], undefined])
+      expect((await organisation.call('POST', path, { file_uuids: wrong })).status).toBe(400);
+  });
+
+  test('is submitted through POST /api/jobs, too', async () => {
+    const id = await uploaded(organisation);
+    const { status, body } = await organisation.call('POST', '/api/jobs', {
+      type: 'GENERATE_FILE_DOWNLOAD_LINKS',
+      file_uuids: [id],
+    });
+    expect(status).toBe(202);
+    const read = await eventually('the job has ended', async () => {
+      const job = await organisation.call('GET', `/api/jobs/${body.id}`);
+      return job.body.status === 'COMPLETED' && job.body;
+    });
+    expect((await download(read.detail.data[0].download_url)).status).toBe(200);
+  });
+});
+
+describe('a download', () => {
+  test('needs no key and carries what keeps a browser from running it', async () => {
+    const html = '<script>alert(1)</script>';
+    const id = await uploaded(organisation, 'page.html', html, 'text/html');
+    const { status, headers, bytes } = await download(await linkTo(organisation, id));
+    expect([status, bytes.toString()]).toEqual([200, html]);
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'content-type': 'text/html',
+      'content-length': String(html.length),
+      'content-disposition': 'attachment; filename="page.html"',
+      'x-content-type-options': 'nosniff',
+      'cache-control': 'private, no-store',
+      'content-security-policy': "sandbox; default-src 'none'",
+    });
+  });
+
+  test('is sent as it is and with its length, also to a client that takes compressed answers', async () => {
+    const id = await uploaded(organisation, 'long.txt', 'a'.repeat(100_000), 'text/plain');
+    const answer = await fetch(await linkTo(organisation, id), { headers: { 'accept-encoding': 'gzip, br' } });
+    expect([answer.headers.get('content-encoding'), answer.headers.get('content-length')]).toEqual([null, '100000']);
+    expect((await answer.text()).length).toBe(100_000);
+  });
+
+  test('HEAD answers the same headers without the body, and opens nothing that stays open', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation, 'head.pdf', Buffer.alloc(500_000)));
+    const names = ['content-type', 'content-length', 'content-disposition', 'cache-control', 'x-content-type-options'];
+    const get = await download(url);
+    const opened: Readable[] = [];
+    storage.found = (file) => {
+      if (file) opened.push(file.stream);
+      return file;
+    };
+    const head = await download(url, 'HEAD');
+    await eventually('the file is closed', async () => opened[0]?.closed === true);
+    expect(opened).toHaveLength(1);
+    expect([head.status, head.bytes.length]).toEqual([200, 0]);
+    for (const name of names) expect(head.headers.get(name)).toBe(get.headers.get(name));
+    expect(head.headers.get('content-length')).toBe('500000');
+  });
+
+  // The expected values are written out by hand after RFC 6266 and RFC 8187.
+  test.each([
+    ['plain.pdf', 'attachment; filename="plain.pdf"'],
+    ['two words.pdf', 'attachment; filename="two words.pdf"'],
+    ['a"b".pdf', String.raw`attachment; filename="a\"b\".pdf"`],
+    ['€ rates.pdf', 'attachment; filename="? rates.pdf"; filename*=UTF-8\'\'%E2%82%AC%20rates.pdf'],
+    ['📎.pdf', 'attachment; filename="?.pdf"; filename*=UTF-8\'\'%F0%9F%93%8E.pdf'],
+    ['100%41.pdf', 'attachment; filename="100%41.pdf"; filename*=UTF-8\'\'100%2541.pdf'],
+    ["x'; filename=evil.exe", 'attachment; filename="x\'; filename=evil.exe"'],
+  ])('names the file %s so that every client reads it right', async (name, disposition) => {
+    const url = await linkTo(organisation, await uploaded(organisation, name));
+    expect((await download(url)).headers.get('content-disposition')).toBe(disposition);
+  });
+
+  test('any name that an upload takes makes one header line that reads back as that name', async () => {
+    const id = await uploaded(organisation);
+    const names = fc
+      .string({ unit: 'binary', minLength: 1, maxLength: 100 })
+      // oxlint-disable-next-line no-control-regex -- they are what an upload refuses
+      .filter((name) => !/[\u0000-\u001f\u007f/\\]/.test(name) && name.isWellFormed());
+    await fc.assert(
+      fc.asyncProperty(names, async (name) => {
+        await service.db.database.query('update service.files set file_name = $2 where id = $1', [id, name]);
+        const { status, headers } = await download(await linkTo(organisation, id));
+        const given = headers.get('content-disposition') ?? '';
+        const [, plain = '', extended] =
+          /^attachment; filename="((?:[^"\\]|\\")*)"(?:; filename\*=UTF-8''([\w%!#$&+.^`|~-]+))?$/.exec(given) ?? [];
+        expect(plain).toMatch(/^[ -~]+$/);
+        expect(status).toBe(200);
+        expect(extended === undefined ? plain.replaceAll('\\"', '"') : decodeURIComponent(extended)).toBe(name);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('of another method is 405', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation));
+    const answer = await download(url, 'POST');
+    expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+  });
+
+  test('may be repeated while the link is good', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation));
+    expect([(await download(url)).status, (await download(`${url}/`)).status]).toEqual([200, 200]);
+  });
+});
+
+describe('a link is good for 60 seconds after the job has completed', () => {
+  test('at 59.999 seconds the file, at 60 a 403 that says what to do', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation));
+    clock.advance(59_999);
+    expect((await download(url)).status).toBe(200);
+    clock.advance(1);
+    const { status, headers, bytes } = await download(url);
+    expect([status, headers.get('content-type')]).toEqual([403, 'application/problem+json; charset=utf-8']);
+    expect(problemOf(bytes)).toMatchObject({ status: 403, detail: expect.stringContaining('Submit a new job') });
+    expect((await download(url, 'HEAD')).status).toBe(403);
+  });
+
+  test('a download that has begun in time is not cut off', async () => {
+    const bytes = Buffer.alloc(3_000_000, 1);
+    const url = await linkTo(organisation, await uploaded(organisation, 'big', bytes));
+    const answer = await fetch(url);
+    clock.advance(120_000);
+    expect(Buffer.from(await answer.arrayBuffer()).equals(bytes)).toBe(true);
+  });
+});
+
+describe('a token', () => {
+  const secrets = createSecretBox(Buffer.alloc(32, 1));
+  const id = '01234567-89ab-cdef-0123-456789abcdef';
+
+  test('gives the id back until the millisecond of its end, for every id and time', () => {
+    fc.assert(
+      fc.property(fc.uuid(), fc.integer({ min: 1, max: 253_402_300_799_999 }), (file, expires) => {
+        const token = createDownloadToken(secrets, file, expires);
+        expect(token).toMatch(/^[\w-]{72}$/);
+        expect(readDownloadToken(secrets, token, expires - 1)).toBe(file);
+        expect(readDownloadToken(secrets, token, expires)).toBeUndefined();
+      }),
+    );
+  });
+
+  test('of which any one bit is changed is refused', () => {
+    const bytes = Buffer.from(createDownloadToken(secrets, id, 1_000_000), 'base64url');
+    for (let bit = 0; bit < bytes.length * 8; bit++) {
+      const altered = Buffer.from(bytes);
+      altered[bit >> 3] = (altered[bit >> 3] as number) ^ (1 << (bit & 7));
+      expect(readDownloadToken(secrets, altered.toString('base64url'), 0)).toBeUndefined();
+    }
+  });
+
+  test('that is shorter, longer, spelled otherwise or anything else is refused', () => {
+    const token = createDownloadToken(secrets, id, 1_000_000);
+    expect(readDownloadToken(secrets, token, 0)).toBe(id);
+    for (let length = 0; length < token.length; length++)
+      expect(readDownloadToken(secrets, token.slice(0, length), 0)).toBeUndefined();
+    for (const other of [`${token}A`, `${token}=`, ` ${token}`, `${token}\n`, `${token.slice(0, -1)}+`, '\u0000', '.'])
+      expect(readDownloadToken(secrets, other, 0)).toBeUndefined();
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        expect(readDownloadToken(secrets, text, 0)).toBeUndefined();
+      }),
+    );
+  });
+
+  test('of another installation is refused', () => {
+    const token = createDownloadToken(createSecretBox(Buffer.alloc(32, 2)), id, 1_000_000);
+    expect(readDownloadToken(secrets, token, 0)).toBeUndefined();
+  });
+
+  test('forged, of an expired link and of a file that does not exist get the same 403', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation));
+    const token = url.slice(url.lastIndexOf('/') + 1);
+    const foreign = createDownloadToken(secrets, randomUUID(), clock.nowMs() + 60_000);
+    const altered = `${token.startsWith('A') ? 'B' : 'A'}${token.slice(1)}`;
+    const wrong = await Promise.all(
+      [altered, token.slice(1), foreign, 'x', '%00', '%F0%9F%93%8E', 'a%2Fb'].map((one) =>
+        download(`${service.url}/downloads/${one}`),
+      ),
+    );
+    clock.advance(60_000);
+    const answers = [...wrong, await download(url)].map(({ status, bytes }) => [status, bytes.toString()]);
+    expect(answers.map(([status]) => status)).toEqual(answers.map(() => 403));
+    expect(new Set(answers.map(([, text]) => text)).size).toBe(1);
+  });
+});
+
+describe('what goes wrong', () => {
+  const logged = (text: string) => lines.filter((line) => line.includes(text));
+
+  test('a file whose bytes are gone is a 500 problem, and the log says which', async () => {
+    const id = await uploaded(organisation);
+    const url = await linkTo(organisation, id);
+    await storage.remove(id);
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers, bytes } = await download(url, method);
+      expect([status, headers.get('content-type')]).toEqual([500, 'application/problem+json; charset=utf-8']);
+      expect(bytes.toString()).not.toContain(id);
+      expect(headers.get('content-disposition')).toBeNull();
+    }
+    expect(logged(id).map((line) => JSON.parse(line))).toMatchObject([
+      { level: 'error', err: { message: `file ${id} has no bytes` } },
+      { level: 'error' },
+    ]);
+  });
+
+  test('a file of which bytes are lost is a 500, and not a shorter file', async () => {
+    const id = await uploaded(organisation, 'x', 'ten bytes.');
+    const url = await linkTo(organisation, id);
+    await service.db.database.query('update service.files set size = 11 where id = $1', [id]);
+    expect((await download(url)).status).toBe(500);
+  });
+
+  test('a storage that is away is 503 with Retry-After', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation));
+    storage.before = () => {
+      throw storageUnavailable('open a file', new Error('away'));
+    };
+    const { status, headers } = await download(url);
+    expect([status, headers.has('retry-after')]).toEqual([503, true]);
+  });
+
+  test('a storage that fails in the middle breaks the connection: half a file never looks whole', async () => {
+    const id = await uploaded(organisation, 'x', Buffer.alloc(1000));
+    const url = await linkTo(organisation, id);
+    storage.found = (file) => {
+      file?.stream.destroy();
+      return {
+        size: 1000,
+        stream: Readable.from(
+          (async function* () {
+            yield Buffer.alloc(100);
+            await new Promise(setImmediate);
+            throw new Error('the disk is gone');
+          })(),
+        ),
+      };
+    };
+    await expect(download(url)).rejects.toThrow(/terminated|fetch failed/);
+    await eventually('it is logged', async () => logged('the disk is gone').length > 0);
+  });
+
+  test('a client that hangs up releases the file, and is no error', async () => {
+    const id = await uploaded(organisation, 'x', Buffer.alloc(5_000_000));
+    const url = new URL(await linkTo(organisation, id));
+    const opened: Readable[] = [];
+    storage.found = (file) => {
+      if (file) opened.push(file.stream);
+      return file;
+    };
+    const before = lines.length;
+    const socket = connect(Number(url.port), url.hostname);
+    socket.write(`GET ${url.pathname} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    await new Promise((resolve) => socket.once('data', resolve));
+    // It takes no more than the first piece: the rest waits in the storage and not in memory.
+    socket.pause();
+    expect(opened[0]?.destroyed).toBe(false);
+    socket.destroy();
+    await eventually('the stream is closed', async () => opened[0]?.closed === true);
+    expect(lines.slice(before).filter((line) => JSON.parse(line).level !== 'debug')).toEqual([]);
+  });
+
+  test('no line of the log holds a token', async () => {
+    const url = await linkTo(organisation, await uploaded(organisation));
+    const token = url.slice(url.lastIndexOf('/') + 1);
+    await download(url);
+    await download(`${url}/deeper`);
+    await download(url, 'DELETE');
+    storage.before = () => {
+      throw new Error('a fault of ours');
+    };
+    expect((await download(url)).status).toBe(500);
+    clock.advance(60_000);
+    await download(url);
+    expect(lines.length).toBeGreaterThan(10);
+    expect(logged(token)).toEqual([]);
+    expect((await service.registry.metrics()).includes(token)).toBe(false);
+  });
+});

@@ -1,0 +1,91 @@
+/** Files for tests: uploaded over HTTP, and the storage behind them to break. */
+import { createHash } from 'node:crypto';
+import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
+import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
+import { type HttpAnswer, scratchFolder, type TestOrganisation } from '../../harness/programs.ts';
+import { endedJob } from '../../harness/sourcing.ts';
+
+export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
+
+/** POST /desk/files. */
+export function upload(
+  organisation: TestOrganisation,
+  bytes: string | Buffer,
+  headers: Record<string, string> = {},
+): Promise<HttpAnswer> {
+  return organisation.call('POST', '/desk/files', typeof bytes === 'string' ? Buffer.from(bytes) : bytes, {
+    'content-type': 'application/pdf',
+    'x-file-name': 'quote.pdf',
+    ...headers,
+  });
+}
+
+/** Uploads under this name and gives the file's id. */
+export async function uploaded(
+  organisation: TestOrganisation,
+  name = 'quote.pdf',
+  bytes: string | Buffer = 'the bytes',
+  contentType = 'application/pdf',
+): Promise<string> {
+  const headers = { 'content-type': contentType, 'x-file-name': encodeURIComponent(name) };
+  const { status, body } = await upload(organisation, bytes, headers);
+  if (status !== 201) throw new Error(`${status} ${JSON.stringify(body)}`);
+  return body.uuid;
+}
+
+/** Submits a link job and gives what it has become. */
+export function linkJob(organisation: TestOrganisation, ids: readonly string[]) {
+  return endedJob(organisation, '/api/jobs/generate-file-download-links', { file_uuids: ids });
+}
+
+/** A fresh link to one file. */
+export async function linkTo(organisation: TestOrganisation, id: string): Promise<string> {
+  return (await linkJob(organisation, [id])).detail.data[0].download_url;
+}
+
+/** What a link answers to somebody without a key; bytes as they come. */
+export async function download(url: string, method = 'GET') {
+  const answer = await fetch(url, { method });
+  return { status: answer.status, headers: answer.headers, bytes: Buffer.from(await answer.arrayBuffer()) };
+}
+
+export interface BreakableStorage extends FileStorage {
+  /** Ids that are stored, by what the storage itself holds. */
+  readonly stored: Set<string>;
+  /** Called before a call goes through; what it throws is the call's failure. */
+  before: (call: 'put' | 'get' | 'remove', id: string) => void | Promise<void>;
+  /** What `get` gives instead of what it found. */
+  found: (file: OpenFile | undefined) => OpenFile | undefined;
+}
+
+export async function breakableStorage(): Promise<BreakableStorage> {
+  const inner = createLocalStorage(await scratchFolder());
+  const stored = new Set<string>();
+  const storage: BreakableStorage = {
+    stored,
+    before: () => undefined,
+    found: (file) => file,
+    put: async (id, bytes) => {
+      await storage.before('put', id);
+      const result = await inner.put(id, bytes);
+      stored.add(id);
+      return result;
+    },
+    get: async (id) => {
+      await storage.before('get', id);
+      return storage.found(await inner.get(id));
+    },
+    remove: async (id) => {
+      await storage.before('remove', id);
+      await inner.remove(id);
+      stored.delete(id);
+    },
+    close: () => inner.close(),
+  };
+  return storage;
+}
+
+/** A problem's body, read from bytes. */
+export function problemOf(bytes: Buffer): { status: number; detail: string } {
+  return JSON.parse(bytes.toString());
+}

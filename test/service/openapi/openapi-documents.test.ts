@@ -1,0 +1,267 @@
+/** The OpenAPI documents themselves: valid by a public validator, whole, and true to the schemas that requests are parsed by. */
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import ajvFormats from 'ajv-formats';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { feedNames } from '#contract/feed.ts';
+import { jobTypes } from '#contract/job.ts';
+import { limits } from '#contract/limits.ts';
+import { triggers } from '#contract/webhook.ts';
+import { apiNames, createApiDocuments, endpointTables } from '#service/openapi/api-documents.ts';
+import { requestExamples } from '#service/openapi/examples.ts';
+import { describedOperations } from '#service/openapi/operations.ts';
+import { createSchemaSet } from '#service/openapi/schema-set.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a test looks into documents of every shape
+// oxlint-disable-next-line typescript/no-explicit-any
+type Json = any;
+
+const documents: Record<string, Json> = createApiDocuments();
+const open = documents['public'];
+const tables = endpointTables();
+const endpoints = [...tables.organisation, ...tables.operator];
+
+/** Every operation of a document, its webhooks among them. */
+function operationsOf(document: Json): Json[] {
+  return [document.paths, document.webhooks ?? {}].flatMap((paths) =>
+    Object.values(paths).flatMap((item) => Object.values(item as object)),
+  );
+}
+
+/** Every object of a document with its place. */
+function* objectsOf(value: Json, place = ''): Generator<[string, Json]> {
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value)) yield [place, value];
+  for (const [key, inner] of Object.entries(value)) yield* objectsOf(inner, `${place}/${key}`);
+}
+
+async function lint(document: object) {
+  const config = await createConfig({
+    extends: ['recommended-strict'],
+    // The package is private: there is no licence to name.
+    rules: { 'info-license': 'off' },
+  });
+  const problems = await lintFromString({ source: JSON.stringify(document), absoluteRef: '/openapi.json', config });
+  return problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} at ${location[0]?.pointer}`);
+}
+
+describe.each(apiNames)('the document %s', (name) => {
+  const document = documents[name];
+
+  test('passes the strict recommended rules of a public validator', async () => {
+    expect(await lint(document)).toEqual([]);
+  });
+
+  test('always reads the same', () => {
+    expect(JSON.stringify(createApiDocuments()[name])).toBe(JSON.stringify(document));
+  });
+
+  test('names each operation once, as a verb and a noun', () => {
+    const names = operationsOf(document).map((operation) => operation.operationId);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((one) => !/^[a-z]+(-[a-z]+)+$/.test(one))).toEqual([]);
+  });
+
+  test('says of each operation who may call it, and every way in which it can be refused', () => {
+    for (const operation of operationsOf({ paths: document.paths })) {
+      expect(operation.security).toEqual([{ bearer: [] }]);
+      expect(operation.description).toMatch(/Needs (an API key with the scope `[a-z]+`|the operator's token)\./);
+      const statuses = Object.keys(operation.responses);
+      expect(statuses).toEqual(expect.arrayContaining(['400', '401', '500', '503']));
+      expect(statuses.filter((status) => status < '300')).toHaveLength(1);
+      expect(statuses.includes('403')).toBe(name !== 'admin');
+      expect(statuses.includes('429')).toBe(name === 'public');
+      const sends = operation.requestBody !== undefined;
+      expect(!sends || (statuses.includes('413') && statuses.includes('415'))).toBe(true);
+    }
+  });
+
+  test('leaves no schema empty, where anything would pass', () => {
+    const schemas = [...objectsOf(document)].filter(([place]) =>
+      /\/(schema|items|additionalProperties|(properties|(any|one|all)Of)\/[^/]+)$/.test(place),
+    );
+    expect(schemas.length).toBeGreaterThan(30);
+    const empty = schemas.filter(([, schema]) => Object.keys(schema).every((key) => key === 'description'));
+    // What another service puts there is its own.
+    expect(empty.map(([place]) => place)).toEqual(name === 'public' ? emptyOnPurpose : []);
+  });
+});
+
+const emptyOnPurpose = ['/components/schemas/SupplierChangeSubmission/properties/change_warnings/anyOf/0/items'];
+
+test('the validator sees what is wrong', async () => {
+  const broken = structuredClone(open);
+  broken.paths['/api/jobs/{id}'].get.operationId = 'list-jobs';
+  broken.paths['/api/jobs/{id}'].get.parameters = [];
+  broken.components.schemas.Job.type = 'thing';
+  const problems = await lint(broken);
+  expect(problems.some((problem) => problem.startsWith('operation-operationId-unique'))).toBe(true);
+  expect(problems.some((problem) => problem.startsWith('path-parameters-defined'))).toBe(true);
+  expect(problems.some((problem) => problem.startsWith('struct'))).toBe(true);
+});
+
+test('every endpoint is described, and nothing that is none', () => {
+  const served = endpoints.map(({ method, path }) => `${method} ${path}`);
+  expect([...describedOperations].sort()).toEqual([...served].sort());
+  const documented = apiNames.flatMap((name) =>
+    Object.entries(documents[name].paths).flatMap(([path, item]) =>
+      Object.keys(item as object).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
+    ),
+  );
+  expect(documented.sort()).toEqual(served.sort());
+  expect(endpoints.filter((one) => one.summary === undefined || one.answers === undefined)).toEqual([]);
+  expect(
+    endpoints.filter((one) => one.path.startsWith('/api/') && one.limit === undefined && one.limitOf === undefined),
+  ).toEqual([]);
+});
+
+test('the public document holds the paths of the public contract and no other', () => {
+  expect(Object.keys(open.paths).filter((path) => !path.startsWith('/api/'))).toEqual([]);
+  for (const { path } of Object.values(jobTypes)) expect(open.paths[`/api/jobs/${path}`].post).toBeDefined();
+  for (const feed of feedNames) expect(Object.keys(open.paths[`/api/feeds/${feed}`])).toEqual(['get']);
+});
+
+describe('what is sent', () => {
+  test('a filter by tag is a parameter of style deepObject, under the name of its feed', () => {
+    const names = ['tags.Region', 'sourcing_event.tags.Region', 'Region'];
+    const taken = feedNames.map((feed) => {
+      const { parameters } = open.paths[`/api/feeds/${feed}`].get;
+      const filter = parameters.find((one: Json) => one.name === 'filter');
+      expect(filter).toMatchObject({
+        in: 'query',
+        style: 'deepObject',
+        explode: true,
+        schema: { type: 'object', default: {} },
+      });
+      return names.filter((one) => new RegExp(filter.schema.propertyNames.pattern).test(one));
+    });
+    expect(taken).toEqual([['tags.Region'], ...Array.from({ length: 3 }, () => ['sourcing_event.tags.Region'])]);
+  });
+
+  test('numbers, flags and lists of a query are described as such', () => {
+    const parametersOf = (path: string): Record<string, Json> =>
+      Object.fromEntries(open.paths[path].get.parameters.map((one: Json) => [one.name, one]));
+    const events = parametersOf('/api/feeds/sourcing-events');
+    expect(events['page_size'].schema).toMatchObject({ type: 'integer', minimum: 1, maximum: 1000 });
+    expect(events['sourcing_requests']).toMatchObject({ explode: false, schema: { type: 'array' } });
+    expect(events['modified_after'].schema).toMatchObject({ type: 'string', format: 'date-time' });
+    expect(events['status'].schema.enum).toEqual(['DRAFT', 'OPEN', 'PAUSED', 'CLOSED', 'DELETED']);
+    const bids = parametersOf('/api/feeds/latest-bids');
+    expect(bids['include']).toMatchObject({ explode: true, schema: { type: 'array', items: { type: 'string' } } });
+    const suppliers = parametersOf('/api/manage/suppliers');
+    expect(suppliers['archived'].schema.type).toBe('boolean');
+    expect(suppliers['page_size'].schema).toMatchObject({ default: 20, maximum: 1000 });
+    expect(Object.values(suppliers).some((one) => one.required)).toBe(false);
+  });
+
+  test('every optional field of a payload that has a default states it', () => {
+    const { properties, required } = open.components.schemas.CreateSourcingEvent;
+    expect(required).toEqual(['name']);
+    // From the decisions, "Jobs".
+    expect(properties.event_type.default).toBe('RFQ');
+    expect(properties.primary_currency.default).toBe('EUR');
+    const lists = ['suppliers', 'rounds', 'questions', 'tags', 'sourcing_requests', 'secondary_currencies'];
+    expect(lists.map((list) => properties[list].default)).toEqual(lists.map(() => []));
+    const flags = ['is_test', 'is_template', 'close_after_last_round'];
+    expect(flags.map((flag) => properties.settings.properties[flag].default)).toEqual(flags.map(() => false));
+    expect(properties.settings.default).toEqual({});
+    expect(properties.bid_sheet.default).toEqual({});
+  });
+
+  test('an unknown field is refused by the document as by the service', () => {
+    const sent = operationsOf({ paths: open.paths }).flatMap(({ requestBody }): string[] => {
+      const reference = requestBody?.content['application/json'].schema.$ref;
+      return reference ? [reference.split('/').at(-1)] : [];
+    });
+    expect(sent.length).toBeGreaterThan(8);
+    const objects = sent.filter((name) => open.components.schemas[name].type === 'object');
+    expect(objects.filter((name) => open.components.schemas[name].additionalProperties !== false)).toEqual([]);
+  });
+
+  test('what varies between sending and answering is told apart', () => {
+    const set = createSchemaSet();
+    const part = z.strictObject({ size: z.int().default(1) }).meta({ id: 'Part' });
+    const whole = z.strictObject({ part }).meta({ id: 'Whole' });
+    const same = z.looseObject({ name: z.string() }).meta({ id: 'Same' });
+    const { document, schemas } = set.resolve({
+      sent: [set.input(whole), set.input(same.optional())],
+      answered: [set.output(whole)],
+    });
+    expect(Object.keys(schemas)).toEqual(['Part', 'PartInput', 'Same', 'Whole', 'WholeInput']);
+    expect(document['sent']).toMatchObject([
+      { $ref: '#/components/schemas/WholeInput' },
+      { $ref: '#/components/schemas/Same' },
+    ]);
+    expect(document['answered']).toMatchObject([{ $ref: '#/components/schemas/Whole' }]);
+    expect(schemas['WholeInput']).toMatchObject({ properties: { part: { $ref: '#/components/schemas/PartInput' } } });
+    expect(schemas['Part']).toMatchObject({ required: ['size'] });
+    expect(schemas['PartInput']).not.toHaveProperty('required');
+  });
+
+  test('two different schemas cannot share a name', () => {
+    const set = createSchemaSet();
+    set.output(z.object({ a: z.string() }).meta({ id: 'Taken' }));
+    expect(() => set.output(z.object({ b: z.string() }).meta({ id: 'Taken' }))).toThrow(/Taken/);
+  });
+
+  test.each(
+    Object.entries(requestExamples).flatMap(([id, examples]) =>
+      Object.entries(examples).map(([name, { value }]) => [id, name, value] as const),
+    ),
+  )('the example of %s "%s" is taken by the service and by the document', (id, _name, value) => {
+    const operation = operationsOf({ paths: open.paths }).find((one) => one.operationId === id);
+    expect(operation).toBeDefined();
+    const path = Object.keys(open.paths).find((one) => open.paths[one].post === operation);
+    const endpoint = endpoints.find((one) => one.method === 'POST' && one.path === path);
+    expect(endpoint?.body?.safeParse(value).error).toBeUndefined();
+    const ajv = new Ajv2020({ strict: false });
+    ajvFormats.default(ajv);
+    const { $ref } = operation.requestBody.content['application/json'].schema;
+    ajv.addSchema(open, 'public').validate({ $ref: `public${$ref}` }, value);
+    expect(ajv.errors).toBeNull();
+  });
+});
+
+test('a limit is written as the contract has it', () => {
+  expect(limits.suppliers.burst).toEqual({ requests: 30, seconds: 60 });
+  expect(open.paths['/api/manage/suppliers'].get.description).toContain(
+    '30 requests a minute and 600 requests an hour',
+  );
+  const { headers } = open.paths['/api/manage/suppliers'].get.responses[200];
+  expect(Object.keys(headers)).toEqual(['X-Request-Id', 'ETag', 'RateLimit', 'RateLimit-Policy']);
+  expect(Object.keys(open.components.responses.TooManyRequests.headers)).toContain('Retry-After');
+});
+
+test('POST under /api takes an Idempotency-Key, and GET an If-None-Match', () => {
+  for (const [method, item] of Object.values<Json>(open.paths).flatMap((paths) => Object.entries<Json>(paths))) {
+    const references = JSON.stringify(item.parameters);
+    expect(references.includes('Idempotency-Key')).toBe(method === 'post');
+    expect(references.includes('If-None-Match')).toBe(method === 'get');
+    expect('304' in item.responses).toBe(method === 'get');
+  }
+});
+
+test('every notification is described with its signature and its payload', () => {
+  expect(Object.keys(open.webhooks)).toEqual([...triggers]);
+  for (const trigger of triggers) {
+    const { parameters, requestBody } = open.webhooks[trigger].post;
+    expect(parameters.map((one: Json) => one.name)).toEqual([
+      'X-Signature',
+      'webhook-id',
+      'webhook-timestamp',
+      'webhook-attempt',
+    ]);
+    const { properties, required } = requestBody.content['application/json'].schema;
+    expect(required).toEqual(['trigger', 'timestamp', 'payload']);
+    expect(properties.trigger.const).toBe(trigger);
+    expect(properties.payload.$ref).toMatch(/(Feed|Job|Test)Notification$/);
+  }
+});
+
+test('paths are relative to the server that gave the document, or to its public address', () => {
+  expect(open.servers).toEqual([{ url: '/' }]);
+  expect(createApiDocuments('https://sourcing.example.com').public['servers']).toEqual([
+    { url: 'https://sourcing.example.com' },
+  ]);
+});

@@ -1,0 +1,69 @@
+/** The simulator against a real service: what its story touches, and that a seed always tells the same one. */
+import { expect, test, vi } from 'vitest';
+import { createSourceClient } from '#client/source-client.ts';
+import { systemClock } from '#platform/clock.ts';
+import { feedUpdates } from '#service/domain/lifecycle.ts';
+import { playStory } from '#service/simulator/play-story.ts';
+import { plots } from '#service/simulator/plots.ts';
+import { startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
+import { readWholeFeed } from '../../harness/sourcing.ts';
+
+const happened = vi.hoisted(() => [] as string[]);
+vi.mock(import('#service/events/announce.ts'), async (load) => {
+  const real = await load();
+  return {
+    ...real,
+    announce: (unit, announcement) => {
+      happened.push(announcement.happening);
+      return real.announce(unit, announcement);
+    },
+  };
+});
+
+const service = await startTestService();
+const { fetch } = await testOutgoing();
+
+async function play(organisation: TestOrganisation, seed: number): Promise<string[]> {
+  const told: string[] = [];
+  const settings = { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 30_000, retries: 0 };
+  await playStory({
+    client: createSourceClient({ settings, fetch, clock: systemClock }),
+    clock: systemClock,
+    seed,
+    events: plots.length,
+    suppliers: 4,
+    lots: 3,
+    pauseMs: 0,
+    tell: (line) => told.push(line),
+  });
+  return told;
+}
+
+test('one round of all plots touches every row of "Feed update conditions", and every feed has records', async () => {
+  const organisation = await service.organisation();
+  happened.length = 0;
+  await play(organisation, 1);
+  expect([...new Set(happened)].sort()).toEqual(Object.keys(feedUpdates).sort());
+  // Published again is a row of its own.
+  const published = happened.filter((one) => one === 'event-published').length;
+  expect(published).toBe(plots.length + 1);
+  const feeds = ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'] as const;
+  const [events, bids, awards, responses] = await Promise.all(feeds.map((feed) => readWholeFeed(organisation, feed)));
+  expect(new Set(events?.map(({ type }) => type))).toEqual(new Set(['RFQ', 'ENGLISH', 'DUTCH']));
+  expect(new Set(events?.map(({ status }) => status))).toEqual(new Set(['CLOSED', 'DELETED', 'DRAFT']));
+  expect(bids?.some(({ bids: standing }) => standing.length === 0)).toBe(true);
+  expect(awards?.some(({ awards: entries }) => entries.length > 1)).toBe(true);
+  expect(awards?.some(({ sourcing_request: request }) => request !== undefined)).toBe(true);
+  expect(responses?.some(({ document_file_uuids: files }) => files?.length > 0)).toBe(true);
+});
+
+test('the same seed tells the same story, another seed another', async () => {
+  const [first, again, other] = [
+    await play(await service.organisation(), 7),
+    await play(await service.organisation(), 7),
+    await play(await service.organisation(), 8),
+  ];
+  expect(first?.length).toBeGreaterThan(8 * plots.length);
+  expect(again).toEqual(first);
+  expect(other).not.toEqual(first);
+});

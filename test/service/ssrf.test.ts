@@ -1,0 +1,288 @@
+/**
+ * The three kinds of URL that the service itself calls, a webhook's, a token server's and a file's, against everything
+ * that could lead them inside: addresses in every notation, names that resolve to them, names that change, redirects.
+ * The resolver is the test's. Behind every loopback address real servers listen, and hear nothing.
+ */
+import { createServer } from 'node:net';
+import { expect, test } from 'vitest';
+import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { createManualClock } from '../harness/manual-clock.ts';
+import {
+  closeAfterFile,
+  eventually,
+  startTestService,
+  type TestOrganisation,
+  testCertificates,
+} from '../harness/programs.ts';
+import { createRequest, endedJob } from '../harness/sourcing.ts';
+import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
+import { startTokenServer } from './webhooks/token-server.ts';
+
+/** What each name resolves to now; any other name does not exist. */
+const names = new Map<string, string[]>();
+const asNamed = (name: string) => names.get(name);
+let resolve = asNamed;
+const outgoing = createGuardedFetch({
+  extraCa: (await testCertificates()).caPem,
+  lookup: async (hostname) => {
+    const found = resolve(hostname);
+    if (!found) throw Object.assign(new Error('unknown'), { code: 'ENOTFOUND' });
+    return found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  },
+});
+closeAfterFile(() => outgoing.close());
+const service = await startTestService({ clock: createManualClock(), fetch: outgoing.fetch });
+
+/** Counts whoever connects, on every loopback address that there is. */
+let connections = 0;
+async function listenOn(host: string, port: number): Promise<number> {
+  const server = createServer((socket) => {
+    connections += 1;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  closeAfterFile(() => new Promise((resolve) => server.close(resolve)));
+  return (server.address() as { port: number }).port;
+}
+const port = await listenOn('127.0.0.1', 0);
+// A machine without IPv6 has nobody to connect to there.
+await listenOn('::1', port).catch(() => undefined);
+
+interface Caller extends TestOrganisation {
+  readonly request: string;
+  readonly allow: (cidrs: readonly string[]) => Promise<unknown>;
+}
+
+async function callerWith(domains: readonly string[]): Promise<Caller> {
+  const organisation = await service.organisation();
+  const admin = `/admin/organisations/${organisation.id}`;
+  expect((await service.operator('PUT', `${admin}/webhook-domains`, { domains })).status).toBe(200);
+  const allow = (cidrs: readonly string[]) => service.operator('PUT', `${admin}/allowed-networks`, { cidrs });
+  await allow([]);
+  return { ...organisation, request: await createRequest(organisation), allow };
+}
+
+/** `refused`: the URL is not taken. `blocked`: it is, and nobody is connected to. Else what came of the call. */
+type Outcome = string;
+
+const kinds: Readonly<Record<'webhook' | 'token' | 'file', (caller: Caller, url: string) => Promise<Outcome>>> = {
+  webhook: async (caller, url) => {
+    const made = await caller.call('POST', '/api/webhooks', { name: 'w', url, triggers: ['TEST'] });
+    if (made.status !== 201) return refusalOf(made);
+    await caller.call('POST', `/api/webhooks/${made.body.uuid}/test`);
+    const path = `/admin/organisations/${caller.id}/deliveries?webhook=${made.body.uuid}`;
+    const attempt = await eventually('it was tried', async () => {
+      const [found] = (await service.operator('GET', path)).body.result;
+      return found?.attempts[0];
+    });
+    if (attempt.status === null) return / was refused: /.test(attempt.error) ? 'blocked' : attempt.error;
+    return `answered ${attempt.status}`;
+  },
+  token: async (caller, url) => {
+    const answer = await caller.call('POST', '/api/webhooks', {
+      name: 'w',
+      url: 'https://hooks.example/',
+      triggers: ['TEST'],
+      authentication: {
+        type: 'OAUTH_CLIENT_CREDENTIALS',
+        parameters: { access_token_url: url, client_id: 'id', client_secret: 'secret' },
+      },
+    });
+    if (answer.status === 201) return 'answered 200';
+    expect(answer.body.errors[0].path).toBe('authentication.parameters.access_token_url');
+    const { message } = answer.body.errors[0];
+    expect(message).not.toMatch(/loopback|private|linkLocal|metadata/);
+    if (/not public/.test(message)) return 'blocked';
+    if (/resolved/.test(message)) return 'dns';
+    return /answered \d+/.exec(message)?.[0] ?? refusalOf(answer);
+  },
+  file: async (caller, url) => {
+    const path = '/api/jobs/attach-files-to-sourcing-request';
+    const payload = { sourcing_request: caller.request, files: [{ file_name: 'x', url }] };
+    const submitted = await caller.call('POST', path, payload);
+    if (submitted.status !== 202) return refusalOf(submitted);
+    const { detail } = await endedJob(caller, path, payload);
+    return detail.errors[0]?.error ?? 'answered 200';
+  },
+};
+
+function refusalOf({ status, body }: { status: number; body: { errors?: { path: string }[] } }): Outcome {
+  expect(status).toBe(400);
+  expect(body.errors?.[0]?.path).toMatch(/url$/);
+  return 'refused';
+}
+
+const everyKind = Object.keys(kinds) as (keyof typeof kinds)[];
+
+/** What each kind makes of the URL, one after the other; the host may be named by webhooks. */
+async function tryAll(url: string): Promise<Record<string, Outcome>> {
+  const host = URL.parse(url)?.hostname;
+  const caller = await callerWith(['hooks.example', ...(host ? [host] : [])]);
+  const outcomes: Record<string, Outcome> = {};
+  for (const kind of everyKind) outcomes[kind] = await kinds[kind](caller, url);
+  return outcomes;
+}
+
+const all = (outcome: Outcome) => Object.fromEntries(everyKind.map((kind) => [kind, outcome]));
+
+const insides: readonly (readonly [notation: string, host: string])[] = [
+  ['plain', '127.0.0.1'],
+  ['another loopback address', '127.255.255.254'],
+  ['short', '127.1'],
+  ['decimal', '2130706433'],
+  ['hexadecimal', '0x7f000001'],
+  ['hexadecimal in parts', '0x7f.0x0.0x0.0x1'],
+  ['octal', '017700000001'],
+  ['octal in parts', '0177.0.0.01'],
+  ['mixed', '0x7f.1'],
+  ['with leading zeros', '127.000.000.001'],
+  ['with a dot at the end', '127.0.0.1.'],
+  ['full width', '１２７.０.０.１'],
+  ['circled', '①②⑦.⓪.⓪.①'],
+  ['ideographic dots', '127。0。0。1'],
+  ['half-width dots', '127｡0｡0｡1'],
+  ['percent-encoded', '%31%32%37.0.0.1'],
+  ['with a soft hyphen', '127.0.0.\u00ad1'],
+  ['with a tab', '127.0.\t0.1'],
+  ['nothing', '0'],
+  ['unspecified', '0.0.0.0'],
+  ['private, class A', '10.0.0.1'],
+  ['private, class B', '172.31.255.255'],
+  ['private, class C', '192.168.0.1'],
+  ['shared by carriers', '100.64.0.1'],
+  ['link-local', '169.254.1.1'],
+  ['metadata', '169.254.169.254'],
+  ['metadata, decimal', '2852039166'],
+  ['metadata, hexadecimal', '0xa9fea9fe'],
+  ['metadata of another cloud', '168.63.129.16'],
+  ['metadata of another cloud, shared by carriers', '100.100.100.200'],
+  ['protocol assignments', '192.0.0.1'],
+  ['documentation', '192.0.2.1'],
+  ['benchmarks', '198.18.0.1'],
+  ['multicast', '224.0.0.1'],
+  ['reserved', '240.0.0.1'],
+  ['broadcast', '255.255.255.255'],
+  ['IPv6 loopback', '[::1]'],
+  ['IPv6 loopback at length', '[0000:0000:0000:0000:0000:0000:0000:0001]'],
+  ['IPv6 unspecified', '[::]'],
+  ['IPv4-mapped', '[::ffff:127.0.0.1]'],
+  ['IPv4-mapped in groups', '[::ffff:7f00:1]'],
+  ['IPv4-mapped metadata', '[::ffff:169.254.169.254]'],
+  ['IPv4-compatible', '[::127.0.0.1]'],
+  ['IPv4-translated', '[::ffff:0:7f00:1]'],
+  ['NAT64', '[64:ff9b::7f00:1]'],
+  ['NAT64 of a private network', '[64:ff9b::10.0.0.1]'],
+  ['local NAT64', '[64:ff9b:1::7f00:1]'],
+  ['6to4', '[2002:7f00:1::]'],
+  ['Teredo', '[2001:0:7f00:1::]'],
+  ['ISATAP', '[fe80::5efe:7f00:1]'],
+  ['IPv6 link-local', '[fe80::1]'],
+  ['IPv6 site-local', '[fec0::1]'],
+  ['IPv6 unique local', '[fd00::1]'],
+  ['IPv6 metadata', '[fd00:ec2::254]'],
+  ['IPv6 multicast', '[ff02::1]'],
+  ['IPv6 documentation', '[2001:db8::1]'],
+  ['IPv6 discard', '[100::1]'],
+];
+
+test.each(insides)('an inner address, %s (%s), is not connected to', async (_notation, host) => {
+  expect(await tryAll(`https://${host}:${port}/inside`)).toEqual(all('blocked'));
+  expect(connections).toBe(0);
+});
+
+test.each([
+  ['a zone', 'https://[fe80::1%25eth0]/'],
+  ['a zone that is not encoded', 'https://[fe80::1%eth0]/'],
+  ['a user name', 'https://hooks.example@127.0.0.1/'],
+  ['a user name and a password', 'https://hooks.example:443@127.0.0.1/'],
+  ['a user name that looks like the host', 'https://hooks.example%2f@127.0.0.1/'],
+  ['a part too large', 'https://256.0.0.1/'],
+  ['a number too large', 'https://4294967296/'],
+  ['five parts', 'https://127.0.0.0.1/'],
+  ['plain HTTP', 'http://127.0.0.1/'],
+  ['another scheme', 'gopher://127.0.0.1/'],
+  ['a file', 'file:///etc/passwd'],
+  ['data', 'data:text/plain,inside'],
+  ['no host', 'https:///'],
+  ['a fragment', 'https://hooks.example/#@127.0.0.1/'],
+  ['a NUL', 'https://hooks.example%00.127.0.0.1/'],
+])('a URL with %s is not taken: %s', async (_what, url) => {
+  expect(await tryAll(url)).toEqual(all('refused'));
+  expect(connections).toBe(0);
+});
+
+test.each([
+  ['as it is', 'https:\\\\127.0.0.1\\inside'],
+  ['with a port of its own', 'https:127.0.0.1:4430'],
+])('a URL that parsers read differently is read as the one who connects reads it: %s', async (_what, url) => {
+  expect(await tryAll(url)).toEqual(all('blocked'));
+});
+
+test.each([
+  ['127.0.0.1'],
+  ['10.1.2.3'],
+  ['169.254.169.254'],
+  ['0.0.0.0'],
+  ['100.64.0.1'],
+  ['224.0.0.1'],
+  ['::1'],
+  ['::'],
+  ['::ffff:127.0.0.1'],
+  ['64:ff9b::7f00:1'],
+  ['fd00::1'],
+  ['fe80::1'],
+  ['8.8.8.8', '127.0.0.1'],
+  ['127.0.0.1', '8.8.8.8'],
+  ['2001:4860:4860::8888', '::1'],
+])('a name that resolves to %s %s is not connected to', async (...addresses) => {
+  names.set('inside.example', addresses.filter(Boolean));
+  for (const host of ['inside.example', 'INSIDE.example', 'ⓘnside.example'])
+    expect([host, await tryAll(`https://${host}:${port}/inside`)]).toEqual([host, all('blocked')]);
+  expect(connections).toBe(0);
+});
+
+test.each([['localhost'], ['LOCALHOST'], ['ｌocalhost']])('%s is a name like any other', async (host) => {
+  names.set('localhost', ['127.0.0.1', '::1']);
+  expect(await tryAll(`https://${host}:${port}/inside`)).toEqual(all('blocked'));
+  expect(connections).toBe(0);
+});
+
+test('a name whose answers alternate is asked once for each connection, and connected to where it was checked', async () => {
+  const receiver = await startWebhookReceiver();
+  const tokenServer = await startTokenServer();
+  const urls = { webhook: receiver.url, token: tokenServer.url, file: tokenServer.url };
+  for (const kind of everyKind) {
+    const caller = await callerWith(['hooks.example', 'localhost']);
+    // No network that an earlier one had: a connection that is kept is no new one.
+    await caller.allow(['127.0.0.1/32', `10.${everyKind.indexOf(kind)}.0.0/16`]);
+    const answers = [['127.0.0.1'], ['10.9.9.9'], ['127.0.0.1']];
+    let asked = 0;
+    resolve = (name) => (name === 'localhost' ? answers[asked++ % answers.length] : undefined);
+    expect([kind, await kinds[kind](caller, urls[kind])]).toEqual([kind, 'answered 200']);
+    expect([kind, asked]).toEqual([kind, 1]);
+  }
+  resolve = asNamed;
+});
+
+test('none of them follows a redirect', async () => {
+  names.set('localhost', ['127.0.0.1']);
+  const lure = await startTokenServer();
+  const receiver = await startWebhookReceiver();
+  const location = `https://127.0.0.1:${port}/inside`;
+  const seen: Record<string, Outcome[]> = { webhook: [], token: [], file: [] };
+  for (const status of [301, 302, 303, 307, 308]) {
+    lure.answer = (response) => response.writeHead(status, { location }).end();
+    receiver.answer = (response) => response.writeHead(status, { location }).end();
+    const caller = await callerWith(['hooks.example', 'localhost']);
+    await caller.allow(['127.0.0.0/8']);
+    seen['webhook']?.push(await kinds.webhook(caller, receiver.url));
+    seen['token']?.push(await kinds.token(caller, lure.url));
+    seen['file']?.push(await kinds.file(caller, lure.url));
+  }
+  const statuses = ['answered 301', 'answered 302', 'answered 303', 'answered 307', 'answered 308'];
+  expect(seen).toEqual({ webhook: statuses, token: statuses, file: Array(5).fill('redirect') });
+  expect(connections).toBe(0);
+});

@@ -1,0 +1,30 @@
+/** What is kept of tokens, without a server: how much, and for how long. */
+import { expect, test } from 'vitest';
+import { createAccessTokens, type TokenParameters } from '#service/webhooks/access-tokens.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
+
+const using: TokenParameters = {
+  parameters: { access_token_url: 'https://tokens.example/token', client_id: 'me', client_secret: 'secret' },
+  client_auth: 'basic',
+};
+
+test('however many webhooks come and go, only the newest 5,000 tokens are kept: the others are asked for anew', async () => {
+  const clock = createManualClock();
+  let asked = 0;
+  const tokens = createAccessTokens({
+    clock,
+    fetch: async () => {
+      asked += 1;
+      const body = Buffer.from('{"access_token": "new", "expires_in": 3600}');
+      return { status: 200, headers: {}, body, truncated: false, durationMs: 0 };
+    },
+  });
+  const expiresAtMs = clock.nowMs() + 86_400_000;
+  for (let webhook = 0; webhook <= 5_000; webhook += 1)
+    tokens.keep(`w${webhook}`, { token: `t${webhook}`, expiresAtMs });
+  expect(await tokens.tokenOf('w1', using, { allowedNetworks: [] })).toBe('t1');
+  expect(await tokens.tokenOf('w5000', using, { allowedNetworks: [] })).toBe('t5000');
+  expect(asked).toBe(0);
+  expect(await tokens.tokenOf('w0', using, { allowedNetworks: [] })).toBe('new');
+  expect(asked).toBe(1);
+});

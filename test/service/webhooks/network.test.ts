@@ -1,0 +1,233 @@
+/**
+ * Where a webhook's URL and its token URL may lead: every way to name a private address, and names that change what they
+ * resolve to. The resolver is the test's; what would be connected to is a real receiver that must hear nothing.
+ */
+import { describe, expect, test } from 'vitest';
+import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
+import { closeAfterFile, eventually, startTestService, testCertificates } from '../../harness/programs.ts';
+import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
+import { startTokenServer } from './token-server.ts';
+
+/** What each name resolves to now; any other name does not exist. */
+const names = new Map<string, string[]>();
+const certificates = await testCertificates();
+function connections() {
+  const made = createGuardedFetch({
+    extraCa: certificates.caPem,
+    lookup: async (hostname) => {
+      const addresses = names.get(hostname);
+      if (!addresses) throw new Error('ENOTFOUND');
+      return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+    },
+  });
+  closeAfterFile(() => made.close());
+  return made;
+}
+let outgoing = connections();
+const clock = createManualClock();
+const service = await startTestService({ clock, random: () => 0.5, fetch: (asked) => outgoing.fetch(asked) });
+const receiver = await startWebhookReceiver();
+const tokenServer = await startTokenServer();
+const port = new URL(receiver.url).port;
+
+/** An organisation that may name these hosts; nothing private may be reached unless it is said. */
+async function organisationWith(domains: string[], cidrs: string[] = []) {
+  const organisation = await service.organisation();
+  const put = (path: string, body: object) =>
+    service.operator('PUT', `/admin/organisations/${organisation.id}/${path}`, body);
+  expect((await put('webhook-domains', { domains })).status).toBe(200);
+  expect((await put('allowed-networks', { cidrs })).status).toBe(200);
+  return { ...organisation, put };
+}
+
+type Organisation = Awaited<ReturnType<typeof organisationWith>>;
+
+const create = (organisation: Organisation, url: string, accessTokenUrl?: string) =>
+  organisation.call('POST', '/api/webhooks', {
+    name: 'hook',
+    url,
+    triggers: ['TEST'],
+    ...(accessTokenUrl === undefined
+      ? {}
+      : {
+          authentication: {
+            type: 'OAUTH_CLIENT_CREDENTIALS',
+            parameters: { access_token_url: accessTokenUrl, client_id: 'id', client_secret: 'secret' },
+          },
+        }),
+  });
+
+/** The newest attempt of a test notification, after this one and the `attempts` before it. */
+async function attemptOf(organisation: Organisation, uuid: string, attempts = 1) {
+  if (attempts === 1) await organisation.call('POST', `/api/webhooks/${uuid}/test`);
+  const path = `/admin/organisations/${organisation.id}/deliveries?webhook=${uuid}`;
+  return eventually('it was tried', async () => {
+    const [item] = (await service.operator('GET', path)).body.result;
+    return item?.attempts.length === attempts && item.state !== 'sending' && item;
+  });
+}
+
+// The same loopback address, or one of a private, link-local or metadata network, in every notation that a URL takes.
+const literals = [
+  '127.0.0.1',
+  '127.1',
+  '2130706433',
+  '0x7f000001',
+  '0x7f.0.0.1',
+  '017700000001',
+  '0177.0.0.1',
+  '0',
+  '0.0.0.0',
+  '10.0.0.1',
+  '172.16.5.4',
+  '192.168.1.1',
+  '100.64.0.1',
+  '169.254.169.254',
+  '168.63.129.16',
+  '[::1]',
+  '[::]',
+  '[::ffff:127.0.0.1]',
+  '[::ffff:7f00:1]',
+  '[::127.0.0.1]',
+  '[64:ff9b::7f00:1]',
+  '[2002:7f00:1::]',
+  '[fe80::1]',
+  '[fd00::1]',
+];
+
+describe.each(literals)('%s', (literal) => {
+  const canonical = new URL(`https://${literal}/`).hostname;
+
+  test('as a webhook: not without the whitelist, and with it not beyond the guard', async () => {
+    const stranger = await organisationWith(['localhost', '*.example.com']);
+    const refused = await create(stranger, `https://${literal}:${port}/hook`);
+    expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'url']);
+    const organisation = await organisationWith([canonical]);
+    const made = await create(organisation, `https://${literal}:${port}/hook`);
+    expect(made.status).toBe(201);
+    const heard = receiver.received.length;
+    expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({
+      state: 'pending',
+      status: null,
+      error: expect.stringMatching(/was refused: /),
+    });
+    expect(receiver.received.length).toBe(heard);
+  });
+
+  test('as a token URL: 400, and the answer does not say what is there', async () => {
+    const organisation = await organisationWith(['localhost']);
+    const answer = await create(organisation, receiver.url, `https://${literal}:${port}/token`);
+    expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'authentication.parameters.access_token_url']);
+    expect(answer.body.errors[0].message).toMatch(/not public/);
+    expect(answer.body.errors[0].message).not.toMatch(/loopback|private|linkLocal|metadata/);
+  });
+});
+
+test('an address that is listed literally and lies in an allowed network is reached', async () => {
+  const organisation = await organisationWith(['127.0.0.1'], ['127.0.0.0/8']);
+  const made = await create(organisation, `https://127.0.0.1:${port}/hook`);
+  expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
+});
+
+test.each([['10.1.2.3'], ['127.0.0.1'], ['169.254.169.254'], ['::1'], ['::ffff:127.0.0.1'], ['64:ff9b::a00:1']])(
+  'a whitelisted name that resolves to %s is not connected to, nor asked for a token',
+  async (address) => {
+    names.set('hooks.example.com', [address]);
+    const organisation = await organisationWith(['hooks.example.com']);
+    const made = await create(organisation, `https://hooks.example.com:${port}/hook`);
+    expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({
+      state: 'pending',
+      status: null,
+      error: expect.stringMatching(/^hooks\.example\.com was refused: /),
+    });
+    const answer = await create(
+      organisation,
+      `https://hooks.example.com:${port}/hook`,
+      'https://hooks.example.com/token',
+    );
+    expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'authentication.parameters.access_token_url']);
+    expect(JSON.stringify(answer.body)).not.toContain(address);
+  },
+);
+
+test('one private address among public ones spoils the name', async () => {
+  names.set('mixed.example.com', ['8.8.8.8', '127.0.0.1']);
+  const organisation = await organisationWith(['mixed.example.com']);
+  const made = await create(organisation, `https://mixed.example.com:${port}/hook`);
+  expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ status: null, error: /127\.0\.0\.1/ });
+});
+
+test('a name that changes its answer after the creation gains nothing, at the token server nor at the receiver', async () => {
+  const allowed = ['127.0.0.0/8'];
+  names.set('localhost', ['127.0.0.1']);
+  const organisation = await organisationWith(['localhost'], allowed);
+  const made = await create(organisation, receiver.url, tokenServer.url);
+  expect(made.status).toBe(201);
+  expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
+  // All connections are made anew from here on: one that is kept leads to where it was checked.
+  outgoing = connections();
+  const heard = receiver.received.length;
+  const plain = (await create(organisation, receiver.url)).body.uuid;
+  names.set('localhost', ['10.0.0.1']);
+  expect(await attemptOf(organisation, plain)).toMatchObject({
+    state: 'pending',
+    error: 'localhost was refused: 10.0.0.1 is private and in no allowed network.',
+  });
+  clock.advance(3_600_000);
+  await organisation.call('POST', `/api/webhooks/${made.body.uuid}/test`);
+  const path = `/admin/organisations/${organisation.id}/deliveries?webhook=${made.body.uuid}&status=failed`;
+  await eventually('it was tried', async () => {
+    const { result } = (await service.operator('GET', path)).body;
+    return (
+      result[0]?.error === 'No access token: localhost was refused: 10.0.0.1 is private and in no allowed network.'
+    );
+  });
+  expect([receiver.received.length, tokenServer.asked.length]).toEqual([heard, 1]);
+});
+
+test('a network that is no longer allowed is not reached over a connection of before', async () => {
+  names.set('localhost', ['127.0.0.1']);
+  const organisation = await organisationWith(['localhost'], ['127.0.0.0/8']);
+  const made = await create(organisation, receiver.url);
+  expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
+  const heard = receiver.received.length;
+  await organisation.put('allowed-networks', { cidrs: [] });
+  const second = await create(organisation, receiver.url);
+  expect(await attemptOf(organisation, second.body.uuid)).toMatchObject({ state: 'pending', status: null });
+  expect(receiver.received.length).toBe(heard);
+});
+
+test('neither a receiver nor a token server leads elsewhere by a redirect', async () => {
+  names.set('localhost', ['127.0.0.1']);
+  const organisation = await organisationWith(['localhost'], ['127.0.0.0/8']);
+  const elsewhere = await startWebhookReceiver();
+  const lure = await startTokenServer();
+  lure.answer = (response) => response.writeHead(307, { location: elsewhere.url }).end();
+  expect((await create(organisation, receiver.url, lure.url)).status).toBe(400);
+  for (const status of [301, 302, 303, 307, 308]) {
+    receiver.answer = (response) => response.writeHead(status, { location: elsewhere.url }).end();
+    const made = await create(organisation, receiver.url);
+    expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'pending', status });
+  }
+  receiver.answer = 200;
+  expect(elsewhere.received).toEqual([]);
+});
+
+test('a URL whose host is no host at all is refused', async () => {
+  const organisation = await organisationWith(['localhost', '*.example.com']);
+  for (const url of [
+    'https://',
+    'https:///hook',
+    'https://localhost@evil.example/',
+    'https://localhost%00.evil.example/',
+    'https://local host/',
+    'https://[::1/',
+    'https://localhost:99999/',
+    'https://localhost#@x/',
+    'HTTP://localhost/',
+    'file:///etc/passwd',
+    'https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ.evil.example/',
+  ])
+    expect([url, (await create(organisation, url)).status]).toEqual([url, 400]);
+});
