@@ -89,11 +89,11 @@ test('a signing key does not expire: ten years later it signs as on the first da
     world.moveTo(minute);
     receiver.received.length = 0;
     expect((await organisation.call('POST', `/api/webhooks/${uuid}/test`)).status).toBe(202);
-    const [received] = await eventually('it came', async () => receiver.received.length > 0 && receiver.received);
-    const mac = createHmac('sha256', key)
-      .update(received?.body ?? '')
-      .digest('hex');
-    expect(received?.headers['x-signature']).toBe(`hmac-sha256=${mac}`);
-    expect(received?.json.timestamp).toBe(at(minute));
+    // By its time: one that was sent before the clock moved may come again.
+    const received = await eventually('it came', async () =>
+      receiver.received.find(({ json }) => json.timestamp === at(minute)),
+    );
+    const mac = createHmac('sha256', key).update(received.body).digest('hex');
+    expect(received.headers['x-signature']).toBe(`hmac-sha256=${mac}`);
   }
 });
