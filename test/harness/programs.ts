@@ -15,7 +15,7 @@ import { createGuardedFetch, type GuardedFetch } from '#platform/guarded-fetch.t
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { type Logger, silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
-import { createSignals } from '#platform/queue.ts';
+import { createSignals, type Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
 import { answerCheckOfService } from './documented-answers.ts';
@@ -134,10 +134,17 @@ export async function startTestService(
     fetch?: GuardedFetch;
     /** Instead of a folder of its own. */
     storage?: FileStorage;
+    /** Which signals reach the queue; not given: all. */
+    lets?: (lane: string) => boolean;
   } = {},
 ): Promise<TestService> {
   const db = options.db ?? (await createTestDatabase());
-  const signals = await createSignals({ databaseUrl: db.url, namespace: 'service_queue', log: silentLogger });
+  const queue = await createSignals({ databaseUrl: db.url, namespace: 'service_queue', log: silentLogger });
+  const { lets = () => true } = options;
+  const signals: Signals = {
+    ...queue,
+    signal: async (lane, keys) => !lets(lane) || (await queue.signal(lane, keys)),
+  };
   const registry = new Registry();
   const adminToken = 'operator-token-of-the-tests';
   const service = await startService({
