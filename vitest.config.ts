@@ -8,6 +8,7 @@ export default defineConfig({
     // Real servers and real fsync: slow machines need room, and a hang still has to end.
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 10_000 } },
     maxWorkers: 2,
   },
 });

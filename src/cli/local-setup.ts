@@ -10,6 +10,7 @@ import { listEnvelope } from '#contract/list.ts';
 import { feedTriggers, webhook } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
+import { createOrganisation } from './create-organisation.ts';
 import type { Installation } from './installation.ts';
 
 const kept = z.strictObject({
@@ -29,27 +30,15 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   const known = text === undefined ? undefined : kept.parse(JSON.parse(text));
   if (known && (await works(clientOf(installation, serviceUrl, known.bridgeKey)))) return known;
   const operator = clientOf(installation, serviceUrl, installation.adminToken);
-  const { id } = await operator.call(
-    { method: 'POST', path: '/admin/organisations', body: { name: 'Local' } },
-    z.looseObject({ id: z.string() }),
-  );
-  const put = (path: string, body: object) =>
-    operator.call({ method: 'PUT', path: `/admin/organisations/${id}/${path}`, body }, z.unknown());
-  await put('webhook-domains', { domains: [installation.configuration.bridge.public_host] });
-  await put('allowed-networks', { cidrs: ['127.0.0.0/8', '::1/128'] });
+  const organisation = await createOrganisation(operator, 'Local');
+  await organisation.put('webhook-domains', { domains: [installation.configuration.bridge.public_host] });
+  await organisation.put('allowed-networks', { cidrs: ['127.0.0.0/8', '::1/128'] });
   // What runs here is ours, and the simulator tells a story faster than the limits allow.
-  await put('limits', { enabled: false });
-  const key = async (name: string, scopes: readonly string[]) => {
-    const made = await operator.call(
-      { method: 'POST', path: `/admin/organisations/${id}/api-keys`, body: { name, scopes } },
-      z.looseObject({ key: z.string() }),
-    );
-    return made.key;
-  };
+  await organisation.put('limits', { enabled: false });
   const setup: LocalSetup = {
-    organisation: id,
-    bridgeKey: await key('bridge', ['feeds', 'webhooks']),
-    deskKey: await key('simulator', ['manage', 'jobs', 'desk', 'feeds']),
+    organisation: organisation.id,
+    bridgeKey: await organisation.issueKey('bridge', ['feeds', 'webhooks']),
+    deskKey: await organisation.issueKey('simulator', ['manage', 'jobs', 'desk', 'feeds']),
   };
   await keep(installation, setup);
   return setup;
@@ -77,11 +66,7 @@ export async function ensureLocalWebhook(
     {
       method: 'POST',
       path: '/api/webhooks',
-      body: {
-        name: 'bridge',
-        url,
-        triggers: Object.values(feedTriggers),
-      },
+      body: { name: 'bridge', url, triggers: Object.values(feedTriggers) },
     },
     webhook.extend({ signing_key: z.string() }),
   );

@@ -1,6 +1,6 @@
 /** The command line: `npm run -s cli -- <command>`. Exit codes: 0 done, 1 failed or different, 2 wrong usage or settings. */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { AppError } from '#platform/errors.ts';
+import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { apiNames } from '#service/openapi/api-documents.ts';
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
@@ -109,7 +109,6 @@ function report(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const known = error instanceof AppError;
   console.error(known ? error.publicMessage : error);
-  if (known && error.cause instanceof Error && 'code' in error.cause && error.cause.code === 'EADDRINUSE')
-    console.error(portHint);
+  if (known && hasErrorCode(error.cause, 'EADDRINUSE')) console.error(portHint);
   return known && error.code === 'invalid' ? 2 : 1;
 }

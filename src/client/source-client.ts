@@ -10,7 +10,7 @@ import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
 import { problem } from '#contract/problem.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError, type Recovery } from '#platform/errors.ts';
+import { AppError, hasErrorCode, type Recovery } from '#platform/errors.ts';
 import { FetchError, type GuardedFetch, type GuardedResponse } from '#platform/guarded-fetch.ts';
 import { parseInput } from '#platform/input.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
@@ -165,7 +165,7 @@ async function unpacked({ headers, body }: GuardedResponse, what: string): Promi
   const unpack = unpackers[encoding];
   if (!unpack) throw new AppError('unavailable', `The answer to ${what} is packed in a way that was not asked for.`);
   return unpack(body, { maxOutputLength: answerBytesMax }).catch((cause: unknown) => {
-    throw cause instanceof Error && 'code' in cause && cause.code === 'ERR_BUFFER_TOO_LARGE'
+    throw hasErrorCode(cause, 'ERR_BUFFER_TOO_LARGE')
       ? new AppError('too-large', `The answer to ${what} is larger than allowed.`, { recovery: { do: 'skip' } })
       : new AppError('unavailable', `The answer to ${what} cannot be unpacked.`, { cause });
   });

@@ -1,7 +1,7 @@
 /** The commands of buyers and suppliers under `/desk`: outside the public contract, but fixed (operator API). */
 import { z } from 'zod';
 import { answer, supplierQuestionResponse } from './rfi.ts';
-import { decimal, share, text, timestamp, uuid, valuesByName } from './scalars.ts';
+import { decimal, onceInList, share, text, timestamp, uuid, valuesByName } from './scalars.ts';
 import { cell } from './sourcing-event.ts';
 import { externalId } from './supplier.ts';
 
@@ -90,18 +90,7 @@ export const answersRequest = z
       .array(answer)
       .min(1)
       .max(5_000)
-      .superRefine((answers, context) => {
-        const seen = new Set<string>();
-        for (const [index, { question_uuid: id }] of answers.entries()) {
-          if (seen.has(id))
-            context.addIssue({
-              code: 'custom',
-              path: [index, 'question_uuid'],
-              message: 'is answered twice in this submission',
-            });
-          seen.add(id);
-        }
-      }),
+      .superRefine(onceInList('question_uuid', () => 'is answered twice in this submission')),
   })
   .meta({ id: 'SubmitAnswers' });
 

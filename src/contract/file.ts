@@ -1,6 +1,6 @@
 /** Files: attached to events and requests, linked from questions and answers. Source: API document, "Job"; decisions, "Jobs". */
 import { z } from 'zod';
-import { httpsUrl, text, uuid } from './scalars.ts';
+import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
 
 export const filesPerAttachMax = 50;
 /** Source: API document, "Limits". */
@@ -75,27 +75,49 @@ export const generateFileDownloadLinksPayload = z
   })
   .meta({ id: 'GenerateFileDownloadLinks' });
 
-/** Why a URL gave no file (`detail.errors[].error` of an attach job), beside `http_<status>` for any status but 200. */
-export const fileFetchErrors = {
-  timeout: 'the server was too slow, or the time of the whole job was over',
-  dns: 'the name of the server could not be resolved',
-  refused: 'the server could not be connected to',
-  tls: 'its certificate or TLS settings were not accepted',
-  reset: 'the server closed the connection before the end of the file',
-  protocol: 'the server did not answer with HTTP that can be read, or the URL cannot be asked for',
-  blocked: 'the address is not public, and not in a network that the operator allows',
-  redirect: 'the server points elsewhere; redirects are not followed',
-  too_large: 'the file is larger than a request body may be',
-  encoded: 'the server sent the file compressed although that was not asked for',
-} as const;
-
-export type FileFetchError = keyof typeof fileFetchErrors | `http_${number}`;
+/**
+ * Why a URL gave no file (`detail.errors[].error` of an attach job):
+ * - `timeout`: the server was too slow, or the time of the whole job was over
+ * - `dns`: the name of the server could not be resolved
+ * - `refused`: the server could not be connected to
+ * - `tls`: its certificate or TLS settings were not accepted
+ * - `reset`: the server closed the connection before the end of the file
+ * - `protocol`: the server did not answer with HTTP that can be read, or the URL cannot be asked for
+ * - `blocked`: the address is not public, and not in a network that the operator allows
+ * - `redirect`: the server points elsewhere; redirects are not followed
+ * - `too_large`: the file is larger than a request body may be
+ * - `encoded`: the server sent the file compressed although that was not asked for
+ * - `http_<status>`: any status but 200
+ */
+export type FileFetchError =
+  | 'timeout'
+  | 'dns'
+  | 'refused'
+  | 'tls'
+  | 'reset'
+  | 'protocol'
+  | 'blocked'
+  | 'redirect'
+  | 'too_large'
+  | 'encoded'
+  | `http_${number}`;
 
 /** `detail.errors[].error` of a link job: there is no such file, or it is another organisation's. */
 export const fileNotFound = 'not_found';
 
 /** Headers of an upload. The name is percent-encoded UTF-8: what is not visible ASCII, and `%` itself, as %XX. */
 export const fileNameHeader = 'X-File-Name';
+
+/** A file as the desk shows it beside an event or a request. */
+export const shownFile = z.looseObject({
+  uuid,
+  file_name: z.string(),
+  content_type: z.string(),
+  size: z.int(),
+  created: timestamp,
+});
+
+export type ShownFile = z.infer<typeof shownFile>;
 
 /** What an upload answers. */
 export const uploadedFile = z

@@ -1,6 +1,7 @@
 /** What `/desk` answers about an event: the live state, which the feeds may lag behind (operator API, "/desk"). */
 import { z } from 'zod';
 import { offer } from './desk.ts';
+import { shownFile } from './file.ts';
 import { rfiQuestion } from './rfi.ts';
 import { decimalText, tag, timestamp, uuid } from './scalars.ts';
 import { cell, column, eventStatuses, eventTypes, roundStatuses } from './sourcing-event.ts';
@@ -114,8 +115,6 @@ export const liveEvent = z
         document_file_uuids: z.array(uuid),
       }),
     ),
-    files: z.array(
-      z.looseObject({ uuid, file_name: z.string(), content_type: z.string(), size: z.int(), created: timestamp }),
-    ),
+    files: z.array(shownFile),
   })
   .meta({ id: 'LiveEvent' });

@@ -74,17 +74,25 @@ export const decimalText = z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decima
 /** For URLs that the service itself will call. */
 export const httpsUrl = text(2_000, 1)
   .superRefine((value, context) => {
-    const url = URL.parse(value);
-    const refusal =
-      url === null
-        ? 'must be an absolute URL'
-        : url.protocol !== 'https:'
-          ? 'must be an HTTPS URL: nothing is sent to, or read from, a plain HTTP server'
-          : url.username !== '' || url.password !== ''
-            ? 'must not carry a user name or password'
-            : url.hash !== ''
-              ? 'must not have a fragment'
-              : undefined;
-    if (refusal !== undefined) context.addIssue({ code: 'custom', message: refusal });
+    const message = urlFault(URL.parse(value));
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
   })
   .meta({ format: 'uri' });
+
+function urlFault(url: URL | null): string | undefined {
+  if (url === null) return 'must be an absolute URL';
+  if (url.protocol !== 'https:') return 'must be an HTTPS URL: nothing is sent to, or read from, a plain HTTP server';
+  if (url.username !== '' || url.password !== '') return 'must not carry a user name or password';
+  return url.hash === '' ? undefined : 'must not have a fragment';
+}
+
+/** For `superRefine` of a list: an issue at `member` of each item in which it stands for another time. */
+export function onceInList<Member extends string>(member: Member, message: (value: string) => string) {
+  return (items: readonly Readonly<Record<Member, string>>[], context: z.RefinementCtx): void => {
+    const seen = new Set<string>();
+    for (const [index, { [member]: value }] of items.entries()) {
+      if (seen.has(value)) context.addIssue({ code: 'custom', path: [index, member], message: message(value) });
+      seen.add(value);
+    }
+  };
+}

@@ -1,5 +1,6 @@
 /** Sourcing requests: what a company needs, before an event is made of it. Source: decisions, "Jobs". */
 import { z } from 'zod';
+import { shownFile } from './file.ts';
 import { currencyCode, decimal, tag, text, timestamp, uuid } from './scalars.ts';
 
 const item = z.strictObject({
@@ -46,8 +47,6 @@ export const sourcingRequest = z
   .looseObject({
     ...requestMembers,
     items: z.array(z.looseObject(item.shape)),
-    files: z.array(
-      z.looseObject({ uuid, file_name: z.string(), content_type: z.string(), size: z.int(), created: timestamp }),
-    ),
+    files: z.array(shownFile),
   })
   .meta({ id: 'SourcingRequest' });

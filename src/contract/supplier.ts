@@ -1,7 +1,7 @@
 /** Suppliers and their asynchronous changes. Source: API document, "Supplier" and "Supplier change submission". */
 import { z } from 'zod';
 import { listQuery } from './list.ts';
-import { email, text, timestamp, timestampInQuery, uuid, valuesByName } from './scalars.ts';
+import { email, onceInList, text, timestamp, timestampInQuery, uuid, valuesByName } from './scalars.ts';
 
 export const externalId = text(255, 1);
 
@@ -36,18 +36,7 @@ export const supplierChangeRequest = z
         .array(supplierChange)
         .min(1)
         .max(1_000)
-        .superRefine((suppliers, context) => {
-          const seen = new Set<string>();
-          for (const [index, supplier] of suppliers.entries()) {
-            if (seen.has(supplier.external_id))
-              context.addIssue({
-                code: 'custom',
-                path: [index, 'external_id'],
-                message: `"${supplier.external_id}" stands twice in this submission`,
-              });
-            seen.add(supplier.external_id);
-          }
-        }),
+        .superRefine(onceInList('external_id', (id) => `"${id}" stands twice in this submission`)),
     }),
   })
   .meta({ id: 'SupplierChangeRequest' });

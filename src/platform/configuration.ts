@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
 import { z } from 'zod';
-import { AppError, errorText } from './errors.ts';
+import { AppError, errorText, hasErrorCode } from './errors.ts';
 import { messageOf, pathText, type RawIssue, rawIssuesOf } from './input.ts';
 
 export interface ConfigurationSource<Schema extends z.ZodType> {
@@ -79,7 +79,7 @@ function readYaml(file: { path: string; required: boolean }, faults: RawIssue[])
   try {
     text = readFileSync(file.path, 'utf8');
   } catch (error) {
-    const missing = error instanceof Error && 'code' in error && error.code === 'ENOENT';
+    const missing = hasErrorCode(error, 'ENOENT');
     if (missing && !file.required) return nothing;
     return refuse(missing ? `file ${file.path} does not exist` : `file cannot be read: ${errorText(error)}`);
   }

@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { hasErrorCode } from './errors.ts';
 
 /**
  * Gives the file the content if it does not exist yet; never touches an existing one. Of several processes that create
@@ -17,7 +18,7 @@ export async function createFileOnce(file: string, content: string, mode: number
     // Unlike rename, link fails when the name is taken; unlike open with O_EXCL, the name never shows half a file.
     await link(temporary, file);
   } catch (error) {
-    if (isErrno(error, 'EEXIST')) return false;
+    if (hasErrorCode(error, 'EEXIST')) return false;
     throw error;
   } finally {
     await unlink(temporary);
@@ -43,13 +44,9 @@ export async function readFileIfAny(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    if (isErrno(error, 'ENOENT')) return undefined;
+    if (hasErrorCode(error, 'ENOENT')) return undefined;
     throw error;
   }
-}
-
-function isErrno(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 async function writeNeighbour(file: string, content: string, mode: number): Promise<string> {

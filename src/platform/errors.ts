@@ -47,6 +47,21 @@ export class AppError extends Error {
   }
 }
 
+/** Whether what was thrown carries this code, as Node's own errors do: `ENOENT`. */
+export function hasErrorCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}
+
+/** Throws with these issues, unless there are none; `text` makes the message of the first of them. */
+export function throwIssues(
+  issues: readonly Issue[],
+  text: (first: Issue) => string,
+  code: ErrorCode = 'invalid',
+): void {
+  const [first] = issues;
+  if (first) throw new AppError(code, text(first), { issues });
+}
+
 /** The text of anything that was thrown. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { type Installation, startInstalledService } from '#cli/installation.ts';
 import { median, megabytes, printTable } from './figures.ts';
 import { startLoad } from './load.ts';
+import { call, createOrganisation } from './set-up.ts';
 
 const lotCount = 1_000;
 const warmUps = 3;
@@ -166,27 +167,11 @@ function submission(supplier: string, number: number): string {
 }
 
 async function openEvent(url: string, adminToken: string) {
-  const call = async (token: string, method: string, path: string, body?: object) => {
-    const answer = await fetch(url + path, {
-      method,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      ...(body ? { body: JSON.stringify(body) } : {}),
-    });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
-    return JSON.parse(text) as unknown;
-  };
-  const { id: organisation } = made.parse(await call(adminToken, 'POST', '/admin/organisations', { name: 'Bench' }));
-  const { id: idleOrganisation } = made.parse(await call(adminToken, 'POST', '/admin/organisations', { name: 'Idle' }));
-  const { key } = z.looseObject({ key: z.string() }).parse(
-    await call(adminToken, 'POST', `/admin/organisations/${organisation}/api-keys`, {
-      name: 'bench',
-      scopes: ['manage', 'jobs', 'desk', 'webhooks'],
-    }),
-  );
-  await call(adminToken, 'PUT', `/admin/organisations/${organisation}/limits`, { enabled: false });
+  const { key } = await createOrganisation(url, adminToken, ['manage', 'jobs', 'desk', 'webhooks']);
+  const { organisation: idleOrganisation } = await createOrganisation(url, adminToken, ['feeds']);
+  const send = (method: string, path: string, body?: object) => call(url + path, key, method, body);
   const externalIds = Array.from({ length: (warmUps + rounds) * 2 }, (_, index) => `S${index}`);
-  await call(key, 'POST', '/api/manage/supplier_changes', {
+  await send('POST', '/api/manage/supplier_changes', {
     change_data: { suppliers: externalIds.map((id) => ({ external_id: id, name: id })) },
   });
   const payload = {
@@ -205,11 +190,11 @@ async function openEvent(url: string, adminToken: string) {
       })),
     },
   };
-  const event = await createdEvent(call, key, payload);
-  await call(key, 'POST', `/desk/events/${event}/publish`, {});
+  const event = await createdEvent(send, payload);
+  await send('POST', `/desk/events/${event}/publish`, {});
   const { suppliers } = z
     .looseObject({ suppliers: z.array(z.looseObject({ id: z.string(), external_id: z.string() })) })
-    .parse(await call(key, 'GET', `/desk/events/${event}`));
+    .parse(await send('GET', `/desk/events/${event}`));
   return { key, event, idleOrganisation, supplierIds: new Map(suppliers.map((one) => [one.external_id, one.id])) };
 }
 
@@ -218,14 +203,13 @@ const ended = z.looseObject({ status: z.string(), created_entity: z.string().opt
 
 /** It is refused until the suppliers have been processed. */
 async function createdEvent(
-  call: (token: string, method: string, path: string, body?: object) => Promise<unknown>,
-  key: string,
+  send: (method: string, path: string, body?: object) => Promise<unknown>,
   payload: object,
 ): Promise<string> {
   for (;;) {
-    const { id } = made.parse(await call(key, 'POST', '/api/jobs/create-sourcing-events', payload));
+    const { id } = made.parse(await send('POST', '/api/jobs/create-sourcing-events', payload));
     for (;;) {
-      const job = ended.parse(await call(key, 'GET', `/api/jobs/${id}`));
+      const job = ended.parse(await send('GET', `/api/jobs/${id}`));
       if (job.created_entity !== undefined) return job.created_entity;
       if (job.status === 'FAILED') break;
       await sleep(20);

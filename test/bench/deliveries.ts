@@ -6,11 +6,13 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
+import { z } from 'zod';
 import { type Installation, startInstalledService } from '#cli/installation.ts';
 import { signBody } from '#contract/signature.ts';
 import type { Service } from '#service/create-service.ts';
 import { median, megabytes, printTable } from './figures.ts';
 import type { ReceiverOrder, ReceiverReport } from './receiver-process.ts';
+import { call, createOrganisation } from './set-up.ts';
 
 /** Webhooks, each at an origin of its own, and connections to each: what the deliverer uses at once. */
 const webhooks = 8;
@@ -125,31 +127,20 @@ async function startReceiver({ certificates }: Installation): Promise<Receiver> 
   };
 }
 
+const created = z.looseObject({ uuid: z.string() });
+
 interface Target {
   organisation: string;
   webhook: string;
 }
 
 async function createWebhooks(url: string, { adminToken }: Installation, ports: readonly number[]): Promise<Target[]> {
-  const call = async (method: string, path: string, key: string, body: object): Promise<Record<string, string>> => {
-    const answer = await fetch(url + path, {
-      method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
-    return (await answer.json()) as Record<string, string>;
-  };
-  const organisation = String((await call('POST', '/admin/organisations', adminToken, { name: 'Bench' }))['id']);
-  const path = `/admin/organisations/${organisation}`;
-  await call('PUT', `${path}/webhook-domains`, adminToken, { domains: ['localhost'] });
-  await call('PUT', `${path}/allowed-networks`, adminToken, { cidrs: ['127.0.0.0/8', '::1/128'] });
-  const made = await call('POST', `${path}/api-keys`, adminToken, { name: 'bench', scopes: ['webhooks'] });
+  const { organisation, key } = await createOrganisation(url, adminToken, ['webhooks']);
   const targets: Target[] = [];
   for (const port of ports) {
     const hook = { name: 'bench', url: `https://localhost:${port}/hook`, triggers: ['JOB_UPDATED'] };
-    const { uuid } = await call('POST', '/api/webhooks', String(made['key']), hook);
-    targets.push({ organisation, webhook: String(uuid) });
+    const { uuid } = created.parse(await call(`${url}/api/webhooks`, key, 'POST', hook));
+    targets.push({ organisation, webhook: uuid });
   }
   return targets;
 }

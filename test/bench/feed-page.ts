@@ -10,6 +10,7 @@ import { Client } from 'pg';
 import { type Installation, startInstalledService } from '#cli/installation.ts';
 import { median, megabytes, printTable } from './figures.ts';
 import { type Load, startLoad } from './load.ts';
+import { createOrganisation } from './set-up.ts';
 
 const recordsInFeed = 1_000_000;
 const pageSize = 1_000;
@@ -34,7 +35,7 @@ export async function benchFeedPage(installation: Installation): Promise<void> {
   await client.connect();
   const bare = await listenBare(client);
   try {
-    const { organisation, key } = await createOrganisation(service.url, installation.adminToken);
+    const { organisation, key } = await createOrganisation(service.url, installation.adminToken, ['feeds']);
     await fillFeed(client, organisation);
     const read = async (path: string) => {
       const answer = await fetch(service.url + path, { headers: { authorization: `Bearer ${key}` } });
@@ -173,20 +174,4 @@ async function fillFeed(client: Client, organisation: string): Promise<void> {
     [organisation, recordsInFeed],
   );
   await client.query('vacuum analyze service.feed_records');
-}
-
-async function createOrganisation(url: string, adminToken: string): Promise<{ organisation: string; key: string }> {
-  const send = async (method: string, path: string, body: object): Promise<Record<string, string>> => {
-    const answer = await fetch(`${url}/admin/organisations${path}`, {
-      method,
-      headers: { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    if (!answer.ok) throw new Error(`${method} /admin/organisations${path}: ${answer.status} ${await answer.text()}`);
-    return (await answer.json()) as Record<string, string>;
-  };
-  const organisation = String((await send('POST', '', { name: 'Bench' }))['id']);
-  await send('PUT', `/${organisation}/limits`, { enabled: false });
-  const { key } = await send('POST', `/${organisation}/api-keys`, { name: 'bench', scopes: ['feeds'] });
-  return { organisation, key: String(key) };
 }

@@ -13,7 +13,7 @@ import { feedTriggers } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { request, testCertificates, testOutgoing } from '../harness/programs.ts';
+import { createOrganisation, testCertificates, testOutgoing } from '../harness/programs.ts';
 import { type Received, startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { readRows, readServiceState } from './awards-in-sql.ts';
 import { freePort } from './free-port.ts';
@@ -222,18 +222,8 @@ async function stubbornClient(baseUrl: string, apiKey: string): Promise<SourceCl
 }
 
 async function setUp(dataDir: string, baseUrl: string, webhookUrl: string) {
-  const operator = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
-  const admin = (method: string, path: string, body: unknown) =>
-    request(method, `${baseUrl}/admin/organisations${path}`, { key: operator, body });
-  const { id } = (await admin('POST', '', { name: 'Test' })).body;
-  await admin('PUT', `/${id}/webhook-domains`, { domains: ['localhost'] });
-  await admin('PUT', `/${id}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
-  await admin('PUT', `/${id}/limits`, { enabled: false });
-  const scopes = ['manage', 'jobs', 'feeds', 'webhooks', 'desk'];
-  const apiKey: string = (await admin('POST', `/${id}/api-keys`, { name: 'test', scopes })).body.key;
-  const webhook = await request('POST', `${baseUrl}/api/webhooks`, {
-    key: apiKey,
-    body: { name: 'receiver', url: webhookUrl, triggers },
-  });
-  return { apiKey, signingKey: String(webhook.body.signing_key) };
+  const adminToken = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
+  const organisation = await createOrganisation(baseUrl, adminToken);
+  const webhook = await organisation.call('POST', '/api/webhooks', { name: 'receiver', url: webhookUrl, triggers });
+  return { apiKey: organisation.key, signingKey: String(webhook.body.signing_key) };
 }

@@ -11,9 +11,9 @@ import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
-import { createGuardedFetch, type GuardedFetch } from '#platform/guarded-fetch.ts';
+import { createGuardedFetch, type GuardedFetch, type GuardedRequest } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
-import { type Logger, silentLogger } from '#platform/log.ts';
+import { createLogger, type Logger, silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
@@ -121,23 +121,23 @@ export interface TestService {
   organisation(): Promise<TestOrganisation>;
 }
 
+interface StartOptions {
+  clock?: Clock;
+  db?: TestDatabase;
+  random?: () => number;
+  sweepMs?: number;
+  log?: Logger;
+  bodyBytesMax?: number;
+  /** Instead of `testOutgoing`. */
+  fetch?: GuardedFetch;
+  /** Instead of a folder of its own. */
+  storage?: FileStorage;
+  /** Which signals reach the queue; not given: all. */
+  lets?: (lane: string) => boolean;
+}
+
 /** Starts a service; `sweepMs` is long, so that a test that relies on a signal fails when there is none. */
-export async function startTestService(
-  options: {
-    clock?: Clock;
-    db?: TestDatabase;
-    random?: () => number;
-    sweepMs?: number;
-    log?: Logger;
-    bodyBytesMax?: number;
-    /** Instead of `testOutgoing`. */
-    fetch?: GuardedFetch;
-    /** Instead of a folder of its own. */
-    storage?: FileStorage;
-    /** Which signals reach the queue; not given: all. */
-    lets?: (lane: string) => boolean;
-  } = {},
-): Promise<TestService> {
+export async function startTestService(options: StartOptions = {}): Promise<TestService> {
   const db = options.db ?? (await createTestDatabase());
   const queue = await createSignals({ databaseUrl: db.url, namespace: 'service_queue', log: silentLogger });
   const { lets = () => true } = options;
@@ -177,27 +177,54 @@ export async function startTestService(
     registry,
     adminToken,
     operator,
-    organisation: async () => {
-      const { id } = (await operator('POST', '/admin/organisations', { name: 'Test' })).body;
-      await operator('PUT', `/admin/organisations/${id}/webhook-domains`, { domains: ['localhost'] });
-      await operator('PUT', `/admin/organisations/${id}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
-      await operator('PUT', `/admin/organisations/${id}/limits`, { enabled: false });
-      const made = await operator('POST', `/admin/organisations/${id}/api-keys`, {
-        name: 'test',
-        scopes: ['manage', 'jobs', 'feeds', 'webhooks', 'desk'],
-      });
-      const { key } = made.body;
-      return {
-        id,
-        key,
-        call: (method, path, body, headers) =>
-          request(method, service.url + path, {
-            key,
-            ...(body === undefined ? {} : { body }),
-            ...(headers ? { headers } : {}),
-          }),
-      };
+    organisation: () => createOrganisation(service.url, adminToken),
+  };
+}
+
+export interface RecordedService extends TestService {
+  /** What it has logged, from `trace` on. */
+  readonly lines: string[];
+  /** What it has sent to others. */
+  readonly sent: GuardedRequest[];
+}
+
+/** Starts a service that keeps what it logs and what it sends. */
+export async function startRecordedService(
+  options: Omit<StartOptions, 'log' | 'fetch'> = {},
+): Promise<RecordedService> {
+  const lines: string[] = [];
+  const sent: GuardedRequest[] = [];
+  const outgoing = await testOutgoing();
+  const service = await startTestService({
+    ...options,
+    log: createLogger({ level: 'trace', name: 'test', destination: { write: (line) => void lines.push(line) } }),
+    fetch: (asked) => {
+      sent.push(asked);
+      return outgoing.fetch(asked);
     },
+  });
+  return { ...service, lines, sent };
+}
+
+/** Creates an organisation in a service that runs: it may send webhooks to localhost, and its rate limits are off. */
+export async function createOrganisation(baseUrl: string, adminToken: string): Promise<TestOrganisation> {
+  const operator = (method: string, path: string, body: unknown) =>
+    request(method, `${baseUrl}/admin/organisations${path}`, { key: adminToken, body });
+  const { id } = (await operator('POST', '', { name: 'Test' })).body;
+  await operator('PUT', `/${id}/webhook-domains`, { domains: ['localhost'] });
+  await operator('PUT', `/${id}/allowed-networks`, { cidrs: ['127.0.0.0/8', '::1/128'] });
+  await operator('PUT', `/${id}/limits`, { enabled: false });
+  const scopes = ['manage', 'jobs', 'feeds', 'webhooks', 'desk'];
+  const { key } = (await operator('POST', `/${id}/api-keys`, { name: 'test', scopes })).body;
+  return {
+    id,
+    key,
+    call: (method, path, body, headers) =>
+      request(method, baseUrl + path, {
+        key,
+        ...(body === undefined ? {} : { body }),
+        ...(headers ? { headers } : {}),
+      }),
   };
 }
 

@@ -1,7 +1,6 @@
 /** Random RFIs for property tests: lists of questions and answers to them that are right by the way they are made. */
 import * as fc from 'fast-check';
 import type { AnswerInput, QuestionInput } from '#contract/rfi.ts';
-import type { TestOrganisation } from './programs.ts';
 
 type InputType = QuestionInput['input_type'];
 
@@ -143,12 +142,4 @@ export function answersTo(question: QuestionInput, files: readonly string[]): fc
 function numberIn({ minimum_value: least, maximum_value: most }: QuestionInput): fc.Arbitrary<string> {
   if (least === undefined && most === undefined) return decimalText(2);
   return fc.constantFrom('0.25', ...[least, most].filter((bound) => bound !== undefined));
-}
-
-/** Uploads a file; gives its uuid. */
-export async function uploadFile(organisation: TestOrganisation, name = 'certificate.pdf'): Promise<string> {
-  const headers = { 'content-type': 'application/pdf', 'x-file-name': name };
-  const answer = await organisation.call('POST', '/desk/files', `the bytes of ${name}`, headers);
-  if (answer.status !== 201) throw new Error(`The upload failed: ${answer.status} ${JSON.stringify(answer.body)}`);
-  return answer.body.uuid;
 }

@@ -9,8 +9,13 @@ export async function createSuppliers(organisation: TestOrganisation, externalId
 /** Submits changes and waits until they are processed; gives the submission. */
 export async function changeSuppliers(organisation: TestOrganisation, ...suppliers: object[]) {
   const submitted = await organisation.call('POST', '/api/manage/supplier_changes', { change_data: { suppliers } });
+  return processedSubmission(organisation, submitted.body.result.uuid);
+}
+
+/** Waits until a submission is processed; gives it. */
+export function processedSubmission(organisation: TestOrganisation, uuid: string) {
   return eventually('the suppliers are processed', async () => {
-    const read = await organisation.call('GET', `/api/manage/supplier_changes/${submitted.body.result.uuid}`);
+    const read = await organisation.call('GET', `/api/manage/supplier_changes/${uuid}`);
     return read.body.result.current_state === 'PROCESSED' && read.body.result;
   });
 }
@@ -35,22 +40,29 @@ export function eventPayload(options: { name?: string; lots?: readonly string[];
 /** Submits a job and waits for its end. */
 export async function endedJob(organisation: TestOrganisation, path: string, payload: unknown) {
   const submitted = await organisation.call('POST', path, payload);
+  return jobEnd(organisation, submitted.body.id);
+}
+
+/** Waits until a job has ended; gives it. */
+export function jobEnd(organisation: TestOrganisation, id: string) {
   return eventually('the job has ended', async () => {
-    const read = await organisation.call('GET', `/api/jobs/${submitted.body.id}`);
+    const read = await organisation.call('GET', `/api/jobs/${id}`);
     return read.body.status === 'PENDING' ? undefined : read.body;
   });
 }
 
 /** Creates an event in draft; gives its id. */
-export async function createEvent(organisation: TestOrganisation, payload: unknown): Promise<string> {
-  const job = await endedJob(organisation, '/api/jobs/create-sourcing-events', payload);
-  if (typeof job.created_entity !== 'string') throw new Error(`The job failed: ${JSON.stringify(job)}`);
-  return job.created_entity;
+export function createEvent(organisation: TestOrganisation, payload: unknown): Promise<string> {
+  return createdEntity(organisation, '/api/jobs/create-sourcing-events', payload);
 }
 
 /** Creates a sourcing request; gives its id. */
-export async function createRequest(organisation: TestOrganisation, payload: object = {}): Promise<string> {
-  const job = await endedJob(organisation, '/api/jobs/create-sourcing-requests', { name: 'Chairs wanted', ...payload });
+export function createRequest(organisation: TestOrganisation, payload: object = {}): Promise<string> {
+  return createdEntity(organisation, '/api/jobs/create-sourcing-requests', { name: 'Chairs wanted', ...payload });
+}
+
+async function createdEntity(organisation: TestOrganisation, path: string, payload: unknown): Promise<string> {
+  const job = await endedJob(organisation, path, payload);
   if (typeof job.created_entity !== 'string') throw new Error(`The job failed: ${JSON.stringify(job)}`);
   return job.created_entity;
 }

@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
 import { answerCheckOfService } from './documented-answers.ts';
-import { closeAfterFile, testCertificates } from './programs.ts';
+import { closeAfterFile, type TestOrganisation, type TestService, testCertificates } from './programs.ts';
 
 export interface Received {
   method: string;
@@ -48,4 +48,22 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   });
   receiver.url = `${server.url}/hook`;
   return receiver;
+}
+
+/** A new organisation, and a webhook of it that comes to a receiver of its own. */
+export interface Hook {
+  readonly organisation: TestOrganisation;
+  readonly receiver: WebhookReceiver;
+  readonly uuid: string;
+  readonly signingKey: string;
+}
+
+export async function createHook(
+  service: TestService,
+  triggers: readonly string[] = ['SOURCING_EVENTS_FEED_UPDATED'],
+): Promise<Hook> {
+  const organisation = await service.organisation();
+  const receiver = await startWebhookReceiver();
+  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: receiver.url, triggers });
+  return { organisation, receiver, uuid: made.body.uuid, signingKey: made.body.signing_key };
 }

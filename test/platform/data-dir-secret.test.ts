@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { loadAdminToken, loadMasterKey, loadOrCreateSecret } from '#platform/data-dir-secret.ts';
 import { AppError } from '#platform/errors.ts';
+import { failureOf } from '../harness/failure.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -14,14 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true }));
 
-async function failure(run: Promise<unknown>): Promise<AppError> {
-  const error = await run.then(
-    () => new Error('it should have failed'),
-    (thrown: unknown) => thrown,
-  );
-  expect(error).toBeInstanceOf(AppError);
-  return error as AppError;
-}
+const failure = (run: Promise<unknown>) => failureOf(AppError, run);
 
 describe('a secret in the data directory', () => {
   it('is made once with mode 0600 and stays the same', async () => {

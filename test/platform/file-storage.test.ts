@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import * as fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { createS3Storage, type S3Settings } from '#platform/file-storage/s3-storage.ts';
 import { checkStorage, type FileStorage, oneChunk } from '#platform/file-storage.ts';
+import { failureOf } from '../harness/failure.ts';
 import { type FakeS3, fakeBucket, fakeCredentials, fakeRegion, startFakeS3 } from './fake-s3.ts';
 
 let folder: string;
@@ -83,14 +84,7 @@ async function readBack(storage: FileStorage, id: string): Promise<Buffer | unde
   return bytes;
 }
 
-async function failure(run: Promise<unknown>): Promise<AppError> {
-  const error = await run.then(
-    () => new Error('it should have failed'),
-    (thrown: unknown) => thrown,
-  );
-  expect(error).toBeInstanceOf(AppError);
-  return error as AppError;
-}
+const failure = (run: Promise<unknown>) => failureOf(AppError, run);
 
 describe.each(kinds)('files in %s', (_, open) => {
   test('are given back byte for byte, with their size and SHA-256, in whatever pieces they came', async () => {
@@ -185,7 +179,7 @@ describe.each(kinds)('files in %s', (_, open) => {
     await storage.put(id, oneChunk(Buffer.alloc(3_000_000)));
     const before = openFiles();
     for (let round = 0; round < 100; round++) (await storage.get(id))?.stream.destroy();
-    await vi.waitFor(() => expect(openFiles()).toBeLessThan(before + 20));
+    await expect.poll(openFiles).toBeLessThan(before + 20);
     expect((await readBack(storage, id))?.length).toBe(3_000_000);
   });
 
@@ -304,6 +298,6 @@ describe('S3', () => {
     const id = randomUUID();
     await storage.put(id, oneChunk(Buffer.alloc(3_000_000)));
     for (let round = 0; round < 60; round++) (await storage.get(id))?.stream.destroy();
-    await vi.waitFor(async () => expect(await s3.openConnections()).toBeLessThan(10));
+    await expect.poll(() => s3.openConnections()).toBeLessThan(10);
   });
 });

@@ -21,6 +21,7 @@ import {
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
+import { failureOf } from '../harness/failure.ts';
 
 const loopback = parseCidrs(['127.0.0.0/8', '::1/128']);
 const loopback4 = parseCidrs(['127.0.0.0/8']);
@@ -107,14 +108,7 @@ function client(options: GuardedFetchOptions = {}) {
   return { send, close: () => guarded.close() };
 }
 
-async function failure(run: Promise<unknown>): Promise<FetchError> {
-  const error = await run.then(
-    () => new Error('it should have failed'),
-    (thrown: unknown) => thrown,
-  );
-  expect(error).toBeInstanceOf(FetchError);
-  return error as FetchError;
-}
+const failure = (run: Promise<unknown>) => failureOf(FetchError, run);
 
 describe('an exchange', () => {
   it('sends method, path, query, headers and the exact bytes of the body, and gives the answer', async () => {

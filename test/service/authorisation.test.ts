@@ -5,9 +5,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { scopes } from '#contract/admin.ts';
-import { createLogger } from '#platform/log.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { type HttpAnswer, request, startTestService } from '../harness/programs.ts';
+import { type HttpAnswer, request, startRecordedService, startTestService } from '../harness/programs.ts';
 import { operatorEndpoints, organisationEndpoints } from './endpoint-tables.ts';
 
 /** A path of the endpoint with an id that exists nowhere, or with these. */
@@ -163,13 +162,7 @@ test.each(everyEndpoint)(
 );
 
 test('a key that was put into the query, or into the path, is in no log line, no metric and no answer', async () => {
-  const lines: string[] = [];
-  const log = createLogger({
-    name: 'service',
-    level: 'trace',
-    destination: { write: (line) => void lines.push(line) },
-  });
-  const talkative = await startTestService({ log });
+  const talkative = await startRecordedService();
   const { key } = await talkative.organisation();
   const secret = key.slice(3);
   for (const headers of [{}, { authorization: `Bearer ${key}` }])
@@ -189,8 +182,8 @@ test('a key that was put into the query, or into the path, is in no log line, no
       expect(status).toBeLessThan(500);
       expect(JSON.stringify(body)).not.toContain(secret);
     }
-  expect(lines.length).toBeGreaterThan(10);
-  expect(lines.join('')).not.toContain(secret);
+  expect(talkative.lines.length).toBeGreaterThan(10);
+  expect(talkative.lines.join('')).not.toContain(secret);
   expect(await talkative.registry.metrics()).not.toContain(secret);
 });
 

@@ -5,15 +5,15 @@
  */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { uploadFile } from '../harness/files.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 import { eventually, startTestService, type TestOrganisation } from '../harness/programs.ts';
-import { changeSuppliers, createEvent, desk } from '../harness/sourcing.ts';
+import { changeSuppliers, createEvent, desk, jobEnd, readEvent } from '../harness/sourcing.ts';
+import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
-import { uploaded } from './files/sample-files.ts';
 import { type Seed, seedsOf, targets } from './rubbish/seeds.ts';
 import { shotOf } from './rubbish/send.ts';
 import { type Filled, fillOrganisation, jobPayloads, type World } from './rubbish/world.ts';
-import { startTokenServer } from './webhooks/token-server.ts';
 
 const service = await startTestService({ clock: createManualClock() });
 const { database } = service.db;
@@ -33,7 +33,7 @@ async function party(mark: string): Promise<Party> {
   const filled = await fillOrganisation(service, organisation, { ...urls, mark: ` of ${mark}` });
   const supplier = `Supplier of ${mark} alone`;
   await changeSuppliers(organisation, { external_id: supplier, name: supplier });
-  const asked = (await organisation.call('GET', `/desk/events/${filled.events.open}`)).body.questions;
+  const asked = (await readEvent(organisation, filled.events.open)).questions;
   const question = randomUUID();
   await desk(organisation, 'PUT', `${filled.events.open}/questions`, [
     ...asked.map(
@@ -55,7 +55,7 @@ async function party(mark: string): Promise<Party> {
     return found?.state === 'delivered' && found.id;
   });
   const { body: key } = await service.operator('POST', `${admin}/api-keys`, { name: mark });
-  const file = await uploaded(organisation, `${mark}.txt`);
+  const file = await uploadFile(organisation, `${mark}.txt`);
   return { ...organisation, ...filled, only: { supplier, question, scenario, file, domain }, apiKey: key.id, delivery };
 }
 
@@ -534,12 +534,8 @@ async function call(target: (typeof targets)[number], seed: Seed) {
       : await stranger.call(target.method, path, seed.body);
   if (!target.name.startsWith('POST /api/jobs') || answer.status !== 202)
     return { status: answer.status, body: answer.body };
-  return eventually('the job has ended', async () => {
-    const { body: job } = await stranger.call('GET', `/api/jobs/${answer.body.id}`);
-    return (
-      job.status !== 'PENDING' && { status: job.status as string, body: { errors: job.errors, detail: job.detail } }
-    );
-  });
+  const job = await jobEnd(stranger, answer.body.id);
+  return { status: job.status as string, body: { errors: job.errors, detail: job.detail } };
 }
 
 test('every list, feed, filter and include shows the own things, and nothing of the other that has the same names', async () => {

@@ -15,8 +15,8 @@ import {
   testCertificates,
 } from '../harness/programs.ts';
 import { createRequest, endedJob } from '../harness/sourcing.ts';
+import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
-import { startTokenServer } from './webhooks/token-server.ts';
 
 /** What each name resolves to now; any other name does not exist. */
 const names = new Map<string, string[]>();

@@ -1,6 +1,5 @@
 /** `simulate`: plays buyers and suppliers against a running service. */
 import { join } from 'node:path';
-import { z } from 'zod';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny } from '#platform/durable-file.ts';
@@ -8,6 +7,7 @@ import { AppError } from '#platform/errors.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { specialRangeOf } from '#platform/network-guard.ts';
 import { playStory } from '#service/simulator/play-story.ts';
+import { createOrganisation } from '../create-organisation.ts';
 import { listenForStop } from '../stop-request.ts';
 
 export interface SimulateOptions {
@@ -34,7 +34,7 @@ export async function runSimulate(options: SimulateOptions): Promise<number> {
     });
   try {
     const apiKey =
-      process.env['SOURCING_API_KEY'] || (await newOrganisation(clientWith(await operatorToken(options.baseUrl))));
+      process.env['SOURCING_API_KEY'] || (await keyOfNewOrganisation(clientWith(await operatorToken(options.baseUrl))));
     await playStory({
       ...options,
       client: clientWith(apiKey),
@@ -71,24 +71,11 @@ async function tokenInDataFolder(): Promise<string | undefined> {
 }
 
 /** An organisation for the story alone; gives its key. Its limits are off: a story may be told faster than they allow. */
-async function newOrganisation(operator: SourceClient): Promise<string> {
-  const { id } = await operator.call(
-    { method: 'POST', path: '/admin/organisations', body: { name: 'Simulator' } },
-    z.looseObject({ id: z.string() }),
-  );
-  await operator.call(
-    { method: 'PUT', path: `/admin/organisations/${id}/limits`, body: { enabled: false } },
-    z.unknown(),
-  );
-  const { key } = await operator.call(
-    {
-      method: 'POST',
-      path: `/admin/organisations/${id}/api-keys`,
-      body: { name: 'simulator', scopes: ['manage', 'jobs', 'desk'] },
-    },
-    z.looseObject({ key: z.string() }),
-  );
+async function keyOfNewOrganisation(operator: SourceClient): Promise<string> {
+  const organisation = await createOrganisation(operator, 'Simulator');
+  await organisation.put('limits', { enabled: false });
+  const key = await organisation.issueKey('simulator', ['manage', 'jobs', 'desk']);
   // Not among the story's lines, which the same seed repeats.
-  console.error(`The story is played in a new organisation, ${id}.`);
+  console.error(`The story is played in a new organisation, ${organisation.id}.`);
   return key;
 }

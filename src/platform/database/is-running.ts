@@ -1,3 +1,5 @@
+import { hasErrorCode } from '../errors.ts';
+
 /** Whether any process has this pid now, also another user's. A pid may have been given anew: it proves no identity. */
 export function isRunning(pid: number): boolean {
   try {
@@ -5,6 +7,6 @@ export function isRunning(pid: number): boolean {
     return true;
   } catch (error) {
     // EPERM: it runs, as another user.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return hasErrorCode(error, 'EPERM');
   }
 }

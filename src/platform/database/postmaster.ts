@@ -7,6 +7,7 @@ import { execFile } from 'node:child_process';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { hasErrorCode } from '../errors.ts';
 
 export interface PidFile {
   /** Undefined when the file is empty or holds something else: a server that is just starting, or a power cut's trace. */
@@ -30,7 +31,7 @@ export async function readPidFile(directory: string): Promise<PidFile | undefine
       modifiedMs: mtimeMs,
     };
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (hasErrorCode(error, 'ENOENT')) return undefined;
     throw error;
   }
 }

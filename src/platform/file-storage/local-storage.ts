@@ -6,6 +6,7 @@
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { flushDirectory } from '../durable-file.ts';
+import { hasErrorCode } from '../errors.ts';
 import { checkFileId, type FileStorage, type OpenFile, storageUnavailable } from '../file-storage.ts';
 import { measure } from './measure.ts';
 
@@ -50,7 +51,7 @@ export function createLocalStorage(directory: string): FileStorage {
       try {
         return await openFile(await open(path, 'r'));
       } catch (error) {
-        if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+        if (hasErrorCode(error, 'ENOENT')) return undefined;
         throw storageUnavailable('open a file', error);
       }
     },

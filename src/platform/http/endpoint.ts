@@ -40,8 +40,8 @@ export interface Answer {
 
 export type Answers = Readonly<Record<number, z.ZodType | null>>;
 
-/** An endpoint whose body and query types are known to its handler only. */
-export interface Endpoint<Caller> {
+/** What every endpoint says of itself, whatever its body and its query are. */
+interface EndpointFacts {
   readonly method: Method;
   readonly path: string;
   readonly scope: string;
@@ -55,6 +55,10 @@ export interface Endpoint<Caller> {
   readonly summary?: string;
   /** What it answers when it succeeds, by status; null: no body. */
   readonly answers?: Answers;
+}
+
+/** An endpoint whose body and query types are known to its handler only. */
+export interface Endpoint<Caller> extends EndpointFacts {
   readonly body?: z.ZodType;
   /** Its `body` is a RawBody. */
   readonly raw?: true;
@@ -72,24 +76,18 @@ export function endpoint<
   BodySchema extends z.ZodType = z.ZodUndefined,
   QuerySchema extends z.ZodType = NoQuery,
   Prepared = undefined,
->(definition: {
-  method: Method;
-  path: string;
-  scope: string;
-  limit?: LimitName;
-  limitOf?: (body: unknown) => LimitName;
-  snapshot?: true;
-  summary?: string;
-  answers?: Answers;
-  body?: BodySchema;
-  query?: QuerySchema;
-  /**
-   * Runs before `handle` and outside of the transaction around it, for what waits on other servers. Not run when a kept
-   * answer is given again. What it gives is the second argument of `handle`; what it throws is the answer.
-   */
-  prepare?: (call: Call<Caller, z.output<BodySchema>, z.output<QuerySchema>>) => Promise<Prepared>;
-  handle: (call: Call<Caller, z.output<BodySchema>, z.output<QuerySchema>>, prepared: Prepared) => Promise<Answer>;
-}): Endpoint<Caller> {
+>(
+  definition: EndpointFacts & {
+    body?: BodySchema;
+    query?: QuerySchema;
+    /**
+     * Runs before `handle` and outside of the transaction around it, for what waits on other servers. Not run when a
+     * kept answer is given again. What it gives is the second argument of `handle`; what it throws is the answer.
+     */
+    prepare?: (call: Call<Caller, z.output<BodySchema>, z.output<QuerySchema>>) => Promise<Prepared>;
+    handle: (call: Call<Caller, z.output<BodySchema>, z.output<QuerySchema>>, prepared: Prepared) => Promise<Answer>;
+  },
+): Endpoint<Caller> {
   return definition;
 }
 
@@ -97,16 +95,12 @@ export function endpoint<
  * An endpoint that takes raw bytes. `prepare` reads them, outside of the transaction around `handle`; idempotency keys
  * do not apply, as the body is gone before it could be compared.
  */
-export function rawEndpoint<Caller, Prepared>(definition: {
-  method: Method;
-  path: string;
-  scope: string;
-  limit?: LimitName;
-  summary?: string;
-  answers?: Answers;
-  prepare: (call: Call<Caller, RawBody, Record<string, never>>) => Promise<Prepared>;
-  handle: (call: Call<Caller, RawBody, Record<string, never>>, prepared: Prepared) => Promise<Answer>;
-}): Endpoint<Caller> {
+export function rawEndpoint<Caller, Prepared>(
+  definition: Omit<EndpointFacts, 'limitOf' | 'snapshot'> & {
+    prepare: (call: Call<Caller, RawBody, Record<string, never>>) => Promise<Prepared>;
+    handle: (call: Call<Caller, RawBody, Record<string, never>>, prepared: Prepared) => Promise<Answer>;
+  },
+): Endpoint<Caller> {
   return { ...definition, raw: true };
 }
 
@@ -262,12 +256,18 @@ function refuseAll(names: readonly string[]): Record<string, never> {
 }
 
 function send(response: Response, { status, body, json, headers }: Answer): void {
-  // Express gives no 304 to a request that says no-cache, and fetch() says so with every If-None-Match. But whoever
-  // names a tag has asked us, which is what no-cache demands.
-  if (response.req.headers['if-none-match'] !== undefined) delete response.req.headers['cache-control'];
+  heedTag(response.req);
   response.status(status);
   for (const [name, value] of Object.entries(headers ?? {})) response.setHeader(name, value);
   const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
   if (text === undefined) response.end();
   else response.type('application/json').send(text);
+}
+
+/**
+ * Lets Express answer with 304. It gives none to a request that says no-cache, and fetch() says so with every
+ * If-None-Match; but whoever names a tag has asked us, which is what no-cache demands.
+ */
+export function heedTag({ headers }: Request): void {
+  if (headers['if-none-match'] !== undefined) delete headers['cache-control'];
 }

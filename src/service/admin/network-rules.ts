@@ -1,5 +1,5 @@
 import { allowedNetworksRequest, webhookDomainsRequest } from '#contract/admin.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import { canonicalDomain, parseCidrs } from '#platform/network-guard.ts';
 import type { Operator } from '../caller.ts';
@@ -22,8 +22,7 @@ export const putWebhookDomains = endpoint<Operator, typeof webhookDomainsRequest
         issues.push({ path: `domains[${index}]`, message: 'must be a host name, *.a-domain, or an IP address' });
       return canonical;
     });
-    if (issues[0])
-      throw new AppError('invalid', `The body is not valid: ${issues[0].path} ${issues[0].message}.`, { issues });
+    throwIssues(issues, ({ path, message }) => `The body is not valid: ${path} ${message}.`);
     await unit.tx.query('update service.organisations set webhook_domains = $2 where id = $1', [organisation, domains]);
     return { status: 200, body: { domains } };
   },

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { editedBids, submitBidRequest } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
+import { throwIssues } from '#platform/errors.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { editBids as applyEdit, rowsOf } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
 import { cellsJson, loadBids } from '../events/event-store.ts';
 import { saveBids } from '../events/save-bids.ts';
-import { readSubmission } from './bid-entries.ts';
+import { pathsOfLots, readSubmission } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
@@ -28,19 +28,13 @@ export function editBids({ clock }: { clock: Clock }) {
       const entries = readSubmission(event, sheet, body);
       const before = await loadBids(unit.tx, event.id, entries.supplierId);
       const edited = applyEdit({ event, sheet }, before, entries, randomUUID);
-      const places = new Map(body.lots.map(({ lot }, index) => [lot, `lots[${index}]`]));
-      const issues = edited.flatMap(({ lot, missing }) =>
+      const pathOf = pathsOfLots(body.lots);
+      const issues = edited.flatMap(({ lot: { name }, missing }) =>
         missing === undefined
           ? []
-          : [
-              {
-                path: places.get(lot.name) ?? 'global',
-                message: `the bid for lot "${lot.name}" is incomplete: ${missing}`,
-              },
-            ],
+          : [{ path: pathOf(name), message: `the bid for lot "${name}" is incomplete: ${missing}` }],
       );
-      if (issues[0])
-        throw new AppError('invalid', `The edit is not possible: ${issues[0].path}: ${issues[0].message}.`, { issues });
+      throwIssues(issues, ({ path, message }) => `The edit is not possible: ${path}: ${message}.`);
       const bids = edited.map(({ bid }) => bid);
       await saveBids(unit.tx, event.id, bids, now);
       await unit.tx.query(

@@ -1,7 +1,8 @@
 import { invitationsRequest } from '#contract/desk.ts';
 import { invitationsResult } from '#contract/live-event.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { type Issue, throwIssues } from '#platform/errors.ts';
+import { repeatsIn } from '../domain/issue.ts';
 import { loadEvent } from '../events/event-store.ts';
 import { deskCommand } from './command.ts';
 import { renderInvitation } from './render-event.ts';
@@ -27,17 +28,15 @@ export function inviteSuppliers({ clock }: { clock: Clock }) {
       );
       const known = new Map(rows.map((row) => [row.external_id, row]));
       const issues: Issue[] = [];
-      const seen = new Set<string>();
+      const repeats = repeatsIn(body.suppliers);
       for (const [index, externalId] of body.suppliers.entries()) {
         const path = `suppliers[${index}]`;
         const supplier = known.get(externalId);
         if (!supplier) issues.push({ path, message: `there is no supplier "${externalId}"` });
         else if (supplier.archived) issues.push({ path, message: `supplier "${externalId}" is archived` });
-        else if (seen.has(externalId)) issues.push({ path, message: `supplier "${externalId}" stands twice` });
-        seen.add(externalId);
+        else if (repeats.has(index)) issues.push({ path, message: `supplier "${externalId}" stands twice` });
       }
-      if (issues[0])
-        throw new AppError('invalid', `The body is not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
+      throwIssues(issues, ({ path, message }) => `The body is not valid: ${path}: ${message}.`);
       await unit.tx.query(
         `insert into service.invitations (event_id, supplier_id, invite_count)
          select $1::uuid, supplier_id, $3::int from unnest($2::uuid[]) as supplier_id

@@ -1,12 +1,11 @@
-import { type BuyerValues, buyerValues, buyerValuesRequest } from '#contract/desk.ts';
+import { buyerValues, buyerValuesRequest } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
-import { type BidSheet, compileBidSheet } from '../domain/bid-sheet.ts';
+import { throwIssues } from '#platform/errors.ts';
+import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { merged, recomputeBids } from '../domain/bids.ts';
-import type { SourcingEvent } from '../domain/sourcing-event.ts';
-import { cellsJson, loadBids } from '../events/event-store.ts';
-import { saveBids } from '../events/save-bids.ts';
-import { cellIssues, lotIssues } from './bid-entries.ts';
+import { cellsJson, cellsOf, loadBids } from '../events/event-store.ts';
+import { markParticipants, saveBids } from '../events/save-bids.ts';
+import { entryIssues, pathsOfLots } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
@@ -25,9 +24,12 @@ export function putBuyerValues({ clock }: { clock: Clock }) {
     clock,
     run: async ({ event, body, unit, now }) => {
       const sheet = compileBidSheet(event);
-      checkValues(event, sheet, body);
-      const given = new Map(body.lots.map(({ lot, values }) => [lot, new Map(Object.entries(values))]));
-      const globalValues = merged(event.globalValues, new Map(Object.entries(body.global)));
+      throwIssues(
+        entryIssues(event, sheet, body, 'BUYER_INPUT'),
+        ({ path, message }) => `The values are not valid: ${path}: ${message}.`,
+      );
+      const given = new Map(body.lots.map(({ lot, values }) => [lot, cellsOf(values)]));
+      const globalValues = merged(event.globalValues, cellsOf(body.global));
       const lots = event.lots.map((lot) => ({ ...lot, values: merged(lot.values, given.get(lot.name)) }));
       const named = lots.filter((lot) => given.has(lot.name));
       const affected = new Set(Object.keys(body.global).length > 0 ? lots : named);
@@ -35,13 +37,12 @@ export function putBuyerValues({ clock }: { clock: Clock }) {
       const bids = await loadBids(unit.tx, event.id);
       const { changed, completed, broken } = recomputeBids({ event: after, sheet }, affected, bids);
       const supplierOf = new Map(event.invitations.map((one) => [one.supplierId, one.externalId]));
-      const places = new Map(body.lots.map(({ lot }, index) => [lot, `lots[${index}]`]));
+      const pathOf = pathsOfLots(body.lots);
       const issues = broken.map(({ bid, lot, missing }) => ({
-        path: places.get(lot.name) ?? 'global',
+        path: pathOf(lot.name),
         message: `the bid of "${supplierOf.get(bid.supplierId)}" for lot "${lot.name}" could not be computed any more: ${missing}`,
       }));
-      if (issues[0])
-        throw new AppError('conflict', `The values were not set: ${issues[0].path}: ${issues[0].message}.`, { issues });
+      throwIssues(issues, ({ path, message }) => `The values were not set: ${path}: ${message}.`, 'conflict');
       await unit.tx.query(
         `update service.lots set values = given.values
          from unnest($2::uuid[], $3::jsonb[]) as given (id, values) where lots.event_id = $1 and lots.id = given.id`,
@@ -52,29 +53,8 @@ export function putBuyerValues({ clock }: { clock: Clock }) {
         cellsJson(globalValues),
       ]);
       await saveBids(unit.tx, event.id, [...changed, ...completed], now);
-      await unit.tx.query(
-        `update service.invitations set participated = true
-         where event_id = $1 and supplier_id = any($2) and not participated`,
-        [event.id, completed.map((bid) => bid.supplierId)],
-      );
+      await markParticipants(unit.tx, event.id, completed);
       return { status: 200, body: { lots: affected.size, recomputed: changed.length, completed: completed.length } };
     },
   });
-}
-
-/** Throws `invalid` naming every lot and column that is wrong. */
-function checkValues(event: SourcingEvent, sheet: BidSheet, body: BuyerValues): void {
-  const issues = [
-    ...lotIssues(
-      event,
-      body.lots.map(({ lot }) => lot),
-      (index) => `lots[${index}].lot`,
-    ),
-    ...body.lots.flatMap(({ values }, index) =>
-      cellIssues(sheet, values, ['lots', index, 'values'], 'BUYER_INPUT', 'LOT'),
-    ),
-    ...cellIssues(sheet, body.global, ['global'], 'BUYER_INPUT', 'EVENT'),
-  ];
-  if (issues[0])
-    throw new AppError('invalid', `The values are not valid: ${issues[0].path}: ${issues[0].message}.`, { issues });
 }

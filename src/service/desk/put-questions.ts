@@ -1,6 +1,6 @@
 import { questionList, questionsResult } from '#contract/rfi.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
+import { throwIssues } from '#platform/errors.ts';
 import { checkQuestions, renderQuestion } from '../domain/rfi.ts';
 import { announce } from '../events/announce.ts';
 import { saveQuestions } from '../events/rfi-store.ts';
@@ -20,11 +20,7 @@ export function putQuestions({ clock }: { clock: Clock }) {
     body: questionList,
     clock,
     run: async ({ event, body, unit, now }) => {
-      const issues = checkQuestions(body, '');
-      if (issues[0])
-        throw new AppError('invalid', `The questions are not valid: ${issues[0].path} ${issues[0].message}.`, {
-          issues,
-        });
+      throwIssues(checkQuestions(body, ''), ({ path, message }) => `The questions are not valid: ${path} ${message}.`);
       const { questions, edited } = await saveQuestions(unit.tx, event, body, now, '');
       if (edited) await announce(unit, { happening: 'question-edited', event, now, records: { 'rfi-responses': [] } });
       return { status: 200, body: questions.map((question) => renderQuestion(event.id, question)) };

@@ -4,8 +4,9 @@ import { putScenarioRequest, savedScenario } from '#contract/desk.ts';
 import { text } from '#contract/scalars.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { type Issue, throwIssues } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
+import { repeated } from '../domain/issue.ts';
 import { deskCommand } from './command.ts';
 
 const scenarioPath = z.object({ name: text(255, 1) });
@@ -46,17 +47,9 @@ export function putScenario({ clock }: { clock: Clock }) {
           });
         return { lotId, supplierId, share: award.share_awarded };
       });
-      const seen = new Set<string>();
-      for (const [index, { lot, supplier }] of body.awards.entries()) {
-        const pair = JSON.stringify([lot, supplier]);
-        if (seen.has(pair))
-          issues.push({ path: `awards[${index}]`, message: 'names the lot and supplier of an earlier entry' });
-        seen.add(pair);
-      }
-      if (issues[0])
-        throw new AppError('invalid', `The scenario is not valid: ${issues[0].path}: ${issues[0].message}.`, {
-          issues,
-        });
+      const pairs = body.awards.map(({ lot, supplier }) => JSON.stringify([lot, supplier]));
+      const repeats = repeated(pairs, (index) => `awards[${index}]`, 'names the lot and supplier of an earlier entry');
+      throwIssues([...issues, ...repeats], ({ path, message }) => `The scenario is not valid: ${path}: ${message}.`);
       await unit.tx.query('insert into service.scenarios (event_id, name) values ($1, $2) on conflict do nothing', [
         event.id,
         name,

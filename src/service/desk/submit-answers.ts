@@ -4,6 +4,7 @@ import { AppError, type Issue } from '#platform/errors.ts';
 import { readAnswers } from '../domain/rfi.ts';
 import { announceAnswers } from '../events/announce-answers.ts';
 import { loadQuestions, missingFiles, saveResponses } from '../events/rfi-store.ts';
+import { invitationOf } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
@@ -20,8 +21,7 @@ export function submitAnswers({ clock }: { clock: Clock }) {
     body: answersRequest,
     clock,
     run: async ({ event, body, unit, now }) => {
-      const invited = event.invitations.find((invitation) => invitation.externalId === body.supplier);
-      if (!invited) throw new AppError('conflict', `Supplier "${body.supplier}" is not invited to this event.`);
+      const { supplierId } = invitationOf(event, body.supplier);
       const questions = await loadQuestions(unit.tx, event.id);
       const read = readAnswers({ questions, primaryCurrency: event.primaryCurrency }, body.answers);
       const files = body.answers.flatMap(({ document_file_uuids: ids = [] }, index) =>
@@ -30,16 +30,16 @@ export function submitAnswers({ clock }: { clock: Clock }) {
       const missing = await missingFiles(unit.tx, event.organisationId, files);
       if (!read.ok) throw invalid([...read.issues, ...missing]);
       if (missing.length > 0) throw invalid(missing);
-      await saveResponses(unit.tx, event.id, invited.supplierId, read.answered, now);
+      await saveResponses(unit.tx, event.id, supplierId, read.answered, now);
       await unit.tx.query(
         `update service.invitations set accepted = true, participated = true, last_accessed = $3
          where event_id = $1 and supplier_id = $2`,
-        [event.id, invited.supplierId, now],
+        [event.id, supplierId, now],
       );
       const records = await announceAnswers(unit, {
         happening: 'answers-confirmed',
         event,
-        supplierId: invited.supplierId,
+        supplierId,
         questionIds: read.answered.map(({ questionId }) => questionId),
         now,
       });

@@ -1,6 +1,6 @@
 import { withdrawBidsRequest, withdrawnBids } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { type Issue, throwIssues } from '#platform/errors.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { withdrawn } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
@@ -24,7 +24,7 @@ export function withdrawBids({ clock }: { clock: Clock }) {
     clock,
     run: async ({ event, body, unit, now }) => {
       const { supplierId } = invitationOf(event, body.supplier);
-      refuse('invalid', lotIssues(event, body.lots, pathOf));
+      throwIssues(lotIssues(event, body.lots, pathOf), refusal);
       const lotIds = new Map(event.lots.map((lot) => [lot.name, lot.id]));
       const standing = new Map(
         (await loadBids(unit.tx, event.id, supplierId))
@@ -38,7 +38,7 @@ export function withdrawBids({ clock }: { clock: Clock }) {
         issues.push({ path: pathOf(index), message: `"${body.supplier}" has no bid that stands for lot "${lot}"` });
         return [];
       });
-      refuse('conflict', issues);
+      throwIssues(issues, refusal, 'conflict');
       await saveBids(unit.tx, event.id, bids, now);
       const unawarded = await unit.tx.query<{ scenario: string; lot: string }>(
         `with unawarded as (
@@ -59,8 +59,4 @@ export function withdrawBids({ clock }: { clock: Clock }) {
 }
 
 const pathOf = (index: number) => `lots[${index}]`;
-
-function refuse(code: 'invalid' | 'conflict', issues: readonly Issue[]): void {
-  const [first] = issues;
-  if (first) throw new AppError(code, `Nothing was withdrawn: ${first.path}: ${first.message}.`, { issues });
-}
+const refusal = ({ path, message }: Issue) => `Nothing was withdrawn: ${path}: ${message}.`;

@@ -10,8 +10,8 @@ import type { Offer } from '#contract/desk.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
 import { operationsOf } from './formula/parse-formula.ts';
 import { type CompiledSheet, checkFormulas, computeLot } from './formula.ts';
-import type { Issue } from './issue.ts';
-import type { Cells, SourcingEvent } from './sourcing-event.ts';
+import { type Issue, repeated, repeatsIn } from './issue.ts';
+import type { Cells, Lot, SourcingEvent } from './sourcing-event.ts';
 
 /** What says which values may be entered. */
 interface Columns {
@@ -74,13 +74,8 @@ const numericRoles: ReadonlySet<string> = new Set(['volume', 'historic_cost']);
 export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   const { bid_sheet: given } = payload;
   const issues: Issue[] = [];
-  const duplicate = (names: readonly string[], pathOf: (index: number) => string, what: string) => {
-    const seen = new Set<string>();
-    for (const [index, name] of names.entries()) {
-      if (seen.has(name)) issues.push({ path: pathOf(index), message: `is the name of another ${what}, too` });
-      seen.add(name);
-    }
-  };
+  const duplicate = (names: readonly string[], pathOf: (index: number) => string, what: string) =>
+    issues.push(...repeated(names, pathOf, `is the name of another ${what}, too`));
   duplicate(
     given.columns.map(({ name }) => name),
     (index) => `bid_sheet.columns[${index}].name`,
@@ -114,7 +109,7 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   };
   const checked = checkSheetFormulas(source);
   if (!checked.ok) issues.push(...checked.issues);
-  if (checked.ok) {
+  else {
     const formulas = [...checked.sheet.formulaColumns.map(({ formula }) => formula), checked.sheet.primaryCost];
     const operations = formulas.reduce((sum, formula) => sum + (formula ? operationsOf(formula) : 0), 0);
     if (operations * given.lots.length > operationsMax)
@@ -148,16 +143,11 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   return issues;
 }
 
-type Scope = 'LOT' | 'EVENT';
+export type Scope = 'LOT' | 'EVENT';
+export type InputBy = 'BUYER_INPUT' | 'SUPPLIER_INPUT';
 
 /** What is wrong with entering this value in this column; undefined when nothing is. */
-export function cellIssue(
-  sheet: Columns,
-  name: string,
-  cell: Cell,
-  by: 'BUYER_INPUT' | 'SUPPLIER_INPUT',
-  scope: Scope,
-): string | undefined {
+export function cellIssue(sheet: Columns, name: string, cell: Cell, by: InputBy, scope: Scope): string | undefined {
   const column = sheet.byName.get(name);
   if (!column) return `there is no column "${name}"`;
   if (column.column_type !== 'INPUT') return `column "${name}" is computed: it takes no value`;
@@ -187,15 +177,15 @@ interface OfferIssue {
 
 /** What is wrong with the offers of one lot, each beside those before it; at most one fault of each. */
 export function offerIssues(offers: readonly Offer[]): OfferIssue[] {
-  const volumes = new Set<string>();
+  // 10 and 10.0 are one volume: there would be two prices for it.
+  const repeats = repeatsIn(offers.map(({ volume }) => new Decimal(volume).toFixed()));
   return offers.flatMap((offer, index): OfferIssue[] => {
-    const volume = new Decimal(offer.volume);
-    // 10 and 10.0 are one volume: there would be two prices for it.
-    const isKnown = volumes.has(volume.toFixed());
-    volumes.add(volume.toFixed());
     if (new Decimal(offer.value).lessThan(0)) return [{ index, member: 'value', message: 'must not be negative' }];
-    if (!volume.greaterThan(0)) return [{ index, member: 'volume', message: 'must be greater than 0' }];
-    return isKnown ? [{ index, member: 'volume', message: 'is the volume of an earlier offer for this lot, too' }] : [];
+    if (!new Decimal(offer.volume).greaterThan(0))
+      return [{ index, member: 'volume', message: 'must be greater than 0' }];
+    return repeats.has(index)
+      ? [{ index, member: 'volume', message: 'is the volume of an earlier offer for this lot, too' }]
+      : [];
   });
 }
 
@@ -207,6 +197,11 @@ export interface ComputedRow {
   readonly values: BidSheetValue[];
   /** The number in a column, in the primary currency and unrounded; undefined where there is none. */
   amountIn(column: string): Decimal | undefined;
+}
+
+/** The row of one lot as one supplier fills it in; `bid` holds the supplier's values of the lot and of the event. */
+export function rowLayers(event: SourcingEvent, lot: Lot, bid: Cells): Cells[] {
+  return [event.globalValues, lot.values, bid];
 }
 
 /** Puts one lot's row together and computes it. `layers`: later ones win. */

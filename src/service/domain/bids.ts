@@ -4,8 +4,7 @@
  * computed is kept beside it as a draft, and takes nothing from it. Nothing here changes a bid in place.
  */
 import type { Offer } from '#contract/desk.ts';
-import { type BidSheet, type ComputedRow, computeRow } from './bid-sheet.ts';
-import { rowLayers } from './feed-records.ts';
+import { type BidSheet, type ComputedRow, computeRow, rowLayers } from './bid-sheet.ts';
 import type { Bid, Cells, Lot, SourcingEvent } from './sourcing-event.ts';
 
 /** Values of one supplier, entered by itself or by the buyer. */

@@ -3,10 +3,13 @@
  * an event that exists reads as one. Templates and updates are that payload with some members replaced. Source:
  * decisions, "Jobs".
  */
-import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
-import { createSourcingEventPayload } from '#contract/sourcing-event.ts';
+import {
+  type CreateSourcingEventPayload,
+  createSourcingEventPayload,
+  type EventChanges,
+} from '#contract/sourcing-event.ts';
 import { checkBidSheet } from './bid-sheet.ts';
-import type { Issue } from './issue.ts';
+import { type Issue, repeated } from './issue.ts';
 import { checkQuestions } from './rfi.ts';
 import { roundFault } from './rounds.ts';
 import type { Cells, Question, SourcingEvent } from './sourcing-event.ts';
@@ -21,9 +24,9 @@ export function checkEventPayload(payload: CreateSourcingEventPayload, given: Ev
     ...checkBidSheet(payload),
     ...checkRounds(given.rounds ?? []),
     ...checkQuestions(given.questions ?? []),
-    ...twice(given.sourcing_requests ?? [], (index) => `sourcing_requests[${index}]`),
+    ...repeated(given.sourcing_requests ?? [], (index) => `sourcing_requests[${index}]`, 'stands twice'),
     ...(given.suppliers ?? []).flatMap(({ contacts = [] }, index) =>
-      twice(contacts.map(emailKey), (at) => `suppliers[${index}].contacts[${at}]`),
+      repeated(contacts.map(emailKey), (at) => `suppliers[${index}].contacts[${at}]`, 'stands twice'),
     ),
   ];
 }
@@ -59,15 +62,6 @@ function checkRounds(rounds: CreateSourcingEventPayload['rounds']): Issue[] {
   return times.flatMap((round, index) => {
     const fault = roundFault(times.slice(0, index), round);
     return fault ? [{ path: `rounds[${index}].${fault.path}`, message: fault.message }] : [];
-  });
-}
-
-function twice(values: readonly string[], pathOf: (index: number) => string): Issue[] {
-  const seen = new Set<string>();
-  return values.flatMap((value, index) => {
-    if (seen.has(value)) return [{ path: pathOf(index), message: 'stands twice' }];
-    seen.add(value);
-    return [];
   });
 }
 
@@ -133,8 +127,15 @@ export function payloadOf(
   };
 }
 
-function valuesOf(cells: Cells): CreateSourcingEventPayload['bid_sheet']['global_values'] {
+type Values = CreateSourcingEventPayload['bid_sheet']['global_values'];
+
+function valuesOf(cells: Cells): Values {
   return [...cells].map(([column, cell]) => (typeof cell === 'string' ? { column, value: cell } : { column, ...cell }));
+}
+
+/** The values of a lot or of the event by column: the order in which a payload lists them says nothing. */
+export function cellsOfValues(values: Values): Cells {
+  return new Map(values.map(({ column, value, currency }) => [column, currency ? { value, currency } : value]));
 }
 
 /**

@@ -5,9 +5,10 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Decimal } from '#contract/decimal.ts';
-import type { CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
-import { cellIssue, compileBidSheet } from './bid-sheet.ts';
+import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
+import { cellIssue, compileBidSheet, type Scope } from './bid-sheet.ts';
 import { recomputeBids, withdrawn } from './bids.ts';
+import { cellsOfValues } from './event-payload.ts';
 import type { Issue } from './issue.ts';
 import type { Bid, Cells, SourcingEvent } from './sourcing-event.ts';
 
@@ -61,7 +62,7 @@ const fixed: readonly [path: string, of: (payload: Payload) => unknown][] = [
   ['settings.is_template', (payload) => payload.settings.is_template],
   ['bid_sheet.columns', (payload) => payload.bid_sheet.columns],
   ['bid_sheet.column_roles', (payload) => payload.bid_sheet.column_roles],
-  ['bid_sheet.global_values', (payload) => cellsOf(payload.bid_sheet.global_values)],
+  ['bid_sheet.global_values', (payload) => cellsOfValues(payload.bid_sheet.global_values)],
 ];
 
 function openRefusals({ status }: Pick<SourcingEvent, 'status'>, before: Payload, after: Payload): Issue[] {
@@ -85,15 +86,10 @@ function openRefusals({ status }: Pick<SourcingEvent, 'status'>, before: Payload
   for (const { name, values } of before.bid_sheet.lots) {
     const now = lots.get(name);
     if (!now) refuse('bid_sheet.lots', `cannot leave out the lot "${name}"`);
-    else if (!isDeepStrictEqual(cellsOf(now.lot.values), cellsOf(values)))
+    else if (!isDeepStrictEqual(cellsOfValues(now.lot.values), cellsOfValues(values)))
       refuse(`bid_sheet.lots[${now.index}].values`);
   }
   return issues;
-}
-
-/** In no order. */
-function cellsOf(values: Payload['bid_sheet']['global_values']): Map<string, unknown> {
-  return new Map(values.map(({ column, value, currency }) => [column, { value, currency }]));
 }
 
 export interface RebasedBids {
@@ -113,7 +109,7 @@ export interface RebasedBids {
 export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: readonly Bid[]): RebasedBids {
   const sheet = compileBidSheet(after);
   const scopes = new Map(before.columns.map((column) => [column.name, scopeOf(column)]));
-  const keeps = ([name, cell]: [string, Cells extends ReadonlyMap<string, infer Cell> ? Cell : never]) => {
+  const keeps = ([name, cell]: [string, Cell]) => {
     const column = sheet.byName.get(name);
     const scope = column && scopeOf(column);
     // A value of one lot is not the value for the event.
@@ -144,6 +140,6 @@ export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: re
   return { bids: [...byId.values()], completed, fallen, globalValues };
 }
 
-function scopeOf(column: SourcingEvent['columns'][number]): 'LOT' | 'EVENT' | undefined {
+function scopeOf(column: Column): Scope | undefined {
   return column.column_type === 'INPUT' ? column.scope : undefined;
 }

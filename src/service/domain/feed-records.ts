@@ -5,8 +5,8 @@
 
 import { Decimal, formatDecimal } from '#contract/decimal.ts';
 import type { EventStatus } from '#contract/sourcing-event.ts';
-import { type BidSheet, type ComputedRow, computeRow } from './bid-sheet.ts';
-import type { Bid, Cells, Invitation, Lot, RfiResponse, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
+import { type BidSheet, type ComputedRow, computeRow, rowLayers } from './bid-sheet.ts';
+import type { Bid, Invitation, Lot, RfiResponse, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
 
 export interface FeedRecord {
   readonly id: string;
@@ -85,11 +85,6 @@ function supplierOfEvent(invitation: Invitation): object {
     last_accessed: invitation.lastAccessed,
     contacts: invitation.contacts.map((contact) => ({ ...contact, supplier: invitation.supplierId })),
   });
-}
-
-/** The row of one lot as one supplier fills it in; `bid` holds the supplier's values of the lot and of the event. */
-export function rowLayers(event: SourcingEvent, lot: Lot, bid: Cells): Cells[] {
-  return [event.globalValues, lot.values, bid];
 }
 
 /**

@@ -6,7 +6,7 @@
 import { hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
 import type { AnswerInput, QuestionInput } from '#contract/rfi.ts';
 import { addMicros, laterOf, parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import type { Issue } from './issue.ts';
+import { type Issue, repeated, repeatsIn } from './issue.ts';
 import type { Question, RfiResponse } from './sourcing-event.ts';
 
 /** As deep as a JSON body may be: whoever builds the tree of questions as JSON can do so. */
@@ -23,20 +23,21 @@ const gates: ReadonlySet<string> = new Set(['GATING', 'EVENT_GATING']);
  */
 export function checkQuestions(questions: readonly QuestionInput[], path = 'questions'): Issue[] {
   const issues: Issue[] = [];
-  const ids = new Set<string>();
-  const identifiers = new Set<string>();
+  const repeatedIdentifiers = repeatsIn(questions.map(({ identifier }) => identifier));
+  const repeatedIds = repeatsIn(questions.map(({ uuid }) => uuid));
   for (const [index, question] of questions.entries()) {
     const at = `${path}[${index}]`;
-    if (identifiers.has(question.identifier))
+    if (repeatedIdentifiers.has(index))
       issues.push({ path: `${at}.identifier`, message: 'is the identifier of another question, too' });
-    identifiers.add(question.identifier);
-    if (question.uuid !== undefined && ids.has(question.uuid))
-      issues.push({ path: `${at}.uuid`, message: 'is the uuid of another question, too' });
-    if (question.uuid !== undefined) ids.add(question.uuid);
+    if (repeatedIds.has(index)) issues.push({ path: `${at}.uuid`, message: 'is the uuid of another question, too' });
     issues.push(
       ...checkOptions(question, at),
       ...checkNumbers(question, at),
-      ...repeated(question.attachment_file_uuids, `${at}.attachment_file_uuids`, 'names the same file twice'),
+      ...repeated(
+        question.attachment_file_uuids,
+        (place) => `${at}.attachment_file_uuids[${place}]`,
+        'names the same file twice',
+      ),
     );
   }
   issues.push(...checkParents(questions, path));
@@ -47,12 +48,11 @@ function checkOptions({ input_type: type, question_type: role, options }: Questi
   const path = `${at}.options`;
   if (!choices.has(type)) return options.length === 0 ? [] : [{ path, message: `are not taken by a ${type} question` }];
   if (options.length === 0) return [{ path, message: `must have at least 1 entry for a ${type} question` }];
-  const seen = new Set<string>();
-  const issues: Issue[] = [];
-  for (const [index, { value }] of options.entries()) {
-    if (seen.has(value)) issues.push({ path: `${path}[${index}].value`, message: 'is another option, too' });
-    seen.add(value);
-  }
+  const issues = repeated(
+    options.map(({ value }) => value),
+    (index) => `${path}[${index}].value`,
+    'is another option, too',
+  );
   // Left out, the flag is false: forgetting it would shut everybody out.
   if (gates.has(role) && !options.some((option) => option.satisfies_gating))
     issues.push({ path, message: `of a ${role} question must have one with satisfies_gating, or nobody can pass` });
@@ -110,15 +110,6 @@ function checkParents(questions: readonly QuestionInput[], path: string): Issue[
     }
   }
   return issues;
-}
-
-function repeated(ids: readonly string[], path: string, message: string): Issue[] {
-  const seen = new Set<string>();
-  return ids.flatMap((id, index) => {
-    if (seen.has(id)) return [{ path: `${path}[${index}]`, message }];
-    seen.add(id);
-    return [];
-  });
 }
 
 /** An event's list of questions replaced by another. */
@@ -228,7 +219,7 @@ function checkMembers(question: Question, answer: AnswerInput, at: string): Issu
   if (type === 'FILE' && files.length === 0) refuse('document_file_uuids', 'must have at least 1 entry');
   if (type !== 'FILE' && files.length > 0 && !question.supporting_documents_enabled)
     refuse('document_file_uuids', 'are not taken by this question');
-  return [...issues, ...repeated(files, `${at}.document_file_uuids`, 'names the same file twice')];
+  return [...issues, ...repeated(files, (place) => `${at}.document_file_uuids[${place}]`, 'names the same file twice')];
 }
 
 function checkValue(question: Question, { value, selected_options: chosen = [] }: AnswerInput, at: string): Issue[] {
@@ -252,7 +243,7 @@ function checkValue(question: Question, { value, selected_options: chosen = [] }
 
 function checkChosen({ input_type: type, options }: Question, chosen: readonly string[], path: string): Issue[] {
   const values = new Set(options.map((option) => option.value));
-  const issues = repeated(chosen, path, 'is chosen twice');
+  const issues = repeated(chosen, (index) => `${path}[${index}]`, 'is chosen twice');
   if (type === 'SINGLE_CHOICE' && chosen.length !== 1) issues.push({ path, message: 'must have exactly 1 entry' });
   if (type === 'MULTIPLE_CHOICE' && chosen.length === 0) issues.push({ path, message: 'must have at least 1 entry' });
   for (const [index, value] of chosen.entries())

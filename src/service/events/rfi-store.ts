@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import type { QuestionInput } from '#contract/rfi.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
 import { type Answered, renderQuestion, replaceQuestions } from '../domain/rfi.ts';
 import type { Question, RfiResponse, SourcingEvent } from '../domain/sourcing-event.ts';
-import { requireFiles } from '../files/find-files.ts';
+import { missingFileIds } from '../files/find-files.ts';
 
 type EventIds = Pick<SourcingEvent, 'id' | 'organisationId'>;
 
@@ -72,8 +72,7 @@ export async function saveQuestions(
   const kept = await upsertQuestions(tx, event, questions);
   for (const [index, { id }] of questions.entries())
     if (!kept.has(id)) issues.push({ path: `${path}[${index}].uuid`, message: 'is a question of another event' });
-  if (issues[0])
-    throw new AppError('invalid', `The questions are not valid: ${issues[0].path} ${issues[0].message}.`, { issues });
+  throwIssues(issues, ({ path: at, message }) => `The questions are not valid: ${at} ${message}.`);
   return { questions, edited };
 }
 
@@ -194,7 +193,7 @@ export async function missingFiles(
   references: readonly { id: string; path: string }[],
 ): Promise<Issue[]> {
   const ids = references.map(({ id }) => id);
-  const missing = new Set(await requireFiles(sql, organisationId, ids));
+  const missing = new Set(await missingFileIds(sql, organisationId, ids));
   return references
     .filter(({ id }) => missing.has(id))
     .map(({ path }) => ({ path, message: 'is no file of this organisation' }));

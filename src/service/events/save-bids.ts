@@ -26,3 +26,12 @@ export async function saveBids(sql: Sql, eventId: string, bids: readonly Bid[], 
     ],
   );
 }
+
+/** The suppliers of bids that have become complete take part from now on. The event must be locked. */
+export async function markParticipants(sql: Sql, eventId: string, completed: readonly Bid[]): Promise<void> {
+  await sql.query(
+    `update service.invitations set participated = true
+     where event_id = $1 and supplier_id = any($2) and not participated`,
+    [eventId, completed.map((bid) => bid.supplierId)],
+  );
+}

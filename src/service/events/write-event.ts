@@ -7,8 +7,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import type { InvitedContacts } from '../domain/event-payload.ts';
+import { cellsOfValues, type InvitedContacts } from '../domain/event-payload.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
+import { cellsJson } from './event-store.ts';
 import { saveQuestions } from './rfi-store.ts';
 
 /** A payload with what its names stand for. */
@@ -112,7 +113,7 @@ function plainMembers(payload: CreateSourcingEventPayload): unknown[] {
     payload.event_contact ? JSON.stringify(payload.event_contact) : null,
     JSON.stringify(payload.bid_sheet.columns),
     JSON.stringify(payload.bid_sheet.column_roles),
-    valuesJson(payload.bid_sheet.global_values),
+    cellsJson(cellsOfValues(payload.bid_sheet.global_values)),
     payload.primary_cost_calculation ?? null,
     payload.settings.is_test,
     payload.settings.is_template,
@@ -132,7 +133,7 @@ async function saveLots(tx: Sql, eventId: string, lots: CreateSourcingEventPaylo
       eventId,
       lots.map(() => randomUUID()),
       lots.map((lot) => lot.name),
-      lots.map((lot) => valuesJson(lot.values)),
+      lots.map((lot) => cellsJson(cellsOfValues(lot.values))),
       lots.map((lot) => lot.sourcing_request ?? null),
     ],
   );
@@ -184,10 +185,4 @@ export async function loadInvitedContacts(sql: Sql, eventId: string): Promise<In
     [eventId],
   );
   return new Map(rows.map((row) => [row.supplier_id, row.contacts]));
-}
-
-function valuesJson(values: readonly { column: string; value: string; currency?: string | undefined }[]): string {
-  return JSON.stringify(
-    Object.fromEntries(values.map(({ column, value, currency }) => [column, currency ? { value, currency } : value])),
-  );
 }

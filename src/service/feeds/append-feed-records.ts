@@ -94,6 +94,7 @@ async function append(
   },
 ): Promise<Timestamp | undefined> {
   const { organisationId, feed, eventId, records } = request;
+  if (records.length === 0) return undefined;
   const drafts = records.map((record) => {
     const json = JSON.stringify(record.content);
     const compared = record.compared === undefined ? json : JSON.stringify(record.compared);

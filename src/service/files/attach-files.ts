@@ -7,11 +7,11 @@ import type { AttachedFile, FileFetchError } from '#contract/file.ts';
 import type { JobPayload } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError } from '#platform/errors.ts';
 import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import type { JobContext, JobResult, JobWork } from '../jobs/job-work.ts';
+import { refuse } from '../jobs/refuse.ts';
 import { fetchFile } from './fetch-file.ts';
 import { type NewFile, noteUploads, recordFiles } from './record-files.ts';
 
@@ -59,7 +59,7 @@ export function attachFilesToSourcingRequest(
 /** What files are attached to. */
 interface Target<Payload> {
   idIn: (payload: Payload) => string;
-  /** Throws when it is not there, or takes no files. */
+  /** Throws `invalid`, with the member of the payload that named it, when it is not there or takes no files. */
   require: (sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock') => Promise<void>;
   /** $1: its id; $2: the files, whose order is kept. */
   link: string;
@@ -85,29 +85,23 @@ function attachTo<Type extends 'ATTACH_FILES_TO_SOURCING_EVENT' | 'ATTACH_FILES_
   };
 }
 
-/** Throws `not-found` or `conflict` with the member of the payload that named the event. */
 async function requireEvent(sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock'): Promise<void> {
   const [event] = await sql.query<{ status: string }>(
     `select status from service.sourcing_events where id = $1 and organisation_id = $2
      ${mode === 'lock' ? 'for update' : ''}`,
     [id, organisationId],
   );
-  if (!event) throw refusal('not-found', 'sourcing_event', 'there is no such sourcing event');
-  if (event.status === 'DELETED') throw refusal('conflict', 'sourcing_event', 'this sourcing event is deleted');
+  if (!event) refuse([{ path: 'sourcing_event', message: 'there is no such sourcing event' }]);
+  if (event?.status === 'DELETED') refuse([{ path: 'sourcing_event', message: 'this sourcing event is deleted' }]);
 }
 
-/** Throws `not-found` with the member of the payload that named the request. */
 async function requireRequest(sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock'): Promise<void> {
   const found = await sql.query(
     `select from service.sourcing_requests where id = $1 and organisation_id = $2
      ${mode === 'lock' ? 'for update' : ''}`,
     [id, organisationId],
   );
-  if (found.length === 0) throw refusal('not-found', 'sourcing_request', 'there is no such sourcing request');
-}
-
-function refusal(code: 'not-found' | 'conflict', path: string, message: string): AppError {
-  return new AppError(code, `${path}: ${message}.`, { issues: [{ path, message }] });
+  if (found.length === 0) refuse([{ path: 'sourcing_request', message: 'there is no such sourcing request' }]);
 }
 
 /** Throws what the storage or the database throws, after everything that was under way has ended. */

@@ -1,21 +1,9 @@
 import { contentType, type FileFetchError } from '#contract/file.ts';
-import { FetchError, type FetchFailure, type GuardedFetch, type GuardedRequest } from '#platform/guarded-fetch.ts';
+import { FetchError, type GuardedFetch, type GuardedRequest } from '#platform/guarded-fetch.ts';
 
 type Limits = Pick<GuardedRequest, 'allowedNetworks' | 'timeoutMs' | 'responseBytesMax' | 'signal'>;
 
 export type FetchedFile = { bytes: Buffer; contentType: string | undefined } | { error: FileFetchError };
-
-/** Where the failure is not the file's: we are closing. */
-const errors: Record<Exclude<FetchFailure, 'aborted'>, FileFetchError> = {
-  timeout: 'timeout',
-  dns: 'dns',
-  refused: 'refused',
-  tls: 'tls',
-  reset: 'reset',
-  protocol: 'protocol',
-  blocked: 'blocked',
-  'too-large': 'too_large',
-};
 
 /**
  * Fetches a file through the network guard. Whatever the other side does wrong is a short code and not an exception;
@@ -31,7 +19,7 @@ export async function fetchFile(fetch: GuardedFetch, url: string, limits: Limits
     if (!/^(identity)?$/i.test(said['content-encoding'] ?? '')) return { error: 'encoded' };
     return { bytes: body, contentType: contentType.safeParse(said['content-type']).data };
   } catch (error) {
-    if (error instanceof FetchError && error.reason !== 'aborted') return { error: errors[error.reason] };
-    throw error;
+    if (!(error instanceof FetchError) || error.reason === 'aborted') throw error;
+    return { error: error.reason === 'too-large' ? 'too_large' : error.reason };
   }
 }

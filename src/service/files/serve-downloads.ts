@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Express, Response } from 'express';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError } from '#platform/errors.ts';
+import { AppError, hasErrorCode } from '#platform/errors.ts';
 import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import type { SecretBox } from '#platform/secrets.ts';
@@ -94,7 +94,7 @@ async function send(response: Response, file: FileRow, { stream }: OpenFile, hea
     await pipeline(stream, response);
   } catch (error) {
     // The client hung up: the stream is closed, and there is nobody to tell.
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE') return;
+    if (hasErrorCode(error, 'ERR_STREAM_PREMATURE_CLOSE')) return;
     throw error;
   }
 }

@@ -2,8 +2,8 @@
  * Removes the bytes of uploads that never became files, a day after they began. An upload is given up in SQL first; from
  * then on it cannot become a file, so nothing that is removed here is or will be in use. Two processes may do it at once.
  */
-import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
-import type { Clock } from '#platform/clock.ts';
+import { addMicros } from '#contract/timestamp.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { Logger } from '#platform/log.ts';
@@ -54,7 +54,7 @@ async function removeAbandoned(
   { database, storage, clock }: { database: Sql; storage: FileStorage; clock: Clock },
   signal: AbortSignal,
 ): Promise<void> {
-  const startedBefore = addMicros(timestampFromMs(clock.nowMs()), -keptMs * 1000);
+  const startedBefore = addMicros(timestampNow(clock), -keptMs * 1000);
   while (!signal.aborted) {
     const uploads = await database.query<{ id: string }>(
       `update service.file_uploads set abandoned = true

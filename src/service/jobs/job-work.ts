@@ -8,7 +8,6 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface JobContext {
-  readonly id: string;
   readonly organisationId: string;
   /** The API key that submitted it. */
   readonly createdBy: string;

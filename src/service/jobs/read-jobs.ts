@@ -61,34 +61,27 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
 });
 
 /** GET /api/jobs/{id}: the job directly, without an envelope. */
-export const readJob = endpoint<Caller>({
-  method: 'GET',
-  path: `${path}/:id`,
-  scope: 'jobs',
-  limit: 'jobs_read',
-  summary: 'Read a job',
-  answers: { 200: job },
-  handle: async ({ params, caller: { unit, organisationId } }) => ({
-    status: 200,
-    body: await findJob(unit.tx, organisationId, params['id'], jobTypeNames),
-  }),
-});
+export const readJob = readJobUnder(path, 'Read a job', jobTypeNames);
 
 /** GET under the path of each job type: as `readJob`, for jobs of that type. */
-export const readJobsOfType: Endpoint<Caller>[] = jobTypeNames.map((type) =>
-  endpoint<Caller>({
+export const readJobsOfType = jobTypeNames.map((type) =>
+  readJobUnder(`${path}/${jobTypes[type].path}`, `Read a job of type ${type}`, [type]),
+);
+
+function readJobUnder(folder: string, summary: string, types: readonly JobType[]): Endpoint<Caller> {
+  return endpoint<Caller>({
     method: 'GET',
-    path: `${path}/${jobTypes[type].path}/:id`,
+    path: `${folder}/:id`,
     scope: 'jobs',
     limit: 'jobs_read',
-    summary: `Read a job of type ${type}`,
+    summary,
     answers: { 200: job },
     handle: async ({ params, caller: { unit, organisationId } }) => ({
       status: 200,
-      body: await findJob(unit.tx, organisationId, params['id'], [type]),
+      body: await findJob(unit.tx, organisationId, params['id'], types),
     }),
-  }),
-);
+  });
+}
 
 async function findJob(sql: Sql, organisationId: string, id: string | undefined, types: readonly JobType[]) {
   const parsed = uuid.safeParse(id);

@@ -1,9 +1,8 @@
-import { AppError, type Issue } from '#platform/errors.ts';
+import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
 
 /** Throws `invalid` with these issues, unless there are none. `what` opens the message: "The payload". */
 export function refuse(issues: readonly Issue[], what = 'The payload'): void {
-  const [first] = issues;
-  if (first) throw new AppError('invalid', `${what} is not valid: ${first.path}: ${first.message}.`, { issues });
+  throwIssues(issues, ({ path, message }) => `${what} is not valid: ${path}: ${message}.`);
 }
 
 /** Gives what was loaded by an id of the payload; where there is no such thing, throws `invalid` with the id's path. */

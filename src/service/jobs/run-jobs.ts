@@ -29,8 +29,6 @@ interface JobRow {
   base_url: string | null;
 }
 
-const jobColumns = 'id, organisation_id, type, payload, created_by, base_url';
-
 interface Deps extends AttachDeps {
   runUnitOfWork: RunUnitOfWork;
   secrets: SecretBox;
@@ -77,7 +75,7 @@ export function runJobs(deps: Deps, lane: JobLane) {
         // A fault of ours ends the job, too: left pending, it would hold up every later job of its organisation.
         const known = toAppError(error);
         if (known.code === 'internal') log.error({ err: error, job: job.id }, 'job failed');
-        await failJob(runUnitOfWork, job.id, known, clock);
+        await failJob(runUnitOfWork, job, known, clock);
       }
     }
   };
@@ -94,7 +92,7 @@ export async function organisationsWithJobs(sql: Sql, lane: JobLane): Promise<st
 
 async function readNext(sql: Sql, organisationId: string, types: readonly JobType[]): Promise<JobRow | undefined> {
   const [job] = await sql.query<JobRow>(
-    `select ${jobColumns} from service.jobs
+    `select id, organisation_id, type, payload, created_by, base_url from service.jobs
      where organisation_id = $1 and status = 'PENDING' and type = any($2) order by number limit 1`,
     [organisationId, types],
   );
@@ -109,7 +107,6 @@ async function workJob(
   signal: AbortSignal,
 ): Promise<void> {
   const job: JobContext = {
-    id: row.id,
     organisationId: row.organisation_id,
     createdBy: row.created_by,
     baseUrl: row.base_url ?? '',
@@ -118,7 +115,6 @@ async function workJob(
   const payload = parseInput(jobTypes[row.type].payload, row.payload, 'The payload');
   const prepared = await work.prepare?.(payload, job, signal);
   await runUnitOfWork(async (unit) => {
-    // Another process may have ended it since it was read.
     if (!(await lockPending(unit.tx, row.id))) return;
     const now = timestampNow(clock);
     const result = await work.apply(unit, { payload, job, now, prepared });
@@ -126,18 +122,16 @@ async function workJob(
   });
 }
 
+/** False where another process has ended it since it was read. */
 async function lockPending(tx: Sql, id: string): Promise<boolean> {
   const rows = await tx.query(`select from service.jobs where id = $1 and status = 'PENDING' for update`, [id]);
   return rows.length > 0;
 }
 
-async function failJob(runUnitOfWork: RunUnitOfWork, id: string, error: AppError, clock: Clock): Promise<void> {
+async function failJob(runUnitOfWork: RunUnitOfWork, job: JobRow, error: AppError, clock: Clock): Promise<void> {
   await runUnitOfWork(async (unit) => {
-    const [job] = await unit.tx.query<JobRow>(
-      `select ${jobColumns} from service.jobs where id = $1 and status = 'PENDING' for update`,
-      [id],
-    );
-    if (job) await endJob(unit, job, clock, { status: 'FAILED', errors: errorsOf(error) });
+    if (await lockPending(unit.tx, job.id))
+      await endJob(unit, job, clock, { status: 'FAILED', errors: errorsOf(error) });
   });
 }
 

@@ -6,7 +6,7 @@ import { type Entered, rebaseBids, updateRefusals } from '../domain/event-update
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { cellsJson, loadBids, loadEvent } from '../events/event-store.ts';
 import { loadQuestions } from '../events/rfi-store.ts';
-import { saveBids } from '../events/save-bids.ts';
+import { markParticipants, saveBids } from '../events/save-bids.ts';
 import { loadEventNow } from '../events/settle-event.ts';
 import { loadInvitedContacts, updateEvent } from '../events/write-event.ts';
 import type { JobWork } from './job-work.ts';
@@ -62,11 +62,7 @@ async function keepBidsTrue(tx: Sql, before: SourcingEvent, now: Timestamp): Pro
   const after = await loadEvent(tx, before.organisationId, before.id, 'read');
   const { bids: changed, completed, fallen, globalValues } = rebaseBids(before, after, bids);
   await saveBids(tx, before.id, changed, now);
-  await tx.query(
-    `update service.invitations set participated = true
-     where event_id = $1 and supplier_id = any($2) and not participated`,
-    [before.id, completed.map((bid) => bid.supplierId)],
-  );
+  await markParticipants(tx, before.id, completed);
   await tx.query(
     `delete from service.scenario_awards where event_id = $1
        and (lot_id, supplier_id) in (select * from unnest($2::uuid[], $3::uuid[]))`,

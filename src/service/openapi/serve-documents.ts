@@ -8,9 +8,10 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Express, Request, Response } from 'express';
+import { heedTag } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
-import { type ApiName, apiNames, createApiDocuments } from './api-documents.ts';
-import { renderDocsPage, startScript } from './docs-page.ts';
+import { apiNames, createApiDocuments } from './api-documents.ts';
+import { places, renderDocsPage, startScript } from './docs-page.ts';
 
 const policy = [
   "default-src 'none'",
@@ -24,30 +25,24 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const documentPaths: Record<ApiName, string> = {
-  public: '/openapi.json',
-  desk: '/openapi-desk.json',
-  admin: '/openapi-admin.json',
-};
-
 const packageFile = fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json'));
 
 /** Makes the documents, and serves them and their pages from then on. */
 export function serveDocuments(app: Express, options: { publicUrl?: string | undefined }): void {
   const documents = createApiDocuments(options.publicUrl);
-  for (const name of apiNames) {
-    const text = JSON.stringify(documents[name]);
-    serve(app, documentPaths[name], (_request, response) => {
+  for (const current of apiNames) {
+    const text = JSON.stringify(documents[current]);
+    const { document, page } = places[current];
+    serve(app, `/${document}`, (_request, response) => {
       // Asked for each time, and answered with 304 while it is the same.
       response.setHeader('Cache-Control', 'no-cache');
       response.type('application/json').send(text);
     });
-    serve(app, name === 'public' ? '/docs' : `/docs/${name}`, (request, response) => {
+    serve(app, `/${page}`, (request, response) => {
       response.setHeader('Cache-Control', 'no-cache');
       response.setHeader('Content-Security-Policy', policy);
       response.setHeader('Referrer-Policy', 'no-referrer');
-      const page = { root: rootFrom(request.path), document: documentPaths[name], assets, current: name };
-      response.type('html').send(renderDocsPage(page));
+      response.type('html').send(renderDocsPage({ root: rootFrom(request.path), current, assets }));
     });
   }
   serveAssets(app);
@@ -90,8 +85,7 @@ function serve(app: Express, path: string, answer: (request: Request, response: 
   app.get(path, (request, response) => {
     response.locals.route = path;
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // As with every endpoint: who names a tag gets 304, also where fetch() adds no-cache to it.
-    if (request.headers['if-none-match'] !== undefined) delete request.headers['cache-control'];
+    heedTag(request);
     answer(request, response);
   });
   app.all(path, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));

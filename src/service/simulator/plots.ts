@@ -2,6 +2,7 @@
  * The plots of the simulator: each is what happens to one event, and together they touch every row of the API document's
  * table "Feed update conditions". All randomness comes from the story's seed.
  */
+import { questionsResult } from '#contract/rfi.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Random } from './random.ts';
 import { asMoney, bestAwards, eventName, lotNames, makeOffer, type Offer, sheetPayload } from './sheet.ts';
@@ -90,11 +91,28 @@ async function award(scene: Scene, event: Event, offers: readonly Offer[], scena
   tell(`"${event.name}": ${new Set(awards.map(({ lot }) => lot)).size} lots go to ${winners} suppliers`);
 }
 
+const publish = (scene: Scene, event: Event) => command(scene, event, 'publish', ' published');
 const close = (scene: Scene, event: Event) => command(scene, event, 'close', ' closed');
+const reopen = (scene: Scene, event: Event) => command(scene, event, 'reopen', ' reopened');
+
+/** Everybody bids, the best are awarded, and the event is closed. */
+async function finish(scene: Scene, event: Event): Promise<Offer[]> {
+  const offers = await bidAll(scene, event);
+  await award(scene, event, offers);
+  await close(scene, event);
+  return offers;
+}
+
+/** An RFQ that was played to its end without anything special. */
+async function closedRfq(scene: Scene): Promise<{ event: Event; offers: Offer[] }> {
+  const event = await draft(scene, 'RFQ');
+  await publish(scene, event);
+  return { event, offers: await finish(scene, event) };
+}
 
 async function playPausedRfq(scene: Scene): Promise<void> {
   const event = await draft(scene, 'RFQ');
-  await command(scene, event, 'publish', ' published');
+  await publish(scene, event);
   const offers = await bidAll(scene, event);
   await command(scene, event, 'pause', ' paused');
   await command(scene, event, 'resume', ' resumed');
@@ -106,7 +124,7 @@ async function playPausedRfq(scene: Scene): Promise<void> {
 async function playRounds(scene: Scene): Promise<void> {
   const { stage, clock, tell } = scene;
   const event = await draft(scene, 'English auction', { event_type: 'ENGLISH' });
-  await command(scene, event, 'publish', ' published');
+  await publish(scene, event);
   const offers = await bidAll(scene, event);
   await command(scene, event, 'rounds/1/close', ' has ended its first round');
   const [first] = offers;
@@ -134,12 +152,8 @@ async function playRounds(scene: Scene): Promise<void> {
 
 /** Reopened after the award: one supplier withdraws a lot, another is cheaper now, and the lots are awarded anew. */
 async function playReopened(scene: Scene): Promise<void> {
-  const event = await draft(scene, 'RFQ');
-  await command(scene, event, 'publish', ' published');
-  const offers = await bidAll(scene, event);
-  await award(scene, event, offers);
-  await close(scene, event);
-  await command(scene, event, 'reopen', ' reopened');
+  const { event, offers } = await closedRfq(scene);
+  await reopen(scene, event);
   const [leaving, cheaper] = [offers[0], offers.at(-1)];
   const [lot] = leaving?.cents.keys() ?? [];
   if (leaving && lot !== undefined) {
@@ -159,12 +173,8 @@ async function playReopened(scene: Scene): Promise<void> {
 }
 
 async function playTakenBack(scene: Scene): Promise<void> {
-  const event = await draft(scene, 'RFQ');
-  await command(scene, event, 'publish', ' published');
-  const offers = await bidAll(scene, event);
-  await award(scene, event, offers);
-  await close(scene, event);
-  await command(scene, event, 'reopen', ' reopened');
+  const { event } = await closedRfq(scene);
+  await reopen(scene, event);
   await command(scene, event, 'award', "'s award is taken back", { scenario: null });
   await close(scene, event);
 }
@@ -191,7 +201,7 @@ async function playRfi(scene: Scene): Promise<void> {
     { identifier: '3', question_text: 'Please attach your certificate.', input_type: 'FILE', allow_comments: true },
   ];
   const put = async (questions: readonly object[]) =>
-    questionIds(await stage.desk(event.id, 'PUT', '/questions', questions));
+    questionsResult.parse(await stage.desk(event.id, 'PUT', '/questions', questions)).map(({ id }) => id);
   const ids = await put(asked);
   await command(scene, event, 'publish', ' published with an RFI');
   const files = new Map<string, string>();
@@ -226,21 +236,14 @@ async function playRfi(scene: Scene): Promise<void> {
     `/answers/${encodeURIComponent(String(supplier))}/${ids[2]}/files/${files.get(String(supplier))}`,
   );
   tell(`"${event.name}": ${supplier} takes its attachment back`);
-  const offers = await bidAll(scene, event);
-  await award(scene, event, offers);
-  await close(scene, event);
-}
-
-function questionIds(answer: unknown): string[] {
-  const list = Array.isArray(answer) ? answer : (answer as { result: { id: string }[] }).result;
-  return (list as { id: string }[]).map(({ id }) => id);
+  await finish(scene, event);
 }
 
 /** Taken back to draft, changed by a job, and published again; then asked in volumes. */
 async function playDutchRepublished(scene: Scene): Promise<void> {
   const { stage, random, tell } = scene;
   const event = await draft(scene, 'Dutch auction', { event_type: 'DUTCH' });
-  await command(scene, event, 'publish', ' published');
+  await publish(scene, event);
   await command(scene, event, 'unpublish', ' taken back to draft');
   await stage.runJob('UPDATE_SOURCING_EVENT', {
     sourcing_event: event.id,
@@ -266,11 +269,7 @@ async function playDutchRepublished(scene: Scene): Promise<void> {
 
 /** Awarded, and then deleted: what was awarded is void. */
 async function playDeleted(scene: Scene): Promise<void> {
-  const event = await draft(scene, 'RFQ');
-  await command(scene, event, 'publish', ' published');
-  const offers = await bidAll(scene, event);
-  await award(scene, event, offers);
-  await close(scene, event);
+  const { event } = await closedRfq(scene);
   await command(scene, event, 'delete', ' deleted');
 }
 
@@ -289,22 +288,21 @@ async function playFromTemplate(scene: Scene): Promise<void> {
   await stage.runJob('ATTACH_FILES_TO_SOURCING_REQUEST', { sourcing_request: request.created_entity, files });
   tell(`"${name}" requested, with a drawing`);
   const template = await stage.runJob('CREATE_SOURCING_EVENT', {
-    name: `Template of ${name}`.slice(0, 120),
+    name: `Template of ${name}`,
     settings: { is_template: true },
     ...sheetPayload(random, lots),
   });
+  const rfq = `RFQ for ${name}`;
   const invited = scene.suppliers.slice(0, 3);
   const made = await stage.runJob('CREATE_SOURCING_EVENT_FROM_TEMPLATE', {
     template: template.created_entity,
-    name: `RFQ for ${name}`.slice(0, 120),
+    name: rfq,
     suppliers: invited.map((one) => ({ external_id: one })),
     sourcing_requests: [request.created_entity],
   });
-  const event = { id: String(made.created_entity), name: `RFQ for ${name}`, lots, invited };
+  const event = { id: String(made.created_entity), name: rfq, lots, invited };
   await stage.runJob('ATTACH_FILES_TO_SOURCING_EVENT', { sourcing_event: event.id, files });
   tell(`"${event.name}" drafted from a template`);
-  await command(scene, event, 'publish', ' published');
-  const offers = await bidAll(scene, event);
-  await award(scene, event, offers);
-  await close(scene, event);
+  await publish(scene, event);
+  await finish(scene, event);
 }

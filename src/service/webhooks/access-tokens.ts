@@ -102,7 +102,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
     { allowedNetworks, signal }: Limits,
     timeoutMs: number,
   ): Promise<Grant | Refusal> {
-    const host = hostOf(parameters.access_token_url);
+    const host = new URL(parameters.access_token_url).hostname;
     const askedMs = clock.nowMs();
     let answer: GuardedResponse;
     try {
@@ -262,10 +262,6 @@ function lifetimeS(expiresIn: unknown): number {
   const seconds = typeof expiresIn === 'string' && /^\d{1,15}$/.test(expiresIn) ? Number(expiresIn) : expiresIn;
   if (typeof seconds !== 'number' || !Number.isFinite(seconds) || seconds < 0) return lifetimeDefaultS;
   return Math.min(seconds, lifetimeMaxS);
-}
-
-function hostOf(url: string): string {
-  return new URL(url).hostname;
 }
 
 function noToken(

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
 import { parseJson } from '#platform/http/body.ts';
-import { connectRaw } from './raw-connection.ts';
+import { connectRaw } from '../../harness/raw-connection.ts';
 import { bodyBytesMax, startTestApplication } from './test-application.ts';
 
 function refusal(text: string | Uint8Array): AppError {

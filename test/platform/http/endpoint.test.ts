@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { connectRaw } from './raw-connection.ts';
+import { connectRaw } from '../../harness/raw-connection.ts';
 import { type Seen, startTestApplication } from './test-application.ts';
 
 const good = { authorization: 'Bearer good' };

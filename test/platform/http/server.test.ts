@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
 import { listen } from '#platform/http/server.ts';
 import { testCertificates } from '../../harness/programs.ts';
-import { connectRaw } from './raw-connection.ts';
+import { connectRaw } from '../../harness/raw-connection.ts';
 import { startTestApplication } from './test-application.ts';
 
 /** An application with `/slow`, which answers when the test says so. */

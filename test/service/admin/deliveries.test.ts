@@ -3,28 +3,17 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { deliveryList } from '#contract/admin.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { eventually, startTestService } from '../../harness/programs.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
+import { createHook, type Hook } from '../../harness/webhook-receiver.ts';
 
 const [second, hour] = [1_000, 3_600_000];
 const clock = createManualClock();
 const service = await startTestService({ clock, random: () => 0.5 });
 
-interface Setup {
-  organisation: TestOrganisation;
-  receiver: WebhookReceiver;
-  uuid: string;
-}
+const setUp = (triggers?: string[]) => createHook(service, triggers);
 
-async function setUp(triggers: string[] = ['SOURCING_EVENTS_FEED_UPDATED']): Promise<Setup> {
-  const organisation = await service.organisation();
-  const receiver = await startWebhookReceiver();
-  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: receiver.url, triggers });
-  return { organisation, receiver, uuid: made.body.uuid };
-}
-
-async function log({ organisation }: Setup, query = '') {
+async function log({ organisation }: Hook, query = '') {
   const answer = await service.operator('GET', `/admin/organisations/${organisation.id}/deliveries${query}`);
   expect(answer.status).toBe(200);
   deliveryList.parse(answer.body);
@@ -34,7 +23,7 @@ async function log({ organisation }: Setup, query = '') {
 const ids = (body: { result: { id: string }[] }) => body.result.map(({ id }) => id);
 
 /** Waits until nothing is being sent or due, and gives the log's items, newest first. */
-async function settled(setup: Setup) {
+async function settled(setup: Hook) {
   return eventually('nothing is being sent', async () => {
     const { result } = await log(setup, '?page_size=1000');
     const isDue = ({ state, due }: { state: string; due: string }) =>
@@ -43,13 +32,13 @@ async function settled(setup: Setup) {
   });
 }
 
-async function notify(setup: Setup) {
+async function notify(setup: Hook) {
   clock.advance(1);
   await setup.organisation.call('POST', `/api/webhooks/${setup.uuid}/test`);
   return settled(setup);
 }
 
-async function advance(ms: number, setup: Setup) {
+async function advance(ms: number, setup: Hook) {
   clock.advance(ms);
   await service.service.sweep();
   return settled(setup);
@@ -57,7 +46,7 @@ async function advance(ms: number, setup: Setup) {
 
 const resend = (id: string) => service.operator('POST', `/admin/deliveries/${id}/resend`);
 
-async function resent(setup: Setup, id: string) {
+async function resent(setup: Hook, id: string) {
   const answer = await resend(id);
   expect([answer.status, answer.body]).toEqual([202, { id, webhook: setup.uuid, state: 'pending' }]);
   return settled(setup);

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { parseTimestamp } from '#contract/timestamp.ts';
-import { uploadFile } from '../../harness/rfi.ts';
+import { uploadFile } from '../../harness/files.ts';
 import { createEvent, createRequest, desk, endedJob, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
 import { at, createWorld, someUuid } from './world.ts';
 

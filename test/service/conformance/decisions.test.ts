@@ -6,8 +6,8 @@ import { createApiDocuments } from '#service/openapi/api-documents.ts';
 import { eventually, startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, endedJob } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { startTokenServer } from '../webhooks/token-server.ts';
 
 test('no secret stands anywhere in the database: keys as hashes, signing keys and client secrets sealed', async () => {
   const service = await startTestService();

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { feedNames } from '#contract/feed.ts';
 import type { Sql } from '#platform/database/database.ts';
+import { createFeedWriter } from '../../harness/feed-writer.ts';
 import { request, startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, endedJob, readWholeFeed } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { createFeedWriter } from '../feeds/feed-writer.ts';
 
 const db = await createTestDatabase();
 const asked: { text: string; params: readonly unknown[] }[] = [];

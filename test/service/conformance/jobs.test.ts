@@ -1,9 +1,8 @@
 /** Jobs: every field with its exact value in each state, for each type; and the payload that the document exemplifies. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { eventually } from '../../harness/programs.ts';
-import { uploadFile } from '../../harness/rfi.ts';
-import { createEvent, endedJob, readEvent } from '../../harness/sourcing.ts';
+import { uploadFile } from '../../harness/files.ts';
+import { createEvent, endedJob, jobEnd, readEvent } from '../../harness/sourcing.ts';
 import { at, createWorld, holdWorkers, someUuid } from './world.ts';
 
 const world = await createWorld();
@@ -16,21 +15,17 @@ test('a job: id, type, status and created while it is pending, and created_entit
   const submitted = await organisation.call('POST', '/api/jobs/create-sourcing-events', { name: 'Chairs' });
   const pending = { id: uuid, type: 'CREATE_SOURCING_EVENT', status: 'PENDING', created: at(1) };
   expect([submitted.status, submitted.body]).toEqual([202, pending]);
-  const read = async () => (await organisation.call('GET', `/api/jobs/${submitted.body.id}`)).body;
-  expect(await read()).toEqual(submitted.body);
+  expect((await organisation.call('GET', `/api/jobs/${submitted.body.id}`)).body).toEqual(submitted.body);
   world.moveTo(5);
   await release();
-  const done = await eventually('it has ended', async () => {
-    const job = await read();
-    return job.status !== 'PENDING' && job;
-  });
+  const done = await jobEnd(organisation, submitted.body.id);
   expect(done).toEqual({ ...submitted.body, status: 'COMPLETED', created_entity: uuid });
   expect((await readEvent(organisation, done.created_entity)).name).toBe('Chairs');
 });
 
 test('each type: what it shows when it has completed, and nothing else', async () => {
   world.moveTo(10);
-  const file = await uploadFile(organisation);
+  const file = await uploadFile(organisation, 'certificate.pdf');
   const event = await createEvent(organisation, { name: 'Template', settings: { is_template: true } });
   const attached = [{ file_name: 'a.txt', content: '' }];
   const detail = { data: [{ file_uuid: uuid, file_name: 'a.txt' }], errors: [] };

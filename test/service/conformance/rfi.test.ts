@@ -1,6 +1,6 @@
 /** RFI answers as the feed shows them, and the questions that it includes: every field with its exact value. */
 import { expect, test } from 'vitest';
-import { uploadFile } from '../../harness/rfi.ts';
+import { uploadFile } from '../../harness/files.ts';
 import { createEvent, desk, readWholeFeed } from '../../harness/sourcing.ts';
 import { at, createWorld } from './world.ts';
 

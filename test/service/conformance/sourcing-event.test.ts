@@ -1,6 +1,6 @@
 /** The sourcing event as the feed shows it, every field with its exact value, through an event's whole life. */
 import { expect, test } from 'vitest';
-import { createEvent, desk } from '../../harness/sourcing.ts';
+import { createEvent, desk, readEvent } from '../../harness/sourcing.ts';
 import type { AnyRecord } from '../../harness/watch-feeds.ts';
 import { at, createWorld, someUuid } from './world.ts';
 
@@ -251,6 +251,6 @@ test('pausing is no point of the feed: its record lags behind the live event unt
   const before = await world.eventRecord(event, ({ status }) => status === 'OPEN');
   world.moveTo(61);
   await command(event, 'pause');
-  expect((await organisation.call('GET', `/desk/events/${event}`)).body.status).toBe('PAUSED');
+  expect((await readEvent(organisation, event)).status).toBe('PAUSED');
   expect(await world.eventRecord(event, () => true)).toEqual(before);
 });

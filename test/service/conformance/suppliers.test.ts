@@ -1,7 +1,6 @@
 /** Suppliers and their change submissions: every field with its exact value, before and after the processing. */
 import { expect, test } from 'vitest';
-import { eventually } from '../../harness/programs.ts';
-import { changeSuppliers } from '../../harness/sourcing.ts';
+import { changeSuppliers, processedSubmission } from '../../harness/sourcing.ts';
 import { at, createWorld, holdWorkers, someUuid } from './world.ts';
 
 const world = await createWorld();
@@ -64,11 +63,6 @@ test('a submission: every field before it is processed, after it, and after one 
 
   world.moveTo(12);
   await release();
-  const processed = (uuid: string) =>
-    eventually('it is processed', async () => {
-      const { body } = await organisation.call('GET', `${changesPath}/${uuid}`);
-      return body.result.current_state === 'PROCESSED' && body.result;
-    });
   const done = {
     ...waiting,
     current_state: 'PROCESSED',
@@ -79,7 +73,7 @@ test('a submission: every field before it is processed, after it, and after one 
     ],
     last_changed: at(12),
   };
-  expect(await processed(good.uuid)).toEqual(done);
+  expect(await processedSubmission(organisation, good.uuid)).toEqual(done);
   const errors = { S2: ['there is no supplier attribute "Colour"'] };
   const problem = {
     ...done,
@@ -95,7 +89,7 @@ test('a submission: every field before it is processed, after it, and after one 
       { header: 'Supplier S2 not changed', messages: errors.S2 },
     ],
   };
-  expect(await processed(bad.uuid)).toEqual(problem);
+  expect(await processedSubmission(organisation, bad.uuid)).toEqual(problem);
   // The list shows them alike, newest first.
   const { body } = await organisation.call('GET', `${changesPath}/?page_size=2`);
   expect(body.result).toEqual([problem, done]);

@@ -2,8 +2,8 @@
 import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { eventually } from '../../harness/programs.ts';
+import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { startTokenServer } from '../webhooks/token-server.ts';
 import { at, createWorld, someUuid } from './world.ts';
 
 const world = await createWorld();

@@ -1,7 +1,7 @@
 /** Scenarios and awards: what may be awarded, what closing publishes of it, and what changes when it is awarded anew. */
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, readWholeFeed } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -82,7 +82,7 @@ test('a lot shared by two suppliers: amounts of the share, the whole row of each
   await save(event, 'split', [entry('A', 'S1', '0.6'), entry('A', 'S2', '0.4')]);
   await choose(event, 'split');
   await close(event);
-  const { suppliers } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+  const { suppliers } = await readEvent(organisation, event);
   const { A, B } = await feed(event);
   const row = (price: string, terms: string, each: string) => [
     { column_name: 'Volume', value: '10' },
@@ -271,7 +271,7 @@ test('costs at the limit of the formula can still be added up: the event closes'
   });
   // 10^95 * 9 * 100000: hardly more and the formula refuses it. Twelve of them are beyond its limit.
   await bid(event, 'S1', Object.fromEntries(names.map((name) => [name, `1${'0'.repeat(19)}`])));
-  const { bids } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+  const { bids } = await readEvent(organisation, event);
   expect(bids[0].cost).toHaveLength(101);
   await save(
     event,

@@ -5,7 +5,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, readWholeFeed } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -268,7 +268,7 @@ interface Shown {
 }
 
 async function readFeed(event: string): Promise<Map<string, Shown>> {
-  const { suppliers: invited } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+  const { suppliers: invited } = await readEvent(organisation, event);
   const names = new Map<string, string>(
     invited.map((one: { id: string; external_id: string }) => [one.id, one.external_id]),
   );

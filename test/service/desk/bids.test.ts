@@ -1,7 +1,7 @@
 /** Bids, withdrawals, the buyer's edits and the buyer's values: what is kept, what stands, and what the feed then says. */
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -29,7 +29,7 @@ async function published(payload: object = {}): Promise<string> {
 /** The feed's records of an event, by supplier and lot, with their `modified`. */
 async function feed(event: string) {
   const records = await readWholeFeed(organisation, 'latest-bids', `page_size=1000&sourcing_event=${event}`);
-  const { suppliers } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+  const { suppliers } = await readEvent(organisation, event);
   const names = new Map<string, string>(
     suppliers.map((one: { id: string; external_id: string }) => [one.id, one.external_id]),
   );
@@ -37,7 +37,7 @@ async function feed(event: string) {
 }
 
 async function liveBids(event: string) {
-  const { bids } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+  const { bids } = await readEvent(organisation, event);
   return Object.fromEntries(bids.map((one: { supplier: string; lot: string }) => [`${one.supplier} ${one.lot}`, one]));
 }
 
@@ -187,11 +187,11 @@ describe('a submission that the state refuses', () => {
     const event = await published();
     await submit(event, 'S1', [{ lot: 'A', values: { Price: '1' } }]);
     await closeRound(event);
-    const [live, shown] = [(await organisation.call('GET', `/desk/events/${event}`)).body, await feed(event)];
+    const [live, shown] = [await readEvent(organisation, event), await feed(event)];
     const outbox = await service.db.database.query('select count(*)::int from service.deliveries');
     for (const supplier of ['S1', 'S2'])
       expect((await submit(event, supplier, [{ lot: 'A', values: { Price: '2' } }])).status).toBe(409);
-    expect((await organisation.call('GET', `/desk/events/${event}`)).body).toEqual(live);
+    expect(await readEvent(organisation, event)).toEqual(live);
     expect(await feed(event)).toEqual(shown);
     expect(await service.db.database.query('select count(*)::int from service.deliveries')).toEqual(outbox);
   });
@@ -268,7 +268,7 @@ describe('withdrawing', () => {
       { scenario: 'x', lot: 'A' },
       { scenario: 'y', lot: 'A' },
     ]);
-    const { scenarios } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+    const { scenarios } = await readEvent(organisation, event);
     expect(scenarios[0].awards).toEqual(awards.slice(1));
     expect(outcome(await send(event, 'PUT', '/scenarios/x', { awards }))).toEqual([400, 'awards[0].supplier']);
     await desk(organisation, 'POST', `${event}/close`);
@@ -464,14 +464,14 @@ describe("the buyer's values", () => {
     ];
     const event = await published({ bid_sheet: { columns, lots } });
     await put(event, { lots: [{ lot: 'A', values: { Volume: '30' } }] });
-    const { body } = await organisation.call('GET', `/desk/events/${event}`);
+    const body = await readEvent(organisation, event);
     expect(body.lots[0].values).toEqual({ Item: 'X-1', Volume: '30' });
   });
 
   test('that leave a bid without a cost are refused with lot, supplier and reason, and none is set', async () => {
     const event = await published({ primary_cost_calculation: '100 / [Volume] + [Price]' });
     await submit(event, 'S2', [{ lot: 'B', values: { Price: '1' } }]);
-    const before = (await organisation.call('GET', `/desk/events/${event}`)).body;
+    const before = await readEvent(organisation, event);
     const answer = await put(event, {
       lots: [
         { lot: 'A', values: { Volume: '0' } },
@@ -480,7 +480,7 @@ describe("the buyer's values", () => {
     });
     expect(outcome(answer)).toEqual([409, 'lots[1]']);
     for (const part of ['"S2"', '"B"', 'division by zero']) expect(answer.body.errors[0].message).toContain(part);
-    expect((await organisation.call('GET', `/desk/events/${event}`)).body).toEqual(before);
+    expect(await readEvent(organisation, event)).toEqual(before);
   });
 
   test('complete a first bid that lacked only them; a draft over a bid that stands waits for its supplier', async () => {

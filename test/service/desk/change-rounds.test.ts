@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock });
@@ -12,7 +12,7 @@ await createSuppliers(organisation, ['S1']);
 const at = (minutes: number) => new Date(clock.nowMs() + minutes * 60_000).toISOString().replace('Z', '000Z');
 const call = (event: string, path: string, body: object = {}) =>
   organisation.call('POST', `/desk/events/${event}/${path}`, body);
-const roundsOf = async (event: string) => (await organisation.call('GET', `/desk/events/${event}`)).body.rounds;
+const roundsOf = async (event: string) => (await readEvent(organisation, event)).rounds;
 
 async function newEvent(rounds: object[], steps: string[] = [], settings: object = {}): Promise<string> {
   const event = await createEvent(organisation, { ...eventPayload({ suppliers: ['S1'] }), rounds, settings });
@@ -105,14 +105,14 @@ describe('POST rounds/{n}/close', () => {
     clock.advance(60_000);
     const answer = await call(event, 'rounds/1/close');
     expect([answer.status, answer.body]).toMatchObject([200, { number: 1, status: 'CLOSED', ends: at(0) }]);
-    const { body } = await organisation.call('GET', `/desk/events/${event}`);
+    const body = await readEvent(organisation, event);
     expect([body.status, body.allowed.includes('bid')]).toEqual(['OPEN', false]);
   });
 
   test('of the last round closes the event, where its settings say so, and of another does not', async () => {
     const event = await newEvent([{ ends: at(10) }, { ends: at(20) }], ['publish'], { close_after_last_round: true });
     await call(event, 'rounds/1/close');
-    const status = async () => (await organisation.call('GET', `/desk/events/${event}`)).body.status;
+    const status = async () => (await readEvent(organisation, event)).status;
     expect(await status()).toBe('OPEN');
     expect((await call(event, 'rounds/2/close')).body).toMatchObject({ number: 2, status: 'CLOSED' });
     expect(await status()).toBe('CLOSED');
@@ -184,7 +184,7 @@ describe('POST rounds/{n}/reopen', () => {
     const event = await newEvent([{ ends: at(10) }], ['publish', 'rounds/1/close']);
     const answer = await organisation.call('POST', `/desk/events/${event}/rounds/1/reopen`, body);
     expect([answer.status, answer.body]).toMatchObject([200, { number: 1, status: 'ACTIVE', ends, reopened: true }]);
-    expect((await organisation.call('GET', `/desk/events/${event}`)).body.allowed).toContain('withdraw-bid');
+    expect((await readEvent(organisation, event)).allowed).toContain('withdraw-bid');
   });
 
   test('an earlier round, while none is active', async () => {

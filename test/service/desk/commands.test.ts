@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -33,7 +33,7 @@ describe('a bid', () => {
     const event = await openEvent();
     const answer = await command(event, 'POST', '/bids', body);
     expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path]);
-    expect((await organisation.call('GET', `/desk/events/${event}`)).body.bids).toEqual([]);
+    expect((await readEvent(organisation, event)).bids).toEqual([]);
   });
 
   test('adds to what the supplier gave before, and leaves others alone', async () => {
@@ -41,7 +41,7 @@ describe('a bid', () => {
     await desk(organisation, 'POST', `${event}/bids`, bid('S1', { Price: '1' }));
     await desk(organisation, 'POST', `${event}/bids`, bid('S2', { Price: '2' }));
     await desk(organisation, 'POST', `${event}/bids`, bid('S1', { Price: '3' }, 'B'));
-    const { bids } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+    const { bids } = await readEvent(organisation, event);
     expect(
       bids
         .map((one: { supplier: string; lot: string; cost: string }) => `${one.supplier} ${one.lot} ${one.cost}`)
@@ -64,7 +64,7 @@ describe('a scenario', () => {
       await desk(organisation, 'POST', `${event}/bids`, bid(supplier, { Price: '1' }));
     const answer = await command(event, 'PUT', '/scenarios/best', { awards });
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
-    expect((await organisation.call('GET', `/desk/events/${event}`)).body.scenarios).toEqual([]);
+    expect((await readEvent(organisation, event)).scenarios).toEqual([]);
   });
 
   test('is replaced as a whole, may have any name, and is awarded only when it exists', async () => {
@@ -78,7 +78,7 @@ describe('a scenario', () => {
     expect([saved.status, saved.body.name]).toEqual([200, name]);
     expect((await command(event, 'POST', '/award', { scenario: 'other' })).status).toBe(409);
     await desk(organisation, 'POST', `${event}/award`, { scenario: name });
-    const read = async () => (await organisation.call('GET', `/desk/events/${event}`)).body.scenarios;
+    const read = async () => (await readEvent(organisation, event)).scenarios;
     expect(await read()).toEqual([{ name, awarded: true, awards: [award('A', 'S2', '1')] }]);
     await desk(organisation, 'POST', `${event}/award`, { scenario: null });
     expect(await read()).toMatchObject([{ awarded: false }]);

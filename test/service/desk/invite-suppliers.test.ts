@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -10,7 +10,7 @@ await service.db.database.query(`update service.suppliers set archived = true wh
 const invite = (event: string, suppliers: unknown) =>
   organisation.call('POST', `/desk/events/${event}/invitations`, { suppliers });
 const counts = async (event: string) => {
-  const { body } = await organisation.call('GET', `/desk/events/${event}`);
+  const body = await readEvent(organisation, event);
   return Object.fromEntries(
     body.suppliers.map((one: { external_id: string; invite_count: number }) => [one.external_id, one.invite_count]),
   );

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock });
@@ -12,7 +12,7 @@ await createSuppliers(organisation, ['S1', 'S2']);
 const ends = '2031-01-01T00:00:00Z';
 const call = (event: string, path: string, body: object = {}, method = 'POST') =>
   organisation.call(method, `/desk/events/${event}/${path}`, body);
-const live = async (event: string) => (await organisation.call('GET', `/desk/events/${event}`)).body;
+const live = (event: string) => readEvent(organisation, event);
 
 const newEvent = (more: object = {}) =>
   createEvent(organisation, { ...eventPayload({ lots: ['A', 'B'], suppliers: ['S1'] }), ...more });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { liveEvent } from '#contract/live-event.ts';
 import { startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 
@@ -68,12 +68,12 @@ describe('GET /desk/events/{id}', () => {
     await desk(organisation, 'PUT', `${event}/scenarios/best`, { awards });
     await desk(organisation, 'PUT', `${event}/scenarios/none`, { awards: [] });
     await desk(organisation, 'POST', `${event}/award`, { scenario: 'best' });
-    const [question] = (await organisation.call('GET', `/desk/events/${event}`)).body.questions;
+    const [question] = (await readEvent(organisation, event)).questions;
     await desk(organisation, 'POST', `${event}/answers`, {
       supplier: 'S1',
       answers: [{ question_uuid: question.id, value: '1999' }],
     });
-    const { body } = await organisation.call('GET', `/desk/events/${event}`);
+    const body = await readEvent(organisation, event);
     expect(liveEvent.safeParse(body).error?.issues).toBeUndefined();
     expect(body).toMatchObject({
       id: event,
@@ -148,7 +148,7 @@ test('GET shows one moment, also while commands change the event', async () => {
   })();
   const seen = new Set<string>();
   while (!done.signal.aborted) {
-    const { body } = await organisation.call('GET', `/desk/events/${event}`);
+    const body = await readEvent(organisation, event);
     seen.add(`${body.status} with a round that is ${body.rounds[0].status}`);
   }
   await commands;

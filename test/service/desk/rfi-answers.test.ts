@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { QuestionInput } from '#contract/rfi.ts';
+import { uploadFile } from '../../harness/files.ts';
 import { startTestService } from '../../harness/programs.ts';
-import { answersTo, questionLists, uploadFile } from '../../harness/rfi.ts';
-import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { answersTo, questionLists } from '../../harness/rfi.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -58,7 +59,7 @@ describe('POST answers', () => {
       { question_uuid: id('5'), value: '2028-02-29' },
     ]);
     expect(answer.status).toBe(200);
-    const { suppliers } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+    const { suppliers } = await readEvent(organisation, event);
     const common = { id: expect.any(Number), sourcing_event: event, supplier: suppliers[0].id };
     const expected = [
       { ...common, question_uuid: id('1'), value: 'Ångström 🪑', comment: 'so far', document_file_uuids: [files[0]] },
@@ -119,7 +120,7 @@ describe('POST answers', () => {
     const answer = await submit(event, answers);
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
     expect(await records(event)).toEqual([]);
-    const { suppliers } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+    const { suppliers } = await readEvent(organisation, event);
     expect(suppliers[0]).toMatchObject({ accepted: false, participated: false, last_accessed: null });
   });
 
@@ -246,8 +247,7 @@ describe('DELETE a file of an answer', () => {
 
   test('that was the last one leaves a record that shows no file, and an answer that is open again', async () => {
     const { event, id } = await openEvent([{ input_type: 'FILE', question_type: 'GATING' }]);
-    const gating = async () =>
-      (await organisation.call('GET', `/desk/events/${event}`)).body.suppliers[0].gating_satisfied;
+    const gating = async () => (await readEvent(organisation, event)).suppliers[0].gating_satisfied;
     const file = await uploadFile(organisation);
     const answers = [{ question_uuid: id('1'), document_file_uuids: [file] }];
     const submitted = await submit(event, answers);

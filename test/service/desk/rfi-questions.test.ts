@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { uploadFile } from '../../harness/files.ts';
 import { startTestService } from '../../harness/programs.ts';
-import { questionLists, uploadFile } from '../../harness/rfi.ts';
-import { createEvent, createSuppliers, desk, endedJob, eventPayload } from '../../harness/sourcing.ts';
+import { questionLists } from '../../harness/rfi.ts';
+import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -14,8 +15,7 @@ await createSuppliers(other, ['S1']);
 const newEvent = () => createEvent(organisation, eventPayload({ suppliers: ['S1', 'S2'] }));
 const put = (event: string, questions: unknown, by = organisation) =>
   by.call('PUT', `/desk/events/${event}/questions`, questions);
-const shown = async (event: string, by = organisation) =>
-  (await by.call('GET', `/desk/events/${event}`)).body.questions;
+const shown = async (event: string, by = organisation) => (await readEvent(by, event)).questions;
 const text = (identifier: string, members: object = {}) => ({
   identifier,
   question_text: `Question ${identifier}`,
@@ -246,7 +246,7 @@ describe('a question with answers', () => {
   test('may lose the option that was chosen; the gating stands as it was answered', async () => {
     const { event, asked, choice } = await answered();
     const gating = async () =>
-      (await organisation.call('GET', `/desk/events/${event}`)).body.suppliers.map(
+      (await readEvent(organisation, event)).suppliers.map(
         (one: { gating_satisfied: boolean | null }) => one.gating_satisfied,
       );
     expect(await gating()).toEqual([false, null]);

@@ -10,6 +10,7 @@ import {
 } from '#service/domain/event-payload.ts';
 import type { Question, SourcingEvent } from '#service/domain/sourcing-event.ts';
 import { decimalText, questionLists, someText } from '../../harness/rfi.ts';
+import { created, sampleEvent, sampleInvitation } from './sample-event.ts';
 
 const payload = (members: object) => createSourcingEventPayload.parse({ name: 'Chairs', ...members });
 const paths = (members: object) => checkEventPayload(payload(members)).map(({ path }) => path);
@@ -120,26 +121,20 @@ test('a part of a payload that is right is never refused alone, and put in its p
   );
 });
 
-const created = '2030-01-01T00:00:00.000000Z';
-
 /** The event that a payload makes, as it is loaded. */
 function eventOf(made: CreateSourcingEventPayload): { event: SourcingEvent; questions: Question[] } {
   const cells = (values: CreateSourcingEventPayload['bid_sheet']['global_values']) =>
     new Map(values.map(({ column, value, currency }) => [column, currency ? { value, currency } : value]));
   return {
-    event: {
-      id: 'e1',
-      organisationId: 'o1',
+    event: sampleEvent({
       name: made.name,
       description: made.description,
       referenceId: made.reference_id ?? null,
       type: made.event_type,
-      status: 'DRAFT',
       primaryCurrency: made.primary_currency,
       secondaryCurrencies: made.secondary_currencies,
       tags: made.tags,
       category: made.category ?? null,
-      eventContact: null,
       columns: made.bid_sheet.columns,
       columnRoles: made.bid_sheet.column_roles,
       globalValues: cells(made.bid_sheet.global_values),
@@ -147,12 +142,6 @@ function eventOf(made: CreateSourcingEventPayload): { event: SourcingEvent; ques
       isTest: made.settings.is_test,
       isTemplate: made.settings.is_template,
       closeAfterLastRound: made.settings.close_after_last_round,
-      createdBy: 'k1',
-      created,
-      published: null,
-      closed: null,
-      awardedScenario: null,
-      scenarioCount: 0,
       sourcingRequests: made.sourcing_requests,
       lots: made.bid_sheet.lots.map(({ name, values }) => ({
         id: name,
@@ -169,20 +158,13 @@ function eventOf(made: CreateSourcingEventPayload): { event: SourcingEvent; ques
         awardedLotCount: null,
         reopened: false,
       })),
-      invitations: made.suppliers.map(({ external_id: externalId, contacts = [] }) => ({
-        supplierId: externalId,
-        externalId,
-        name: externalId,
-        contacts: contacts.map((email) => ({ id: email, name: email, email })),
-        inviteCount: 0,
-        accepted: false,
-        participated: false,
-        lastSuccessfulBid: null,
-        lastFailedBid: null,
-        lastAccessed: null,
-        globalValues: new Map(),
-      })),
-    },
+      invitations: made.suppliers.map(({ external_id: externalId, contacts = [] }) =>
+        sampleInvitation(externalId, {
+          externalId,
+          contacts: contacts.map((email) => ({ id: email, name: email, email })),
+        }),
+      ),
+    }),
     questions: made.questions.map(({ uuid = '', parent_question_uuid: parent, ...definition }) => ({
       ...definition,
       id: uuid,

@@ -3,6 +3,7 @@ import { type Column, createSourcingEventPayload } from '#contract/sourcing-even
 import { mergePayload } from '#service/domain/event-payload.ts';
 import { rebaseBids, updateRefusals } from '#service/domain/event-update.ts';
 import type { Bid, Cells, SourcingEvent } from '#service/domain/sourcing-event.ts';
+import { sampleEvent, sampleInvitation } from './sample-event.ts';
 
 const input = (name: string, scope: 'LOT' | 'EVENT' = 'LOT', precision?: number): Column => ({
   name,
@@ -14,52 +15,16 @@ const input = (name: string, scope: 'LOT' | 'EVENT' = 'LOT', precision?: number)
 });
 
 function event(columns: Column[], changes: Partial<SourcingEvent> = {}): SourcingEvent {
-  return {
-    id: 'e1',
-    organisationId: 'o1',
-    name: 'Steel',
-    description: '',
-    referenceId: null,
-    type: 'RFQ',
-    status: 'DRAFT',
-    primaryCurrency: 'EUR',
+  return sampleEvent({
     secondaryCurrencies: [{ code: 'USD', exchange_rate: '0.5' }],
-    tags: [],
-    category: null,
-    eventContact: null,
     columns,
-    columnRoles: {},
-    globalValues: new Map(),
     primaryCostCalculation: 'Price + Freight',
-    isTest: false,
-    isTemplate: false,
-    closeAfterLastRound: false,
-    createdBy: 'k1',
-    created: '2030-01-01T00:00:00.000000Z',
-    published: null,
-    closed: null,
-    awardedScenario: null,
-    scenarioCount: 0,
-    sourcingRequests: [],
     lots: [{ id: 'a', name: 'A', values: new Map(), sourcingRequest: null }],
-    rounds: [],
     invitations: [
-      {
-        supplierId: 's1',
-        externalId: 'S1',
-        name: 'One',
-        contacts: [],
-        inviteCount: 1,
-        accepted: true,
-        participated: true,
-        lastSuccessfulBid: null,
-        lastFailedBid: null,
-        lastAccessed: null,
-        globalValues: new Map([['Freight', '1']]),
-      },
+      sampleInvitation('s1', { accepted: true, participated: true, globalValues: new Map([['Freight', '1']]) }),
     ],
     ...changes,
-  };
+  });
 }
 
 const cells = (values: Record<string, string | { value: string; currency: string }>): Cells =>

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { Column } from '#contract/sourcing-event.ts';
 import { compileBidSheet } from '#service/domain/bid-sheet.ts';
 import { awardEvent, bidRecords, sourcingEventRecord } from '#service/domain/feed-records.ts';
-import type { Bid, Invitation, ScenarioAward, SourcingEvent } from '#service/domain/sourcing-event.ts';
+import type { Bid, ScenarioAward, SourcingEvent } from '#service/domain/sourcing-event.ts';
+import { created, sampleEvent, sampleInvitation } from './sample-event.ts';
 
 const input = (name: string, by: 'BUYER_INPUT' | 'SUPPLIER_INPUT', scope: 'LOT' | 'EVENT' = 'LOT'): Column => ({
   name,
@@ -19,52 +20,17 @@ const columns = [
   input('Price', 'SUPPLIER_INPUT'),
   input('Freight', 'SUPPLIER_INPUT', 'EVENT'),
 ];
-const created = '2030-01-01T00:00:00.000000Z';
-
-function invitation(supplierId: string): Invitation {
-  return {
-    supplierId,
-    externalId: supplierId.toUpperCase(),
-    name: `Supplier ${supplierId}`,
-    contacts: [],
-    inviteCount: 1,
-    accepted: false,
-    participated: false,
-    lastSuccessfulBid: null,
-    lastFailedBid: null,
-    lastAccessed: null,
-    globalValues: new Map(),
-  };
-}
 
 function event(changes: Partial<SourcingEvent> = {}): SourcingEvent {
-  return {
-    id: 'e1',
-    organisationId: 'o1',
-    name: 'Steel',
-    description: '',
-    referenceId: null,
-    type: 'RFQ',
+  return sampleEvent({
     status: 'OPEN',
-    primaryCurrency: 'EUR',
     secondaryCurrencies: [{ code: 'USD', exchange_rate: '0.5' }],
-    tags: [],
-    category: null,
-    eventContact: null,
     columns,
     columnRoles: { historic_cost: 'Before' },
     globalValues: new Map([['Index', '2']]),
     primaryCostCalculation: 'Volume * Price * Index + Freight',
-    isTest: false,
-    isTemplate: false,
-    closeAfterLastRound: false,
-    createdBy: 'k1',
-    created,
-    published: null,
-    closed: null,
     awardedScenario: 'best',
     scenarioCount: 1,
-    sourcingRequests: [],
     lots: [
       {
         id: 'l1',
@@ -77,10 +43,9 @@ function event(changes: Partial<SourcingEvent> = {}): SourcingEvent {
       },
       { id: 'l2', name: 'B', values: new Map([['Volume', '1']]), sourcingRequest: null },
     ],
-    rounds: [],
-    invitations: [invitation('s1'), invitation('s2')],
+    invitations: [sampleInvitation('s1'), sampleInvitation('s2')],
     ...changes,
-  };
+  });
 }
 
 function bid(lotId: string, supplierId: string, cost: string | null, values: Record<string, string> = {}): Bid {
@@ -310,7 +275,7 @@ test('an event shows its contract fields, and nothing that is null', () => {
           reopened: false,
         },
       ],
-      invitations: [{ ...invitation('s1'), contacts: [{ id: 'c1', name: 'Ann', email: 'ann@acme.example' }] }],
+      invitations: [{ ...sampleInvitation('s1'), contacts: [{ id: 'c1', name: 'Ann', email: 'ann@acme.example' }] }],
     }),
   );
   expect(status).toBe('OPEN');

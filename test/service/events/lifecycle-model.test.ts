@@ -6,7 +6,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createManualClock, withoutTimers } from '../../harness/manual-clock.ts';
 import { eventually, startTestService } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const clock = createManualClock();
 let timePasses = false;
@@ -415,7 +415,7 @@ async function play(story: readonly Step[], closeAfterLast: boolean): Promise<vo
       }
     }
     expect(answered).toEqual(expected);
-    const { body } = await organisation.call('GET', `/desk/events/${event}`);
+    const body = await readEvent(organisation, event);
     const seen = structuredClone(model);
     settle(seen, now);
     expect([body.status, body.rounds.map((one: { status: string }) => one.status)]).toEqual([

@@ -15,7 +15,7 @@ import {
   type TestOrganisation,
   type TestService,
 } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, endedJob, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 import { watchFeeds } from '../../harness/watch-feeds.ts';
 
@@ -57,8 +57,7 @@ async function openEvent(on: Stage, rounds: object[], settings: object = {}): Pr
   return event;
 }
 
-const live = async ({ organisation }: Stage, event: string) =>
-  (await organisation.call('GET', `/desk/events/${event}`)).body;
+const live = ({ organisation }: Stage, event: string) => readEvent(organisation, event);
 const record = async ({ organisation }: Stage, event: string) =>
   (await organisation.call('GET', `/api/feeds/sourcing-events?id=${event}`)).body.data[0];
 const bid = ({ organisation }: Stage, event: string, price = '1') =>
@@ -138,13 +137,19 @@ describe('when nobody calls', () => {
 });
 
 describe('when somebody calls before any timer has run', () => {
-  test('a bid after the end is refused; the round is closed in what the desk shows, and soon in the feeds', async () => {
+  /** With a bid, and with a round that ended just now. */
+  async function overdueEvent() {
     const on = await inNewOrganisation(late);
     const look = await watchFeeds(on.service, on.organisation);
     const event = await openEvent(on, [{ ends: timestampAt(on.clock.nowMs() + minute) }]);
     await bid(on, event);
     await look();
     on.clock.advance(minute);
+    return { on, look, event };
+  }
+
+  test('a bid after the end is refused; the round is closed in what the desk shows, and soon in the feeds', async () => {
+    const { on, look, event } = await overdueEvent();
     const refused = await bid(on, event, '2');
     expect([refused.status, refused.body.detail]).toEqual([
       409,
@@ -170,12 +175,7 @@ describe('when somebody calls before any timer has run', () => {
   });
 
   test('a command that is allowed announces the round that closed by time, and then does its own', async () => {
-    const on = await inNewOrganisation(late);
-    const look = await watchFeeds(on.service, on.organisation);
-    const event = await openEvent(on, [{ ends: timestampAt(on.clock.nowMs() + minute) }]);
-    await bid(on, event);
-    await look();
-    on.clock.advance(minute);
+    const { on, look, event } = await overdueEvent();
     const answer = await on.organisation.call('PATCH', `/desk/events/${event}/bids`, {
       supplier: 'S1',
       lots: [{ lot: 'A', values: { Price: '3' } }],

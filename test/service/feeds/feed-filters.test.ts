@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { createFeedWriter, type WrittenEvent, type WrittenRecord } from '../../harness/feed-writer.ts';
 import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { createEvent, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
-import { createFeedWriter, type WrittenEvent, type WrittenRecord } from './feed-writer.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

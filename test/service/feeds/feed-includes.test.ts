@@ -4,9 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { feedPages } from '#contract/feed.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { loadIncludes } from '#service/feeds/load-includes.ts';
+import { createFeedWriter } from '../../harness/feed-writer.ts';
 import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { changeSuppliers, createEvent, createRequest, desk, eventPayload } from '../../harness/sourcing.ts';
-import { createFeedWriter } from './feed-writer.ts';
 
 const service = await startTestService();
 

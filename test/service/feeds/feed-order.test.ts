@@ -7,10 +7,10 @@ import { expect, test } from 'vitest';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
+import { writtenRecord } from '../../harness/feed-writer.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
-import { writtenRecord } from './feed-writer.ts';
 
 const feeds = ['sourcing-events', 'latest-bids', 'awards'] as const;
 interface FeedRecord {

@@ -4,9 +4,10 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { FeedName } from '#contract/feed.ts';
+import { uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
-import { createEvent, createSuppliers, desk, eventPayload } from '../../harness/sourcing.ts';
+import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
 import { type FeedsSeen, watchFeeds } from '../../harness/watch-feeds.ts';
 
 const clock = createManualClock();
@@ -90,14 +91,6 @@ async function awarded({ command }: Stage, share = '1'): Promise<void> {
   const awards = [{ lot: 'A', supplier: 'S1', share_awarded: share }];
   await command('scenarios/best', { awards }, 'PUT');
   await command('award', { scenario: 'best' });
-}
-
-async function upload({ organisation }: Stage): Promise<string> {
-  const answer = await organisation.call('POST', '/desk/files', 'proof', {
-    'content-type': 'text/plain',
-    'x-file-name': 'proof.txt',
-  });
-  return answer.body.uuid;
 }
 
 const bothBids = [
@@ -358,17 +351,17 @@ const rows: Row[] = [
   },
   {
     title: 'a supplier adds a response attachment',
-    act: async (made) => made.answer('3', { document_file_uuids: [await upload(made)] }),
+    act: async (made) => made.answer('3', { document_file_uuids: [await uploadFile(made.organisation)] }),
     expected: { 'rfi-responses': [{ document_file_uuids: [expect.any(String)] }] },
   },
   {
     title: 'a supplier removes a response attachment',
     first: async (made) => {
-      const files = [await upload(made), await upload(made)];
+      const files = [await uploadFile(made.organisation), await uploadFile(made.organisation)];
       await made.answer('3', { document_file_uuids: files });
     },
     act: async ({ organisation, event, questions }) => {
-      const { body } = await organisation.call('GET', `/desk/events/${event}`);
+      const body = await readEvent(organisation, event);
       const [file] = body.answers.at(-1).document_file_uuids;
       const answer = await organisation.call(
         'DELETE',

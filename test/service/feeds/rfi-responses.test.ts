@@ -1,9 +1,17 @@
 /** The RFI responses feed at each of its points in the contract's table "Feed update conditions". */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { uploadFile } from '../../harness/files.ts';
 import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
-import { uploadFile } from '../../harness/rfi.ts';
-import { createEvent, createSuppliers, desk, endedJob, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import {
+  createEvent,
+  createSuppliers,
+  desk,
+  endedJob,
+  eventPayload,
+  readEvent,
+  readWholeFeed,
+} from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const trigger = 'RFI_RESPONSES_FEED_UPDATED';
@@ -155,7 +163,7 @@ test('a removed attachment fires and appends its record; a refused command does 
   const { organisation, look } = await observed();
   const { event, first, answer } = await answeredEvent(organisation);
   const upload = question('3', { input_type: 'FILE' });
-  const { questions } = (await organisation.call('GET', `/desk/events/${event}`)).body;
+  const { questions } = await readEvent(organisation, event);
   const asInput = ({ id, sourcing_event: _event, modified: _modified, ...rest }: { [member: string]: unknown }) => ({
     uuid: id,
     ...rest,
@@ -204,7 +212,7 @@ test('include=questions shows the questions of the page as they are now, and of 
   const theirs = await createEvent(other, eventPayload({ suppliers: ['S1'] }));
   await desk(other, 'PUT', `${theirs}/questions`, [{ ...first, question_text: 'Of another organisation' }]);
   await desk(organisation, 'PUT', `${event}/questions`, [first, { ...questions[1], question_text: 'Why?' }]);
-  const live = (await organisation.call('GET', `/desk/events/${event}`)).body.questions;
+  const live = (await readEvent(organisation, event)).questions;
   const read = async (query: string) =>
     (await organisation.call('GET', `/api/feeds/rfi-responses?include=questions${query}`)).body;
   const whole = await read('');

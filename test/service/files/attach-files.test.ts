@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createServer as createHttpServer, type RequestListener } from 'node:http';
+import { createServer as createHttpServer, type RequestListener, type ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
@@ -13,6 +13,7 @@ import { attachFilesToSourcingEvent } from '#service/files/attach-files.ts';
 import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
 import { runJobs } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
+import { breakableStorage, download, linkTo } from '../../harness/files.ts';
 import {
   closeAfterFile,
   eventually,
@@ -21,7 +22,6 @@ import {
   testCertificates,
 } from '../../harness/programs.ts';
 import { createEvent, desk, endedJob, eventPayload } from '../../harness/sourcing.ts';
-import { breakableStorage, download, linkTo } from './sample-files.ts';
 
 const bodyBytesMax = 200_000;
 const storage = await breakableStorage();
@@ -408,7 +408,7 @@ describe('slow and endless servers', () => {
   });
 
   test('that never answer, or never end, or drip, are given up, and the other files are attached', async () => {
-    timeoutMs = 300;
+    timeoutMs = 1_000;
     const closed: string[] = [];
     const until = (name: string, page: RequestListener) =>
       pages.set(`/${name}`, (request, response) => {
@@ -517,7 +517,9 @@ describe('crashes', () => {
   const jobOf = async (id: string) => (await organisation.call('GET', `/api/jobs/${id}`)).body;
 
   test('servers that are slow for two organisations hold up no other job', async () => {
-    pages.set('/never', () => undefined);
+    timeoutMs = 8_000;
+    const held: ServerResponse[] = [];
+    pages.set('/never', (_, response) => void held.push(response));
     const slow = await Promise.all([service.organisation(), service.organisation(), service.organisation()]);
     for (const one of slow) {
       const files = [{ file_name: 'x', url: urlOf('/never') }];
@@ -527,6 +529,7 @@ describe('crashes', () => {
     const startedAt = performance.now();
     for (const one of [organisation, ...slow]) await newEvent(one);
     expect(performance.now() - startedAt).toBeLessThan(timeoutMs);
+    for (const response of held) response.destroy();
     for (const one of slow)
       await eventually('they are given up', async () => {
         const { body } = await one.call('GET', '/api/jobs/?type=ATTACH_FILES_TO_SOURCING_EVENT');

@@ -4,18 +4,16 @@ import { Readable } from 'node:stream';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
-import { createLogger } from '#platform/log.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { createDownloadToken, readDownloadToken } from '#service/files/download-token.ts';
+import { breakableStorage, download, linkJob, linkTo, problemOf, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService } from '../../harness/programs.ts';
-import { breakableStorage, download, linkJob, linkTo, problemOf, uploaded } from './sample-files.ts';
+import { eventually, startRecordedService } from '../../harness/programs.ts';
 
 const clock = createManualClock();
 const storage = await breakableStorage();
-const lines: string[] = [];
-const log = createLogger({ name: 'test', level: 'trace', destination: { write: (line) => void lines.push(line) } });
-const service = await startTestService({ clock, storage, log });
+const service = await startRecordedService({ clock, storage });
+const { lines } = service;
 const organisation = await service.organisation();
 const other = await service.organisation();
 
@@ -26,8 +24,8 @@ afterEach(() => {
 
 describe('a link job', () => {
   test('gives each file’s name and URL, in the order asked for, and names those that do not resolve', async () => {
-    const [first, second] = [await uploaded(organisation, 'first.pdf'), await uploaded(organisation, 'second.pdf')];
-    const foreign = await uploaded(other, 'foreign.pdf');
+    const [first, second] = [await uploadFile(organisation, 'first.pdf'), await uploadFile(organisation, 'second.pdf')];
+    const foreign = await uploadFile(other, 'foreign.pdf');
     const nowhere = randomUUID();
     const job = await linkJob(organisation, [second, foreign, first, nowhere]);
     expect(job).toMatchObject({ type: 'GENERATE_FILE_DOWNLOAD_LINKS', status: 'COMPLETED' });
@@ -54,14 +52,14 @@ describe('a link job', () => {
   });
 
   test('answers a file that is asked for twice, in whatever case, once', async () => {
-    const [id, nowhere] = [await uploaded(organisation), randomUUID()];
+    const [id, nowhere] = [await uploadFile(organisation), randomUUID()];
     const { detail } = await linkJob(organisation, [id, nowhere, id.toUpperCase(), nowhere]);
     expect(detail.data.map((one: { file_uuid: string }) => one.file_uuid)).toEqual([id]);
     expect(detail.errors).toEqual([{ file_uuid: nowhere, error: 'not_found' }]);
   });
 
   test('takes 50 files and refuses 51', async () => {
-    const id = await uploaded(organisation);
+    const id = await uploadFile(organisation);
     const ids = [id, ...Array.from({ length: 49 }, () => randomUUID())];
     expect((await linkJob(organisation, ids)).detail.errors).toHaveLength(49);
     const path = '/api/jobs/generate-file-download-links';
@@ -70,7 +68,7 @@ describe('a link job', () => {
   });
 
   test('is submitted through POST /api/jobs, too', async () => {
-    const id = await uploaded(organisation);
+    const id = await uploadFile(organisation);
     const { status, body } = await organisation.call('POST', '/api/jobs', {
       type: 'GENERATE_FILE_DOWNLOAD_LINKS',
       file_uuids: [id],
@@ -87,7 +85,7 @@ describe('a link job', () => {
 describe('a download', () => {
   test('needs no key and carries what keeps a browser from running it', async () => {
     const html = '<script>alert(1)</script>';
-    const id = await uploaded(organisation, 'page.html', html, 'text/html');
+    const id = await uploadFile(organisation, 'page.html', html, 'text/html');
     const { status, headers, bytes } = await download(await linkTo(organisation, id));
     expect([status, bytes.toString()]).toEqual([200, html]);
     expect(Object.fromEntries(headers)).toMatchObject({
@@ -101,14 +99,14 @@ describe('a download', () => {
   });
 
   test('is sent as it is and with its length, also to a client that takes compressed answers', async () => {
-    const id = await uploaded(organisation, 'long.txt', 'a'.repeat(100_000), 'text/plain');
+    const id = await uploadFile(organisation, 'long.txt', 'a'.repeat(100_000), 'text/plain');
     const answer = await fetch(await linkTo(organisation, id), { headers: { 'accept-encoding': 'gzip, br' } });
     expect([answer.headers.get('content-encoding'), answer.headers.get('content-length')]).toEqual([null, '100000']);
     expect((await answer.text()).length).toBe(100_000);
   });
 
   test('HEAD answers the same headers without the body, and opens nothing that stays open', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation, 'head.pdf', Buffer.alloc(500_000)));
+    const url = await linkTo(organisation, await uploadFile(organisation, 'head.pdf', Buffer.alloc(500_000)));
     const names = ['content-type', 'content-length', 'content-disposition', 'cache-control', 'x-content-type-options'];
     const get = await download(url);
     const opened: Readable[] = [];
@@ -134,12 +132,12 @@ describe('a download', () => {
     ['100%41.pdf', 'attachment; filename="100%41.pdf"; filename*=UTF-8\'\'100%2541.pdf'],
     ["x'; filename=evil.exe", 'attachment; filename="x\'; filename=evil.exe"'],
   ])('names the file %s so that every client reads it right', async (name, disposition) => {
-    const url = await linkTo(organisation, await uploaded(organisation, name));
+    const url = await linkTo(organisation, await uploadFile(organisation, name));
     expect((await download(url)).headers.get('content-disposition')).toBe(disposition);
   });
 
   test('any name that an upload takes makes one header line that reads back as that name', async () => {
-    const id = await uploaded(organisation);
+    const id = await uploadFile(organisation);
     const names = fc
       .string({ unit: 'binary', minLength: 1, maxLength: 100 })
       // oxlint-disable-next-line no-control-regex -- they are what an upload refuses
@@ -160,20 +158,20 @@ describe('a download', () => {
   });
 
   test('of another method is 405', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation));
+    const url = await linkTo(organisation, await uploadFile(organisation));
     const answer = await download(url, 'POST');
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
   test('may be repeated while the link is good', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation));
+    const url = await linkTo(organisation, await uploadFile(organisation));
     expect([(await download(url)).status, (await download(`${url}/`)).status]).toEqual([200, 200]);
   });
 });
 
 describe('a link is good for 60 seconds after the job has completed', () => {
   test('at 59.999 seconds the file, at 60 a 403 that says what to do', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation));
+    const url = await linkTo(organisation, await uploadFile(organisation));
     clock.advance(59_999);
     expect((await download(url)).status).toBe(200);
     clock.advance(1);
@@ -185,7 +183,7 @@ describe('a link is good for 60 seconds after the job has completed', () => {
 
   test('a download that has begun in time is not cut off', async () => {
     const bytes = Buffer.alloc(3_000_000, 1);
-    const url = await linkTo(organisation, await uploaded(organisation, 'big', bytes));
+    const url = await linkTo(organisation, await uploadFile(organisation, 'big', bytes));
     const answer = await fetch(url);
     clock.advance(120_000);
     expect(Buffer.from(await answer.arrayBuffer()).equals(bytes)).toBe(true);
@@ -236,7 +234,7 @@ describe('a token', () => {
   });
 
   test('forged, of an expired link and of a file that does not exist get the same 403', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation));
+    const url = await linkTo(organisation, await uploadFile(organisation));
     const token = url.slice(url.lastIndexOf('/') + 1);
     const foreign = createDownloadToken(secrets, randomUUID(), clock.nowMs() + 60_000);
     const altered = `${token.startsWith('A') ? 'B' : 'A'}${token.slice(1)}`;
@@ -256,7 +254,7 @@ describe('what goes wrong', () => {
   const logged = (text: string) => lines.filter((line) => line.includes(text));
 
   test('a file whose bytes are gone is a 500 problem, and the log says which', async () => {
-    const id = await uploaded(organisation);
+    const id = await uploadFile(organisation);
     const url = await linkTo(organisation, id);
     await storage.remove(id);
     for (const method of ['GET', 'HEAD']) {
@@ -272,14 +270,14 @@ describe('what goes wrong', () => {
   });
 
   test('a file of which bytes are lost is a 500, and not a shorter file', async () => {
-    const id = await uploaded(organisation, 'x', 'ten bytes.');
+    const id = await uploadFile(organisation, 'x', 'ten bytes.');
     const url = await linkTo(organisation, id);
     await service.db.database.query('update service.files set size = 11 where id = $1', [id]);
     expect((await download(url)).status).toBe(500);
   });
 
   test('a storage that is away is 503 with Retry-After', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation));
+    const url = await linkTo(organisation, await uploadFile(organisation));
     storage.before = () => {
       throw storageUnavailable('open a file', new Error('away'));
     };
@@ -288,7 +286,7 @@ describe('what goes wrong', () => {
   });
 
   test('a storage that fails in the middle breaks the connection: half a file never looks whole', async () => {
-    const id = await uploaded(organisation, 'x', Buffer.alloc(1000));
+    const id = await uploadFile(organisation, 'x', Buffer.alloc(1000));
     const url = await linkTo(organisation, id);
     storage.found = (file) => {
       file?.stream.destroy();
@@ -308,7 +306,7 @@ describe('what goes wrong', () => {
   });
 
   test('a client that hangs up releases the file, and is no error', async () => {
-    const id = await uploaded(organisation, 'x', Buffer.alloc(5_000_000));
+    const id = await uploadFile(organisation, 'x', Buffer.alloc(5_000_000));
     const url = new URL(await linkTo(organisation, id));
     const opened: Readable[] = [];
     storage.found = (file) => {
@@ -328,7 +326,7 @@ describe('what goes wrong', () => {
   });
 
   test('no line of the log holds a token', async () => {
-    const url = await linkTo(organisation, await uploaded(organisation));
+    const url = await linkTo(organisation, await uploadFile(organisation));
     const token = url.slice(url.lastIndexOf('/') + 1);
     await download(url);
     await download(`${url}/deeper`);

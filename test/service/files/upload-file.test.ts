@@ -3,9 +3,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createUploadSweep } from '#service/files/sweep-uploads.ts';
+import { breakableStorage, download, linkTo, sha256, upload, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { eventually, request, startTestService } from '../../harness/programs.ts';
-import { breakableStorage, download, linkTo, sha256, upload, uploaded } from './sample-files.ts';
 
 const bodyBytesMax = 100_000;
 const dayMs = 24 * 60 * 60 * 1000;
@@ -59,7 +59,7 @@ describe('an upload', () => {
     'application/vnd.oasis.opendocument.spreadsheet',
     "text/csv; header=present; name*=UTF-8''x",
   ])('of any content type is taken as it is: %s', async (type) => {
-    const id = await uploaded(organisation, 'x', '{"not": json', type);
+    const id = await uploadFile(organisation, 'x', '{"not": json', type);
     const read = await download(await linkTo(organisation, id));
     expect([read.headers.get('content-type'), read.bytes.toString()]).toEqual([type, '{"not": json']);
   });
@@ -215,7 +215,7 @@ describe('what goes wrong on the way', () => {
     await eventually('the upload has begun', async () => (await countOf('file_uploads')) > notes);
     sending.destroy();
     // Another upload goes through meanwhile and afterwards.
-    await uploaded(organisation);
+    await uploadFile(organisation);
     expect([await countOf('files'), storage.stored.size]).toEqual([files + 1, stored + 1]);
   });
 
@@ -237,7 +237,7 @@ describe('what goes wrong on the way', () => {
     expect((await upload(organisation, 'x', { 'x-file-name': 'crash' })).status).toBe(500);
     const [orphan = ''] = [...storage.stored].filter((id) => !before.has(id));
     expect(orphan).not.toBe('');
-    const kept = await uploaded(organisation);
+    const kept = await uploadFile(organisation);
 
     clock.advance(dayMs - 1_000);
     const older = await noteOf('2029-01-01T00:00:00Z');

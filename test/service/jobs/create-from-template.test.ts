@@ -19,7 +19,7 @@ const path = '/api/jobs/create-sourcing-events-from-template';
 const parent = randomUUID();
 
 async function createTemplate(organisation: TestOrganisation, payload: object = {}): Promise<string> {
-  const [base] = [eventPayload({ name: 'Template', lots: ['A', 'B'] })];
+  const base = eventPayload({ name: 'Template', lots: ['A', 'B'] });
   return createEvent(organisation, { ...base, settings: { is_template: true }, ...payload });
 }
 

@@ -2,9 +2,9 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
+import { linkTo, uploadFile } from '../../harness/files.ts';
 import { eventually } from '../../harness/programs.ts';
-import { connectRaw } from '../../platform/http/raw-connection.ts';
-import { linkTo, uploaded } from '../files/sample-files.ts';
+import { connectRaw } from '../../harness/raw-connection.ts';
 import { closeConnections, send } from './send.ts';
 import { createWorld } from './world.ts';
 
@@ -133,7 +133,7 @@ test('a body that is shorter than it says is refused when the sender hangs up, a
 });
 
 test('answers that nobody reads to the end are let go of', async () => {
-  const file = await uploaded(world.organisation, 'large.bin', Buffer.alloc(8_000_000, 7));
+  const file = await uploadFile(world.organisation, 'large.bin', Buffer.alloc(8_000_000, 7));
   const link = new URL(await linkTo(world.organisation, file)).pathname;
   const paths = [link, '/docs/assets/swagger-ui-bundle.js', '/openapi.json', '/api/feeds/latest-bids?page_size=1000'];
   for (const path of paths) {

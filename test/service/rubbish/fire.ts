@@ -14,11 +14,15 @@ export interface Round {
 /** `RUBBISH_RUNS=5000`: so many shots of each kind at each endpoint. */
 export const runsOf = (few: number) => Number(process.env['RUBBISH_RUNS'] ?? few);
 
+/** Of every object: the service runs in this process. */
+const inherited = Reflect.ownKeys(Object.prototype);
+
 const changes = (shot: Shot) => !['GET', 'HEAD', 'OPTIONS'].includes(shot.method);
 
 /**
  * Fires `runs` rounds. Fails with the round, and with what repeats it, when an answer is not what it must be, when the
- * service logs an error or stops answering, or when the database is not as before after refusals.
+ * service logs an error or stops answering, when the database is not as before after refusals, or when something has
+ * reached the prototype of all objects.
  */
 export async function fire(world: World, rounds: fc.Arbitrary<Round>, runs: number): Promise<void> {
   await world.restore();
@@ -60,6 +64,7 @@ export async function fire(world: World, rounds: fc.Arbitrary<Round>, runs: numb
     }),
     { numRuns: runs, interruptAfterTimeLimit: 3_600_000 },
   );
+  expect(Reflect.ownKeys(Object.prototype)).toEqual(inherited);
   const health = await send(world, { method: 'GET', path: '/healthz', headers: {} });
   expect(health.status).toBe(200);
 }

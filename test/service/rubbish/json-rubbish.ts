@@ -207,32 +207,11 @@ function anyJson(known: readonly string[]): fc.Arbitrary<string> {
   );
 }
 
+const everyObjectHas = ['__proto__', 'constructor', 'prototype', 'toString', 'valueOf', 'hasOwnProperty'];
+const noSchemaHas = ['unknown', '', ' name', 'Name', 'a.b', 'a[0]', '-1'];
 const memberNames = fc.oneof(
-  fc.constantFrom(
-    '__proto__',
-    'constructor',
-    'prototype',
-    'toString',
-    'valueOf',
-    'hasOwnProperty',
-    'id',
-    'organisation_id',
-  ),
-  fc.constantFrom(
-    'unknown',
-    '',
-    ' name',
-    'Name',
-    'a.b',
-    'a[0]',
-    '0',
-    '-1',
-    'type',
-    'é',
-    '\u0000',
-    '\uD800',
-    'x'.repeat(300),
-  ),
+  fc.constantFrom(...everyObjectHas, 'id', 'organisation_id'),
+  fc.constantFrom(...noSchemaHas, '0', 'type', 'é', '\u0000', '\uD800', 'x'.repeat(300)),
   fc.string({ unit: 'binary', maxLength: 20 }),
 );
 
@@ -326,23 +305,7 @@ export function spoiled(body: unknown, lures: readonly string[]): fc.Arbitrary<S
 
 /** Members whose values stand under names that the sender chooses. */
 const byName: ReadonlySet<unknown> = new Set(['values', 'global', 'fields']);
-/** Names that no schema has. */
-const nowhereKnown: ReadonlySet<unknown> = new Set([
-  '__proto__',
-  'constructor',
-  'prototype',
-  'toString',
-  'valueOf',
-  'hasOwnProperty',
-  'organisation_id',
-  'unknown',
-  '',
-  ' name',
-  'Name',
-  'a.b',
-  'a[0]',
-  '-1',
-]);
+const nowhereKnown: ReadonlySet<unknown> = new Set([...everyObjectHas, 'organisation_id', ...noSchemaHas]);
 
 /**
  * Whether this is wrong whatever the endpoint's own schema says, so that a schema that has become too generous is seen:

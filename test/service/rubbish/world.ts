@@ -4,12 +4,12 @@
  */
 import type { Database } from '#platform/database/database.ts';
 import { createLogger } from '#platform/log.ts';
+import { uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { eventually, startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { changeSuppliers, createEvent, createRequest, desk, endedJob } from '../../harness/sourcing.ts';
+import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { uploaded } from '../files/sample-files.ts';
-import { startTokenServer } from '../webhooks/token-server.ts';
 
 /** What an organisation has: for every command something to work on. */
 export interface Filled {
@@ -272,8 +272,8 @@ export async function fillOrganisation(
     })),
   );
   const files = {
-    offer: await uploaded(organisation, `offer${mark}.pdf`),
-    proof: await uploaded(organisation, `proof${mark}.pdf`),
+    offer: await uploadFile(organisation, `offer${mark}.pdf`),
+    proof: await uploadFile(organisation, `proof${mark}.pdf`),
   };
   const request = await createRequest(organisation, { ...requestPayload, description: `Sixty of them${mark}` });
   let made = 0;

@@ -5,6 +5,7 @@ import { silentLogger } from '#platform/log.ts';
 import { applySupplierChanges } from '#service/suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
 import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { processedSubmission } from '../../harness/sourcing.ts';
 
 const service = await startTestService();
 const path = '/api/manage/supplier_changes';
@@ -12,10 +13,7 @@ const path = '/api/manage/supplier_changes';
 async function change(organisation: TestOrganisation, ...suppliers: object[]) {
   const submitted = await organisation.call('POST', path, { change_data: { suppliers } });
   expect(submitted.status).toBe(202);
-  return eventually('the submission is processed', async () => {
-    const { body } = await organisation.call('GET', `${path}/${submitted.body.result.uuid}`);
-    return body.result.current_state === 'PROCESSED' && body.result;
-  });
+  return processedSubmission(organisation, submitted.body.result.uuid);
 }
 
 async function stored(organisation: TestOrganisation) {

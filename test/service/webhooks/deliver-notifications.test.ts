@@ -1,42 +1,18 @@
 /** Notifications over real HTTPS, under a clock that the test moves; `service.sweep()` wakes what is due then. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { GuardedRequest } from '#platform/guarded-fetch.ts';
-import { createLogger } from '#platform/log.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
+import { eventually, startRecordedService } from '../../harness/programs.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
-import { type Received, startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
+import { createHook, type Hook, type Received, startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const [second, minute, hour] = [1_000, 60_000, 3_600_000];
 const clock = createManualClock();
-const lines: string[] = [];
-const outgoing = await testOutgoing();
-const sent: GuardedRequest[] = [];
-const service = await startTestService({
-  clock,
-  random: () => 0.5,
-  log: createLogger({ level: 'trace', name: 'test', destination: { write: (line: string) => void lines.push(line) } }),
-  fetch: (request) => {
-    sent.push(request);
-    return outgoing.fetch(request);
-  },
-});
+const service = await startRecordedService({ clock, random: () => 0.5 });
+const { lines, sent } = service;
 const { database } = service.db;
 
-interface Setup {
-  organisation: TestOrganisation;
-  receiver: WebhookReceiver;
-  uuid: string;
-  signingKey: string;
-}
-
-async function setUp(triggers: string[] = ['SOURCING_EVENTS_FEED_UPDATED']): Promise<Setup> {
-  const organisation = await service.organisation();
-  const receiver = await startWebhookReceiver();
-  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', url: receiver.url, triggers });
-  return { organisation, receiver, uuid: made.body.uuid, signingKey: made.body.signing_key };
-}
+const setUp = (triggers?: string[]) => createHook(service, triggers);
 
 interface DeliveryRow {
   id: string;
@@ -69,7 +45,7 @@ async function settled(uuid: string): Promise<DeliveryRow[]> {
   });
 }
 
-const testNotification = ({ organisation, uuid }: Setup) => organisation.call('POST', `/api/webhooks/${uuid}/test`);
+const testNotification = ({ organisation, uuid }: Hook) => organisation.call('POST', `/api/webhooks/${uuid}/test`);
 
 async function advance(ms: number, uuid: string): Promise<DeliveryRow[]> {
   clock.advance(ms);
@@ -84,7 +60,7 @@ const feedPayload = (name: string) => ({
   feed_modified: '2030-01-01T00:00:00.000000Z',
 });
 
-const isActive = async ({ organisation, uuid }: Setup) =>
+const isActive = async ({ organisation, uuid }: Hook) =>
   (await organisation.call('GET', `/api/webhooks/${uuid}`)).body.is_active;
 
 describe('a notification', () => {
@@ -339,7 +315,7 @@ describe('a batch', () => {
     coalesces?: boolean;
     ms: number;
   }
-  const waiting = (hook: Setup, rows: readonly Waiting[]) =>
+  const waiting = (hook: Hook, rows: readonly Waiting[]) =>
     database.query(
       `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
        select gen_random_uuid(), $1, $2, r.trigger, coalesce(r.coalesces, false),
@@ -349,7 +325,7 @@ describe('a batch', () => {
       [hook.organisation.id, hook.uuid, new Date(clock.nowMs()).toISOString(), JSON.stringify(rows)],
     );
   const nameOf = ({ json }: Received) => json.payload['detail'] ?? json.payload['sourcing_event_name'];
-  const names = (hook: Setup) => hook.receiver.received.map(nameOf);
+  const names = (hook: Hook) => hook.receiver.received.map(nameOf);
   const tests = (count: number) =>
     Array.from({ length: count }, (_, index) => ({ trigger: 'TEST', payload: { detail: String(index) }, ms: index }));
 

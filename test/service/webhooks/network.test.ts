@@ -6,8 +6,8 @@ import { describe, expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { closeAfterFile, eventually, startTestService, testCertificates } from '../../harness/programs.ts';
+import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { startTokenServer } from './token-server.ts';
 
 /** What each name resolves to now; any other name does not exist. */
 const names = new Map<string, string[]>();

@@ -1,27 +1,22 @@
 /** Webhooks with OAuth client credentials, against a real token server and a real receiver over HTTPS. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { FetchError, type GuardedRequest } from '#platform/guarded-fetch.ts';
-import { createLogger } from '#platform/log.ts';
+import { FetchError } from '#platform/guarded-fetch.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, request, startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
+import {
+  eventually,
+  request,
+  startRecordedService,
+  startTestService,
+  type TestOrganisation,
+} from '../../harness/programs.ts';
+import { giveJson, startTokenServer, type TokenRequest, type TokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { giveJson, startTokenServer, type TokenRequest, type TokenServer } from './token-server.ts';
 
 const second = 1_000;
 const clock = createManualClock();
-const lines: string[] = [];
-const outgoing = await testOutgoing();
-const sent: GuardedRequest[] = [];
-const service = await startTestService({
-  clock,
-  random: () => 0.5,
-  log: createLogger({ level: 'trace', name: 'test', destination: { write: (line: string) => void lines.push(line) } }),
-  fetch: (request) => {
-    sent.push(request);
-    return outgoing.fetch(request);
-  },
-});
+const service = await startRecordedService({ clock, random: () => 0.5 });
+const { lines, sent } = service;
 const { database } = service.db;
 
 const clientId = 'client:1 ä';

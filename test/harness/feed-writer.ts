@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import type { FeedRecord } from '#service/domain/feed-records.ts';
 import { appendFeedRecords } from '#service/feeds/append-feed-records.ts';
-import type { TestOrganisation, TestService } from '../../harness/programs.ts';
+import type { TestOrganisation, TestService } from './programs.ts';
 
 export interface WrittenEvent {
   id: string;

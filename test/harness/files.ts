@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
-import { type HttpAnswer, scratchFolder, type TestOrganisation } from '../../harness/programs.ts';
-import { endedJob } from '../../harness/sourcing.ts';
+import { type HttpAnswer, scratchFolder, type TestOrganisation } from './programs.ts';
+import { endedJob } from './sourcing.ts';
 
 export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
 
@@ -21,7 +21,7 @@ export function upload(
 }
 
 /** Uploads under this name and gives the file's id. */
-export async function uploaded(
+export async function uploadFile(
   organisation: TestOrganisation,
   name = 'quote.pdf',
   bytes: string | Buffer = 'the bytes',

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile, testCertificates } from '../../harness/programs.ts';
+import { closeAfterFile, testCertificates } from './programs.ts';
 
 export interface TokenRequest {
   headers: IncomingHttpHeaders;
