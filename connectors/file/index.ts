@@ -1,27 +1,28 @@
 /**
- * The file connector: the folder is the ERP's inbox. Each award is one JSON document and a CSV of its lines, under names
- * that never change, so writing the same award again gives the same files. An award that is taken back stays as a
- * document without lines and with the state `withdrawn`: a reader that has imported it must learn of that.
+ * The file connector: the folder is the ERP's inbox. Each document is one JSON file, with a CSV of its lines where it has
+ * lines, or the bytes where it is a file, under names that never change: writing the same again gives the same files. What
+ * is taken back stays as a document with the state `withdrawn`: a reader that has imported it must learn of that.
  *
- * The JSON names the CSV with its checksum and is written after it. Between the two renames, and after a kill there, the
- * checksum does not fit: a reader waits, and `lookup` reports the pair as neither the old state nor the new one.
+ * The JSON names the file beside it with its checksum and is written after it. Between the two renames, and after a kill
+ * there, the checksum does not fit: a reader waits, and `lookup` reports the pair as neither the old state nor the new.
  */
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { access, constants, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { stringify } from 'csv-stringify/sync';
 import {
   AppError,
-  type AwardDocument,
   type CheckResult,
   type Document,
   defineConnector,
+  documentKinds,
   type Found,
   type Operation,
   type Outcome,
   replaceFile,
 } from 'sourcing-bridge/connector';
 import { z } from 'zod';
+import { linesAsCsv } from './lines-csv.ts';
 
 const settings = z.strictObject({
   directory: z.string().min(1).describe('Where the files are written; a relative path starts at the data directory'),
@@ -33,11 +34,13 @@ const leftoverAfterMs = 10 * 60 * 1000;
 export default defineConnector({
   name: 'file',
   settings,
-  capabilities: { kinds: ['award'], batchMax: 50, timeoutMs: 30_000, settleMs: 0 },
+  capabilities: { kinds: documentKinds, batchMax: 50, timeoutMs: 60_000, settleMs: 0 },
   async open({ directory }, { dataDir }) {
     const folder = resolve(dataDir, directory);
     await mkdir(folder, { recursive: true }).catch((cause: unknown) => {
-      throw new AppError('invalid', `The folder ${folder} cannot be made.`, { cause });
+      throw new AppError('invalid', `The folder ${folder} (settings.directory) cannot be made: ${String(cause)}`, {
+        cause,
+      });
     });
     await removeLeftovers(folder);
     return {
@@ -45,12 +48,16 @@ export default defineConnector({
       write: async (operations, signal) => {
         const outcomes: Outcome[] = [];
         for (const operation of operations)
-          outcomes.push(signal.aborted ? stopped : await writeFiles(folder, operation));
+          outcomes.push(signal.aborted ? stopped : await writeFiles(folder, operation, signal));
         return outcomes;
       },
       lookup: async (documents) => {
-        const found = await Promise.all(documents.map((document) => lookup(folder, document)));
-        return found.filter((one) => one !== undefined);
+        const found: Found[] = [];
+        for (const document of documents) {
+          const held = await lookup(folder, document);
+          if (held) found.push(held);
+        }
+        return found;
       },
       close: async () => undefined,
     };
@@ -62,95 +69,90 @@ const stopped: Outcome = { status: 'retry', error: { type: 'transient', message:
 /** `award_<event id>_<supplier id>`; what is in no UUID is escaped, so that two keys never share a name. */
 function baseName({ kind, key }: Document): string {
   const escape = (character: string) => (character === '/' ? '_' : `%${character.codePointAt(0)?.toString(16)}%`);
-  return `${kind}_${key.replaceAll(/[^A-Za-z0-9-]/gu, escape)}`;
+  const name = `${kind}_${key.replaceAll(/[^A-Za-z0-9-]/gu, escape)}`;
+  // Longer names are possible in no file system.
+  return name.length <= nameLengthMax ? name : `${name.slice(0, nameLengthMax - 65)}_${sha256(name)}`;
 }
 
-async function writeFiles(folder: string, { document, contentHash, action }: Operation): Promise<Outcome> {
-  const name = baseName(document);
+const nameLengthMax = 200;
+
+/** What is written beside the JSON, and how the JSON names it; undefined for a kind that has nothing beside it. */
+interface Beside {
+  readonly name: string;
+  /** Undefined: it is to be removed. */
+  readonly content: string | Uint8Array | undefined;
+  readonly named: Readonly<Record<string, unknown>>;
+}
+
+async function besideOf(operation: Operation, base: string, signal: AbortSignal): Promise<Beside | undefined> {
+  const { document, action, file } = operation;
   const csv = linesAsCsv(document);
-  const content = {
-    state: action === 'cancel' ? 'withdrawn' : 'awarded',
-    content_hash: contentHash,
-    lines_file: `${name}.csv`,
-    lines_sha256: sha256(csv),
-    ...document,
+  if (csv !== undefined) {
+    const name = `${base}.csv`;
+    return { name, content: csv, named: { lines_file: name, lines_sha256: sha256(csv) } };
+  }
+  if (document.kind !== 'file') return undefined;
+  const name = `${base}.bin`;
+  if (action === 'cancel') return { name, content: undefined, named: {} };
+  if (!file) throw new Error('its bytes did not come with it');
+  const bytes = await file.read(signal);
+  return {
+    name,
+    content: bytes,
+    named: { file_name: file.name, bytes_file: name, bytes: bytes.length, bytes_sha256: sha256(bytes) },
   };
+}
+
+async function writeFiles(folder: string, operation: Operation, signal: AbortSignal): Promise<Outcome> {
+  const { document, contentHash, action } = operation;
+  const base = baseName(document);
+  let beside: Beside | undefined;
   try {
-    await replaceFile(join(folder, `${name}.csv`), csv, 0o644);
+    beside = await besideOf(operation, base, signal);
+    if (beside?.content !== undefined) await replaceFile(join(folder, beside.name), beside.content, 0o644);
+    else if (beside) await rm(join(folder, beside.name), { force: true });
   } catch (error) {
     return { status: 'retry', error: { type: 'transient', message: textOf(error) } };
   }
+  const state = action === 'cancel' ? 'withdrawn' : document.kind === 'award' ? 'awarded' : 'current';
+  const content = { state, content_hash: contentHash, ...beside?.named, ...document };
   try {
-    await replaceFile(join(folder, `${name}.json`), `${JSON.stringify(content, null, 2)}\n`, 0o644);
+    await replaceFile(join(folder, `${base}.json`), `${JSON.stringify(content, null, 2)}\n`, 0o644);
   } catch (error) {
-    // The CSV is in place: what the folder holds now is for `lookup` to say.
+    // What is beside it may be in place: what the folder holds now is for `lookup` to say.
     return { status: 'unknown', message: textOf(error) };
   }
   const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
-  return { status: done[action], reference: `${name}.json` };
+  return { status: done[action], reference: `${base}.json` };
 }
-
-function linesAsCsv(document: AwardDocument): string {
-  const columns = [...new Set(document.lines.flatMap((line) => line.values.map(({ column }) => column)))];
-  const rows = document.lines.map((line) => {
-    const values = new Map(line.values.map(({ column, value }) => [column, value]));
-    return [
-      document.event.id,
-      document.event.reference_id ?? '',
-      document.event.name,
-      document.supplier.id,
-      document.supplier.external_id ?? '',
-      document.supplier.name,
-      line.lot,
-      line.share,
-      line.quantity ?? '',
-      line.unit_price ?? '',
-      document.currency,
-      line.cost,
-      line.historic_cost ?? '',
-      line.savings ?? '',
-      ...columns.map((column) => values.get(column) ?? ''),
-    ];
-  });
-  return stringify([[...lineColumns, ...columns.map((column) => `sheet: ${column}`)], ...rows], {
-    record_delimiter: 'windows',
-  });
-}
-
-const lineColumns = [
-  'event_id',
-  'event_reference',
-  'event_name',
-  'supplier_id',
-  'supplier_external_id',
-  'supplier_name',
-  'lot',
-  'share',
-  'quantity',
-  'unit_price',
-  'currency',
-  'cost',
-  'historic_cost',
-  'savings',
-];
 
 const heldForm = z.looseObject({
   state: z.string(),
   content_hash: z.string(),
-  lines_file: z.string(),
-  lines_sha256: z.string(),
+  lines_sha256: z.string().optional(),
+  bytes_sha256: z.string().optional(),
 });
 
-/** A withdrawn award is not held. Files that do not fit together, or are no document of ours, have no content hash. */
+/** What is withdrawn is not held. Files that do not fit together, or are no document of ours, have no content hash. */
 async function lookup(folder: string, document: Document): Promise<Found | undefined> {
-  const name = baseName(document);
-  const json = await readIfAny(join(folder, `${name}.json`));
-  const csv = await readIfAny(join(folder, `${name}.csv`));
+  const base = baseName(document);
+  const json = await readIfAny(join(folder, `${base}.json`));
   if (json === undefined) return undefined;
-  const held = heldForm.safeParse(parseJson(json));
-  const fits = held.success && csv !== undefined && held.data.lines_sha256 === sha256(csv);
-  if (fits && held.data.state === 'withdrawn') return undefined;
-  return { key: document.key, reference: `${name}.json`, contentHash: fits ? held.data.content_hash : undefined };
+  const held = heldForm.safeParse(parseJson(json)).data;
+  const fits = held !== undefined && (await besideFits(folder, base, document, held));
+  if (fits && held.state === 'withdrawn') return undefined;
+  return { key: document.key, reference: `${base}.json`, contentHash: fits ? held.content_hash : undefined };
+}
+
+async function besideFits(
+  folder: string,
+  base: string,
+  document: Document,
+  held: z.output<typeof heldForm>,
+): Promise<boolean> {
+  if ('lines' in document) return (await checksumIfAny(join(folder, `${base}.csv`))) === held.lines_sha256;
+  if (document.kind === 'file') return (await checksumIfAny(join(folder, `${base}.bin`))) === held.bytes_sha256;
+  return true;
 }
 
 function parseJson(text: string): unknown {
@@ -162,12 +164,22 @@ function parseJson(text: string): unknown {
 }
 
 async function readIfAny(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw error;
-  }
+  return readFile(file, 'utf8').catch(undefinedIfMissing);
+}
+
+/** Undefined when there is no such file. */
+async function checksumIfAny(file: string): Promise<string | undefined> {
+  const hash = createHash('sha256');
+  const read = async () => {
+    for await (const chunk of createReadStream(file)) hash.update(chunk as Uint8Array);
+    return hash.digest('hex');
+  };
+  return read().catch(undefinedIfMissing);
+}
+
+function undefinedIfMissing(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+  throw error;
 }
 
 async function checkWritable(folder: string): Promise<CheckResult> {
@@ -182,7 +194,7 @@ async function checkWritable(folder: string): Promise<CheckResult> {
 /** What a kill between writing and renaming left. Names of our own only, and none that a living process may hold. */
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of await readdir(folder)) {
-    if (!/^\.award_.*\.tmp$/.test(name)) continue;
+    if (!ownLeftover.test(name)) continue;
     const file = join(folder, name);
     // Another process that starts now may be removing it, too.
     const found = await stat(file).catch(() => undefined);
@@ -190,8 +202,10 @@ async function removeLeftovers(folder: string): Promise<void> {
   }
 }
 
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+const ownLeftover = new RegExp(`^\\.(${documentKinds.join('|')})_.*\\.tmp$`);
+
+function sha256(content: string | Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex');
 }
 
 function textOf(error: unknown): string {

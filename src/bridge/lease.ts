@@ -7,10 +7,11 @@ import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Presence } from './presence.ts';
 
-const leaseMs = 60_000;
-const renewMs = 20_000;
-/** Work outside of a transaction stops so long before the lease could be another's. */
-const marginMs = 10_000;
+const defaultLeaseMs = 60_000;
+/** How often a lease is renewed while work runs outside of a transaction, as a part of its time. */
+const renewPart = 1 / 3;
+/** Work outside of a transaction stops so long before the lease could be another's, as a part of its time. */
+const marginPart = 1 / 6;
 
 export interface Lease {
   readonly name: string;
@@ -40,10 +41,13 @@ export type AcquireLease = (name: string) => Promise<Lease | undefined>;
 export function createLeases(deps: {
   database: Database;
   presence: Presence;
+  /** How long the holder may be silent; with a database that does not answer it stops a sixth earlier. */
+  leaseMs?: number;
   /** How often a lease is renewed while work runs outside of a transaction. */
   renewEveryMs?: number;
 }): AcquireLease {
-  const { database, presence, renewEveryMs = renewMs } = deps;
+  const { database, presence, leaseMs = defaultLeaseMs } = deps;
+  const times = { leaseMs, renewEveryMs: deps.renewEveryMs ?? leaseMs * renewPart };
   /** What is worked under here, or being taken. */
   const worked = new Set<string>();
 
@@ -53,7 +57,7 @@ export function createLeases(deps: {
   }
 
   async function take(name: string): Promise<number | undefined> {
-    const epoch = await takeFree(database, name, presence.id, null);
+    const epoch = await takeFree(database, name, presence.id, null, leaseMs);
     if (epoch !== undefined) return epoch;
     const [held] = await database.query<{ holder: number | null; epoch: number }>(
       'select holder, epoch from bridge.leases where name = $1',
@@ -61,10 +65,10 @@ export function createLeases(deps: {
     );
     if (held) {
       const left = held.holder !== null && (await isLeft(held.holder));
-      return left ? takeFree(database, name, presence.id, held.epoch) : undefined;
+      return left ? takeFree(database, name, presence.id, held.epoch, leaseMs) : undefined;
     }
     await database.query('insert into bridge.leases (name) values ($1) on conflict do nothing', [name]);
-    return takeFree(database, name, presence.id, null);
+    return takeFree(database, name, presence.id, null, leaseMs);
   }
 
   return async (name) => {
@@ -78,7 +82,7 @@ export function createLeases(deps: {
       worked.delete(name);
       return undefined;
     }
-    return leaseOf(database, name, epoch, renewEveryMs, () => worked.delete(name));
+    return leaseOf(database, name, epoch, times, () => worked.delete(name));
   };
 }
 
@@ -86,7 +90,13 @@ export function createLeases(deps: {
  * Takes the lease if it is free, has expired, or is still at `fromEpoch`. One whose row is locked is being worked under
  * or taken right now: it is passed over, so that nobody waits here for a process that stands still.
  */
-async function takeFree(sql: Sql, name: string, holder: number, fromEpoch: number | null): Promise<number | undefined> {
+async function takeFree(
+  sql: Sql,
+  name: string,
+  holder: number,
+  fromEpoch: number | null,
+  leaseMs: number,
+): Promise<number | undefined> {
   const [taken] = await sql.query<{ epoch: number }>(
     `update bridge.leases set epoch = epoch + 1, holder = $2, expires = clock_timestamp() + $4 * interval '1 ms'
      where name = (
@@ -99,12 +109,23 @@ async function takeFree(sql: Sql, name: string, holder: number, fromEpoch: numbe
   return taken?.epoch;
 }
 
-function leaseOf(database: Database, name: string, epoch: number, renewEveryMs: number, leave: () => void): Lease {
+function leaseOf(
+  database: Database,
+  name: string,
+  epoch: number,
+  { leaseMs, renewEveryMs }: { leaseMs: number; renewEveryMs: number },
+  leave: () => void,
+): Lease {
+  /**
+   * In a transaction the row stays locked until the commit: nobody takes over between this check and the writes. One that
+   * stands still in between keeps nobody waiting for longer than the lease: the server then ends its connection.
+   */
   const renew = async (sql: Sql) => {
     const [held] = await sql.query(
       `update bridge.leases set expires = clock_timestamp() + $3 * interval '1 ms'
-       where name = $1 and epoch = $2 returning epoch`,
-      [name, epoch, leaseMs],
+       where name = $1 and epoch = $2
+       returning set_config('idle_in_transaction_session_timeout', $4, true)`,
+      [name, epoch, leaseMs, String(leaseMs)],
     );
     if (!held) throw new LeaseLost(name);
   };
@@ -113,7 +134,6 @@ function leaseOf(database: Database, name: string, epoch: number, renewEveryMs: 
     epoch,
     transaction: (work) =>
       database.transaction(async (tx) => {
-        // The row stays locked until the commit: nobody takes over between this check and the writes.
         await renew(tx);
         return work(tx);
       }),
@@ -126,7 +146,7 @@ function leaseOf(database: Database, name: string, epoch: number, renewEveryMs: 
       const timer = setInterval(() => {
         const askedMs = performance.now();
         const stop = () => lost.abort(new LeaseLost(name));
-        if (askedMs - renewedMs > leaseMs - marginMs - renewEveryMs) stop();
+        if (askedMs - renewedMs > leaseMs * (1 - marginPart) - renewEveryMs) stop();
         renew(database).then(
           () => {
             renewedMs = askedMs;

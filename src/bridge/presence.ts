@@ -3,8 +3,9 @@
  * as long as it lives. When it dies, its connection breaks and the lock is gone, without waiting for a time-out.
  */
 import { randomInt } from 'node:crypto';
+import type { Timestamp } from '#contract/timestamp.ts';
 import { systemClock } from '#platform/clock.ts';
-import type { Database } from '#platform/database/database.ts';
+import type { Database, Sql } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 
 /** Keeps these locks apart from anybody else's advisory locks in the same database. */
@@ -65,4 +66,24 @@ export async function createPresence(deps: {
       await holding;
     },
   };
+}
+
+/** A process of the bridge that lives, as the database sees it. */
+export interface PresentProcess {
+  readonly id: number;
+  /** What it calls itself: program and role, machine, process number. */
+  readonly name: string;
+  readonly address: string | null;
+  readonly since: Timestamp;
+}
+
+export function readProcesses(sql: Sql): Promise<PresentProcess[]> {
+  return sql.query<PresentProcess>(
+    `select l.objid::int8 as id, a.application_name as name, host(a.client_addr) as address, a.backend_start as since
+     from pg_locks l join pg_stat_activity a on a.pid = l.pid
+     where l.locktype = 'advisory' and l.classid = $1 and l.objsubid = 2 and l.mode = 'ExclusiveLock' and l.granted
+       and l.database = (select oid from pg_database where datname = current_database())
+     order by a.application_name`,
+    [lockSpace],
+  );
 }

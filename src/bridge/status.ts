@@ -1,102 +1,200 @@
-/** What the bridge is doing, read from SQL: for the console, the metrics, and whoever waits for it to be idle. */
-import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import type { Clock } from '#platform/clock.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
-import { Gauge, type Registry } from '#platform/metrics.ts';
+/**
+ * What the bridge is doing, read from SQL: for the console, the metrics, the commands, and whoever waits for it to be
+ * idle. Every statement reads along an index, or counts the rows of a partial one: a bridge in step with millions of
+ * documents is asked as cheaply as an empty one.
+ */
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { type FeedState, type FlowState, type Lag, lagOfFeed, lagOfFlow } from './lag.ts';
+import { type QuotaLeft, readQuotasLeft } from './quota/quotas-left.ts';
+import type { BridgeSettings } from './settings.ts';
 
 export interface BridgeStatus {
-  feeds: {
-    source: string;
-    feed: string;
-    watermark: Timestamp | null;
-    lastPull: Timestamp | null;
-    nextPull: Timestamp;
-    waiting: number;
-    lastError: string | null;
-  }[];
-  flows: {
-    flow: string;
-    pausedReason: string | null;
-    documents: number;
-    due: number;
-    deadLetters: number;
-    oldestDue: Timestamp | null;
-  }[];
-  recent: {
-    flow: string;
-    key: string;
-    delivered: Timestamp | null;
-    reference: string | null;
-    lastError: string | null;
-  }[];
+  feeds: FeedStatus[];
+  flows: FlowStatus[];
+  backfills: BackfillStatus[];
+  /** Of what was asked of the sources lately. */
+  quotas: QuotaLeft[];
+  /** The latest that were delivered. */
+  delivered: DeliveredDocument[];
+  /** Those that wait longest, of each flow. */
+  waiting: WaitingDocument[];
+  /** The latest dead letters of each flow. */
+  deadLetters: DeadDocument[];
 }
 
-/** Of what is configured: a flow that is not any more keeps its documents, and waits for nothing. */
-export async function readStatus(sql: Sql): Promise<BridgeStatus> {
+export interface FeedStatus extends FeedState {
+  source: string;
+  feed: string;
+  /** Found by audits after the feed should have shown them. */
+  lateFinds: number;
+  audited: Timestamp | null;
+  /** What a person should know although the feed is read. */
+  warning: string | null;
+  lag: Lag;
+}
+
+export interface FlowStatus extends FlowState {
+  flow: string;
+  source: string;
+  /** operator, auth, config or withdrawals; null while it is not paused. */
+  pausedKind: string | null;
+  pausedAt: Timestamp | null;
+  failuresInRow: number;
+  lag: Lag;
+}
+
+/** Those that are not finished, and those that ended within a day. */
+export interface BackfillStatus {
+  id: number;
+  /** `range`: asked for by a person; `audit` and `full`: an audit of a window, and of the whole feed. */
+  kind: string;
+  source: string;
+  feed: string;
+  from: Timestamp;
+  to: Timestamp;
+  position: Timestamp | null;
+  records: number;
+  changed: number;
+  finished: Timestamp | null;
+  cancelled: Timestamp | null;
+  lastError: string | null;
+}
+
+interface DocumentStatus {
+  flow: string;
+  kind: string;
+  key: string;
+}
+
+export interface DeliveredDocument extends DocumentStatus {
+  delivered: Timestamp;
+  reference: string | null;
+}
+
+export interface WaitingDocument extends DocumentStatus {
+  waitingSince: Timestamp;
+  due: Timestamp | null;
+  attempts: number;
+  lastError: string | null;
+}
+
+export interface DeadDocument extends DocumentStatus {
+  deadSince: Timestamp;
+  lastError: string | null;
+}
+
+const shownMost = 20;
+
+const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)';
+const count = `select count(*)::int from ${ofFlow}`;
+/** As the partial indexes have it. */
+const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
+
+/** Of the feeds in the settings and of the flows that are registered: what is not configured any more waits for nothing. */
+export async function readStatus(
+  sql: Sql,
+  { settings, now }: { settings: Pick<BridgeSettings, 'sources'>; now: Timestamp },
+): Promise<BridgeStatus> {
+  const feeds = await readFeeds(sql, settings, now);
   return {
-    feeds: await sql.query<BridgeStatus['feeds'][number]>(
-      `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", last_error as "lastError",
-         (select count(*)::int from bridge.inbox i
-          where i.source = c.source and i.feed = c.feed and i.processed is null) as waiting
-       from bridge.checkpoints c order by source, feed`,
+    feeds,
+    flows: await readFlows(sql, feeds, now),
+    backfills: await readBackfills(sql, now),
+    quotas: await readQuotasLeft(sql, settings.sources, now),
+    delivered: await sql.query<DeliveredDocument>(
+      `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
+       order by delivered desc limit ${shownMost}`,
     ),
-    flows: await sql.query<BridgeStatus['flows'][number]>(
-      `select f.name as flow, f.paused_reason as "pausedReason", count(d.key)::int as documents,
-         count(*) filter (where d.due is not null)::int as due,
-         count(*) filter (where d.dead_since is not null)::int as "deadLetters", min(d.due) as "oldestDue"
-       from bridge.flows f left join bridge.flow_documents d on d.flow = f.name
-       where f.kinds <> '{}' group by f.name order by f.name`,
+    waiting: await sql.query<WaitingDocument>(
+      `select d.* from bridge.flows f cross join lateral (
+         select d.flow, d.kind, d.key, d.waiting_since as "waitingSince", d.due, d.attempts, d.last_error as "lastError"
+         from ${ofFlow} and ${isWaiting} order by d.waiting_since limit ${shownMost}) d
+       where f.kinds <> '{}' order by d."waitingSince" limit ${shownMost}`,
     ),
-    recent: await sql.query<BridgeStatus['recent'][number]>(
-      `select flow, key, delivered, reference, last_error as "lastError" from bridge.flow_documents
-       order by coalesce(delivered, due) desc nulls last limit 20`,
+    deadLetters: await sql.query<DeadDocument>(
+      `select d.* from bridge.flows f cross join lateral (
+         select d.flow, d.kind, d.key, d.dead_since as "deadSince", d.last_error as "lastError"
+         from ${ofFlow} and d.dead_since is not null order by d.dead_since desc limit ${shownMost}) d
+       where f.kinds <> '{}' order by d."deadSince" desc limit ${shownMost}`,
     ),
   };
 }
 
+async function readFeeds(
+  sql: Sql,
+  { sources }: Pick<BridgeSettings, 'sources'>,
+  now: Timestamp,
+): Promise<FeedStatus[]> {
+  const rows = await sql.query<
+    Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds'> & { raisedSeconds: number | null }
+  >(
+    `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
+       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning, late_finds as "lateFinds", audited,
+       lateness_ms::float8 / 1000 as "raisedSeconds",
+       (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
+        order by modified desc limit 1) as newest,
+       (select count(*)::int from bridge.inbox i
+        where i.source = c.source and i.feed = c.feed and i.processed is null) as waiting,
+       (select count(*)::int from bridge.doubts d where d.source = c.source and d.feed = c.feed) as doubts
+     from bridge.checkpoints c order by source, feed`,
+  );
+  return rows.flatMap(({ raisedSeconds, ...row }) => {
+    const source = sources.find(({ name }) => name === row.source);
+    if (!source?.feeds.some((feed) => feed === row.feed)) return [];
+    const feed = {
+      ...row,
+      pollSeconds: source.poll_seconds,
+      latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
+    };
+    return [{ ...feed, lag: lagOfFeed(feed, now) }];
+  });
+}
+
+async function readFlows(sql: Sql, feeds: readonly FeedStatus[], now: Timestamp): Promise<FlowStatus[]> {
+  const rows = await sql.query<Omit<FlowStatus, 'lag'>>(
+    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
+       f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
+       (${count} and ${isWaiting}) as due,
+       (${count} and ${isWaiting} and d.attempts > 0) as retrying,
+       (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0 limit 1) as "lastError",
+       (${count} and d.dead_since is not null) as "deadLetters",
+       (select d.waiting_since from ${ofFlow} and ${isWaiting} order by d.waiting_since limit 1) as "oldestWaiting"
+     from bridge.flows f where f.kinds <> '{}' order by f.name`,
+  );
+  return rows.map((row) => ({
+    ...row,
+    lag: lagOfFlow(
+      row,
+      feeds.filter(({ source }) => source === row.source),
+      now,
+    ),
+  }));
+}
+
+function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
+  return sql.query<BackfillStatus>(
+    `select id, kind, source, feed, range_start as "from", range_end as "to", position, records, changed, finished, cancelled,
+       last_error as "lastError"
+     from bridge.backfills
+     where finished is null and cancelled is null or greatest(finished, cancelled) > $1::timestamptz - interval '1 day'
+     order by id`,
+    [now],
+  );
+}
+
 /** True when nothing waits: no feed is due, no notification is unanswered, no document but dead letters is to be pushed. */
-export function isIdle({ feeds, flows }: BridgeStatus, now: Timestamp): boolean {
+export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, now: Timestamp): boolean {
   return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
 }
 
-/** Gauges that are read from SQL when Prometheus asks. */
-export function registerStatusMetrics(deps: { database: Database; clock: Clock; registry: Registry }): void {
-  const { database, clock, registry } = deps;
-  const sinceS = (timestamp: Timestamp | null) =>
-    timestamp === null ? 0 : Math.max(0, (clock.nowMs() - msFromTimestamp(timestamp)) / 1000);
-  const backlog = new Gauge({
-    name: 'bridge_notifications_waiting',
-    help: 'Notifications that no pull has answered yet',
-    labelNames: ['source', 'feed'] as const,
-    registers: [registry],
-  });
-  const sinceLastPull = new Gauge({
-    name: 'bridge_feed_last_pull_seconds',
-    help: 'Time since the feed was last read to its end',
-    labelNames: ['source', 'feed'] as const,
-    registers: [registry],
-  });
-  const due = new Gauge({
-    name: 'bridge_documents_due',
-    help: 'Documents that the ERP does not hold yet as they should be',
-    labelNames: ['flow'] as const,
-    registers: [registry],
-  });
-  const deadLetters = new Gauge({
-    name: 'bridge_dead_letters',
-    help: 'Documents that the ERP refused',
-    labelNames: ['flow'] as const,
-    registers: [registry],
-    async collect() {
-      const status = await readStatus(database);
-      for (const { source, feed, waiting, lastPull } of status.feeds) {
-        backlog.set({ source, feed }, waiting);
-        sinceLastPull.set({ source, feed }, sinceS(lastPull));
-      }
-      for (const { flow, due: count, deadLetters: dead } of status.flows) {
-        due.set({ flow }, count);
-        deadLetters.set({ flow }, dead);
-      }
-    },
-  });
+/** True when it does not get better without a person: a pull that fails, a paused flow, an open circuit, a dead letter. */
+export function needsLook({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>): boolean {
+  return (
+    feeds.some(({ failures }) => failures > 0) ||
+    flows.some(
+      ({ pausedReason, circuitUntil, deadLetters }) =>
+        pausedReason !== null || circuitUntil !== null || deadLetters > 0,
+    )
+  );
 }

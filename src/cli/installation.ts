@@ -3,7 +3,9 @@
  * and closed here and nowhere else, and how each of the two programs is started on it.
  */
 import { mkdir, readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
+import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { mountConsole } from '#console/console-page.ts';
@@ -59,7 +61,12 @@ export async function openInstallation(
     log,
   });
   await using opened = new AsyncDisposableStack();
-  const open = await openDatabase({ url: configuration.database_url, dataDir, log, applicationName: options.name });
+  const open = await openDatabase({
+    url: configuration.database_url,
+    dataDir,
+    log,
+    applicationName: `${options.name} ${hostname()} ${process.pid}`,
+  });
   opened.defer(() => open.close());
   const outgoing = createGuardedFetch({ extraCa: certificates.caPem, connectionsPerOrigin: 8 });
   opened.defer(() => outgoing.close());
@@ -154,24 +161,31 @@ export async function startInstalledService(
 }
 
 /** Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for a certificate that cannot be read. */
-export async function startInstalledBridge(installation: Installation, settings: BridgeSettings): Promise<Bridge> {
-  const { configuration, open, outgoing, log, dataDir } = installation;
+export async function startInstalledBridge(
+  installation: Installation,
+  settings: BridgeSettings,
+  role: BridgeRole = 'all',
+): Promise<Bridge> {
+  const { configuration, open, outgoing, log, dataDir, secrets } = installation;
   return startBridge({
     settings,
+    role,
     tls: await certificateFor(installation, settings),
     dataDir,
     sweepMs: configuration.sweep_seconds * 1000,
     database: open.database,
     signals: await installation.signals('bridge'),
     fetch: outgoing.fetch,
+    secrets,
     clock: systemClock,
     log: log.child({ program: 'bridge' }),
     registry: createRegistry(),
-    mountConsole: (application) => mountConsole(application, { database: open.database }),
+    mountConsole: (application) => mountConsole(application, { settings, database: open.database, clock: systemClock }),
   });
 }
 
-async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings) {
+/** The webhook endpoint's certificate. Throws AppError `invalid` for files that cannot be read. */
+export async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings) {
   if (!tls) return certificates;
   const read = (setting: string, file: string) =>
     readFile(file, 'utf8').catch((cause: unknown) => {

@@ -5,29 +5,48 @@
  */
 import { join } from 'node:path';
 import { z } from 'zod';
+import type { SourceSettings } from '#bridge/settings.ts';
+import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
-import { listEnvelope } from '#contract/list.ts';
-import { feedTriggers, webhook } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
+import { AppError } from '#platform/errors.ts';
 import { createOrganisation } from './create-organisation.ts';
 import type { Installation } from './installation.ts';
 
-const kept = z.strictObject({
+/** What an earlier version kept beside it is passed over. */
+const kept = z.object({
   organisation: z.string(),
   /** Scopes feeds and webhooks: the bridge's. */
   bridgeKey: z.string(),
   /** Scopes manage, jobs and desk: the simulator's. */
   deskKey: z.string(),
-  webhook: z.strictObject({ uuid: z.string(), url: z.string(), signingKey: z.string() }).optional(),
+  /** Where the service of the latest `npm start` listens, for the commands beside it; the demo's is nobody else's. */
+  serviceUrl: z.string().optional(),
 });
 
 export type LocalSetup = z.infer<typeof kept>;
 
+/** What an earlier start has kept in the data folder. Throws AppError `invalid` when it cannot be read. */
+export async function readLocalSetup(dataDir: string): Promise<LocalSetup | undefined> {
+  const text = await readFileIfAny(fileOf(dataDir));
+  if (text === undefined) return undefined;
+  try {
+    return kept.parse(JSON.parse(text));
+  } catch (cause) {
+    const message = `The file ${fileOf(dataDir)} cannot be read. Delete it: the next npm start sets up a new organisation.`;
+    throw new AppError('invalid', message, { cause });
+  }
+}
+
+/** The commands beside `npm start` find its service. */
+export async function keepServiceUrl(installation: Installation, setup: LocalSetup, serviceUrl: string): Promise<void> {
+  if (setup.serviceUrl !== serviceUrl) await keep(installation, { ...setup, serviceUrl });
+}
+
 /** The organisation and its keys: those of an earlier start, or new ones. */
 export async function ensureLocalOrganisation(installation: Installation, serviceUrl: string): Promise<LocalSetup> {
-  const text = await readFileIfAny(fileOf(installation));
-  const known = text === undefined ? undefined : kept.parse(JSON.parse(text));
+  const known = await readLocalSetup(installation.dataDir);
   if (known && (await works(clientOf(installation, serviceUrl, known.bridgeKey)))) return known;
   const operator = clientOf(installation, serviceUrl, installation.adminToken);
   const organisation = await createOrganisation(operator, 'Local');
@@ -44,35 +63,16 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   return setup;
 }
 
-/**
- * The webhook to this URL, with its signing key, which the service shows once. A webhook of an earlier start that has
- * another URL, or whose key was lost, is deleted after the new one stands, so no change goes unannounced.
- */
+/** The service announces changes to this URL, and to none of an earlier start. Throws as `registerWebhook` does. */
 export async function ensureLocalWebhook(
   installation: Installation,
-  serviceUrl: string,
-  setup: LocalSetup,
+  source: SourceSettings,
   url: string,
-): Promise<string> {
-  const client = clientOf(installation, serviceUrl, setup.bridgeKey);
-  const { result } = await client.call(
-    { method: 'GET', path: '/api/webhooks?page_size=1000' },
-    listEnvelope.extend({ result: z.array(webhook) }),
-  );
-  const known = setup.webhook;
-  if (known?.url === url && result.some(({ uuid, is_active: active }) => uuid === known.uuid && active === true))
-    return known.signingKey;
-  const made = await client.call(
-    {
-      method: 'POST',
-      path: '/api/webhooks',
-      body: { name: 'bridge', url, triggers: Object.values(feedTriggers) },
-    },
-    webhook.extend({ signing_key: z.string() }),
-  );
-  await keep(installation, { ...setup, webhook: { uuid: made.uuid, url, signingKey: made.signing_key } });
-  for (const { uuid } of result) await client.call({ method: 'DELETE', path: `/api/webhooks/${uuid}` }, z.unknown());
-  return made.signing_key;
+): Promise<void> {
+  const { open, secrets } = installation;
+  const client = clientOf(installation, source.base_url, source.api_key);
+  const deps = { client, source, database: open.database, secrets, clock: systemClock };
+  await registerWebhook(deps, { name: 'sourcing-bridge', url, alone: true });
 }
 
 export function clientOf(installation: Installation, serviceUrl: string, apiKey: string): SourceClient {
@@ -93,10 +93,10 @@ async function works(client: SourceClient): Promise<boolean> {
   }
 }
 
-function fileOf({ dataDir }: Installation): string {
+function fileOf(dataDir: string): string {
   return join(dataDir, 'local-setup.json');
 }
 
 function keep(installation: Installation, setup: LocalSetup): Promise<void> {
-  return replaceFile(fileOf(installation), `${JSON.stringify(setup, null, 2)}\n`, 0o600);
+  return replaceFile(fileOf(installation.dataDir), `${JSON.stringify(setup, null, 2)}\n`, 0o600);
 }

@@ -3,7 +3,7 @@
  * close what it has opened, also when it is still starting; a second one ends the process at once.
  */
 
-export interface StopRequest {
+export interface StopRequest extends Disposable {
   readonly signal: AbortSignal;
   /** Resolves when the program shall stop. */
   readonly requested: Promise<void>;
@@ -12,7 +12,7 @@ export interface StopRequest {
 /** One Ctrl-C may come twice: the terminal tells every process, and npm passes on what it was told. */
 const echoMs = 1_000;
 
-/** Call it before anything is opened: until then a signal ends the process where it stands. */
+/** Call it before anything is opened: until then, and once it is disposed of, a signal ends the process where it stands. */
 export function listenForStop(): StopRequest {
   const controller = new AbortController();
   const { promise: requested, resolve } = Promise.withResolvers<void>();
@@ -28,6 +28,13 @@ export function listenForStop(): StopRequest {
       process.exit(1);
     }
   };
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
-  return { signal: controller.signal, requested };
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  for (const signal of signals) process.on(signal, stop);
+  return {
+    signal: controller.signal,
+    requested,
+    [Symbol.dispose]: () => {
+      for (const signal of signals) process.off(signal, stop);
+    },
+  };
 }

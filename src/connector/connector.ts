@@ -3,12 +3,15 @@
  * It never retries and never decides about order: it answers exactly one outcome for each operation it was given.
  */
 import type { ZodType, z } from 'zod';
-import type { Document, DocumentKind } from './documents.ts';
+import type { DocumentKind, DocumentOf } from './documents.ts';
 
-export interface Capabilities {
-  readonly kinds: readonly DocumentKind[];
-  /** Most operations in one `write`. */
+export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
+  /** In this order where several are due: a supplier before the award that names it. Kinds are never written at once. */
+  readonly kinds: readonly Kind[];
+  /** Most operations in one `write`, all of one kind. */
   readonly batchMax: number;
+  /** Most calls of `write` at once, never with the same key; 1 when it is left out. */
+  readonly concurrency?: number;
   /** Longest time that one `write` may take. */
   readonly timeoutMs: number;
   /**
@@ -19,15 +22,32 @@ export interface Capabilities {
 }
 
 /** One thing to make true. */
-export interface Operation {
+export interface Operation<Kind extends DocumentKind = DocumentKind> {
   readonly action: 'create' | 'amend' | 'cancel';
-  readonly document: Document;
+  readonly document: DocumentOf<Kind>;
   /** SHA-256 of the document in hexadecimal: what `lookup` gives back for what it finds. */
   readonly contentHash: string;
   /** The same for every try of this operation: the ERP may use it to recognise a repetition. */
   readonly idempotencyKey: string;
   /** What the ERP called the object when it was written last. */
   readonly reference: string | undefined;
+  /** The bytes of a `file` document, unless it is cancelled. */
+  readonly file?: FileContent;
+}
+
+/** A file of the sourcing service. */
+export interface FileContent {
+  readonly name: string;
+  /** Loads it; each call does so anew. Rejects when the service does not give it. */
+  read(signal: AbortSignal): Promise<Uint8Array>;
+}
+
+/** What a `write` would do, in words for a person. */
+export interface PlannedOperation {
+  readonly key: string;
+  readonly action: 'create' | 'amend' | 'cancel' | 'none';
+  /** What would be written, changed or taken back in the ERP, one line each. */
+  readonly steps: readonly string[];
 }
 
 /** How an error is recovered from is in its type. */
@@ -66,19 +86,22 @@ export interface CheckResult {
   readonly message: string;
 }
 
-export interface Session {
+export interface Session<Kind extends DocumentKind = DocumentKind> {
   /** Called at the start of a flow and by `check`: reachable, authorised, may write. Changes nothing that stays. */
   check(): Promise<CheckResult[]>;
+  /** What `write` would do with these; changes nothing. Left out: the bridge shows the documents' differences only. */
+  plan?(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<PlannedOperation[]>;
   /**
-   * Never called twice at once. When `signal` aborts, it sends nothing more and returns soon: until it has, nothing else
-   * is called. Throws only when the outcome of every operation is unknown.
+   * Up to `concurrency` calls at once, never two with the same key, all operations of one kind. When `signal` aborts, it
+   * sends nothing more and returns soon: until it has, nothing else is called. Throws only when the outcome of every
+   * operation is unknown.
    */
-  write(operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]>;
+  write(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<Outcome[]>;
   /**
    * What the ERP holds for these documents' keys. Left out: a key that it does not hold, and one whose object is
    * cancelled. Never called during a `write`. Throws when it cannot tell.
    */
-  lookup(documents: readonly Document[], signal: AbortSignal): Promise<Found[]>;
+  lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<Found[]>;
   /** Called once, at the end; a write that did not stop in time may still be running. */
   close(): Promise<void>;
 }
@@ -89,17 +112,18 @@ export interface ConnectorContext {
   readonly dataDir: string;
 }
 
-export interface Connector<Settings = unknown> {
+export interface Connector<Settings = unknown, Kind extends DocumentKind = DocumentKind> {
   readonly name: string;
   readonly settings: ZodType<Settings>;
-  readonly capabilities: Capabilities;
+  readonly capabilities: Capabilities<Kind>;
   /** Throws AppError when the settings cannot work; nothing is written yet. */
-  open(settings: Settings, context: ConnectorContext): Promise<Session>;
+  open(settings: Settings, context: ConnectorContext): Promise<Session<Kind>>;
 }
 
-/** Types a connector by its settings schema. */
-export function defineConnector<Schema extends ZodType>(
-  connector: Omit<Connector<z.output<Schema>>, 'settings'> & { settings: Schema },
+/** Types a connector by its settings' schema and by the kinds of documents that it takes: it is given no others. */
+export function defineConnector<Schema extends ZodType, const Kind extends DocumentKind>(
+  connector: Omit<Connector<z.output<Schema>, Kind>, 'settings'> & { settings: Schema },
 ): Connector {
-  return connector;
+  // The bridge hands it documents of its own kinds only.
+  return connector as unknown as Connector;
 }

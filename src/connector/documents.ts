@@ -1,50 +1,259 @@
 /**
  * Documents: what a connector is asked to make true in its ERP, in words that no ERP owns. A document stands for the
- * whole state of its key; one without lines means: nothing is wanted here any more. Amounts are exact decimals as text.
+ * whole state of its key. All text is as the sourcing service wrote it; what is unknown is left out, never null. Each
+ * member's unit is said where it stands, and in the JSON Schema that `documentJsonSchema` gives.
  */
 import { z } from 'zod';
 
-const decimal = z.string();
+/** `12.50`: an optional minus, digits, an optional fraction; never an exponent, any number of digits. */
+const decimal = z.string().meta({ pattern: '^-?\\d+(\\.\\d+)?$' });
+/** UTC with microseconds: `2030-12-31T23:59:59.000000Z`. */
+const time = z.string().meta({ format: 'date-time' });
+const fields = z.record(z.string(), z.string()).optional().describe("What the flow's mapping makes, by field name");
 
-export const awardLine = z.strictObject({
-  /** Lot name; unique within the event. */
-  lot: z.string(),
+const value = z.strictObject({
+  column: z.string(),
+  value: z.string(),
+  currency: z.string().optional().describe('ISO 4217, where the value is an amount that was given in a currency'),
+});
+const values = z.array(value).describe('The whole row of the bid sheet, in the order of its columns');
+
+/** What each document of an event says of it. */
+const eventHead = z.strictObject({
+  id: z.string(),
+  name: z.string(),
+  reference_id: z.string().optional(),
+  type: z.string().describe('RFQ, DUTCH or ENGLISH; others may come'),
+  category: z.string().optional(),
+  is_test: z.boolean(),
+  tags: z.array(z.strictObject({ name: z.string(), value: z.string() })).describe('By name, then value'),
+});
+
+const supplierHead = z.strictObject({
+  id: z.string().describe("The service's own id"),
+  external_id: z.string().optional().describe("The client's id of it: what its `supplier` document is keyed by"),
+  name: z.string(),
+});
+
+const currency = z.string().describe("ISO 4217: the event's primary currency");
+const exchangeRates = z
+  .array(
+    z.strictObject({
+      code: z.string().describe('ISO 4217'),
+      exchange_rate: decimal.describe("Units of the document's currency for one unit"),
+    }),
+  )
+  .describe('Of the secondary currencies, by code');
+const pairKey = z.string().describe('<event id>/<supplier id>');
+const sourcingRequest = z.string().optional().describe('The id of the sourcing request that the lot serves');
+
+const awardLine = z.strictObject({
+  lot: z.string().describe('Its name; unique within the event'),
   scenario: z.string().optional(),
-  /** "0.6" is 60 % of the lot. */
-  share: decimal,
-  /** The share of the lot's quantity; only where the flow says which column holds it. */
-  quantity: decimal.optional(),
-  /** Only where the flow says which column holds it. */
-  unit_price: decimal.optional(),
-  /** For the share, in the document's currency. */
-  cost: decimal,
-  historic_cost: decimal.optional(),
-  savings: decimal.optional(),
-  /** The whole row of the bid sheet, in the order of its columns. */
-  values: z.array(z.strictObject({ column: z.string(), value: z.string(), currency: z.string().optional() })),
+  sourcing_request: sourcingRequest,
+  share: decimal.describe('"0.6" is 60 % of the lot'),
+  quantity: decimal.optional().describe("The share of the lot's quantity; only where the flow names its column"),
+  unit_price: decimal.optional().describe('Only where the flow names its column'),
+  cost: decimal.describe("For the share, in the document's currency"),
+  historic_cost: decimal.optional().describe("For the share, in the document's currency"),
+  savings: decimal.optional().describe('historic_cost less cost'),
+  values,
+  fields,
 });
 
-export const awardDocument = z.strictObject({
-  kind: z.literal('award'),
-  /** `<event id>/<supplier id>`. */
-  key: z.string(),
-  event: z.strictObject({
-    id: z.string(),
-    name: z.string(),
-    reference_id: z.string().optional(),
-    is_test: z.boolean(),
-    tags: z.array(z.strictObject({ name: z.string(), value: z.string() })),
-  }),
-  supplier: z.strictObject({ id: z.string(), external_id: z.string().optional(), name: z.string() }),
-  /** ISO 4217: the event's primary currency. */
-  currency: z.string(),
-  total_cost: decimal,
-  lines: z.array(awardLine),
+const awardDocument = z
+  .strictObject({
+    kind: z.literal('award'),
+    key: pairKey,
+    event: eventHead,
+    supplier: supplierHead,
+    currency,
+    exchange_rates: exchangeRates,
+    total_cost: decimal.describe("The sum of the lines' cost, exact"),
+    lines: z.array(awardLine).describe('By lot'),
+    fields,
+  })
+  .describe('What one supplier won in one event; without lines nothing.');
+
+const quotationLine = z.strictObject({
+  lot: z.string().describe('Its name; unique within the event'),
+  sourcing_request: sourcingRequest,
+  quantity: decimal.optional().describe("The lot's quantity; only where the flow names its column"),
+  unit_price: decimal.optional().describe('Only where the flow names its column'),
+  bids: z
+    .array(z.strictObject({ value: decimal, volume: decimal.optional() }))
+    .describe(
+      "RFQ and English auction: one, the lot's cost in the document's currency. Dutch auction: each price with its volume",
+    ),
+  values,
+  fields,
 });
+
+const quotationDocument = z
+  .strictObject({
+    kind: z.literal('quotation'),
+    key: pairKey,
+    event: eventHead,
+    supplier: supplierHead,
+    currency,
+    exchange_rates: exchangeRates,
+    lines: z.array(quotationLine).describe('By lot'),
+    fields,
+  })
+  .describe('What one supplier bids in one event; without lines nothing, or nothing any more.');
+
+const supplierDocument = z
+  .strictObject({
+    kind: z.literal('supplier'),
+    key: z.string().describe('The external id, else the id'),
+    id: z.string().optional().describe("The service's own id; unknown of a supplier that was in no event yet"),
+    external_id: z.string().optional(),
+    name: z.string(),
+    archived: z.boolean().describe('Known from the list of suppliers only; false without it'),
+    attributes: z
+      .array(z.strictObject({ name: z.string(), value: z.string() }))
+      .describe('By name; known from the list of suppliers only'),
+    contacts: z.array(z.strictObject({ name: z.string(), email: z.string() })).describe('By e-mail address'),
+    fields,
+  })
+  .describe("A supplier's master data. Never withdrawn: `archived` is a state.");
+
+const sourcingEventDocument = z
+  .strictObject({
+    kind: z.literal('sourcing-event'),
+    key: z.string().describe("The event's id"),
+    event: eventHead,
+    status: z.string().describe('DRAFT, OPEN, PAUSED, CLOSED or DELETED; others may come'),
+    currency,
+    exchange_rates: exchangeRates,
+    created: time.optional(),
+    published: time.optional().describe('When it was published last'),
+    closed: time.optional().describe('When it was closed last'),
+    rounds: z
+      .array(
+        z.strictObject({
+          status: z.string().describe('PENDING, ACTIVE, CLOSED or COMPLETE; others may come'),
+          starts: time.optional(),
+          ends: time.optional(),
+          awarded_cost: decimal.optional().describe("In the document's currency"),
+          awarded_lot_count: z.int().optional(),
+        }),
+      )
+      .describe('In their order'),
+    lot_count: z.int().optional(),
+    contact: z.strictObject({ name: z.string().optional(), email: z.string().optional() }).optional(),
+    columns: z.array(z.string()).describe("The bid sheet's columns, in their order"),
+    sourcing_requests: z.array(z.string()).describe('The ids of the sourcing requests that it serves'),
+    suppliers: z
+      .array(
+        z.strictObject({
+          ...supplierHead.shape,
+          accepted: z.boolean().optional(),
+          participated: z.boolean().optional(),
+        }),
+      )
+      .describe('Those who are invited, by id'),
+    fields,
+  })
+  .describe('An event as its feed shows it. Withdrawn when it is deleted.');
+
+const questionHead = z.strictObject({
+  id: z.string(),
+  identifier: z
+    .string()
+    .optional()
+    .describe('A label as 1.2; left out, as what follows, while the question is unknown'),
+  text: z.string().optional(),
+  type: z.string().optional().describe('GATING, EVENT_GATING, MANDATORY or OPTIONAL; others may come'),
+  input_type: z
+    .string()
+    .optional()
+    .describe('TEXT, NUMBER, CURRENCY, SINGLE_CHOICE, MULTIPLE_CHOICE, DATE or FILE; others may come'),
+  parent: z.string().optional().describe('The id of the question that it belongs to'),
+  categories: z.array(z.string()),
+});
+
+const rfiAnswer = z.strictObject({
+  question: questionHead,
+  value: z.string().optional().describe('As the input type has it; a date is its day in UTC'),
+  options: z
+    .array(z.strictObject({ value: z.string(), satisfies_gating: z.boolean() }))
+    .describe('Those that were chosen'),
+  comment: z.string().optional(),
+  currency: z.string().optional().describe('ISO 4217, of an amount'),
+  files: z.array(z.string()).describe('Ids; each is a `file` document of its own'),
+  fields,
+});
+
+const rfiAnswersDocument = z
+  .strictObject({
+    kind: z.literal('rfi-answers'),
+    key: pairKey,
+    event: eventHead,
+    supplier: supplierHead,
+    lines: z
+      .array(rfiAnswer)
+      .describe('By the identifiers of their questions, numbers in them by value: 1.2 before 1.10'),
+    fields,
+  })
+  .describe('What one supplier answered to the questions of one event; without lines nothing.');
+
+const fileDocument = z
+  .strictObject({
+    kind: z.literal('file'),
+    key: z.string().describe("The file's id: the same id is always the same bytes"),
+    event: eventHead,
+    supplier: supplierHead
+      .optional()
+      .describe('Whose answer it is attached to; left out: it is attached to the question'),
+    question: questionHead,
+    fields,
+  })
+  .describe(
+    'A file that is attached to an answer or to a question. Its bytes come with the operation. Where several name it, the document shows the one of the event whose id comes first.',
+  );
+
+/** The schema of each kind. */
+export const documentSchemas = {
+  supplier: supplierDocument,
+  'sourcing-event': sourcingEventDocument,
+  quotation: quotationDocument,
+  award: awardDocument,
+  'rfi-answers': rfiAnswersDocument,
+  file: fileDocument,
+} as const satisfies Record<string, z.ZodType>;
+
+export const documentSchema = z.discriminatedUnion('kind', [
+  supplierDocument,
+  sourcingEventDocument,
+  quotationDocument,
+  awardDocument,
+  rfiAnswersDocument,
+  fileDocument,
+]);
 
 export type AwardLine = z.infer<typeof awardLine>;
 export type AwardDocument = z.infer<typeof awardDocument>;
+export type QuotationLine = z.infer<typeof quotationLine>;
+export type QuotationDocument = z.infer<typeof quotationDocument>;
+export type SupplierDocument = z.infer<typeof supplierDocument>;
+export type SourcingEventDocument = z.infer<typeof sourcingEventDocument>;
+export type RfiAnswer = z.infer<typeof rfiAnswer>;
+export type RfiAnswersDocument = z.infer<typeof rfiAnswersDocument>;
+export type FileDocument = z.infer<typeof fileDocument>;
+export type EventHead = z.infer<typeof eventHead>;
+export type SupplierHead = z.infer<typeof supplierHead>;
+export type QuestionHead = z.infer<typeof questionHead>;
+export type BidSheetRow = z.infer<typeof values>;
 
-export const documentKinds = ['award'] as const;
+export type Document = z.infer<typeof documentSchema>;
+
+/** In the order in which an ERP needs them. */
+export const documentKinds = ['supplier', 'sourcing-event', 'quotation', 'award', 'rfi-answers', 'file'] as const;
 export type DocumentKind = (typeof documentKinds)[number];
-export type Document = AwardDocument;
+export type DocumentOf<Kind extends DocumentKind> = Extract<Document, { kind: Kind }>;
+
+/** The JSON Schema (draft 2020-12) of a kind's documents, or of all. */
+export function documentJsonSchema(kind?: DocumentKind): Record<string, unknown> {
+  return { ...z.toJSONSchema(kind === undefined ? documentSchema : documentSchemas[kind]) };
+}

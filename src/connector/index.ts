@@ -8,10 +8,12 @@ export {
   type Connector,
   type ConnectorContext,
   defineConnector,
+  type FileContent,
   type Found,
   type Operation,
   type Outcome,
   type OutcomeError,
+  type PlannedOperation,
   type Session,
 } from './connector.ts';
-export { type AwardDocument, type AwardLine, awardDocument, type Document, type DocumentKind } from './documents.ts';
+export * from './documents.ts';

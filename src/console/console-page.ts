@@ -2,72 +2,179 @@
  * The console: one page that shows what the bridge is doing, and the same as JSON. It asks for no password, as it
  * changes nothing and shows no secret. The page is plain HTML that reloads itself, so it needs nothing that could be out of date.
  */
-import { type BridgeStatus, readStatus } from '#bridge/status.ts';
+import type { BridgeSettings } from '#bridge/settings.ts';
+import { type BridgeStatus, needsLook, readStatus } from '#bridge/status.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Application } from '#platform/http/application.ts';
+import { cacheStatus } from './cached-status.ts';
+import { durationOf } from './duration.ts';
 import { style } from './style.ts';
 
 const reloadSeconds = 2;
 
 /** Mounts `/` and `/status.json`. */
-export function mountConsole({ express }: Application, { database }: { database: Database }): void {
+export function mountConsole(
+  { express }: Application,
+  { settings, database, clock }: { settings: BridgeSettings; database: Database; clock: Clock },
+): void {
+  const status = cacheStatus(() => readStatus(database, { settings, now: timestampNow(clock) }), clock);
   express.get('/status.json', async (_request, response) => {
     response.locals.route = '/status.json';
-    response.json(await readStatus(database));
+    response.json(await status());
   });
   express.get('/', async (_request, response) => {
     response.locals.route = '/';
     response.setHeader('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
     response.setHeader('Cache-Control', 'no-store');
-    response.type('html').send(renderPage(await readStatus(database)));
+    response.type('html').send(renderPage(await status()));
   });
 }
 
 /** Renders the page; every text that came from outside is escaped. */
-export function renderPage({ feeds, flows, recent }: BridgeStatus): string {
-  const waiting = sumOf(feeds.map((feed) => feed.waiting));
-  const due = sumOf(flows.map((flow) => flow.due));
+export function renderPage(status: BridgeStatus): string {
+  const { feeds, flows } = status;
+  const { state, headline } = headlineOf(status);
   const dead = sumOf(flows.map((flow) => flow.deadLetters));
-  const troubled = dead > 0 || feeds.some((feed) => feed.lastError) || flows.some((flow) => flow.pausedReason);
-  const [state, headline] = troubled
-    ? ['bad', 'Needs a look']
-    : waiting + due > 0
-      ? ['busy', 'Working']
-      : ['good', 'In step'];
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="${reloadSeconds}">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>${headline} – sourcing-bridge</title>
 <style>${style}</style></head><body>
 <header><h1>sourcing-bridge</h1><strong class="${state}">${headline}</strong></header>
-<dl>${figure('Notifications waiting', waiting)}${figure('Documents in step', sumOf(flows.map(inStep)))}${figure(
-    'Still to push',
-    due,
+<dl>${figure('Feeds behind by', lagText(mostOf(feeds.map(({ lag }) => lag.seconds))))}${figure(
+    'ERPs behind by',
+    lagText(mostOf(flows.map(({ lag }) => lag.seconds))),
+  )}${figure('Notifications waiting', sumOf(feeds.map((feed) => feed.waiting)))}${figure(
+    'Still to deliver',
+    sumOf(flows.map((flow) => flow.due)),
   )}${figure('Dead letters', dead, dead > 0)}</dl>
-${section(
-  'Feeds',
-  ['Source', 'Feed', 'Read up to', 'Last read', 'Waiting', 'Trouble'],
-  feeds.map((feed) => [
-    feed.source,
-    feed.feed,
-    time(feed.watermark),
-    time(feed.lastPull),
-    feed.waiting,
-    trouble(feed.lastError),
-  ]),
-)}
-${section(
-  'Flows',
-  ['Flow', 'Documents', 'Still to push', 'Dead letters', 'Trouble'],
-  flows.map((flow) => [flow.flow, flow.documents, flow.due, flow.deadLetters, trouble(flow.pausedReason)]),
-)}
-${section(
-  'Latest documents',
-  ['Flow', 'Document', 'Delivered', 'In the ERP as', 'Trouble'],
-  recent.map((one) => [one.flow, breakable(one.key), time(one.delivered), one.reference, trouble(one.lastError)]),
-)}
+${flowsSection(status)}
+${feedsSection(status)}
+${backfillsSection(status)}
+${quotasSection(status)}
+${deadLettersSection(status)}
+${waitingSection(status)}
+${deliveredSection(status)}
 <footer>Times are UTC. The page reloads every ${reloadSeconds} seconds. Also: <a href="/status.json">status.json</a>,
 <a href="/metrics">metrics</a>, <a href="/readyz">readiness</a>.</footer>
 </body></html>`;
+}
+
+function headlineOf(status: BridgeStatus): { state: 'bad' | 'busy' | 'good'; headline: string } {
+  if (needsLook(status)) return { state: 'bad', headline: 'Needs a look' };
+  const working = [...status.feeds, ...status.flows].some(({ lag }) => !lag.inStep);
+  return working ? { state: 'busy', headline: 'Working' } : { state: 'good', headline: 'In step' };
+}
+
+function flowsSection({ flows }: BridgeStatus): string {
+  return section(
+    'Flows',
+    ['Flow', 'Behind by', 'Still to deliver', 'Dead letters', 'State'],
+    flows.map((flow) => [
+      flow.flow,
+      lagText(flow.lag.seconds),
+      flow.due,
+      flow.deadLetters,
+      sentence(flow.lag.why, flow.pausedReason !== null || flow.circuitUntil !== null || flow.deadLetters > 0),
+    ]),
+  );
+}
+
+function feedsSection({ feeds }: BridgeStatus): string {
+  return section(
+    'Feeds',
+    ['Source', 'Feed', 'Behind by', 'Read up to', 'Last read', 'Waiting', 'Late finds', 'State'],
+    feeds.map((feed) => [
+      feed.source,
+      feed.feed,
+      lagText(feed.lag.seconds),
+      time(feed.watermark),
+      time(feed.lastPull),
+      feed.waiting,
+      feed.lateFinds,
+      sentence([feed.lag.why, feed.warning].filter(Boolean).join('; '), feed.failures > 0 || feed.warning !== null),
+    ]),
+  );
+}
+
+function backfillsSection({ backfills }: BridgeStatus): string {
+  if (backfills.length === 0) return '';
+  return section(
+    'Backfills',
+    ['Number', 'Kind', 'Source', 'Feed', 'From', 'To', 'Read up to', 'Records', 'Changed', 'State'],
+    backfills.map((one) => [
+      `${one.id}`,
+      one.kind,
+      one.source,
+      one.feed,
+      time(one.from),
+      time(one.to),
+      time(one.position),
+      one.records,
+      one.changed,
+      sentence(
+        one.finished ? 'finished' : one.cancelled ? 'cancelled' : (one.lastError ?? 'under way'),
+        !!one.lastError,
+      ),
+    ]),
+  );
+}
+
+function quotasSection({ quotas }: BridgeStatus): string {
+  if (quotas.length === 0) return '';
+  return section(
+    'Quotas',
+    ['Source', 'Requests', 'Limit', 'Left', 'State'],
+    quotas.map(({ source, bucket, window, left, pausedUntil }) => [
+      source,
+      bucket,
+      window,
+      left,
+      sentence(
+        pausedUntil === undefined ? '' : `refused by the source: left alone until ${pausedUntil.slice(0, 19)}Z`,
+        pausedUntil !== undefined,
+      ),
+    ]),
+  );
+}
+
+function deadLettersSection({ deadLetters }: BridgeStatus): string {
+  if (deadLetters.length === 0) return '';
+  return section(
+    'Dead letters, the latest',
+    ['Flow', 'Kind', 'Document', 'Since', 'What the ERP said'],
+    deadLetters.map((one) => [
+      one.flow,
+      one.kind,
+      breakable(one.key),
+      time(one.deadSince),
+      sentence(one.lastError ?? '', true),
+    ]),
+  );
+}
+
+function waitingSection({ waiting }: BridgeStatus): string {
+  if (waiting.length === 0) return '';
+  return section(
+    'Waiting the longest',
+    ['Flow', 'Kind', 'Document', 'Waiting since', 'Tries', 'Trouble'],
+    waiting.map((one) => [
+      one.flow,
+      one.kind,
+      breakable(one.key),
+      time(one.waitingSince),
+      one.attempts,
+      sentence(one.lastError ?? '', one.lastError !== null),
+    ]),
+  );
+}
+
+function deliveredSection({ delivered }: BridgeStatus): string {
+  return section(
+    'Delivered, the latest',
+    ['Flow', 'Kind', 'Document', 'Delivered', 'In the ERP as'],
+    delivered.map((one) => [one.flow, one.kind, breakable(one.key), time(one.delivered), one.reference]),
+  );
 }
 
 /** HTML that is safe already; any other cell is escaped. */
@@ -76,24 +183,33 @@ interface Html {
 }
 type Cell = string | number | null | Html;
 
-function inStep({ documents, due, deadLetters }: BridgeStatus['flows'][number]): number {
-  return documents - due - deadLetters;
-}
-
 function sumOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, each) => sum + each, 0);
 }
 
-function figure(name: string, value: number, bad = false): string {
+/** Not known is more than any. */
+function mostOf(lags: readonly (number | null)[]): number | null {
+  return lags.includes(null) ? null : Math.max(0, ...lags.map(Number));
+}
+
+function lagText(seconds: number | null): string {
+  return seconds === null ? 'not known' : durationOf(seconds);
+}
+
+function figure(name: string, value: number | string, bad = false): string {
   return `<div><dt>${name}</dt><dd${bad ? ' class="bad"' : ''}>${value}</dd></div>`;
 }
 
+/** On a narrow screen each row is a card, whose cells say their own names. */
 function section(title: string, head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   if (rows.length === 0) return `<h2>${title}</h2><p class="none">none yet</p>`;
   const heads = head.map((name, column) => `<th${classOf(rows[0]?.[column])}>${name}</th>`).join('');
-  const body = rows.map((row) => `<tr>${row.map((cell) => `<td${classOf(cell)}>${textOf(cell)}</td>`).join('')}</tr>`);
+  const cells = (row: readonly Cell[]) =>
+    row.map((cell, column) => `<td data-name="${head[column]}"${classOf(cell)}>${textOf(cell)}</td>`).join('');
   return `<h2>${title}</h2>
-<div class="scroll"><table><thead><tr>${heads}</tr></thead><tbody>${body.join('\n')}</tbody></table></div>`;
+<div class="scroll"><table><thead><tr>${heads}</tr></thead><tbody>${rows
+    .map((row) => `<tr>${cells(row)}</tr>`)
+    .join('\n')}</tbody></table></div>`;
 }
 
 function classOf(cell: Cell | undefined): string {
@@ -114,11 +230,11 @@ function time(timestamp: string | null): Cell {
 
 /** Two UUIDs in one line would push everything else off the screen. */
 function breakable(key: string): Cell {
-  return { html: escapeHtml(key).replaceAll('/', '/<wbr>') };
+  return { html: `<span class="key">${escapeHtml(key).replaceAll('/', '/<wbr>')}</span>` };
 }
 
-function trouble(text: string | null): Cell {
-  return text === null ? null : { html: `<span class="trouble">${escapeHtml(text)}</span>` };
+function sentence(text: string, bad: boolean): Cell {
+  return { html: `<span class="sentence${bad ? ' trouble' : ''}">${escapeHtml(text)}</span>` };
 }
 
 function escapeHtml(text: string): string {

@@ -25,5 +25,3 @@ export const lotAward = z
     modified: timestamp,
   })
   .meta({ id: 'LotAward' });
-
-export type LotAward = z.infer<typeof lotAward>;

@@ -194,6 +194,8 @@ export const sourcingEventEssentials = z.looseObject({
   status: z.string(),
   modified: timestamp,
   primary_currency: z.string(),
+  secondary_currencies: z.array(z.looseObject({ code: z.string(), exchange_rate: decimalText })).default([]),
+  category: z.string().optional(),
   columns: z.array(z.looseObject({ name: z.string() })).default([]),
   suppliers: z
     .array(z.looseObject({ id: uuid, name: z.string().default(''), external_id: z.string().optional() }))
@@ -201,8 +203,6 @@ export const sourcingEventEssentials = z.looseObject({
   tags: z.array(z.looseObject({ name: z.string(), value: z.string() })).default([]),
   is_test: z.boolean().optional(),
 });
-
-export type SourcingEventEssentials = z.infer<typeof sourcingEventEssentials>;
 
 const user = z.looseObject({ id: uuid, email: z.string().optional() }).meta({ id: 'User' });
 const time = timestamp.optional();

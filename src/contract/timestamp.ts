@@ -26,15 +26,16 @@ export function parseTimestamp(text: string): Timestamp | undefined {
     Number(minute ?? 0),
     Number(second ?? 0),
   );
-  const read = new Date(ms);
+  const read = new Date(ms).toISOString().slice(0, 19);
   // Date.UTC rolls 31 February over into March: only a date that reads back unchanged exists.
-  if (read.toISOString().slice(0, 19) !== `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`)
-    return undefined;
+  if (read !== `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`) return undefined;
+  const micros = (fraction ?? '').slice(0, 6).padEnd(6, '0');
+  if (offset === 'Z') return `${read}.${micros}Z`;
   const offsetMs = offsetMsOf(offset ?? 'Z');
   if (offsetMs === undefined) return undefined;
   const utc = new Date(ms - offsetMs);
   if (utc.getUTCFullYear() < 1 || utc.getUTCFullYear() > 9999) return undefined;
-  return `${utc.toISOString().slice(0, 19)}.${(fraction ?? '').slice(0, 6).padEnd(6, '0')}Z`;
+  return `${utc.toISOString().slice(0, 19)}.${micros}Z`;
 }
 
 function offsetMsOf(offset: string): number | undefined {

@@ -28,7 +28,7 @@ export async function createFileOnce(file: string, content: string, mode: number
 }
 
 /** Replaces the file's content and mode in one step; the last of several writers wins. */
-export async function replaceFile(file: string, content: string, mode: number): Promise<void> {
+export async function replaceFile(file: string, content: string | Uint8Array, mode: number): Promise<void> {
   const temporary = await writeNeighbour(file, content, mode);
   try {
     await rename(temporary, file);
@@ -49,7 +49,7 @@ export async function readFileIfAny(file: string): Promise<string | undefined> {
   }
 }
 
-async function writeNeighbour(file: string, content: string, mode: number): Promise<string> {
+async function writeNeighbour(file: string, content: string | Uint8Array, mode: number): Promise<string> {
   await mkdir(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(8).toString('hex')}.tmp`);
   const handle = await open(temporary, 'wx', mode);

@@ -62,6 +62,11 @@ export function throwIssues(
   if (first) throw new AppError(code, text(first), { issues });
 }
 
+/** How long whoever refused asks to be left alone, in milliseconds; 0 when it says nothing of that. */
+export function askedToWaitMs(error: unknown): number {
+  return error instanceof AppError && error.recovery.do === 'retry' ? (error.recovery.afterMs ?? 0) : 0;
+}
+
 /** The text of anything that was thrown. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -6,8 +6,12 @@ import { cpus } from 'node:os';
 import type { Installation } from '#cli/installation.ts';
 import { describeDatabase, withInstallation } from './bench-installation.ts';
 import { benchBidSubmission } from './bid-submission.ts';
+import { benchBurst } from './burst.ts';
+import { benchCatchUp } from './catch-up.ts';
 import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
+import { benchPullGrowth } from './pull-growth.ts';
+import { benchPullRecords } from './pull-records.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
 import { benchWholeWay } from './whole-way.ts';
 
@@ -17,6 +21,10 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   deliveries: benchDeliveries,
   'bid-submission': benchBidSubmission,
   'whole-way': benchWholeWay,
+  'pull-records': benchPullRecords,
+  'pull-growth': benchPullGrowth,
+  burst: benchBurst,
+  'catch-up': benchCatchUp,
 };
 
 const names = process.argv.slice(2);

@@ -2,12 +2,13 @@
  * The webhook endpoint as the bridge mounts it (signature, parsing, durable commit) against a bare node:http server that
  * reads the body, verifies the HMAC and answers. Both on plain HTTP in this process, loaded by another one in turns.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { migrateBridge } from '#bridge/create-bridge.ts';
-import { mountWebhookEndpoint } from '#bridge/receive/webhook-endpoint.ts';
+import { createWebhookEndpoint } from '#bridge/receive/webhook-endpoint.ts';
 import type { Installation } from '#cli/installation.ts';
+import { feedNames } from '#contract/feed.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
@@ -32,19 +33,21 @@ export async function benchWebhookEndpoint(installation: Installation): Promise<
   await migrateBridge(installation.open.database);
   const registry = new Registry();
   const application = createApplication({ log: silentLogger, registry, readiness: {} });
-  mountWebhookEndpoint(application.express, {
+  const keys = [createSecretKey(signingKey, 'utf8')];
+  const { route } = createWebhookEndpoint({
     database: installation.open.database,
     clock: systemClock,
     log: silentLogger,
     registry,
     bodyBytesMax: 1_048_576,
     backlogMax: 10_000,
-    signingKeysOf: () => [signingKey],
-    readsFeed: () => true,
+    signingKeys: { keysOf: () => keys, readAgain: async () => false },
+    sources: new Map([['main', { feeds: new Set(feedNames), freshnessMs: undefined, bearer: undefined }]]),
     wakePull: () => undefined,
   });
+  application.addDirect(route);
   application.finish();
-  const endpoint = await listen(application.express, { host: '127.0.0.1', port: 0 });
+  const endpoint = await listen(application.listener, { host: '127.0.0.1', port: 0 });
   const bare = await startBareServer();
   const load = startLoad();
   const rssBefore = process.memoryUsage.rss();

@@ -1,11 +1,12 @@
 import { createServer } from 'node:net';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { migrateBridge, startBridge } from '#bridge/create-bridge.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSignals } from '#platform/queue.ts';
+import { createSecretBox } from '#platform/secrets.ts';
 import { scratchFolder, testCertificates, testOutgoing } from '../harness/programs.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 
@@ -22,6 +23,7 @@ async function depsOf(settings: Record<string, unknown>) {
       database: db.database,
       signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
       fetch: (await testOutgoing()).fetch,
+      secrets: createSecretBox(Buffer.alloc(32, 7)),
       clock: systemClock,
       log: silentLogger,
       registry: new Registry(),
@@ -63,4 +65,35 @@ test('several processes that start at once on one database bring its tables up t
   await db.database.query('drop schema bridge cascade');
   await Promise.all(Array.from({ length: 4 }, () => migrateBridge(db.database)));
   expect(await db.database.query('select from bridge.flows')).toEqual([]);
+});
+
+describe('a role', () => {
+  const unloadable = { ...flow, connector: 'no-such' };
+
+  test.each(['receive', 'pull'] as const)('%s starts although no connector can be loaded', async (role) => {
+    const { deps } = await depsOf({ sources: [source], flows: [unloadable] });
+    const bridge = await startBridge({ ...deps, role });
+    expect(bridge.url === undefined).toBe(role !== 'receive');
+    await bridge.close(0);
+  });
+
+  test.each(['pull', 'push'] as const)('%s starts although the port for notifications is taken', async (role) => {
+    const blocker = createServer();
+    await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
+    const address = blocker.address();
+    const port = typeof address === 'object' ? address?.port : undefined;
+    const { deps } = await depsOf({ sources: [source], flows: [flow], port });
+    const bridge = await startBridge({ ...deps, role });
+    expect(bridge.url).toBeUndefined();
+    await bridge.close(0);
+    blocker.close();
+  });
+
+  test.each(['receive', 'pull'] as const)('%s leaves the flows as the pushers have them', async (role) => {
+    const { db, deps } = await depsOf({ sources: [source] });
+    await db.database.query(`insert into bridge.flows (name, source, kinds) values ('inbox', 'main', '{award}')`);
+    const bridge = await startBridge({ ...deps, role });
+    await bridge.close(0);
+    expect(await db.database.query('select kinds from bridge.flows')).toEqual([{ kinds: ['award'] }]);
+  });
 });

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { createLeases, LeaseLost } from '#bridge/lease.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -92,6 +92,23 @@ describe('a lease', () => {
     expect(await b.acquireLease('work')).toBeUndefined();
     goOn.resolve();
     await standing;
+  });
+
+  test('passes on when its holder stands still in a transaction for longer than it lasts, and nothing of that is written', async () => {
+    const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
+    const acquireLease = createLeases({ database: a.database, presence: a.presence, leaseMs: 150 });
+    const lease = await acquireLease('work');
+    const goOn = Promise.withResolvers<void>();
+    const standing = lease?.transaction(async (tx) => {
+      await write('a')(tx);
+      await goOn.promise;
+      await write('a, too late')(tx);
+    });
+    const taken = await vi.waitUntil(() => b.acquireLease('work'), { timeout: 10_000, interval: 20 });
+    await taken.transaction(write('b'));
+    goOn.resolve();
+    await expect(standing).rejects.toThrow(AppError);
+    expect(await written()).toEqual(['b']);
   });
 
   test('that could not be given back because the database was away is taken again by its own process at once', async () => {

@@ -68,7 +68,9 @@ export function settingsOf(
   flows: readonly Partial<FlowSettings>[] = [],
 ): BridgeSettings {
   return bridgeSettings.parse({
-    sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'feed-key', ...source }],
+    sources: [
+      { name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'feed-key', quotas: { enabled: false }, ...source },
+    ],
     flows: flows.map((flow, index) => ({ name: `flow-${index}`, source: 'main', connector: 'scripted', ...flow })),
   });
 }

@@ -12,6 +12,7 @@ const read = (path: string) => readFileSync(join(root, path), 'utf8');
 interface Service {
   image: string;
   command: string[];
+  profiles?: string[];
   environment: Record<string, string>;
   volumes?: string[];
   healthcheck?: object;
@@ -59,11 +60,24 @@ describe('the image', () => {
 });
 
 describe('the composition', () => {
+  const servicesOf = (profile: string | undefined) =>
+    Object.keys(compose.services).filter((name) => compose.services[name]?.profiles?.[0] === profile);
+
   test('is PostgreSQL, Valkey, the service and the bridge, each watched', () => {
-    expect(Object.keys(compose.services)).toEqual(['postgres', 'valkey', 'service', 'bridge']);
+    expect(servicesOf(undefined)).toEqual(['postgres', 'valkey', 'service']);
+    expect(servicesOf('bridge')).toEqual(['bridge']);
     for (const name of ['postgres', 'valkey']) expect(compose.services[name]).toHaveProperty('healthcheck.test');
     expect(read('docker/Dockerfile')).toMatch(/^HEALTHCHECK /m);
-    expect(compose.services['bridge']?.environment['HEALTH_URL']).toBe('http://127.0.0.1:8081/healthz');
+    for (const name of ['bridge', ...servicesOf('roles')])
+      expect(compose.services[name]?.environment['HEALTH_URL']).toBe('http://127.0.0.1:8081/healthz');
+  });
+
+  test('has, instead of the one bridge, a container for each role', () => {
+    const commandOf = (name: string) => compose.services[name]?.command ?? [];
+    const [all = ''] = servicesOf('bridge');
+    expect(servicesOf('roles').map((name) => commandOf(name))).toEqual(
+      ['receive', 'pull', 'push'].map((role) => [...commandOf(all), '--role', role]),
+    );
   });
 
   test('takes every secret from .env, whose example names them all and holds none', () => {
@@ -80,11 +94,11 @@ describe('the composition', () => {
     expect(new Set(used.filter((name) => !name?.startsWith('.')))).toEqual(new Set(Object.keys(compose.volumes)));
   });
 
-  test.each(['service', 'bridge'])('gives the %s settings that it takes', (name) => {
+  test.each(['service', 'bridge', 'bridge-push'])('gives the %s settings that it takes', (name) => {
     const env = { ...compose.services[name]?.environment };
     env['SOURCING_MASTER_KEY'] = Buffer.alloc(32).toString('base64');
     env['DATABASE_URL'] = env['DATABASE_URL']?.replace(/\$\{.*?\}/, 'password') ?? '';
-    const file = name === 'bridge' ? join(root, 'docker/bridge.yaml') : undefined;
+    const file = name !== 'service' ? join(root, 'docker/bridge.yaml') : undefined;
     const settings = readConfiguration(file, {}, env);
     expect(settings).toMatchObject({
       database_url: 'postgresql://sourcing:password@postgres:5432/sourcing',

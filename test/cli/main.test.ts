@@ -5,12 +5,40 @@ import { runCommandLine } from './command-line.ts';
 
 const commands = ['start', 'demo', 'service', 'bridge', 'simulate', 'config-schema', 'openapi'];
 
+const bridgeCommands = [
+  'check',
+  'status',
+  'lag',
+  'doctor',
+  'run',
+  'plan',
+  'mapping',
+  'pause',
+  'resume',
+  'dead-letters',
+  'replay',
+  'checkpoint',
+  'backfill',
+  'audit',
+  'webhooks',
+  'document-schema',
+];
+
 describe('help', () => {
   test('--help names every command with what it does, on standard output, and exits with 0', async () => {
     const { code, stdout, stderr } = await runCommandLine(['--help']);
     expect([code, stderr]).toEqual([0, '']);
     for (const command of commands)
       expect(stdout).toMatch(new RegExp(`^ {2}${command}( \\[options\\])? {2,}[a-z]`, 'm'));
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  test('bridge --help names every command of a bridge, and what their exit codes mean', async () => {
+    const { code, stdout } = await runCommandLine(['bridge', '--help']);
+    expect(code).toBe(0);
+    for (const command of bridgeCommands)
+      expect(stdout).toMatch(new RegExp(`^ {2}${command}( \\[options\\])?( [[<][a-z]+[\\]>])? {2,}[a-z]`, 'm'));
+    expect(stdout).toContain('Exit codes of the commands: 0 done and well, 1 failed');
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 
@@ -34,6 +62,8 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
     [['simulate'], "required option '--base-url <url>' not specified"],
     [['simulate', '--base-url', 'http://127.0.0.1:1'], 'Set SOURCING_API_KEY'],
     [['bridge', '--config', '/nowhere/bridge.yaml'], 'file /nowhere/bridge.yaml does not exist'],
+    [['bridge', 'nonsense'], "'bridge'"],
+    [['bridge', 'status', '--config', '/nowhere/bridge.yaml'], 'file /nowhere/bridge.yaml does not exist'],
     [[], 'Usage: sourcing-bridge'],
   ])('%j', async (args, message) => {
     const { code, stdout, stderr } = await runCommandLine(args, { DATA_DIR: '/nowhere' });

@@ -196,6 +196,24 @@ describe('start', () => {
     expect(command.stderr()).toBe('');
   });
 
+  test('the commands of a bridge need no configuration beside it: they find its source and its flow', async () => {
+    const { url } = await createTestDatabase();
+    const dataDir = join(await scratchFolder(), 'data');
+    const env = { DATABASE_URL: url, ...freePorts };
+    const start = startCommandLine(['start', '--no-demo', '--data', dataDir], env);
+    await start.line(/^sourcing-bridge ready/);
+    const run = await runCommandLine(['bridge', 'run', '--json', '--data', dataDir], env);
+    expect([run.code, JSON.parse(run.stdout)]).toMatchObject([
+      0,
+      {
+        failedFeeds: [],
+        status: { feeds: [1, 2, 3, 4].map(() => ({ source: 'local' })), flows: [{ flow: 'erp-inbox' }] },
+      },
+    ]);
+    const pause = await runCommandLine(['bridge', 'pause', 'erp-inbox', '--data', dataDir], env);
+    expect([pause.code, pause.stdout]).toEqual([0, expect.stringContaining('erp-inbox is paused')]);
+  });
+
   test('told to stop while it is still starting, stops in order', async () => {
     const command = await startOnServer(['start']);
     await command.line(/^Starting/);

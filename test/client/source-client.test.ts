@@ -1,53 +1,34 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
-import { type HttpServer, listen } from '#platform/http/server.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
 import { testOutgoing } from '../harness/programs.ts';
+import { json, type ScriptedAnswer, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
 
 const apiKey = 'secret-api-key';
 const retries = 2;
 
-let server: HttpServer;
+let service: ScriptedService;
 let client: SourceClient;
 let clock: TestClock;
-let requests: { method: string; url: string; headers: IncomingMessage['headers'] }[];
-/** Answers one after the other; the last one goes on. */
-let answers: ((response: ServerResponse) => void)[];
+let seen: string[];
 
 beforeEach(async () => {
-  requests = [];
   clock = testClock();
-  // A hand-made source: it answers what a test says.
-  server = await listen(
-    (request, response) => {
-      requests.push({ method: request.method ?? '', url: request.url ?? '', headers: request.headers });
-      request.resume();
-      (answers.length > 1 ? answers.shift() : answers[0])?.(response);
-    },
-    { host: '127.0.0.1', port: 0 },
-  );
+  seen = [];
+  service = await startScriptedService();
   client = createSourceClient({
-    settings: { baseUrl: `${server.url}/`, apiKey, timeoutMs: 2_000, retries },
+    settings: { baseUrl: `${service.url}/`, apiKey, timeoutMs: 2_000, retries },
     fetch: (await testOutgoing()).fetch,
     clock,
+    onRequest: ({ bucket, status: outcome }) => seen.push(`${bucket} ${outcome}`),
   });
 });
-afterEach(() => server.close(0));
+afterEach(() => service.close());
 
-const json =
-  (body: unknown, headers: Record<string, string> = {}, status = 200) =>
-  (response: ServerResponse) => {
-    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
-  };
-const status =
-  (code: number, headers: Record<string, string> = {}) =>
-  (response: ServerResponse) => {
-    response.writeHead(code, headers).end();
-  };
 const page = (body: Record<string, unknown> = {}) =>
   json({ data: [], next: null, ...body }, { 'feed-order': 'commit' });
 
@@ -74,14 +55,14 @@ describe('a compressed answer', () => {
     ['br', brotliCompressSync(body)],
     ['identity', Buffer.from(body)],
   ])('is asked for, and read: %s', async (encoding, bytes) => {
-    answers = [packed(encoding, bytes)];
+    service.answers = [packed(encoding, bytes)];
     expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'größe' }]);
-    expect(requests[0]?.headers['accept-encoding']).toBe('gzip, br');
+    expect(service.requests[0]?.headers['accept-encoding']).toBe('gzip, br');
   });
 
   test('that is refused still says why', async () => {
     const problem = { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'The key lacks the scope.' };
-    answers = [packed('gzip', gzipSync(JSON.stringify(problem)), 403)];
+    service.answers = [packed('gzip', gzipSync(JSON.stringify(problem)), 403)];
     expect((await failureOf(client.readFeed('awards', first))).message).toContain('The key lacks the scope.');
   });
 
@@ -90,24 +71,24 @@ describe('a compressed answer', () => {
     ['br', Buffer.from('not packed at all')],
     ['zstd', Buffer.from(body)],
   ])('that cannot be unpacked (%s) is a passing fault', async (encoding, bytes) => {
-    answers = [packed(encoding, bytes), page()];
+    service.answers = [packed(encoding, bytes), page()];
     expect((await client.readFeed('awards', first)).records).toEqual([]);
   });
 
   test('that unpacks to more than is allowed is given up, and not asked for again', async () => {
-    answers = [packed('gzip', gzipSync(Buffer.alloc(65 * 1024 * 1024, ' ')))];
+    service.answers = [packed('gzip', gzipSync(Buffer.alloc(65 * 1024 * 1024, ' ')))];
     const failure = await failureOf(client.readFeed('awards', first));
-    expect([failure.code, requests.length]).toEqual(['too-large', 1]);
+    expect([failure.code, service.requests.length]).toEqual(['too-large', 1]);
   });
 });
 
 describe('a feed page', () => {
   test('is asked for with the key in the header only, and the exact time', async () => {
-    answers = [page()];
+    service.answers = [page()];
     await client.readFeed('awards', { modifiedAfter: '2030-01-01T00:00:00.000001Z', pageSize: 7 });
-    const [asked] = requests;
+    const [asked] = service.requests;
     expect(asked?.headers.authorization).toBe(`Bearer ${apiKey}`);
-    const url = new URL(asked?.url ?? '', server.url);
+    const url = new URL(asked?.url ?? '', service.url);
     expect(url.pathname).toBe('/api/feeds/awards');
     expect(Object.fromEntries(url.searchParams)).toEqual({
       page_size: '7',
@@ -117,14 +98,14 @@ describe('a feed page', () => {
 
   test('keeps fields and values that are not known', async () => {
     const record = { id: 'a', status: 'OF_TOMORROW', new_field: { deep: [1] }, modified: 'x' };
-    answers = [page({ data: [record], includes: {}, another: 1 })];
+    service.answers = [page({ data: [record], includes: {}, another: 1 })];
     expect(await client.readFeed('awards', first)).toMatchObject({ records: [record], next: undefined });
   });
 
   test('declares its order in the header, or does not', async () => {
     const orders: Record<string, string>[] = [{}, { 'feed-order': 'modified' }];
     for (const headers of orders) {
-      answers = [json({ data: [], next: null }, headers)];
+      service.answers = [json({ data: [], next: null }, headers)];
       expect((await client.readFeed('awards', first)).commitOrdered).toBe(false);
     }
   });
@@ -136,15 +117,15 @@ describe('a feed page', () => {
     ['?cursor=abc%2F&page_size=7'],
     ['//elsewhere.example?cursor=abc%2F&page_size=7#fragment'],
   ])('is followed by the query of its next link only: %s', async (next) => {
-    answers = [page({ next }), page()];
+    service.answers = [page({ next }), page()];
     const { next: query } = await client.readFeed('awards', first);
     await client.readFeed('awards', { next: query ?? '' });
-    expect(requests[1]?.url).toBe('/api/feeds/awards?cursor=abc%2F&page_size=7');
-    expect(requests).toHaveLength(2);
+    expect(service.requests[1]?.url).toBe('/api/feeds/awards?cursor=abc%2F&page_size=7');
+    expect(service.requests).toHaveLength(2);
   });
 
   test.each(['/api/feeds/awards', 'http://[', ''])('whose next link has no query (%s) is refused', async (next) => {
-    answers = [page({ next })];
+    service.answers = [page({ next })];
     expect(await failureOf(client.readFeed('awards', first))).toMatchObject({ recovery: { do: 'halt' } });
   });
 
@@ -154,38 +135,38 @@ describe('a feed page', () => {
     ['records that are none', { data: [1] }],
     ['a next that is no text', { data: [], next: 5 }],
   ])('with %s is refused', async (_what, body) => {
-    answers = [json(body)];
+    service.answers = [json(body)];
     expect(await failureOf(client.readFeed('awards', first))).toMatchObject({ code: 'invalid' });
   });
 });
 
 describe('a passing error', () => {
   test.each([500, 502, 503, 408, 429])('%i is tried again', async (code) => {
-    answers = [status(code), status(code), page()];
+    service.answers = [status(code), status(code), page()];
     await client.readFeed('awards', first);
-    expect(requests).toHaveLength(3);
+    expect(service.requests).toHaveLength(3);
   });
 
   test('is told to the caller after the last try', async () => {
-    answers = [status(500)];
+    service.answers = [status(500)];
     expect(await failureOf(client.readFeed('awards', first))).toMatchObject({
       code: 'unavailable',
       recovery: { do: 'retry' },
     });
-    expect(requests).toHaveLength(retries + 1);
+    expect(service.requests).toHaveLength(retries + 1);
   });
 
   test('is not tried again before Retry-After is over', async () => {
-    answers = [status(429, { 'retry-after': '3' }), page()];
+    service.answers = [status(429, { 'retry-after': '3' }), page()];
     await client.readFeed('awards', first);
     expect(clock.slept).toEqual([3_000]);
   });
 
   test('that asks for a long wait is handed to the caller at once, with the time', async () => {
-    answers = [status(503, { 'retry-after': '600' })];
+    service.answers = [status(503, { 'retry-after': '600' })];
     const error = await failureOf(client.readFeed('awards', first));
     expect(error).toMatchObject({ recovery: { do: 'retry', afterMs: 600_000 } });
-    expect(requests).toHaveLength(1);
+    expect(service.requests).toHaveLength(1);
     expect(clock.slept).toEqual([]);
   });
 
@@ -202,11 +183,91 @@ describe('a passing error', () => {
     ['JSON that is cut short', (response) => response.writeHead(200).end('{"data":[')],
     ['a page of a proxy', (response) => response.writeHead(200).end('<html>')],
   ])('%s is tried again', async (_what, broken) => {
-    answers = [broken, page()];
+    service.answers = [broken, page()];
     await client.readFeed('awards', first);
-    expect(requests).toHaveLength(2);
-    answers = [broken];
+    expect(service.requests).toHaveLength(2);
+    service.answers = [broken];
     expect(await failureOf(client.readFeed('awards', first))).toMatchObject({ recovery: { do: 'retry' } });
+  });
+});
+
+describe('an answer of 200 that is none', () => {
+  test.each<[string, ScriptedAnswer]>([
+    ['an empty body', status(200)],
+    ['blanks only', json('  \n')],
+    ['a page of a proxy', (response) => response.writeHead(200, { 'content-type': 'text/html' }).end('<html>')],
+    ['JSON that is cut short', json('{"data":[{"id":"a"}')],
+    [
+      'text that is not UTF-8',
+      (response) => response.writeHead(200).end(Buffer.from('{"data":[],"x":"\xe4"}', 'latin1')),
+    ],
+    ['a 304 that was not asked for', status(304)],
+    ['a problem that passes', json({ title: 'Busy', status: 503, detail: 'Later.' })],
+    [
+      'a problem by its content type',
+      json({ title: 'Error', detail: 'Later.' }, { 'content-type': 'application/problem+json' }),
+    ],
+  ])('%s is tried again, and told as passing', async (_what, broken) => {
+    service.answers = [broken, page()];
+    expect((await client.readFeed('awards', first)).records).toEqual([]);
+    service.answers = [broken];
+    expect(await failureOf(client.readFeed('awards', first))).toMatchObject({
+      code: 'unavailable',
+      recovery: { do: 'retry' },
+    });
+  });
+
+  test('a problem that does not pass is told as what it is', async () => {
+    service.answers = [json({ title: 'Forbidden', status: 403, detail: 'The key lacks the scope.' })];
+    const error = await failureOf(client.readFeed('awards', first));
+    expect(error).toMatchObject({ code: 'forbidden', recovery: { do: 'halt' } });
+    expect(error.message).toBe('GET /api/feeds/awards was answered with 403 (sent as 200): The key lacks the scope.');
+  });
+
+  test('a page of another kind says its type', async () => {
+    service.answers = [(response) => response.writeHead(200, { 'content-type': 'text/html; charset=x' }).end('<html>')];
+    expect((await failureOf(client.readFeed('awards', first))).message).toContain('is not JSON (200, text/html)');
+  });
+
+  test('a redirect is not followed, and says where to look', async () => {
+    service.answers = [status(301, { location: 'https://elsewhere.example/' })];
+    expect((await failureOf(client.readFeed('awards', first))).message).toContain(
+      'a redirect, which is not followed: check base_url',
+    );
+  });
+});
+
+test('a byte order mark before the JSON is passed over', async () => {
+  service.answers = [json('\ufeff{"data":[{"id":"ä"}]}')];
+  expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'ä' }]);
+});
+
+test('a number that a double cannot hold keeps its digits', async () => {
+  service.answers = [json('{"data":[{"id":12345678901234567,"cost":1234567890123456.78}],"next":null}')];
+  const { records } = await client.readFeed('awards', first);
+  expect(records).toEqual([{ id: '12345678901234567', cost: '1234567890123456.78' }]);
+});
+
+test('a wait that is given as a date is counted from now', async () => {
+  service.answers = [status(503, { 'retry-after': 'Tue, 01 Jan 2030 00:00:04 GMT' }), page()];
+  await client.readFeed('awards', first);
+  expect(clock.slept).toEqual([4_000]);
+});
+
+describe('each request is told of', () => {
+  test('with the limit that it counts against and how it ended', async () => {
+    service.answers = [status(500), (response) => void response.destroy(), page()];
+    await client.readFeed('awards', first);
+    service.answers = [json({ id: 'a' })];
+    await client.call({ method: 'GET', path: '/desk/events' }, z.unknown());
+    expect(seen).toEqual(['feeds.awards 500', 'feeds.awards reset', 'feeds.awards 200', 'none 200']);
+  });
+
+  test('also where it was for a file', async () => {
+    service.answers = [status(200), (response) => void response.destroy()];
+    await client.download(`${service.url}/file`);
+    await failureOf(client.download(`${service.url}/file`));
+    expect(seen).toEqual(['downloads 200', 'downloads reset']);
   });
 });
 
@@ -219,15 +280,29 @@ describe('an error that does not pass', () => {
     [409, 'conflict'],
     [302, 'invalid'],
   ])('%i is told at once', async (code, kind) => {
-    answers = [status(code, { location: 'http://elsewhere.example/' })];
+    service.answers = [status(code, { location: 'http://elsewhere.example/' })];
     const error = await failureOf(client.readFeed('awards', first));
     expect(error).toMatchObject({ code: kind, recovery: { do: 'halt' } });
-    expect(requests).toHaveLength(1);
+    expect(service.requests).toHaveLength(1);
+  });
+
+  test('is told by its status, however a proxy has written its page', async () => {
+    const pages: Record<string, Buffer> = { identity: Buffer.from('zugriff verweigert für sie', 'latin1') };
+    for (const encoding of ['deflate', 'gzip']) pages[encoding] = Buffer.from('not packed so');
+    for (const [encoding, bytes] of Object.entries(pages)) {
+      service.requests.length = 0;
+      service.answers = [(response) => response.writeHead(403, { 'content-encoding': encoding }).end(bytes)];
+      expect(await failureOf(client.readFeed('awards', first))).toMatchObject({
+        code: 'forbidden',
+        publicMessage: 'GET /api/feeds/awards was answered with 403.',
+      });
+      expect(service.requests).toHaveLength(1);
+    }
   });
 
   test("gives the service's own words, without the key that some repeat", async () => {
     const detail = `The key ${apiKey} lacks the scope feeds.${'x'.repeat(5_000)}`;
-    answers = [json({ type: 'about:blank', title: 'Forbidden', status: 403, detail }, {}, 403)];
+    service.answers = [json({ type: 'about:blank', title: 'Forbidden', status: 403, detail }, {}, 403)];
     const error = await failureOf(client.readFeed('awards', first));
     expect(error.message).toContain('GET /api/feeds/awards was answered with 403: The key [secret] lacks');
     expect(error.message.length).toBeLessThan(700);
@@ -235,14 +310,14 @@ describe('an error that does not pass', () => {
   });
 
   test('never shows the key or the query, whatever goes wrong', async () => {
-    const broken: typeof answers = [
+    const broken: typeof service.answers = [
       (response) => response.destroy(),
       status(500),
       json({ data: apiKey }),
       (response) => response.writeHead(200).end(apiKey),
     ];
     for (const one of broken) {
-      answers = [one];
+      service.answers = [one];
       const error = await failureOf(client.readFeed('awards', { next: 'cursor=secret-cursor' }));
       expect(error).toBeInstanceOf(AppError);
       for (const text of [error.message, error.publicMessage, String(error.stack), String(error.cause)])
@@ -256,36 +331,36 @@ describe('a POST', () => {
 
   test('without an idempotency key is never sent twice', async () => {
     for (const broken of [status(500), status(429), (response: ServerResponse) => void response.destroy()]) {
-      requests = [];
-      answers = [broken, json({ id: 'a' })];
+      service.requests.length = 0;
+      service.answers = [broken, json({ id: 'a' })];
       await failureOf(client.call({ method: 'POST', path: '/api/jobs', body: {} }, ok));
-      expect(requests).toHaveLength(1);
+      expect(service.requests).toHaveLength(1);
     }
   });
 
   test('with one is sent again under the same key', async () => {
-    answers = [(response) => response.destroy(), json({ id: 'a', more: 1 }, {}, 202)];
+    service.answers = [(response) => response.destroy(), json({ id: 'a', more: 1 }, {}, 202)];
     const read = await client.call({ method: 'POST', path: '/api/jobs', body: {}, idempotencyKey: 'once' }, ok);
     expect(read).toEqual({ id: 'a', more: 1 });
-    expect(requests.map(({ headers }) => headers['idempotency-key'])).toEqual(['once', 'once']);
+    expect(service.requests.map(({ headers }) => headers['idempotency-key'])).toEqual(['once', 'once']);
   });
 
   test('that is answered without a body reads as nothing', async () => {
-    answers = [status(204)];
+    service.answers = [status(204)];
     expect(await client.call({ method: 'POST', path: '/api/x' }, z.undefined())).toBeUndefined();
   });
 });
 
 test('an abort ends the call, also between two tries', async () => {
   const stop = new AbortController();
-  answers = [
+  service.answers = [
     (response) => {
       response.writeHead(500).end();
       setImmediate(() => stop.abort(new Error('the process stops')));
     },
   ];
   await failureOf(client.readFeed('awards', first, stop.signal));
-  expect(requests.length).toBeLessThanOrEqual(2);
+  expect(service.requests.length).toBeLessThanOrEqual(2);
   await failureOf(client.readFeed('awards', first, stop.signal));
-  expect(requests.length).toBeLessThanOrEqual(2);
+  expect(service.requests.length).toBeLessThanOrEqual(2);
 });

@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, readFile, rm, utimes, watch, writeFile } from 'n
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
-import type { AwardDocument } from '#connector/documents.ts';
+import { type AwardDocument, type Document, documentKinds } from '#connector/documents.ts';
 import fileConnector from '../../connectors/file/index.ts';
 import { scratchFolder } from '../harness/programs.ts';
 
@@ -27,9 +27,10 @@ function documentOf(more: Partial<AwardDocument> = {}): AwardDocument {
   return {
     kind: 'award',
     key: `${event}/${supplier}`,
-    event: { id: event, name: 'Krzesła, "biurowe"', reference_id: 'R-1', is_test: false, tags: [] },
+    event: { id: event, name: 'Krzesła, "biurowe"', reference_id: 'R-1', type: 'RFQ', is_test: false, tags: [] },
     supplier: { id: supplier, external_id: '4711', name: '株式会社\r\nテスト' },
     currency: 'EUR',
+    exchange_rates: [],
     total_cost: '12.6',
     lines: [
       {
@@ -194,7 +195,9 @@ describe('a folder', () => {
     await writeFile(join(dataDir, 'taken'), '');
     await expect(fileConnector.open({ directory: 'taken/inbox' }, { dataDir })).rejects.toMatchObject({
       code: 'invalid',
-      publicMessage: `The folder ${join(dataDir, 'taken/inbox')} cannot be made.`,
+      publicMessage: expect.stringMatching(
+        `^The folder ${join(dataDir, 'taken/inbox')} \\(settings.directory\\) cannot be made: Error: ENOTDIR`,
+      ) as string,
     });
   });
 
@@ -228,4 +231,172 @@ describe('a folder', () => {
     await Promise.all([open(), open()]);
     expect((await readdir(folder)).sort()).toEqual(['.award_new.json.0123.tmp', '.other.tmp', 'award_x.json']);
   });
+});
+
+const head = { id: event, name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
+const others: Record<Exclude<Document['kind'], 'award'>, Document> = {
+  supplier: {
+    kind: 'supplier',
+    key: 'V/1 &co',
+    external_id: 'V/1 &co',
+    name: 'Ärmel',
+    archived: true,
+    attributes: [],
+    contacts: [],
+  },
+  'sourcing-event': {
+    kind: 'sourcing-event',
+    key: event,
+    event: head,
+    status: 'OPEN',
+    currency: 'EUR',
+    exchange_rates: [],
+    rounds: [],
+    columns: [],
+    sourcing_requests: [],
+    suppliers: [],
+  },
+  quotation: {
+    kind: 'quotation',
+    key: `${event}/${supplier}`,
+    event: head,
+    supplier: { id: supplier, name: 'Ärmel' },
+    currency: 'EUR',
+    exchange_rates: [],
+    lines: [
+      {
+        lot: 'A',
+        bids: [
+          { value: '9', volume: '100' },
+          { value: '8', volume: '500' },
+        ],
+        values: [{ column: 'Colour', value: 'red' }],
+        fields: { Plant: '1000' },
+      },
+    ],
+    fields: { Plant: 'of the document', Buyer: 'X' },
+  },
+  'rfi-answers': {
+    kind: 'rfi-answers',
+    key: `${event}/${supplier}`,
+    event: head,
+    supplier: { id: supplier, name: 'Ärmel' },
+    lines: [
+      {
+        question: { id: 'q', identifier: '1.2', text: 'Why?', categories: [] },
+        options: [
+          { value: 'red', satisfies_gating: true },
+          { value: 'blue', satisfies_gating: false },
+        ],
+        files: ['f'],
+      },
+    ],
+  },
+  file: { kind: 'file', key: supplier, event: head, question: { id: 'q', categories: [] } },
+};
+const names = {
+  supplier: 'supplier_V_1%20%%26%co',
+  'sourcing-event': `sourcing-event_${event}`,
+  quotation: `quotation_${event}_${supplier}`,
+  'rfi-answers': `rfi-answers_${event}_${supplier}`,
+  file: `file_${supplier}`,
+};
+const bytes = new Uint8Array([0, 255, 13, 10]);
+const file = { name: '../Zeichnung.pdf', read: async () => bytes };
+const kinds = documentKinds.filter((kind) => kind !== 'award');
+
+describe.each(kinds)('writing a document of kind %s', (kind) => {
+  const document = others[kind];
+  const operation = (action: Operation['action'], contentHash = 'hash-1'): Operation => ({
+    action,
+    document,
+    contentHash,
+    idempotencyKey: 'k',
+    reference: undefined,
+    ...(kind === 'file' && action !== 'cancel' ? { file } : {}),
+  });
+  const held = async () => JSON.parse(await readFile(join(folder, `${names[kind]}.json`), 'utf8'));
+
+  test('is found again by lookup, as long as it is not withdrawn and what is beside it fits', async () => {
+    const beside = kind === 'file' ? 'bin' : 'lines' in document ? 'csv' : undefined;
+    expect(await write(operation('create'))).toEqual([{ status: 'created', reference: `${names[kind]}.json` }]);
+    const files = [...(beside ? [`${names[kind]}.${beside}`] : []), `${names[kind]}.json`];
+    expect((await readdir(folder)).sort()).toEqual(files.sort());
+    expect(await held()).toMatchObject({ state: 'current', content_hash: 'hash-1', ...document });
+    const found = { key: document.key, reference: `${names[kind]}.json` };
+    expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash: 'hash-1' }]);
+    if (beside) await writeFile(join(folder, `${names[kind]}.${beside}`), 'newer');
+    const contentHash = beside ? undefined : 'hash-1';
+    expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash }]);
+    expect(await write(operation('amend', 'hash-2'))).toMatchObject([{ status: 'updated' }]);
+    expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash: 'hash-2' }]);
+    expect(await write(operation('cancel', 'hash-3'))).toMatchObject([{ status: 'cancelled' }]);
+    expect(await held()).toMatchObject({ state: 'withdrawn' });
+    expect(await session.lookup([document], never)).toEqual([]);
+  });
+});
+
+describe('the lines of a quotation', () => {
+  test('are a row for each bid, with the sheet and the fields of the mapping', async () => {
+    await write({ ...operationOf(documentOf()), document: others.quotation });
+    const who = `${event},,Chairs,${supplier},,Ärmel`;
+    expect(await readFile(join(folder, `${names.quotation}.csv`), 'utf8')).toBe(
+      [
+        'event_id,event_reference,event_name,supplier_id,supplier_external_id,supplier_name,lot,quantity,unit_price,' +
+          'currency,bid,volume,sheet: Colour,field: Plant,field: Buyer',
+        `${who},A,,,EUR,9,100,red,1000,X`,
+        `${who},A,,,EUR,8,500,red,1000,X`,
+        '',
+      ].join('\r\n'),
+    );
+  });
+});
+
+describe('the lines of RFI answers', () => {
+  test('are a row for each answer; the chosen options are its value', async () => {
+    await write({ ...operationOf(documentOf()), document: others['rfi-answers'] });
+    expect(await readFile(join(folder, `${names['rfi-answers']}.csv`), 'utf8')).toBe(
+      [
+        'event_id,event_reference,event_name,supplier_id,supplier_external_id,supplier_name,question,question_id,' +
+          'question_text,value,currency,comment,files',
+        `${event},,Chairs,${supplier},,Ärmel,1.2,q,Why?,"red, blue",,,f`,
+        '',
+      ].join('\r\n'),
+    );
+  });
+});
+
+describe('a file', () => {
+  const written = (given: Partial<Operation>): Operation => ({
+    ...operationOf(documentOf()),
+    document: others.file,
+    ...given,
+  });
+
+  test('has its bytes beside its document, under a name of ours, and they go when it is withdrawn', async () => {
+    await write(written({ file }));
+    expect(await readFile(join(folder, `${names.file}.bin`))).toEqual(Buffer.from(bytes));
+    expect(JSON.parse(await readFile(join(folder, `${names.file}.json`), 'utf8'))).toMatchObject({
+      file_name: '../Zeichnung.pdf',
+      bytes_file: `${names.file}.bin`,
+      bytes: 4,
+      bytes_sha256: createHash('sha256').update(bytes).digest('hex'),
+    });
+    await write(written({ action: 'cancel' }));
+    expect(await readdir(folder)).toEqual([`${names.file}.json`]);
+  });
+
+  test('whose bytes cannot be read is tried again, and nothing is written', async () => {
+    const away = { name: 'x', read: async () => Promise.reject(new Error('the link has expired')) };
+    expect(await write(written({ file: away }))).toEqual([
+      { status: 'retry', error: { type: 'transient', message: 'the link has expired' } },
+    ]);
+    expect(await readdir(folder)).toEqual([]);
+  });
+});
+
+test('a key that is longer than a file name may be gets one of its own all the same', async () => {
+  const keys = ['x', 'y'].map((end) => `${'ü'.repeat(120)}${end}`);
+  await write(...keys.map((key) => operationOf(documentOf({ key }))));
+  expect((await readdir(folder)).filter((name) => name.endsWith('.json'))).toHaveLength(2);
 });

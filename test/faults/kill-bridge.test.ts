@@ -129,7 +129,13 @@ function configurationOf(options: { port: number; baseUrl: string; apiKey: strin
       port: options.port,
       console_port: 0,
       sources: [
-        { name: 'main', base_url: options.baseUrl, api_key: options.apiKey, signing_keys: [options.signingKey] },
+        {
+          name: 'main',
+          base_url: options.baseUrl,
+          api_key: options.apiKey,
+          signing_keys: [options.signingKey],
+          quotas: { enabled: false },
+        },
       ],
       flows: [
         {

@@ -1,11 +1,8 @@
 /** PostgreSQL dies under the running demo: all its processes at once with -9, as when memory runs out. */
-import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { readServiceState, readUnfinished } from './awards-in-sql.ts';
+import { killPostgres } from './kill-postgres.ts';
 import { createInstallation, lineOf, outcomeOf, useEmbedded } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
@@ -37,20 +34,3 @@ test('the demo, or one more run of it, ends well when all of PostgreSQL is kille
 });
 
 const draftedEvents = (lines: readonly string[]) => lines.filter((line) => line.includes('" drafted')).length;
-
-/** The server and every process that it started. */
-async function killPostgres(dataDir: string): Promise<void> {
-  const main = Number((await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0]);
-  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=']);
-  const children = stdout
-    .trim()
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/).map(Number))
-    .flatMap(([pid, parent]) => (parent === main && pid !== undefined ? [pid] : []));
-  for (const pid of [main, ...children])
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // A child that ended meanwhile.
-    }
-}

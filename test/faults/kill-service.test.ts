@@ -20,6 +20,8 @@ import { freePort } from './free-port.ts';
 import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
+type Client = Pick<SourceClient, 'readFeed' | 'call'>;
+
 const kills = Number(process.env['FAULTS'] ?? 6);
 const seed = Number(process.env['FAULT_SEED'] ?? 23);
 const triggers = [...Object.values(feedTriggers), 'JOB_UPDATED'];
@@ -136,7 +138,7 @@ async function expectNothingTwice(url: string): Promise<void> {
 }
 
 /** The feed's awards in the form of `readServiceState`. */
-async function awardsOfFeed(client: SourceClient): Promise<Record<string, string[]>> {
+async function awardsOfFeed(client: Client): Promise<Record<string, string[]>> {
   const awards: Record<string, string[]> = {};
   for (const record of await readAll(client, 'awards', '')) {
     const {
@@ -155,10 +157,10 @@ async function awardsOfFeed(client: SourceClient): Promise<Record<string, string
   return awards;
 }
 
-async function readAll(client: SourceClient, feed: FeedName, modifiedAfter: string): Promise<FeedRecord[]> {
+async function readAll(client: Client, feed: FeedName, modifiedAfter: string): Promise<FeedRecord[]> {
   const records: FeedRecord[] = [];
   const first = { modifiedAfter: modifiedAfter === '' ? undefined : modifiedAfter, pageSize: 50 };
-  for (let at: Parameters<SourceClient['readFeed']>[1] = first; ; ) {
+  for (let at: Parameters<Client['readFeed']>[1] = first; ; ) {
     const page = await client.readFeed(feed, at);
     records.push(...(page.records as unknown as FeedRecord[]));
     if (page.next === undefined) return records;
@@ -167,7 +169,7 @@ async function readAll(client: SourceClient, feed: FeedName, modifiedAfter: stri
 }
 
 /** A reader that keeps the newest `modified` it has seen and never looks behind it. */
-async function follow(client: SourceClient, feed: FeedName, signal: AbortSignal) {
+async function follow(client: Client, feed: FeedName, signal: AbortSignal) {
   const held = new Map<string | number, string>();
   let checkpoint = '';
   const readOn = async () => {
@@ -184,7 +186,7 @@ async function follow(client: SourceClient, feed: FeedName, signal: AbortSignal)
 }
 
 /** One story in parts, every plot in turn, until `isEnough` at the end of a part and each plot was played. */
-async function playOn(client: SourceClient, isEnough: () => boolean): Promise<void> {
+async function playOn(client: Client, isEnough: () => boolean): Promise<void> {
   const plots = 8;
   for (let number = 1; number <= plots || !isEnough(); number += 1)
     await playStory({
@@ -201,7 +203,7 @@ async function playOn(client: SourceClient, isEnough: () => boolean): Promise<vo
 }
 
 /** Sends again for as long as the service is away: each call of the story may be repeated. */
-async function stubbornClient(baseUrl: string, apiKey: string): Promise<SourceClient> {
+async function stubbornClient(baseUrl: string, apiKey: string): Promise<Client> {
   const { fetch } = await testOutgoing();
   const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };
   const client = createSourceClient({ settings, fetch, clock: systemClock });
@@ -216,6 +218,7 @@ async function stubbornClient(baseUrl: string, apiKey: string): Promise<SourceCl
     }
   };
   return {
+    ...client,
     readFeed: (...args) => again(() => client.readFeed(...args)),
     call: (...args) => again(() => client.call(...args)),
   };

@@ -37,7 +37,11 @@ test('start, killed when it was ready and in the middle of its start, comes back
   const first = installation.start(noSimulator, ports);
   await readyAt(first, baseUrl);
   const made = await setup();
-  expect(made.webhook.url).toBe(`https://localhost:${ports.SOURCING__BRIDGE__PORT}/webhooks/local`);
+  const url = `https://localhost:${ports.SOURCING__BRIDGE__PORT}/webhooks/local`;
+  const webhooks = async () =>
+    (await request('GET', `${baseUrl}/api/webhooks`, { key: made.bridgeKey })).body.result as { uuid: string }[];
+  const [webhook] = await webhooks();
+  expect(webhook).toMatchObject({ url, is_active: true });
   await first.kill();
 
   const unready = installation.start(noSimulator, ports);
@@ -56,14 +60,14 @@ test('start, killed when it was ready and in the middle of its start, comes back
   const last = installation.start(noSimulator, ports);
   await readyAt(last, baseUrl);
   expect(await setup()).toEqual(made);
-  await useEmbedded(installation.dataDir, async (url) => {
-    expect(await readRows(url, 'select id from service.organisations')).toEqual([{ id: made.organisation }]);
-    expect(await readRows(url, 'select id, url, is_active from service.webhooks')).toEqual([
-      { id: made.webhook.uuid, url: made.webhook.url, is_active: true },
+  await useEmbedded(installation.dataDir, async (database) => {
+    expect(await readRows(database, 'select id from service.organisations')).toEqual([{ id: made.organisation }]);
+    expect(await readRows(database, 'select id, is_active from service.webhooks')).toEqual([
+      { id: webhook?.uuid, is_active: true },
     ]);
   });
   // The webhook is not only there: what it announces arrives, signed with the key that is kept.
-  const sent = await request('POST', `${baseUrl}/api/webhooks/${made.webhook.uuid}/test`, { key: made.bridgeKey });
+  const sent = await request('POST', `${baseUrl}/api/webhooks/${webhook?.uuid}/test`, { key: made.bridgeKey });
   expect(sent.status).toBeLessThan(300);
   const metrics = async () =>
     String((await request('GET', `http://127.0.0.1:${ports.SOURCING__BRIDGE__CONSOLE_PORT}/metrics`)).body);

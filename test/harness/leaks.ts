@@ -26,6 +26,8 @@ const watched = new Set([
 const patienceMs = 1_500;
 const pollMs = 10;
 
+// The process's own input is opened when somebody first looks at it, as a library that imports node:process does.
+void process.stdin;
 const atStart = countResources();
 
 // Registered before any hook of the test file, and therefore run after them.

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
+import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
@@ -16,7 +17,7 @@ import { ensureLocalCertificates, type LocalCertificates } from '#platform/local
 import { createLogger, type Logger, silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
-import { createSecretBox } from '#platform/secrets.ts';
+import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
 import { type Service, startService } from '#service/create-service.ts';
 import { answerCheckOfService } from './documented-answers.ts';
 import { createTestDatabase, type TestDatabase } from './test-database.ts';
@@ -238,7 +239,7 @@ export interface TestBridge {
 /** Starts a bridge with these settings on free ports. */
 export async function startTestBridge(
   settings: Partial<Record<keyof BridgeSettings, unknown>>,
-  options: { clock?: Clock; db?: TestDatabase; sweepMs?: number } = {},
+  options: { clock?: Clock; db?: TestDatabase; sweepMs?: number; secrets?: SecretBox; role?: BridgeRole } = {},
 ): Promise<TestBridge> {
   const db = options.db ?? (await createTestDatabase());
   const { certPem, keyPem } = await testCertificates();
@@ -252,6 +253,8 @@ export async function startTestBridge(
     database: db.database,
     signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
     fetch: (await testOutgoing()).fetch,
+    secrets: options.secrets ?? createSecretBox(Buffer.alloc(32, 7)),
+    role: options.role ?? 'all',
     clock: options.clock ?? systemClock,
     log: silentLogger,
     registry,

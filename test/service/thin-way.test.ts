@@ -2,21 +2,17 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { eventually, startTestBridge, startTestService } from '../harness/programs.ts';
+import { registerTestWebhook } from '../harness/register-webhook.ts';
 import { createEvent, createSuppliers, desk, eventPayload } from '../harness/sourcing.ts';
 
 test('an award travels from the desk over a webhook and a feed into the connector', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
-  const { bridge, dataDir } = await startTestBridge({
+  const { bridge, db, dataDir } = await startTestBridge({
     sources: [{ name: 'main', base_url: service.url, api_key: organisation.key, poll_seconds: 3600 }],
     flows: [{ name: 'inbox', source: 'main', connector: 'file', settings: { directory: 'inbox' } }],
   });
-  const webhook = await organisation.call('POST', '/api/webhooks', {
-    name: 'bridge',
-    url: bridge.webhookUrl('main'),
-    triggers: ['SOURCING_EVENTS_FEED_UPDATED', 'AWARDS_FEED_UPDATED'],
-  });
-  bridge.addSigningKey('main', webhook.body.signing_key);
+  await registerTestWebhook({ bridge, db }, { baseUrl: service.url, apiKey: organisation.key });
 
   await createSuppliers(organisation, ['S1']);
   const event = await createEvent(organisation, eventPayload({ lots: ['A', 'B'], suppliers: ['S1'] }));

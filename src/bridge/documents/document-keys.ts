@@ -1,47 +1,174 @@
 /**
- * Which documents a record belongs to. Pure; the version before counts, too, as a supplier may have lost its award.
- * Ids are compared as the contract reads them: a UUID in lower case, whatever the source writes.
+ * Which documents a record or a resource belongs to. Pure; the version before counts, too, as a supplier may have lost
+ * its award. Ids are compared as the contract reads them: a UUID in lower case, whatever the source writes.
  */
 import { z } from 'zod';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { uuid } from '#contract/scalars.ts';
 
-export interface DocumentKey {
-  readonly kind: DocumentKind;
-  /** `<event id>/<supplier id>`. */
-  readonly key: string;
-  readonly sourcingEvent: string;
+/** Objects that have no feed of their own: see `mirror/store-resources.ts`. */
+type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
+
+/** What names a document that no event owns: a supplier or a file. */
+export interface NamedBy {
+  /** Where it stands: a feed, or a kind of resource. */
+  readonly part: FeedName | ResourceKind;
+  readonly id: string;
+  /** False where only a version before the current one names it. */
+  readonly current: boolean;
 }
 
+export interface DocumentKey {
+  readonly kind: DocumentKind;
+  readonly key: string;
+  /** Null of a supplier: it belongs to no event. */
+  readonly sourcingEvent: string | null;
+  /** The service's id of the supplier that an event's document shows. */
+  readonly supplier: string | null;
+  /** Only of suppliers and files. */
+  readonly namedBy?: NamedBy;
+  /** Remembered as named, but nothing to be done: a supplier's own id where its external id is the key. */
+  readonly noteOnly?: boolean;
+}
+
+const idLengthMax = 255;
+
 /** An id that is no UUID gets its document, too: that one says what is wrong with the record. */
-export const recordId = z.union([uuid, z.string().min(1)]);
+export const recordId = z.union([uuid, z.string().min(1).max(idLengthMax)]);
 
-const awarded = z.looseObject({
-  sourcing_event: recordId,
-  awards: z.array(z.looseObject({ supplier: recordId }).nullable().catch(null)),
-});
-
-/** The documents that a changed record may change, beside those that its event has already. */
+/** The documents that a changed record may change, beside those that its event has already. The current version first. */
 export function documentKeysOf(feed: FeedName, ...versions: readonly unknown[]): DocumentKey[] {
-  if (feed !== 'awards') return [];
-  return versions.flatMap((version) => {
-    const read = awarded.safeParse(version);
-    if (!read.success) return [];
-    const { sourcing_event: sourcingEvent, awards } = read.data;
-    return awards.flatMap((award) =>
-      award === null ? [] : [{ kind: 'award' as const, key: awardKey(sourcingEvent, award.supplier), sourcingEvent }],
-    );
+  return versions.flatMap((version, index) => (isObject(version) ? keysOfRecord[feed](version, index === 0) : []));
+}
+
+/**
+ * The same for a resource. Beside these the documents of the event that it belongs to show it, and those of the supplier
+ * that it is (`markDocuments` takes care of the latter).
+ */
+export function documentKeysOfResource(kind: ResourceKind, ...versions: readonly unknown[]): DocumentKey[] {
+  return versions.flatMap((version, index) => (isObject(version) ? keysOfResource[kind](version, index === 0) : []));
+}
+
+/** The feeds and the kinds of resources that name the keys of a kind's documents. */
+export const keyParts: Readonly<
+  Record<DocumentKind, { feeds: readonly FeedName[]; resources: readonly ResourceKind[] }>
+> = {
+  supplier: { feeds: ['sourcing-events'], resources: ['supplier-master', 'supplier'] },
+  'sourcing-event': { feeds: ['sourcing-events'], resources: [] },
+  quotation: { feeds: ['latest-bids'], resources: [] },
+  award: { feeds: ['awards'], resources: [] },
+  'rfi-answers': { feeds: ['rfi-responses'], resources: [] },
+  file: { feeds: ['rfi-responses'], resources: ['question'] },
+};
+
+/** The service's id of the one supplier that a record is of; undefined in feeds whose records are of none, or of many. */
+export function supplierOfRecord(feed: FeedName, record: Readonly<Record<string, unknown>>): string | undefined {
+  return feed === 'latest-bids' || feed === 'rfi-responses' ? idOf(record['supplier']) : undefined;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const keysOfRecord: Record<FeedName, (record: Fields, current: boolean) => DocumentKey[]> = {
+  'sourcing-events': (record, current) => {
+    const event = idOf(record['id']);
+    if (event === undefined) return [];
+    const namedBy = { part: 'sourcing-events' as const, id: event, current };
+    return [
+      { kind: 'sourcing-event', key: plainKey(event), sourcingEvent: event, supplier: null },
+      ...objectsIn(record['suppliers']).flatMap((entry) => supplierKeysOf(entry, namedBy)),
+    ];
+  },
+  'latest-bids': (record) => keysOfPair('quotation', record['sourcing_event'], record['supplier']),
+  awards: (record) =>
+    objectsIn(record['awards']).flatMap((award) => keysOfPair('award', record['sourcing_event'], award['supplier'])),
+  'rfi-responses': (record, current) => [
+    ...keysOfPair('rfi-answers', record['sourcing_event'], record['supplier']),
+    ...fileKeysOf(record, 'document_file_uuids', 'rfi-responses', current),
+  ],
+};
+
+const keysOfResource: Record<ResourceKind, (resource: Fields, current: boolean) => DocumentKey[]> = {
+  'sourcing-event': () => [],
+  'supplier-master': (resource) => {
+    const key = supplierKey(undefined, resource['external_id']);
+    return key === undefined ? [] : [{ kind: 'supplier', key, sourcingEvent: null, supplier: null }];
+  },
+  supplier: (resource, current) => {
+    const id = idOf(resource['id']);
+    return id === undefined ? [] : supplierKeysOf(resource, { part: 'supplier', id, current });
+  },
+  question: (resource, current) => fileKeysOf(resource, 'attachment_file_uuids', 'question', current),
+};
+
+function keysOfPair(kind: DocumentKind, event: unknown, supplierOf: unknown): DocumentKey[] {
+  const sourcingEvent = idOf(event);
+  const supplier = idOf(supplierOf);
+  if (sourcingEvent === undefined || supplier === undefined) return [];
+  return [{ kind, key: pairKey(sourcingEvent, supplier), sourcingEvent, supplier }];
+}
+
+function supplierKeysOf(entry: Fields, namedBy: NamedBy): DocumentKey[] {
+  const id = idOf(entry['id']);
+  const key = supplierKey(id, entry['external_id']);
+  if (key === undefined) return [];
+  const document = { kind: 'supplier' as const, key, sourcingEvent: null, supplier: null, namedBy };
+  const ownKey = id === undefined ? key : plainKey(id);
+  return ownKey === key ? [document] : [document, { ...document, key: ownKey, noteOnly: true }];
+}
+
+function fileKeysOf(record: Fields, member: string, part: NamedBy['part'], current: boolean): DocumentKey[] {
+  const id = typeof record['id'] === 'number' ? String(record['id']) : idOf(record['id']);
+  const sourcingEvent = idOf(record['sourcing_event']);
+  const supplier = idOf(record['supplier']) ?? null;
+  const files = record[member];
+  if (id === undefined || sourcingEvent === undefined || !Array.isArray(files)) return [];
+  return files.flatMap((file: unknown) => {
+    const key = idOf(file);
+    const namedBy = { part, id, current };
+    return key === undefined ? [] : [{ kind: 'file' as const, key: plainKey(key), sourcingEvent, supplier, namedBy }];
   });
 }
 
-/** UUIDs stand in it as they are; in anything else a slash or a character that cannot be stored is escaped. */
-export function awardKey(event: string, supplier: string): string {
-  return [event, supplier].map((id) => encodeURIComponent(id.toWellFormed())).join('/');
+/** The external id, else the id; undefined where neither can be a key. */
+export function supplierKey(id: string | undefined, externalId: unknown): string | undefined {
+  if (typeof externalId === 'string' && externalId !== '' && externalId.length <= idLengthMax)
+    return plainKey(externalId);
+  return id === undefined ? undefined : plainKey(id);
 }
 
-/** The event and the supplier of an award's key. */
-export function readAwardKey(key: string): { event: string; supplier: string } {
+/** The key of a document that stands for one id: what a database cannot store is replaced. */
+export function plainKey(id: string): string {
+  return id.toWellFormed().replaceAll('\0', '\ufffd');
+}
+
+/** UUIDs stand in it as they are; in anything else a slash or a character that cannot be stored is escaped. */
+export function pairKey(event: string, supplier: string): string {
+  return `${encodeURIComponent(event.toWellFormed())}/${encodeURIComponent(supplier.toWellFormed())}`;
+}
+
+/** The event and the supplier of a document that is about both. */
+export function readPairKey(key: string): { event: string; supplier: string } {
   const [event = '', supplier = ''] = key.split('/').map(decodeURIComponent);
   return { event, supplier };
+}
+
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/**
+ * The same as `recordId` without its cost, as every record of every page comes by here. Undefined also for what a
+ * database cannot store as text: nothing could be found by it.
+ */
+export function idOf(value: unknown): string | undefined {
+  if (typeof value !== 'string' || value === '' || value.length > idLengthMax) return undefined;
+  if (uuidForm.test(value)) return value.toLowerCase();
+  return value.includes('\0') || !value.isWellFormed() ? undefined : value;
+}
+
+function objectsIn(list: unknown): Fields[] {
+  return Array.isArray(list) ? list.filter(isObject) : [];
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null;
 }

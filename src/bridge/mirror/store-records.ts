@@ -2,115 +2,107 @@
  * The mirror: the newest version of every record, with the versions before it. Storing a page also marks the documents
  * that its changed records belong to, in the same transaction: a record is never here without its documents being due.
  */
-import { createHash } from 'node:crypto';
-import { z } from 'zod';
-import { lotAward } from '#contract/award.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { timestamp, uuid } from '#contract/scalars.ts';
-import { sourcingEventEssentials } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
+import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { parseInput, pathText } from '#platform/input.ts';
-import { documentKeysOf, recordId } from '../documents/document-keys.ts';
+import { documentKeysOf } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
 import { lockSources } from '../source-lock.ts';
+import { faultOfRecord } from './documented-form.ts';
+import { type Version, versionsOf } from './read-version.ts';
 
-const isStorable = (text: string) => !text.includes('\0') && text.isWellFormed();
-
-/** What every record must have to be kept at all; the rest is read when its documents are made. */
-const keyed = z.looseObject({
-  id: z.union([uuid, z.string().min(1), z.int().transform(String)]).refine(isStorable, 'cannot be stored as text'),
-  modified: timestamp,
-  sourcing_event: recordId.refine(isStorable).optional().catch(undefined),
-});
-
-/** The feeds that documents are made of. */
-const documented: Partial<Record<FeedName, z.ZodType>> = {
-  'sourcing-events': sourcingEventEssentials,
-  awards: lotAward,
-};
-
-interface Version {
-  recordId: string;
-  modified: Timestamp;
-  hash: Buffer;
-  sourcingEvent: string | null;
-  body: string;
-  record: Record<string, unknown>;
+/** A version that a page showed although the mirror holds a newer one. */
+export interface OlderVersion {
+  readonly recordId: string;
+  readonly modified: Timestamp;
+  readonly hash: Buffer;
+  /** JSON, as `storeRecords` takes it again when it is to be believed. */
+  readonly body: string;
 }
 
 export interface StoredPage {
-  /** The `modified` of each record, in the page's order. */
+  /** The `modified` of each record, in the page's order; 1970 of one that has none. */
   readonly times: readonly Timestamp[];
   readonly changed: number;
   /** What is wrong with the changed records that do not read as the contract says; they are kept all the same. */
   readonly unreadable: readonly string[];
+  /** Versions older than the one held, which were not stored. */
+  readonly older: readonly OlderVersion[];
+}
+
+/** A page of a feed, as it came or as `versionsOf` has read it. */
+export type PageToStore = {
+  readonly source: string;
+  readonly feed: FeedName;
+  readonly now: Timestamp;
+} & ({ readonly records: readonly Record<string, unknown>[] } | { readonly versions: readonly Version[] });
+
+export interface StoreOptions {
+  /** Versions older than those held replace them: they have been shown for long enough. */
+  readonly believeOlder?: boolean;
+  /** Called once when the database has got its longest work: what is computed in it costs no time. Must not throw. */
+  readonly whileWriting?: () => void;
 }
 
 /**
  * Stores a page in the caller's transaction. A version that is already held changes nothing; an older one than the one
- * held is not taken. Throws AppError `invalid` when a record has no id or time: it can neither be kept nor be passed
+ * held is not taken but given back, unless `believeOlder` says that it counts. Of two with the same time and another
+ * content the one read last counts. A record that was missed, or counted as gone, is back when its version is shown.
+ * Throws AppError `invalid` when a record has no id or a time that cannot be read: it can neither be kept nor be passed
  * over, so the feed waits for a person.
  */
-export async function storeRecords(
-  tx: Sql,
-  page: { source: string; feed: FeedName; records: readonly Record<string, unknown>[]; now: Timestamp },
-): Promise<StoredPage> {
+export async function storeRecords(tx: Sql, page: PageToStore, options: StoreOptions = {}): Promise<StoredPage> {
   const { source, feed, now } = page;
-  const shown = page.records.map((record, index) => versionOf(record, feed, index));
+  const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
   const times = shown.map(({ modified }) => modified);
   const versions = newestVersions(shown);
-  if (versions.length === 0) return { times, changed: 0, unreadable: [] };
+  if (versions.length === 0) return { times, changed: 0, unreadable: [], older: [] };
   await lockSources(tx, [source]);
-  const held = new Map(
-    (
-      await tx.query<{ record_id: string; modified: Timestamp; content_hash: Buffer; body: string }>(
-        `select record_id, modified, content_hash, body from bridge.mirror
-         where source = $1 and feed = $2 and record_id = any($3) for update`,
-        [source, feed, versions.map(({ recordId }) => recordId)],
-      )
-    ).map((row) => [row.record_id, row]),
-  );
-  const changed = versions.filter(({ recordId, modified, hash }) => {
-    const known = held.get(recordId);
-    return !known || (modified >= known.modified && !known.content_hash.equals(hash));
+  const held = await readHeld(tx, source, feed, versions);
+  const { changed, back, older } = compare(versions, held, options.believeOlder ?? false);
+  if (back.length > 0) await takeBack(tx, source, feed, back);
+  const replaced = changed.filter(({ recordId }) => held.has(recordId));
+  const before = replaced.length > 0 ? await keepHistory(tx, source, feed, replaced, now) : new Map<string, object>();
+  const writing = changed.length > 0 ? upsert(tx, source, feed, changed, now) : undefined;
+  options.whileWriting?.();
+  const touched = [...changed, ...back.filter(({ recordId }) => held.get(recordId)?.gone)];
+  const keys = touched.flatMap(({ recordId, record }) => {
+    const version = before.get(recordId);
+    return documentKeysOf(feed, record, ...(version === undefined ? [] : [version]));
   });
-  if (changed.length > 0) {
-    await keepHistory(tx, source, feed, changed, now);
-    await upsert(tx, source, feed, changed, now);
-    const keys = changed.flatMap(({ recordId, record }) => {
-      const before = held.get(recordId);
-      return documentKeysOf(feed, record, ...(before ? [JSON.parse(before.body) as unknown] : []));
-    });
+  const unreadable = changed.flatMap(({ recordId, record }) => {
+    const fault = faultOfRecord(feed, record);
+    return fault === undefined ? [] : [`${recordId}: ${fault}`];
+  });
+  await writing;
+  if (touched.length > 0) {
     await markDocuments(tx, { source }, keys, now);
-    const events = changed.map(({ recordId }) => recordId);
+    const events = touched.map(({ recordId }) => recordId);
     if (feed === 'sourcing-events') await markDocumentsOfEvents(tx, source, events, now);
   }
-  return { times, changed: changed.length, unreadable: changed.flatMap((version) => faultOf(version, feed)) };
+  return { times, changed: touched.length, unreadable, older };
 }
 
-/** The id and the time of a record as it came; throws AppError `invalid` that says which record has none. */
-export function readVersionKey(record: Record<string, unknown>, feed: string, index: number) {
-  const named = typeof record['id'] === 'string' ? ` (${record['id'].slice(0, 100)})` : '';
-  return parseInput(keyed, record, `Record ${index}${named} on a page of the ${feed} feed`);
+interface Comparison {
+  /** New, or to replace what is held. */
+  readonly changed: Version[];
+  /** As held, but not expected any more. */
+  readonly back: Version[];
+  readonly older: Version[];
 }
 
-function versionOf(record: Record<string, unknown>, feed: FeedName, index: number): Version {
-  const read = readVersionKey(record, feed, index);
-  const body = JSON.stringify(record);
-  return {
-    recordId: read.id,
-    modified: read.modified,
-    hash: createHash('sha256').update(body).digest(),
-    sourcingEvent: feed === 'sourcing-events' ? read.id : (read.sourcing_event ?? null),
-    body,
-    record,
-  };
-}
-
-function faultOf({ recordId, record }: Version, feed: FeedName): string[] {
-  const [issue] = documented[feed]?.safeParse(record).error?.issues ?? [];
-  return issue ? [`${recordId}: ${pathText(issue.path)} ${issue.message}`] : [];
+function compare(versions: readonly Version[], held: ReadonlyMap<string, Held>, believeOlder: boolean): Comparison {
+  const compared: Comparison = { changed: [], back: [], older: [] };
+  for (const version of versions) {
+    const known = held.get(version.recordId);
+    if (!known) compared.changed.push(version);
+    else if (known.content_hash.equals(version.hash)) {
+      if (known.missed) compared.back.push(version);
+    } else if (believeOlder || version.modified >= known.modified) compared.changed.push(version);
+    else compared.older.push(version);
+  }
+  return compared;
 }
 
 /** A record that stands twice in a page counts with its newest version, the later of equals. */
@@ -123,31 +115,81 @@ function newestVersions(versions: readonly Version[]): Version[] {
   return [...newest.values()];
 }
 
-async function keepHistory(tx: Sql, source: string, feed: FeedName, changed: readonly Version[], now: Timestamp) {
-  await tx.query(
-    `insert into bridge.mirror_history (source, feed, record_id, modified, content_hash, body, seen, replaced)
-     select source, feed, record_id, modified, content_hash, body, seen, $4 from bridge.mirror
-     where source = $1 and feed = $2 and record_id = any($3) on conflict do nothing`,
-    [source, feed, changed.map(({ recordId }) => recordId), now],
+interface Held {
+  record_id: string;
+  modified: Timestamp;
+  content_hash: Buffer;
+  missed: boolean;
+  gone: boolean;
+}
+
+/** What is held of these records. The lock of the source keeps it so until the end of the transaction. */
+async function readHeld(
+  tx: Sql,
+  source: string,
+  feed: FeedName,
+  versions: readonly Version[],
+): Promise<Map<string, Held>> {
+  const rows = await tx.query<Held>(
+    `select record_id, modified, content_hash, missing_since is not null or gone is not null as missed,
+       gone is not null as gone
+     from bridge.mirror where source = $1 and feed = $2 and record_id = any($3::text[])`,
+    [source, feed, idsOf(versions)],
   );
+  return new Map(rows.map((row) => [row.record_id, row]));
+}
+
+function idsOf(versions: readonly Version[]): Buffer {
+  return textArray(versions.map(({ recordId }) => recordId));
+}
+
+async function takeBack(tx: Sql, source: string, feed: FeedName, back: readonly Version[]): Promise<void> {
+  await tx.query(
+    `update bridge.mirror set missing_since = null, gone = null
+     where source = $1 and feed = $2 and record_id = any($3::text[])`,
+    [source, feed, idsOf(back)],
+  );
+}
+
+/** Keeps the versions that are about to be replaced; gives them by record. */
+async function keepHistory(
+  tx: Sql,
+  source: string,
+  feed: FeedName,
+  replaced: readonly Version[],
+  now: Timestamp,
+): Promise<Map<string, object>> {
+  const rows = await tx.query<{ record_id: string; body: string }>(
+    `with before as (
+       select * from bridge.mirror where source = $1 and feed = $2 and record_id = any($3::text[])
+     ), kept as (
+       insert into bridge.mirror_history (source, feed, record_id, modified, content_hash, body, seen, replaced)
+       select source, feed, record_id, modified, content_hash, body, seen, $4 from before on conflict do nothing
+     )
+     select record_id, body from before`,
+    [source, feed, idsOf(replaced), now],
+  );
+  return new Map(rows.map(({ record_id, body }) => [record_id, JSON.parse(body) as object]));
 }
 
 async function upsert(tx: Sql, source: string, feed: FeedName, changed: readonly Version[], now: Timestamp) {
   await tx.query(
-    `insert into bridge.mirror (source, feed, seen, record_id, modified, content_hash, sourcing_event, body)
-     select $1, $2, $3, * from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[], $8::text[])
+    `insert into bridge.mirror (source, feed, seen, record_id, modified, content_hash, sourcing_event, supplier, body)
+     select $1, $2, $3, * from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[], $8::text[], $9::text[])
      on conflict (source, feed, record_id) do update
        set modified = excluded.modified, content_hash = excluded.content_hash,
-           sourcing_event = excluded.sourcing_event, body = excluded.body, seen = excluded.seen`,
+           sourcing_event = excluded.sourcing_event, supplier = excluded.supplier, body = excluded.body, seen = excluded.seen,
+           missing_since = null, gone = null`,
     [
       source,
       feed,
       now,
-      changed.map(({ recordId }) => recordId),
+      idsOf(changed),
       changed.map(({ modified }) => modified),
-      changed.map(({ hash }) => hash),
-      changed.map(({ sourcingEvent }) => sourcingEvent),
-      changed.map(({ body }) => body),
+      byteaArray(changed.map(({ hash }) => hash)),
+      textArray(changed.map(({ sourcingEvent }) => sourcingEvent)),
+      textArray(changed.map(({ supplier }) => supplier)),
+      textArray(changed.map(({ body }) => body)),
     ],
   );
 }

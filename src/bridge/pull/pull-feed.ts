@@ -5,34 +5,47 @@
  * A feed may declare to be commit-ordered (header `Feed-Order: commit`): the order of `modified` is the order of commits
  * and `next` is a cursor over it. Then everything up to the last record of a page has been seen, and the watermark moves
  * with each page; one that declares it and shows another order is refused. Of any other feed the pages are only the quick
- * news: the watermark moves when a range of time is settled (`settle-feed.ts`).
+ * news: the watermark moves when a range of time is settled (`settle-feed.ts`). Such a feed is first read once without a
+ * filter, for records that have no `modified`.
  */
-import type { FeedPage, SourceClient } from '#client/source-client.ts';
+import { z } from 'zod';
+import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { timestamp } from '#contract/scalars.ts';
+import { addMicros, laterOf, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Database } from '#platform/database/database.ts';
-import { AppError, errorText } from '#platform/errors.ts';
+import type { Database, Sql } from '#platform/database/database.ts';
+import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { backoffMs } from '../backoff.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
-import { storeRecords } from '../mirror/store-records.ts';
+import { withoutTime } from '../mirror/read-version.ts';
 import type { SourceSettings } from '../settings.ts';
+import { type Bounds, defaultGranularityMicros } from './careful-walk.ts';
 import {
-  advanceWatermark,
+  answerNotifications,
+  CheckpointMoved,
   type DuePull,
   type FeedId,
   failPull,
   finishPull,
+  holdCheckpoint,
   readDuePull,
   readFailures,
+  readNewest,
+  readNotificationBodies,
+  rememberNoIncludes,
+  saveUnfilteredNext,
 } from './checkpoint-store.ts';
-import { settleFeed } from './settle-feed.ts';
+import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from './feed-reader.ts';
+import { createPageStore, type StorePage } from './page-store.ts';
+import { LeadsNowhere, readForward } from './read-forward.ts';
+import { newestMs, rereadRanges, settleFeed } from './settle-feed.ts';
 
 export interface PullDeps {
   source: SourceSettings;
-  client: SourceClient;
+  client: Pick<SourceClient, 'readFeed'>;
   database: Database;
   acquireLease: AcquireLease;
   clock: Clock;
@@ -40,9 +53,15 @@ export interface PullDeps {
   records: Counter<'feed' | 'result'>;
   /** Wakes the flows of this source, after a commit that marked documents. */
   wakeFlows: () => void;
+  /** How long a feed's next notification waits. */
+  newsPaceMs: (feed: FeedName) => Promise<number>;
 }
 
 const backoff = { firstMs: 2_000, mostMs: 5 * 60_000 };
+/** More notifications than this are not looked into: one of them is news. */
+const notificationsLookedInto = 200;
+
+const announcement = z.looseObject({ payload: z.looseObject({ feed_modified: timestamp }) });
 
 /**
  * Creates the worker that reads one of the source's feeds to its end, if it is due. Failures end in the checkpoint, not
@@ -68,112 +87,239 @@ export function createFeedPull(deps: PullDeps) {
 async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: AbortSignal): Promise<void> {
   const { source, clock, log } = deps;
   const feed = { source: source.name, feed: name };
+  let pageSize = source.page_size;
+  let due: DuePull | undefined;
   try {
-    const due = await lease.transaction((tx) => readDuePull(tx, feed, timestampNow(clock)));
-    if (due) await pullToEnd(deps, lease, name, due, signal);
+    for (;;) {
+      due = await lease.transaction((tx) => readDuePull(tx, feed, timestampNow(clock)));
+      if (!due) return;
+      const found = due;
+      const smaller = await lease.during((lost) =>
+        // All of it, not each request: one may be under way while the page before is stored.
+        pullOnce(openPull(deps, lease, feed, found, pageSize, AbortSignal.any([signal, lost]))),
+      );
+      if (smaller === undefined) return;
+      pageSize = smaller;
+    }
   } catch (error) {
-    if (error instanceof LeaseLost || signal.aborted) return;
-    log.warn({ err: error, ...feed }, 'pull failed');
+    // A checkpoint that a person has set is due at once; this pull belongs to the one before.
+    if (error instanceof LeaseLost || error instanceof CheckpointMoved || signal.aborted) return;
+    const hadToWait = error instanceof AppError && error.code === 'too-many';
+    if (hadToWait) log.info({ ...feed }, `pull waits: ${error.message}`);
+    else log.warn({ err: error, ...feed }, 'pull failed');
     await lease.transaction(async (tx) => {
-      const waitMs = backoffMs({ ...backoff, failures: await readFailures(tx, feed), floorMs: retryAfterOf(error) });
-      await failPull(tx, feed, { error: errorText(error), next: timestampFromMs(clock.nowMs() + waitMs) });
+      const waitMs = backoffMs({ ...backoff, failures: await readFailures(tx, feed), floorMs: askedToWaitMs(error) });
+      const text = error instanceof AppError ? error.publicMessage : errorText(error);
+      // A page to go on with may not be there any more: then it is begun anew.
+      const restart = error instanceof AppError && error.recovery.do === 'halt';
+      const next = timestampFromMs(clock.nowMs() + waitMs);
+      await failPull(tx, feed, { error: text, next, hadToWait, restart, generation: due?.generation });
     });
   }
 }
 
-async function pullToEnd(
+/** Undefined when it is done; else how many records to ask for at once in the next try. */
+async function pullOnce(pull: Pull): Promise<number | undefined> {
+  try {
+    if (!(await answerOldNews(pull))) await pullToEnd(pull);
+    return undefined;
+  } catch (error) {
+    // What was stored is stored: it goes on from there, with smaller pages.
+    if (!(error instanceof PagesTooLarge)) throw error;
+    await pull.transaction((tx) => saveUnfilteredNext(tx, pull.feed, null));
+    return pull.reader.pageSize();
+  }
+}
+
+interface Pull {
+  readonly feed: FeedId & { readonly feed: FeedName };
+  readonly due: DuePull;
+  readonly reader: FeedReader;
+  readonly store: StorePage;
+  readonly database: Database;
+  /** Writes only while the lease is held and nobody has set the checkpoint. */
+  readonly transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
+  readonly latenessMs: number;
+  readonly pollMs: number;
+  readonly newsPaceMs: PullDeps['newsPaceMs'];
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+function openPull(
   deps: PullDeps,
   lease: Lease,
-  name: FeedName,
+  feed: Pull['feed'],
   due: DuePull,
+  pageSize: number,
   signal: AbortSignal,
-): Promise<void> {
-  const { source, client, clock } = deps;
-  // The bound is inclusive: the record at the watermark comes again, is known, and changes nothing.
-  let at: Parameters<SourceClient['readFeed']>[1] = {
-    modifiedAfter: due.watermark ?? undefined,
-    pageSize: source.page_size,
-  };
-  const readPage = (where: typeof at) =>
-    lease.during((lost) => client.readFeed(name, where, AbortSignal.any([signal, lost])));
-  let newest: Timestamp | undefined;
-  let page: FeedPage;
-  let ordered = true;
-  for (;;) {
-    page = await readPage(at);
-    ordered &&= page.commitOrdered;
-    refuseStandstill(page, at, name);
-    const times = await storePage(deps, lease, name, page.records, (stored) => {
-      if (!ordered) return undefined;
-      refuseDisorder(stored, newest, name);
-      return stored.at(-1);
+): Pull {
+  const { source, client, clock, log } = deps;
+  const latenessMs = Math.max(source.lateness_seconds * 1000, due.latenessMs ?? 0);
+  const transaction: Pull['transaction'] = (work) =>
+    lease.transaction(async (tx) => {
+      await holdCheckpoint(tx, feed, due.generation);
+      return work(tx);
     });
-    newest = times.at(-1) ?? newest;
-    if (page.next === undefined) break;
-    at = { next: page.next };
+  const known = due.habits?.includes;
+  const reader = createFeedReader({
+    client,
+    feed: feed.feed,
+    pageSize,
+    includes: source.includes ? includesOf(feed.feed).filter((name) => known?.includes(name) ?? true) : [],
+    onRefused: async () => {
+      log.info(feed, 'the service does not take include: related objects are not read');
+      await transaction((tx) => rememberNoIncludes(tx, feed));
+    },
+    clock,
+    during: (work) => work(signal),
+  });
+  const store = createPageStore({ ...deps, feed, latenessMs, transaction });
+  const pollMs = source.poll_seconds * 1000;
+  const { database, newsPaceMs } = deps;
+  return { feed, due, reader, store, database, transaction, latenessMs, pollMs, newsPaceMs, clock, log };
+}
+
+/**
+ * Notifications of a commit-ordered feed whose `feed_modified` has been read already ask for nothing; it is believed of
+ * no other feed, where something earlier may have been committed since.
+ */
+async function answerOldNews({ due, transaction, clock }: Pull): Promise<boolean> {
+  const { scheduled, commitOrdered, watermark, notifications } = due;
+  if (scheduled || commitOrdered !== true || watermark === null || notifications.length > notificationsLookedInto)
+    return false;
+  return transaction(async (tx) => {
+    const bodies = await readNotificationBodies(tx, notifications);
+    if (!bodies.every((body) => isOldNews(body, watermark))) return false;
+    await answerNotifications(tx, notifications, timestampNow(clock));
+    return true;
+  });
+}
+
+function isOldNews(body: string, watermark: Timestamp): boolean {
+  try {
+    const announced = announcement.safeParse(JSON.parse(body));
+    return announced.success && announced.data.payload.feed_modified <= watermark;
+  } catch {
+    return false;
   }
-  const nextMs = clock.nowMs() + source.poll_seconds * 1000;
+}
+
+async function pullToEnd(pull: Pull): Promise<void> {
+  const { feed, due, clock } = pull;
+  const { ordered, latest, sourceMs, unfiltered } = await readNews(pull);
+  const nextMs = clock.nowMs() + pull.pollMs;
+  const reading = { ...pull, granularityMicros: due.habits?.granularityMicros, nowMs: clock.nowMs() };
+  await rereadRanges(reading);
   const open = ordered
     ? undefined
-    : await settleFeed({
-        feed: feedIdOf(source, name),
-        watermark: due.watermark,
-        latenessMs: source.lateness_seconds * 1000,
-        pageSize: source.page_size,
-        nowMs: clock.nowMs(),
-        sourceMs: page.sourceMs,
-        transaction: (work) => lease.transaction(work),
-        readPage,
-        store: async (records, completeTo) => {
-          await storePage(deps, lease, name, records, () => completeTo);
-        },
-      });
-  await lease.transaction((tx) =>
-    finishPull(tx, feedIdOf(source, name), {
+    : await settleFeed({ ...reading, watermark: due.watermark, sourceMs, shown: latest });
+  const paceMs = await pull.newsPaceMs(feed.feed);
+  await pull.transaction((tx) =>
+    finishPull(tx, feed, {
       notifications: due.notifications,
       now: timestampNow(clock),
       next: timestampFromMs(Math.min(nextMs, open?.againMs ?? nextMs)),
+      newsFrom: timestampFromMs(clock.nowMs() + paceMs),
+      commitOrdered: ordered,
+      unfiltered,
     }),
   );
 }
 
-/** Stores records and moves the watermark to what `completeTo` makes of their times, in one transaction. */
-async function storePage(
-  deps: PullDeps,
-  lease: Lease,
-  name: FeedName,
-  records: readonly Record<string, unknown>[],
-  completeTo: (times: readonly Timestamp[]) => Timestamp | undefined,
-): Promise<readonly Timestamp[]> {
-  const { source, clock, log } = deps;
-  const feed = feedIdOf(source, name);
-  const stored = await lease.transaction(async (tx) => {
-    const result = await storeRecords(tx, { ...feed, feed: name, records, now: timestampNow(clock) });
-    const complete = completeTo(result.times);
-    if (complete !== undefined) await advanceWatermark(tx, feed, complete);
-    return result;
-  });
-  deps.records.inc({ feed: name, result: 'changed' }, stored.changed);
-  deps.records.inc({ feed: name, result: 'known' }, records.length - stored.changed);
-  if (stored.unreadable.length > 0) {
-    deps.records.inc({ feed: name, result: 'unreadable' }, stored.unreadable.length);
-    log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
+interface News {
+  /** Every page declared the order of commits. */
+  ordered: boolean;
+  /** The last time that was shown. */
+  shown: Timestamp | undefined;
+  /** The latest time that was shown and is no news of the future. */
+  latest: Timestamp | undefined;
+  /** The last page has shown nothing. */
+  endedBlank: boolean;
+  /** What the source's clock had passed, by the last page. */
+  sourceMs: number | undefined;
+}
+
+/** Follows the pages to the last one; where they go round in a circle, from the newest record on, as long as it helps. */
+async function readNews(pull: Pull): Promise<News & { unfiltered: boolean }> {
+  const { feed, due, log } = pull;
+  const news: News = { ordered: true, shown: undefined, latest: undefined, endedBlank: false, sourceMs: undefined };
+  let from = await beginningOf(pull);
+  const unfiltered = isUnfiltered(from);
+  const isResumed = 'next' in from;
+  for (;;) {
+    try {
+      await followPages(pull, from, due.commitOrdered !== false, news);
+      break;
+    } catch (error) {
+      // Where the watermark moves by windows this makes news slower, and loses nothing.
+      if (!(error instanceof LeadsNowhere) || news.ordered) throw error;
+      log.warn({ err: error, ...feed }, 'the pages of the feed cannot be followed');
+      const further = await newestBounds(pull);
+      if (further.after === undefined || (!isUnfiltered(from) && further.after <= (from.after ?? ''))) break;
+      from = further;
+    }
   }
-  if (stored.changed > 0) deps.wakeFlows();
-  return stored.times;
+  // "200, no rows" may be a feed that is away: such an end counts when it is found once more, by the next pull.
+  return { ...news, unfiltered: unfiltered && (isResumed || !news.endedBlank) };
 }
 
-function feedIdOf(source: SourceSettings, feed: FeedName): FeedId {
-  return { source: source.name, feed };
+function isUnfiltered(from: Bounds | { next: string }): from is { next: string } | Record<string, never> {
+  return 'next' in from || from.after === undefined;
 }
 
-/** A walk over such pages would never end. */
-function refuseStandstill(page: FeedPage, at: Parameters<SourceClient['readFeed']>[1], feed: FeedName): void {
-  if (page.next === undefined) return;
-  if (page.records.length > 0 && !('next' in at && at.next === page.next)) return;
-  throw new AppError('unavailable', `A page of the feed ${feed} leads nowhere: its "next" gives no further records.`, {
-    recovery: { do: 'halt' },
-  });
+/** While the feed declares its order, and is read from the watermark, the watermark moves with each page. */
+async function followPages(
+  { feed, reader, store, latenessMs, clock }: Pull,
+  from: Bounds | { next: string },
+  isFromWatermark: boolean,
+  news: News,
+): Promise<void> {
+  const unfiltered = isUnfiltered(from);
+  for await (const page of readForward(reader, from, feed.feed)) {
+    news.ordered &&= page.commitOrdered;
+    const { times } = await store({
+      ...page,
+      whileWriting: page.readAhead,
+      doubts: news.ordered,
+      completeTo: (shown) => {
+        if (!news.ordered) return undefined;
+        const stamped = shown.filter((time) => time !== withoutTime);
+        refuseDisorder(stamped, news.shown, feed.feed);
+        return isFromWatermark ? stamped.at(-1) : undefined;
+      },
+      also: async (tx) => {
+        if (unfiltered && !news.ordered && page.records.length > 0)
+          await saveUnfilteredNext(tx, feed, page.next ?? null);
+      },
+    });
+    news.shown = times.at(-1) ?? news.shown;
+    const until = timestampFromMs(newestMs({ nowMs: clock.nowMs(), latenessMs }));
+    news.latest = times
+      .filter((time) => time <= until)
+      .reduce<Timestamp | undefined>((a, b) => laterOf(a, b), news.latest);
+    news.endedBlank = page.records.length === 0;
+    news.sourceMs = page.sourceMs;
+  }
+}
+
+/**
+ * Where the pages are followed from. A commit-ordered feed: from the watermark, with its record once more, so that it
+ * does not matter whether the bound is inclusive. Any other: first without a filter; then from the newest record.
+ */
+async function beginningOf(pull: Pull): Promise<Bounds | { next: string }> {
+  const { watermark, commitOrdered, unfiltered, unfilteredNext } = pull.due;
+  if (commitOrdered !== true && unfilteredNext !== null) return { next: unfilteredNext };
+  if (commitOrdered === false) return unfiltered === null ? {} : newestBounds(pull);
+  return watermark === null ? {} : { after: addMicros(watermark, -1) };
+}
+
+/** From the newest record, or from the watermark where that is later. */
+async function newestBounds({ feed, due, database, latenessMs, clock }: Pull): Promise<Bounds> {
+  const until = timestampFromMs(newestMs({ nowMs: clock.nowMs(), latenessMs }));
+  const newest = laterOf(due.watermark ?? undefined, (await readNewest(database, feed, until)) ?? undefined);
+  const granularity = due.habits?.granularityMicros ?? defaultGranularityMicros;
+  return newest === undefined ? {} : { after: addMicros(newest, -granularity) };
 }
 
 /** With the watermark at the page's last record, an earlier one that comes later would never be read. */
@@ -187,8 +333,4 @@ function refuseDisorder(times: readonly Timestamp[], before: Timestamp | undefin
       { recovery: { do: 'halt' } },
     );
   }
-}
-
-function retryAfterOf(error: unknown): number {
-  return error instanceof AppError && error.recovery.do === 'retry' ? (error.recovery.afterMs ?? 0) : 0;
 }

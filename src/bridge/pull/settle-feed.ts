@@ -2,61 +2,186 @@
  * Settling a feed that does not declare its order: moves its watermark over ranges that are closed. See
  * `careful-walk.ts` for what makes that safe.
  */
-import type { FeedPage, FeedWindow } from '#client/source-client.ts';
-import { microsFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { readVersionKey } from '../mirror/store-records.ts';
-import { cutOf, settle } from './careful-walk.ts';
-import { type FeedId, markSettled, readUnsettled } from './checkpoint-store.ts';
+import { readVersionKey } from '../mirror/read-version.ts';
+import {
+  cutOf,
+  defaultGranularityMicros,
+  type Range,
+  type Walked,
+  type WalkedRecord,
+  walkWindows,
+} from './careful-walk.ts';
+import { type FeedId, markSettled, readNewest, ripen } from './checkpoint-store.ts';
+import { dropDoubtsNotShown, endReread, readDueRereads, readKnownIds, rereadLater } from './doubt-store.ts';
+import type { FeedReader } from './feed-reader.ts';
+import type { StorePage } from './page-store.ts';
 
-export interface SettleRequest {
-  feed: FeedId;
-  watermark: Timestamp | null;
-  latenessMs: number;
-  pageSize: number;
-  nowMs: number;
-  /** What the source's clock had passed, by the last page read; undefined when it gives none. */
-  sourceMs: number | undefined;
-  transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
-  readPage: (at: FeedWindow | { next: string }) => Promise<FeedPage>;
-  /** Stores the records; everything up to `completeTo`, when given, is in the mirror then. */
-  store: (records: readonly Record<string, unknown>[], completeTo: Timestamp | undefined) => Promise<void>;
+/** What walking a feed in windows needs. */
+export interface CarefulReading {
+  readonly feed: FeedId;
+  readonly reader: FeedReader;
+  readonly store: StorePage;
+  readonly database: Sql;
+  readonly transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
+  readonly latenessMs: number;
+  readonly granularityMicros: number | undefined;
+  /** Called before each request; may wait. */
+  readonly pace?: () => Promise<void>;
 }
 
-const beginning: Timestamp = '1970-01-01T00:00:00.000000Z';
+/** A record as it was read, with what the walk has to know of it. */
+export interface ReadRecord extends WalkedRecord {
+  readonly record: Record<string, unknown>;
+}
 
-/** Settles what is closed by now, at most every half lateness. Gives when to look again; undefined when nothing is open. */
+/** Records of a walk as they are stored: with the related objects of the answers that showed them. */
+export interface WalkedPage extends Walked<ReadRecord> {
+  readonly includes: Record<string, readonly Record<string, unknown>[]>;
+  readonly observed: Timestamp;
+}
+
+/** More rows than this in a window do not fit any page: which ones they are is of no use then. */
+const knownMax = 2_000;
+
+/** Walks over (from, cut] of the feed; see `walkWindows`. */
+export async function* walkFeed(
+  reading: CarefulReading,
+  range: { from: Timestamp | undefined; cut: Timestamp },
+): AsyncGenerator<WalkedPage> {
+  const { feed, reader } = reading;
+  let includes: Record<string, readonly Record<string, unknown>[]> = {};
+  let observed: Timestamp | undefined;
+  const walk = walkWindows<ReadRecord>({
+    ...range,
+    granularityMicros: reading.granularityMicros,
+    pageSize: () => reader.pageSize(),
+    known: (window) => readKnownIds(reading.database, feed, window, knownMax),
+    anchor: async (time) => (await readNewest(reading.database, feed, time)) ?? undefined,
+    ask: async (at) => {
+      await reading.pace?.();
+      // A walk that ended here would begin with the same windows again, and spend the next quota on them.
+      const page = await reader.read(at, { isPatient: true });
+      for (const [name, objects] of Object.entries(page.includes))
+        includes[name] = [...(includes[name] ?? []), ...objects];
+      // Of several answers the first: what was asked for later may be newer, never older.
+      observed ??= page.observed;
+      const records = page.records.map((record, index) => ({
+        ...readVersionKey(record, feed.feed, index),
+        record,
+      }));
+      return { records, next: page.next };
+    },
+  });
+  for await (const walked of walk) {
+    yield { ...walked, includes, observed: observed ?? range.cut };
+    includes = {};
+    observed = undefined;
+  }
+}
+
+export interface SettleRequest extends CarefulReading {
+  readonly watermark: Timestamp | null;
+  readonly nowMs: number;
+  /** What the source's clock had passed, by the last page read; undefined when it gives none. */
+  readonly sourceMs: number | undefined;
+  /** The latest time that the news have shown; the mirror may hold a later version of that record. */
+  readonly shown: Timestamp | undefined;
+}
+
+/**
+ * Settles what is closed by now, at most every half lateness. Gives when to look again; undefined when nothing is open.
+ * The walk ends at a version in doubt.
+ */
 export async function settleFeed(request: SettleRequest): Promise<{ againMs: number } | undefined> {
-  const { feed, nowMs, latenessMs, pageSize } = request;
-  const known = await request.transaction((tx) => readUnsettled(tx, feed, timestampFromMs(nowMs - latenessMs)));
-  const from = request.watermark ?? beginning;
-  if (known.newest === null || known.newest <= from) return undefined;
-  const againMs = nowMs + latenessMs / 2;
-  if (known.settled !== null && known.settled > timestampFromMs(nowMs - latenessMs / 2)) return { againMs };
+  const { feed, nowMs, latenessMs } = request;
+  const until = timestampFromMs(newestMs(request));
+  const held = await readNewest(request.database, feed, until);
+  const newest = laterOf(held ?? undefined, request.shown);
+  if (newest === undefined || (request.watermark !== null && newest <= request.watermark)) return undefined;
+  const { settled, watermark, ripe } = await request.transaction((tx) =>
+    ripen(tx, feed, { newest, now: timestampFromMs(nowMs), longAgo: timestampFromMs(nowMs - latenessMs) }),
+  );
+  if (settled !== null && settled > timestampFromMs(nowMs - latenessMs / 2))
+    return { againMs: msFromTimestamp(settled) + latenessMs / 2 };
   const cut = cutOf({
     sentMicros: nowMs * 1_000,
     sourceMicros: request.sourceMs === undefined ? undefined : request.sourceMs * 1_000,
     latenessMicros: latenessMs * 1_000,
-    seenLongAgo: known.seenLongAgo ?? undefined,
+    granularityMicros: request.granularityMicros,
+    seenLongAgo: ripe ?? undefined,
   });
-  if (cut !== undefined && microsFromTimestamp(cut) > microsFromTimestamp(from)) {
-    const walk = settle({
-      from,
-      cut,
-      ask: async (at) => {
-        const page = await request.readPage(
-          'next' in at ? at : { modifiedAfter: at.after, modifiedBefore: at.before, pageSize },
-        );
-        const records = page.records.map((record, index) => ({ ...readVersionKey(record, feed.feed, index), record }));
-        return { records, next: page.next };
+  const reached = cut === undefined ? watermark : await settleTo(request, watermark, cut);
+  await request.transaction((tx) => markSettled(tx, feed, timestampFromMs(nowMs)));
+  const isStuck = cut !== undefined && (reached === null || reached < cut);
+  const isOpen = reached === null || reached < newest;
+  return isOpen && !isStuck ? { againMs: nowMs + latenessMs / 2 } : undefined;
+}
+
+/**
+ * Gives where the watermark stands then: before the cut where a version is in doubt, which is read again by itself, or
+ * where the feed has answered with nothing at all, which is asked again on schedule.
+ */
+async function settleTo(
+  request: SettleRequest,
+  watermark: Timestamp | null,
+  cut: Timestamp,
+): Promise<Timestamp | null> {
+  let reached = watermark;
+  if (reached !== null && cut <= reached) return reached;
+  for await (const walked of walkFeed(request, { from: watermark ?? undefined, cut })) {
+    const { complete } = walked;
+    const kept = await request.store({
+      records: walked.records.map(({ record }) => record),
+      includes: walked.includes,
+      observed: walked.observed,
+      doubts: true,
+      completeTo: () => complete?.to,
+      also: async (tx) => {
+        if (complete && walked.drained) await rereadLater(tx, request.feed, againOf(request, complete));
       },
     });
-    for await (const { records, completeTo } of walk)
-      await request.store(
-        records.map(({ record }) => record),
-        completeTo,
-      );
+    if (kept.watermark === undefined) continue;
+    reached = kept.watermark;
+    if (complete && (reached === null || reached < complete.to)) break;
   }
-  await request.transaction((tx) => markSettled(tx, feed, timestampFromMs(nowMs)));
-  return cut === known.newest ? undefined : { againMs };
+  return reached;
+}
+
+/** Stamps further in the future than the lateness bound are no news of the source's clock. */
+export function newestMs({ nowMs, latenessMs }: { nowMs: number; latenessMs: number }): number {
+  return nowMs + latenessMs;
+}
+
+/** What was paged through is read once more when nothing can be on its way into it any more. */
+function againOf(reading: CarefulReading & { readonly nowMs: number }, { after, to }: Range) {
+  const { latenessMs, nowMs, granularityMicros = defaultGranularityMicros } = reading;
+  return { after: after ?? addMicros(to, -granularityMicros), to, due: timestampFromMs(nowMs + latenessMs) };
+}
+
+/** Reads again what is due for it: crowded stamps, and versions in doubt, which are told apart by it. */
+export async function rereadRanges(reading: CarefulReading & { nowMs: number }): Promise<void> {
+  const { feed, nowMs } = reading;
+  const now = timestampFromMs(nowMs);
+  for (const range of await readDueRereads(reading.database, feed, now)) {
+    let changed = 0;
+    let reached: Timestamp = range.after;
+    for await (const walked of walkFeed(reading, { from: range.after, cut: range.to })) {
+      const kept = await reading.store({
+        records: walked.records.map(({ record }) => record),
+        includes: walked.includes,
+        observed: walked.observed,
+        doubts: true,
+      });
+      if (walked.drained) changed += kept.changed;
+      if (walked.complete) reached = walked.complete.to;
+    }
+    await reading.transaction(async (tx) => {
+      await endReread(tx, feed, range, now);
+      // Where the feed has answered with nothing at all, nothing is known.
+      if (reached >= range.to) await dropDoubtsNotShown(tx, feed, { ...range, since: now });
+      if (reached < range.to || changed > 0) await rereadLater(tx, feed, againOf(reading, range));
+    });
+  }
 }

@@ -1,53 +1,59 @@
 /**
  * The push of one flow: reconcile, don't replay. Each due document is made from the mirror, compared with what was last
- * delivered, and the connector is called only for a difference.
+ * delivered, and the connector is called only for a difference: by as many calls at once as it takes, never for two
+ * kinds at once, never twice for one key, and each settled when it ends, whatever becomes of the others.
  *
- * A document's way through one round, and what a kill leaves behind:
- * 1. claim: it is made and compared. Killed here: nothing happened.
- * 2. resolve: a document that has an intent was cut off in an earlier round; `lookup` says what became of it. Killed
- *    here: the old intent stands, and the next round begins here again.
- * 3. intend: the intent is committed (with the claim, when there was nothing to resolve), and the ERP is called. Killed
- *    from here to 4: the intent stands, and a later round begins at 2.
+ * A document's way, and what a kill leaves behind:
+ * 1. claim: it is made and compared. A withdrawal is marked as one, and claimed when all of its kind are known. Killed
+ *    here: nothing happened.
+ * 2. look up: a document that has an intent was cut off earlier, one that is in doubt or to be written once more may be
+ *    anything; `lookup` says what the ERP holds. Killed here: the old intent stands, and the next process begins here again.
+ * 3. intend: the intent is committed (with the claim, when nothing had to be asked or loaded before), and the ERP is
+ *    called. Killed from here to 4: the intent stands, and a later process begins at 2.
  * 4. settle: the outcome is committed and the intent cleared.
+ *
+ * A process that stood still finds at 3 that its time is over, or at 4 that another works by now; a call of its that may
+ * have come after the other's leaves the document in doubt, so that the ERP is asked.
  */
-import type { Connector, Outcome, Session } from '#connector/connector.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Database } from '#platform/database/database.ts';
-import type { Logger } from '#platform/log.ts';
-import type { Counter } from '#platform/metrics.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Session } from '#connector/connector.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
-import type { FlowSettings } from '../settings.ts';
-import { type Claimed, claimDocuments, commitIntents, isCutOff } from './claim-documents.ts';
+import { isLoaded } from './attach-files.ts';
+import {
+  type Claim,
+  type Claimed,
+  type ClaimOptions,
+  claimDocuments,
+  commitIntents,
+  mustLookUp,
+} from './claim-documents.ts';
 import { type ConnectorCalls, createConnectorCalls } from './connector-calls.ts';
-import { flowsWithDue } from './flow-document-store.ts';
-import { resolveCutOff } from './resolve-cut-off.ts';
-import { type Settled, settleOutcomes } from './settle-outcomes.ts';
+import type { Busy } from './flow-document-store.ts';
+import { hasDue } from './flow-state.ts';
+import { type Batch, type BatchDeps, createBatches } from './push-batch.ts';
 
-export interface PushDeps {
-  flow: FlowSettings;
-  connector: Connector;
+export interface PushDeps extends BatchDeps {
   session: Session;
-  database: Database;
   acquireLease: AcquireLease;
-  clock: Clock;
-  log: Logger;
-  outcomes: Counter<'flow' | 'status'>;
   /** How long a connector may take to stop when it is told to. */
   abortGraceMs?: number;
+  /** How soon is looked for more work while calls are under way and there is room for others. */
+  lookAgainMs?: number;
 }
 
 /** Creates the worker of a flow: pushes everything due, and returns when nothing is, or another process does it. */
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
   const calls = createConnectorCalls(deps.session, deps.abortGraceMs);
-  const hasDue = async () => (await flowsWithDue(database, [flow.name], timestampNow(clock))).length > 0;
+  const isDue = () => hasDue(database, flow, timestampNow(clock));
   return async (signal: AbortSignal): Promise<void> => {
     // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.
-    while (!signal.aborted && !calls.isStuck() && (await hasDue())) {
+    while (!signal.aborted && !calls.isStuck() && (await isDue())) {
       const lease = await deps.acquireLease(`push/${flow.name}`);
       if (!lease) return;
       try {
-        while (!signal.aborted && !calls.isStuck() && (await pushRound(deps, calls, lease, signal)));
+        await pushDue(deps, calls, lease, signal);
         if (calls.isStuck()) log.error({ flow: flow.name }, 'flow stands still until a call of its connector ends');
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
@@ -60,69 +66,108 @@ export function createFlowPush(deps: PushDeps) {
   };
 }
 
-/** False when nothing is left to do. */
-async function pushRound(deps: PushDeps, calls: ConnectorCalls, lease: Lease, signal: AbortSignal): Promise<boolean> {
-  const { flow, connector, clock, log, outcomes } = deps;
-  const { batchMax, timeoutMs } = connector.capabilities;
-  let intentMs = clock.nowMs();
-  const { due, claimed, rejected } = await lease.transaction(async (tx) => {
-    const claim = await claimDocuments(tx, flow, intentMs, batchMax);
-    if (!claim.claimed.some(isCutOff)) await commitIntents(tx, flow.name, claim.claimed, intentMs);
-    return claim;
-  });
-  if (rejected > 0) outcomes.inc({ flow: flow.name, status: 'rejected' }, rejected);
-  if (claimed.length === 0) return due > 0;
+/** Most documents that are looked at in one transaction when few of them need a call. */
+const lookAtMost = 500;
 
-  const settled: Settled[] = [];
-  let toCall = claimed;
-  const cutOff = claimed.filter(isCutOff);
-  if (cutOff.length > 0) {
-    const resolved = await lease.during((lost) => {
-      const limit = { timeoutMs, signal: AbortSignal.any([signal, lost]) };
-      return resolveCutOff({ connector, calls }, cutOff, clock.nowMs(), limit);
+/** Pushes until nothing is due, or nothing may be sent. Throws the first thing that went wrong, when all calls ended. */
+async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, outer: AbortSignal): Promise<void> {
+  const { concurrency = 1, batchMax } = deps.connector.capabilities;
+  const batches = createBatches(deps, calls, lease);
+  const stop = new AbortController();
+  const signal = AbortSignal.any([outer, stop.signal]);
+  const running = new Map<Promise<void>, readonly Claimed[]>();
+  const failures: unknown[] = [];
+  let lookAt = batchMax;
+
+  const start = (batch: Batch) => {
+    const sent = batches
+      .send(batch, signal)
+      .catch((error: unknown) => {
+        failures.push(error);
+        // Another process works by now; what still runs here must not meet what it does.
+        if (error instanceof LeaseLost) stop.abort(error);
+      })
+      .finally(() => running.delete(sent));
+    running.set(sent, batch.claimed);
+  };
+
+  /** Begins what there is room for; false when nothing more can be begun before something has changed. */
+  const fill = async (): Promise<boolean> => {
+    const batchesMax = concurrency - running.size;
+    if (batchesMax <= 0) return false;
+    const room = batchesMax * batchMax;
+    const { claim, intentMs } = await claimDue(deps, lease, {
+      busy: busyOf(running),
+      batchesMax,
+      batchMax,
+      lookAt: Math.max(room, lookAt),
     });
-    settled.push(...resolved.settled);
-    toCall = [...claimed.filter((one) => !isCutOff(one)), ...resolved.remaining];
-    // Only now: whoever finds an intent waits for the call from the time that it names.
-    intentMs = clock.nowMs();
-    await lease.transaction((tx) => commitIntents(tx, flow.name, toCall, intentMs));
-  }
-  if (toCall.length > 0)
-    settled.push(
-      ...(await lease.during((lost) => write(deps, calls, toCall, intentMs, AbortSignal.any([signal, lost])))),
+    if (claim.next !== 'work') return false;
+    const isSparse = claim.batches.flat().length * 2 < room;
+    lookAt = isSparse ? Math.min(lookAt * 2, lookAtMost) : batchMax;
+    const toSend: (readonly Claimed[])[] = [];
+    for (const batch of claim.batches) {
+      const asked = batch.filter(mustLookUp);
+      const answered = asked.length > 0 ? await batches.lookUp(asked, signal) : [];
+      toSend.push([...batch.filter((one) => !mustLookUp(one)), ...answered]);
+    }
+    for (const claimed of toSend) if (claimed.length > 0) start({ claimed, intentMs });
+    return true;
+  };
+
+  for (;;) {
+    let mayFill = failures.length === 0 && !signal.aborted && !calls.isStuck();
+    if (mayFill)
+      mayFill = await fill().catch((error: unknown) => {
+        failures.push(error);
+        return false;
+      });
+    if (mayFill) continue;
+    if (running.size === 0) break;
+    await somethingHasChanged(
+      [...running.keys()],
+      running.size < concurrency ? (deps.lookAgainMs ?? 1_000) : undefined,
     );
-
-  const pausedBy = await lease.transaction((tx) => settleOutcomes(tx, flow.name, settled, clock.nowMs()));
-  for (const { outcome } of settled) outcomes.inc({ flow: flow.name, status: outcome.status });
-  if (pausedBy !== undefined) log.error({ flow: flow.name }, `flow paused: ${pausedBy}`);
-  return pausedBy === undefined;
+  }
+  if (failures.length > 0) throw failures.find((error) => error instanceof LeaseLost) ?? failures[0];
 }
 
-/**
- * Calls the ERP. The time limit counts from the intent, as whoever finds the intent after a crash counts from there: a
- * process that stood still in between does not begin a call that others believe to be over.
- */
-async function write(
-  { connector, clock }: PushDeps,
-  calls: ConnectorCalls,
-  claimed: readonly Claimed[],
-  intentMs: number,
-  signal: AbortSignal,
-): Promise<Settled[]> {
-  const operations = claimed.map(({ operation }) => operation);
-  const timeoutMs = intentMs + connector.capabilities.timeoutMs - clock.nowMs();
-  const outcomes =
-    signal.aborted || timeoutMs <= 0
-      ? operations.map(() => notCalled)
-      : await calls.write(operations, { timeoutMs, signal });
-  return claimed.map(({ document, operation }, index) => ({
-    document,
-    outcome: outcomes[index] as Outcome,
-    hash: operation.action === 'cancel' ? null : operation.contentHash,
-  }));
+/** Claims under the lease, and commits the intents where nothing has to be asked or loaded before. */
+async function claimDue(
+  deps: PushDeps,
+  lease: Lease,
+  room: Pick<ClaimOptions, 'busy' | 'batchesMax' | 'batchMax' | 'lookAt'>,
+): Promise<{ claim: Claim; intentMs: number | undefined }> {
+  const { flow, connector, clock, log, outcomes } = deps;
+  const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
+  const nowMs = clock.nowMs();
+  const result = await lease.transaction(async (tx) => {
+    const claim = await claimDocuments(tx, { flow, kinds, nowMs, ...room });
+    const claimed = claim.next === 'work' ? claim.batches.flat() : [];
+    if (claimed.some((one) => mustLookUp(one) || isLoaded(one))) return { claim, intentMs: undefined };
+    await commitIntents(tx, flow.name, claimed, { by: deps.processMark.own, nowMs });
+    return { claim, intentMs: nowMs };
+  });
+  const { claim } = result;
+  if (claim.next === 'nothing' && claim.pausedBy !== undefined)
+    log.error({ flow: flow.name }, `flow paused: ${claim.pausedBy}`);
+  if (claim.next === 'work' && claim.rejected > 0)
+    outcomes.inc({ flow: flow.name, status: 'rejected' }, claim.rejected);
+  return result;
 }
 
-const notCalled: Outcome = {
-  status: 'retry',
-  error: { type: 'transient', message: 'the process was stopping or had stood still, so the ERP was not called' },
-};
+function busyOf(running: ReadonlyMap<unknown, readonly Claimed[]>): Busy {
+  const documents = [...running.values()].flat().map(({ document }) => document);
+  return { kind: documents[0]?.kind, keys: documents.map(({ key }) => key) };
+}
+
+/** Waits until a call has ended, or for a moment, as there may be more to do by then. */
+async function somethingHasChanged(running: readonly Promise<void>[], momentMs: number | undefined): Promise<void> {
+  const waiting = new AbortController();
+  const moment = momentMs === undefined ? [] : [sleep(momentMs, undefined, { signal: waiting.signal })];
+  try {
+    await Promise.race([...running, ...moment.map((one) => one.catch(() => undefined))]);
+  } finally {
+    waiting.abort();
+  }
+}

@@ -1,17 +1,14 @@
-import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
-import { documentKeysOf } from '../documents/document-keys.ts';
+import type { Database } from '#platform/database/database.ts';
 import type { FlowSettings } from '../settings.ts';
 import { lockSources } from '../source-lock.ts';
-import { markDocuments, markDocumentsOfFlow } from './mark-documents.ts';
-
-const pageSize = 1_000;
+import { shapeOf } from './flow-shape.ts';
+import { markEverything } from './mark-everything.ts';
 
 /**
  * Makes the flows of the configuration known to SQL, so that documents are marked for them. A flow that is new, or whose
  * documents are shaped otherwise than before, gets every document of its source; one that is no longer configured is
- * marked for nothing more, its history stays. A paused flow goes on: whoever started the process has acted.
+ * marked for nothing more, its history stays. A flow that is paused stays so: any process may start at any time.
  */
 export async function registerFlows(database: Database, flows: readonly FlowSettings[], now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
@@ -25,41 +22,26 @@ export async function registerFlows(database: Database, flows: readonly FlowSett
         row.shape,
       ]),
     );
-    await tx.query(`update bridge.flows set kinds = '{}', shape = '' where name <> all($1)`, [
-      flows.map(({ name }) => name),
-    ]);
-    for (const flow of flows) {
-      const shape = shapeOf(flow);
+    const removed = await tx.query<{ name: string }>(
+      `update bridge.flows set kinds = '{}', shape = '' where name <> all($1) and shape <> '' returning name`,
+      [flows.map(({ name }) => name)],
+    );
+    const changed = flows.filter((flow) => known.get(flow.name) !== shapeOf(flow));
+    for (const flow of changed) {
       await tx.query(
         `insert into bridge.flows (name, source, kinds, shape) values ($1, $2, $3, $4)
-         on conflict (name) do update
-           set source = excluded.source, kinds = excluded.kinds, shape = excluded.shape, paused_reason = null`,
-        [flow.name, flow.source, flow.documents, shape],
+         on conflict (name) do update set source = excluded.source, kinds = excluded.kinds, shape = excluded.shape`,
+        [flow.name, flow.source, flow.documents, shapeOf(flow)],
       );
-      if (known.get(flow.name) !== shape) await markEverything(tx, flow, now);
+      await markEverything(tx, flow, now);
     }
-  });
-}
-
-/** Everything in the settings that decides what the documents are and what they hold. */
-function shapeOf(flow: FlowSettings): string {
-  const { source, documents, test_events, quantity_column = null, unit_price_column = null } = flow;
-  return JSON.stringify([source, [...documents].sort(), test_events, quantity_column, unit_price_column]);
-}
-
-/** Documents that are marked needlessly are compared and found equal. */
-async function markEverything(tx: Sql, flow: FlowSettings, now: Timestamp): Promise<void> {
-  await markDocumentsOfFlow(tx, flow.name, now);
-  for (let after = ''; ; ) {
-    const rows = await tx.query<{ record_id: string; feed: FeedName; body: string }>(
-      `select record_id, feed, body from bridge.mirror where source = $1 and feed = 'awards' and record_id > $2
-       order by record_id limit ${pageSize}`,
-      [flow.source, after],
+    // What no flow wants any more waits for nothing.
+    await tx.query(
+      `update bridge.flow_documents d set due = null, waiting_since = null
+       from bridge.flows f
+       where f.name = d.flow and f.name = any($1) and d.kind <> all(f.kinds)
+         and (d.due is not null or d.waiting_since is not null)`,
+      [[...removed, ...changed].map(({ name }) => name)],
     );
-    const keys = rows.flatMap(({ feed, body }) => documentKeysOf(feed, JSON.parse(body) as Record<string, unknown>));
-    await markDocuments(tx, { source: flow.source, flow: flow.name }, keys, now);
-    const last = rows.at(-1);
-    if (!last || rows.length < pageSize) return;
-    after = last.record_id;
-  }
+  });
 }

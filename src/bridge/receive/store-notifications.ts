@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { type Database, prepared, type Sql } from '#platform/database/database.ts';
 
 export interface ReceivedNotification {
@@ -34,11 +35,11 @@ export async function storeNotifications(
   });
   const distinct = [...new Map(received.map((one) => [one.id, one])).values()];
   const inserted = await database.query<{ source: string; body_hash: Buffer }>(insert, [
-    distinct.map(({ source }) => source),
-    distinct.map(({ hash }) => hash),
-    distinct.map(({ trigger }) => trigger),
-    distinct.map(({ feed }) => feed ?? null),
-    distinct.map(({ body }) => body.toString('utf8')),
+    textArray(distinct.map(({ source }) => source)),
+    byteaArray(distinct.map(({ hash }) => hash)),
+    textArray(distinct.map(({ trigger }) => trigger)),
+    textArray(distinct.map(({ feed }) => feed ?? null)),
+    textArray(distinct.map(({ body }) => body.toString('utf8'))),
     distinct.map((one) => one.received),
   ]);
   const fresh = new Set(inserted.map((row) => idOf(row.source, row.body_hash)));

@@ -1,21 +1,37 @@
 /**
  * The webhook endpoint: POST /webhooks/{source}. The signature is checked over the raw bytes before anything is parsed;
  * the notification is committed before it is answered; the pull is woken after. Source: API document, "Authentication"
- * 2 and "Events".
+ * 2 and 4 and "Events".
  */
-import type { Express, Request, Response } from 'express';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FeedName } from '#contract/feed.ts';
 import { signatureForm, signatureMatches } from '#contract/signature.ts';
+import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { feedOfTrigger, notification } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
+import type { DirectRoute } from '#platform/http/application.ts';
 import { parseJson, readBody } from '#platform/http/body.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
+import { bearerTokenOf } from './bearer/bearer-check.ts';
+import type { BearerCheck } from './bearer/bearer-deps.ts';
+import { createRareLog } from './rare-log.ts';
 import { createSharedCommit } from './shared-commit.ts';
+import type { SigningKeys } from './signing-keys.ts';
 import { type ReceivedNotification, storeNotifications } from './store-notifications.ts';
+
+/** What the endpoint knows of a source. */
+export interface ReceivedSource {
+  /** The feeds that this bridge reads: a notification of another one is acknowledged, and asks for nothing. */
+  readonly feeds: ReadonlySet<FeedName>;
+  /** A notification whose time is further away from now is acknowledged, and asks for nothing; undefined: any is taken. */
+  readonly freshnessMs: number | undefined;
+  /** Undefined: no token is asked for. */
+  readonly bearer: BearerCheck | undefined;
+}
 
 export interface WebhookEndpointDeps {
   database: Database;
@@ -24,19 +40,27 @@ export interface WebhookEndpointDeps {
   registry: Registry;
   bodyBytesMax: number;
   backlogMax: number;
-  /** The keys that sign a source's notifications now; empty for a source that there is none of. */
-  signingKeysOf: (source: string) => readonly string[];
-  /** Whether this bridge reads the feed: a notification of another one is acknowledged, and asks for nothing. */
-  readsFeed: (source: string, feed: FeedName) => boolean;
+  signingKeys: Pick<SigningKeys, 'keysOf' | 'readAgain'>;
+  /** The sources, by their names. */
+  sources: ReadonlyMap<string, ReceivedSource>;
   /** Wakes the pull of a source's feed, after the commit. */
   wakePull: (source: string, feed: FeedName) => void;
 }
 
-const path = '/webhooks/:source';
+/** What became of a notification that was answered with 200. */
+type Taken = 'accepted' | 'repeated' | 'stale';
+
 const commitMax = 500;
 
-/** Mounts the endpoint; `drain` resolves when everything taken is stored. */
-export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): { drain: () => Promise<void> } {
+const answers = {
+  accepted: answerOf('accepted'),
+  repeated: answerOf('accepted'),
+  stale: answerOf('stale'),
+} satisfies Record<Taken, unknown>;
+
+/** Makes the endpoint; `drain` resolves when everything taken is stored. */
+export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: DirectRoute; drain: () => Promise<void> } {
+  const { clock, signingKeys } = deps;
   const received = new Counter({
     name: 'bridge_notifications_total',
     help: 'Notifications that came to the webhook endpoint, by what became of them',
@@ -56,25 +80,49 @@ export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): {
     },
     batchMax: commitMax,
     backlogMax: deps.backlogMax,
+    clock,
   });
+  const warnRarely = createRareLog({ log: deps.log, clock });
 
-  async function receive(request: Request, response: Response): Promise<'new' | 'known'> {
+  /** Reads the body and proves that it is the source's. Throws `unauthorized` for anything else. */
+  async function readGenuine(request: IncomingMessage, response: ServerResponse, name: string): Promise<Buffer> {
+    const source = deps.sources.get(name);
+    const signature = request.headers['x-signature'];
+    // What cannot be genuine is not even read: it costs the sender more than us.
+    if (!source || typeof signature !== 'string' || !signatureForm.test(signature)) throw refused();
+    // The key that is missing may have been registered just now, by another process.
+    const holds = async (isSo: () => boolean) => isSo() || ((await signingKeys.readAgain()) && isSo());
+    if (!(await holds(() => signingKeys.keysOf(name).length > 0))) throw refused();
+    const body = await readBody(request, deps.bodyBytesMax);
+    if (!(await holds(() => signatureMatches(body, signature, signingKeys.keysOf(name))))) throw refused();
+    // After the signature: nobody else makes us ask an authorisation server, or learns that there is one.
+    if (source.bearer) {
+      const token = bearerTokenOf(request.headers.authorization);
+      if (token === undefined) throw withoutToken();
+      if (!(await source.bearer(token))) {
+        response.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
+        throw wrongToken();
+      }
+    }
+    return body;
+  }
+
+  async function receive(request: IncomingMessage, response: ServerResponse, source: string): Promise<Taken> {
     if (request.method !== 'POST') {
       response.setHeader('Allow', 'POST');
       throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
     }
-    const source = String(request.params['source']);
-    const keys = deps.signingKeysOf(source);
-    const header = request.get('x-signature') ?? '';
-    // What cannot be genuine is not even read: it costs the sender more than us.
-    if (keys.length === 0 || !signatureForm.test(header)) throw refused();
-    const body = await readBody(request, deps.bodyBytesMax);
-    if (!signatureMatches(body, header, keys)) throw refused();
-    const { trigger } = parseInput(notification, parseJson(body), 'The notification');
+    const body = await readGenuine(request, response, source);
+    const { trigger, timestamp } = parseInput(notification, parseJson(body), 'The notification');
+    const { feeds, freshnessMs } = deps.sources.get(source) ?? { feeds: new Set(), freshnessMs: undefined };
+    if (freshnessMs !== undefined && isStale(timestamp, clock.nowMs(), freshnessMs)) {
+      warnRarely({ source, timestamp }, 'a notification from too long ago, or from the future, was passed over');
+      return 'stale';
+    }
     const announced = feedOfTrigger(trigger);
-    const feed = announced !== undefined && deps.readsFeed(source, announced) ? announced : undefined;
+    const feed = announced !== undefined && feeds.has(announced) ? announced : undefined;
     const result = await store
-      .add({ source, trigger, feed, body, received: timestampNow(deps.clock) })
+      .add({ source, trigger, feed, body, received: timestampNow(clock) })
       .catch((cause: unknown) => {
         // Whatever the reason is, the sender is to try again: it has the only copy.
         throw new AppError('unavailable', 'The notification could not be stored. Send it again later.', {
@@ -82,27 +130,49 @@ export function mountWebhookEndpoint(app: Express, deps: WebhookEndpointDeps): {
           cause,
         });
       });
-    response.json({ status: 'accepted' });
     if (feed !== undefined) deps.wakePull(source, feed);
-    return result;
+    return result === 'new' ? 'accepted' : 'repeated';
   }
 
-  app.all(path, async (request, response) => {
-    response.locals.route = path;
+  const handle: DirectRoute['handle'] = async (request, response, { segment, requestId }) => {
     try {
-      received.inc({ result: (await receive(request, response)) === 'new' ? 'accepted' : 'repeated' });
+      const taken = await receive(request, response, segment);
+      const { headers, text } = answers[taken];
+      response.writeHead(200, headers).end(text);
+      received.inc({ result: taken });
     } catch (error) {
       const code = error instanceof AppError ? error.code : 'internal';
       received.inc({ result: code });
-      if (code === 'unauthorized')
-        deps.log.warn({ requestId: response.locals.requestId }, `notification refused: ${errorText(error)}`);
+      if (code === 'unauthorized') warnRarely({ requestId }, `notification refused: ${errorText(error)}`);
       throw error;
     }
-  });
-  return { drain: () => store.idle() };
+  };
+  return { route: { prefix: '/webhooks/', route: '/webhooks/:source', handle }, drain: () => store.idle() };
+}
+
+/**
+ * A notification that is repeated after its time does nothing. It is acknowledged all the same: the service sends what
+ * was refused again, with the time that it had, until it gives the webhook up; and no data is lost with it, as a
+ * notification only makes a pull sooner.
+ */
+function isStale(timestamp: Timestamp, nowMs: number, freshnessMs: number): boolean {
+  return Math.abs(nowMs - msFromTimestamp(timestamp)) > freshnessMs;
 }
 
 /** The same for an unknown source, a missing signature and a wrong one: what exists here is nobody's business. */
 function refused(): AppError {
   return new AppError('unauthorized', 'The header X-Signature does not sign this body with a key that is known here.');
+}
+
+function withoutToken(): AppError {
+  return new AppError('unauthorized', 'The header Authorization has no bearer token, which is asked for here.');
+}
+
+function wrongToken(): AppError {
+  return new AppError('unauthorized', 'The bearer token is not good here: get a new one and send it again.');
+}
+
+function answerOf(status: string) {
+  const text = JSON.stringify({ status });
+  return { text, headers: { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': text.length } };
 }

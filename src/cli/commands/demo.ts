@@ -11,7 +11,8 @@ import { playStory } from '#service/simulator/play-story.ts';
 import { type Awards, awardsOfFolder, awardsOfService, compareAwards } from '../award-comparison.ts';
 import { readConfiguration } from '../configuration.ts';
 import { type Installation, openInstallation, storageOf } from '../installation.ts';
-import { type LocalPrograms, localSource, startLocalPrograms } from '../local-programs.ts';
+import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
+import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
 import { listenForStop } from '../stop-request.ts';
 
@@ -71,12 +72,15 @@ async function playAndCompare(
 /** First the service's outbox, then what the bridge took from it: in this order an empty look is the truth. */
 async function waitUntilIdle(
   installation: Installation,
-  { service }: LocalPrograms,
+  { service, settings }: LocalPrograms,
   signal: AbortSignal,
 ): Promise<void> {
   const giveUpMs = systemClock.nowMs() + idleWithinMs;
-  const looksIdle = async () =>
-    (await service.isIdle()) && isIdle(await readStatus(installation.open.database), timestampNow(systemClock));
+  const looksIdle = async () => {
+    if (!(await service.isIdle())) return false;
+    const now = timestampNow(systemClock);
+    return isIdle(await readStatus(installation.open.database, { settings, now }), now);
+  };
   // A story that was stopped in its middle is no proof, however idle everything is.
   while (signal.aborted || !(await looksIdle())) {
     if (signal.aborted) throw new AppError('unavailable', 'The demo was stopped before its end.');

@@ -5,7 +5,8 @@ import { errorText } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { type Configuration, readConfiguration } from '../configuration.ts';
 import { type Installation, openInstallation, storageOf } from '../installation.ts';
-import { type LocalPrograms, localSource, startLocalPrograms } from '../local-programs.ts';
+import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
+import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
 import { listenForStop, type StopRequest } from '../stop-request.ts';
 

@@ -44,6 +44,7 @@ export interface PreparedStatement {
 
 const connectTimeoutMs = 10_000;
 const keepAliveAfterMs = 30_000;
+const idleInTransactionMs = 60_000;
 const unavailableText = 'The database is not available at the moment; try again shortly.';
 
 /** Makes a statement that is prepared once per connection. Its name comes from its text, so that two cannot collide. */
@@ -65,7 +66,9 @@ export function createDatabase(options: {
   const url = parseDatabaseUrl(options.url);
   const place = `${url.host || url.searchParams.get('host') || 'localhost'}${url.pathname}`;
   // In the startup packet and last, so that neither the role's settings, nor the database's, nor the URL's override it.
-  const sessionOptions = [url.searchParams.get('options'), '-c TimeZone=UTC -c DateStyle=ISO'];
+  // A process that stands still in the middle of a transaction keeps its locks no longer than that.
+  const idleMs = `-c idle_in_transaction_session_timeout=${idleInTransactionMs}`;
+  const sessionOptions = [idleMs, url.searchParams.get('options'), '-c TimeZone=UTC -c DateStyle=ISO'];
   url.searchParams.set('options', sessionOptions.filter(Boolean).join(' '));
   const pool = new Pool({
     connectionString: url.href,
@@ -78,6 +81,8 @@ export function createDatabase(options: {
   });
   // An idle connection that breaks is dropped by the pool; unheard, the event would end the process.
   pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
+  // The server's goodbye may come in one packet with its welcome: before whoever asked for the connection can listen to it.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   let closing: Promise<void> | undefined;
 
   async function connect(): Promise<PoolClient> {
@@ -205,8 +210,9 @@ function wasRolledBackByServer(error: unknown): boolean {
 
 function isConnectionError(error: unknown): boolean {
   if (error instanceof DatabaseError) {
-    // 08 connection, 53 out of connections, memory or disk, 57P0x shut down, 57014 timed out, 25006 on a standby.
-    return /^(08|53|57P0|57014|25006)/.test(error.code ?? '');
+    // 08 connection, 53 out of connections, memory or disk, 57P0x shut down, 57014 timed out, 25006 on a standby, 25P03
+    // idle in a transaction for too long.
+    return /^(08|53|57P0|57014|25006|25P03)/.test(error.code ?? '');
   }
   if (!(error instanceof Error)) return false;
   if ('syscall' in error) return true;

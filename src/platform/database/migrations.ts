@@ -43,6 +43,21 @@ export async function migrate(
   }
 }
 
+/** The names of the files that `migrate` would apply; changes nothing. Throws as `migrate` does for a schema that does not fit. */
+export async function pendingMigrations(
+  sql: Sql,
+  { schema, directory }: { schema: string; directory: string },
+): Promise<readonly string[]> {
+  const migrations = await readMigrations(directory);
+  const table = `${escapeIdentifier(schema)}.migrations`;
+  const [there] = await sql.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
+  const applied = there?.found
+    ? await sql.query<Applied>(`select number, name, sha256 from ${table} order by number`)
+    : [];
+  for (const [index, record] of applied.entries()) checkApplied(schema, record, index, migrations);
+  return migrations.slice(applied.length).map(({ file }) => file);
+}
+
 /**
  * The lock lasts as long as the transaction, and what is applied is read under it: two processes may take turns from file
  * to file, and each file runs once.

@@ -3,6 +3,7 @@
  * problem bodies. Endpoints come as a table (`endpoint.ts`), so that the whole API of a program can be read in one place.
  */
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
@@ -12,10 +13,31 @@ import { refuseMethod, sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
   readonly express: Express;
+  /** What the server is given: the direct routes, and Express for all others. */
+  readonly listener: RequestListener;
+  /** Adds a route that is served without Express. */
+  addDirect(route: DirectRoute): void;
   /** From here on new requests are answered 503 and `/readyz` fails: the server is about to close. */
   beginShutdown(): void;
   /** Adds what answers when nothing else did. Call it after the last route. */
   finish(): void;
+}
+
+/**
+ * A path that is served on node:http itself, for what is called so often that Express would be most of its cost. What
+ * surrounds it is the same: request id, timing, refusal while shutting down, problem bodies for what it throws.
+ */
+export interface DirectRoute {
+  /** What its paths begin with; one more segment follows: `/webhooks/`. */
+  readonly prefix: string;
+  /** The template, for metrics: `/webhooks/:source`. */
+  readonly route: string;
+  /** Answers any method; `segment` is the last part of the path, decoded. What it throws becomes the answer. */
+  handle(
+    request: IncomingMessage,
+    response: ServerResponse,
+    call: { segment: string; requestId: string },
+  ): Promise<void>;
 }
 
 export interface ApplicationOptions {
@@ -46,23 +68,43 @@ export function createApplication(options: ApplicationOptions): Application {
   let shuttingDown = false;
 
   const duration = durationHistogram(registry);
+  const direct: DirectRoute[] = [];
 
-  app.use((request, response, next) => {
-    const given = request.get('x-request-id');
-    response.locals.requestId = given !== undefined && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
-    response.setHeader('X-Request-Id', response.locals.requestId);
+  /** Names the request and, when its answer is over, counts it; gives its id. */
+  const begin = (request: IncomingMessage, response: ServerResponse, routeOf: () => string): string => {
+    const requestId = requestIdOf(request);
+    response.setHeader('X-Request-Id', requestId);
     const started = performance.now();
     response.on('close', () => {
-      const route = response.locals.route ?? 'none';
-      duration.observe(
-        { method: request.method, route, status: response.statusCode },
-        (performance.now() - started) / 1000,
-      );
-      log.debug(
-        { requestId: response.locals.requestId, method: request.method, route, status: response.statusCode },
-        'request',
-      );
+      const { method = '' } = request;
+      const [route, status] = [routeOf(), response.statusCode];
+      duration.observe({ method, route, status }, (performance.now() - started) / 1000);
+      if (log.isLevelEnabled('debug')) log.debug({ requestId, method, route, status }, 'request');
     });
+    return requestId;
+  };
+  const refuseLate = () => {
+    if (shuttingDown) throw new AppError('unavailable', 'The server is shutting down. Send the request again.');
+  };
+  const answerError = (error: unknown, response: ServerResponse, facts: { requestId: string; route?: string }) => {
+    const err = toAppError(error);
+    if (err.code === 'internal') log.error({ err, ...facts }, 'request failed');
+    else if (err.code === 'unavailable' && !shuttingDown) log.warn({ err, ...facts }, 'request could not be served');
+    sendProblem(response, err);
+  };
+  const serveDirect = async (found: FoundDirect, request: IncomingMessage, response: ServerResponse) => {
+    const { route, segment } = found;
+    const requestId = begin(request, response, () => route.route);
+    try {
+      refuseLate();
+      await route.handle(request, response, { segment, requestId });
+    } catch (error) {
+      answerError(error, response, { requestId, route: route.route });
+    }
+  };
+
+  app.use((request, response, next) => {
+    response.locals.requestId = begin(request, response, () => response.locals.route ?? 'none');
     checkPath(request.path);
     next();
   });
@@ -87,12 +129,18 @@ export function createApplication(options: ApplicationOptions): Application {
     response.type(registry.contentType).send(await registry.metrics());
   });
   app.use((_request, _response, next) => {
-    if (shuttingDown) throw new AppError('unavailable', 'The server is shutting down. Send the request again.');
+    refuseLate();
     next();
   });
 
   return {
     express: app,
+    listener: (request, response) => {
+      const found = findDirect(direct, request.url ?? '');
+      if (found) void serveDirect(found, request, response);
+      else app(request, response);
+    },
+    addDirect: (route) => void direct.push(route),
     beginShutdown: () => {
       shuttingDown = true;
     },
@@ -101,14 +149,38 @@ export function createApplication(options: ApplicationOptions): Application {
         throw new AppError('not-found', `There is nothing at ${request.path.slice(0, 200)}.`);
       });
       app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-        const known = toAppError(error);
-        const facts = { err: known, requestId: response.locals.requestId, route: response.locals.route };
-        if (known.code === 'internal') log.error(facts, 'request failed');
-        else if (known.code === 'unavailable' && !shuttingDown) log.warn(facts, 'request could not be served');
-        sendProblem(response, known);
+        const { requestId, route } = response.locals;
+        answerError(error, response, { requestId, ...(route === undefined ? {} : { route }) });
       });
     },
   };
+}
+
+function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers['x-request-id'];
+  return typeof given === 'string' && /^[\w.:-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+interface FoundDirect {
+  readonly route: DirectRoute;
+  readonly segment: string;
+}
+
+/** As Express would match it: with a query or a slash behind it, too. A path that cannot be decoded is left to Express. */
+function findDirect(routes: readonly DirectRoute[], url: string): FoundDirect | undefined {
+  const target = url.startsWith('/') ? url : (URL.parse(url)?.pathname ?? '');
+  for (const route of routes) {
+    if (!target.startsWith(route.prefix)) continue;
+    const path = target.slice(route.prefix.length).split('?', 1)[0] ?? '';
+    const text = path.endsWith('/') ? path.slice(0, -1) : path;
+    if (text === '' || text.includes('/')) continue;
+    try {
+      return { route, segment: text.includes('%') ? decodeURIComponent(text) : text };
+    } catch {
+      return undefined;
+    }
+  }
+  return undefined;
 }
 
 /** One for a registry, also when a program serves two applications. */

@@ -1,4 +1,5 @@
 /** One table from error codes to HTTP, and RFC 9457 bodies made from errors. */
+import type { ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
 import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError, type ErrorCode } from '../errors.ts';
@@ -34,7 +35,7 @@ export function toAppError(error: unknown): AppError {
  * Answers with the problem; when the headers are out already, the connection is cut instead. An internal error says
  * nothing of the inside, whatever its own text, which was written for who runs the program.
  */
-export function sendProblem(response: Response, error: AppError): void {
+export function sendProblem(response: ServerResponse, error: AppError): void {
   if (response.headersSent) {
     response.destroy();
     return;
@@ -44,13 +45,17 @@ export function sendProblem(response: Response, error: AppError): void {
   const body: Problem = { type: 'about:blank', title, status, detail };
   if (error.issues.length > 0 && error.code !== 'internal')
     body.errors = error.issues.slice(0, issuesMax).map((issue) => ({ ...issue }));
-  if (error.code === 'unauthorized') response.setHeader('WWW-Authenticate', 'Bearer');
+  // Whoever refused may have said more of why.
+  if (error.code === 'unauthorized' && !response.hasHeader('WWW-Authenticate'))
+    response.setHeader('WWW-Authenticate', 'Bearer');
   if (error.recovery.do === 'retry' || error.code === 'unavailable' || error.code === 'too-many')
     response.setHeader('Retry-After', String(retryAfterS(error)));
-  response.status(status).type(problemMediaType);
   const text = JSON.stringify(body);
+  response.statusCode = status;
+  response.setHeader('Content-Type', `${problemMediaType}; charset=utf-8`);
+  response.setHeader('Content-Length', Buffer.byteLength(text));
   const { complete, destroyed, method } = response.req;
-  if (complete || destroyed || method === 'HEAD') response.send(text);
+  if (complete || destroyed || method === 'HEAD') response.end(text);
   else sendBeforeBodyEnds(response, text);
 }
 
@@ -63,10 +68,9 @@ function retryAfterS({ recovery }: AppError): number {
  * Answers while the sender is still sending. Closing a connection with unread bytes resets it, and the sender would lose
  * the answer: so the rest is read and thrown away until the sender has hung up or finished, for a short while only.
  */
-function sendBeforeBodyEnds(response: Response, text: string): void {
+function sendBeforeBodyEnds(response: ServerResponse, text: string): void {
   const { req: request } = response;
   response.setHeader('Connection', 'close');
-  response.setHeader('Content-Length', Buffer.byteLength(text));
   response.write(text);
   const enough = setTimeout(() => response.end(), lingerMs);
   const done = () => {

@@ -157,6 +157,7 @@ interface Connections {
 function trackConnections(server: Server): Connections {
   const connections: Connections = { open: new Set(), used: new WeakSet(), running: new Set() };
   const byPeer = new Map<string, Socket>();
+  const seen = new WeakSet<Socket>();
   server.on('connection', (socket: Socket) => {
     const peer = peerOf(socket);
     connections.open.add(socket);
@@ -167,9 +168,12 @@ function trackConnections(server: Server): Connections {
     });
   });
   server.prependListener('request', (request, response) => {
-    // Under TLS the request's socket is another object than the connection's: the peer's address and port join them.
-    const socket = byPeer.get(peerOf(request.socket));
-    if (socket) connections.used.add(socket);
+    if (!seen.has(request.socket)) {
+      seen.add(request.socket);
+      // Under TLS the request's socket is another object than the connection's: the peer's address and port join them.
+      const socket = byPeer.get(peerOf(request.socket));
+      if (socket) connections.used.add(socket);
+    }
     connections.running.add(response);
     response.on('close', () => connections.running.delete(response));
     if (!server.listening) response.setHeader('Connection', 'close');

@@ -10,7 +10,7 @@ import { places } from './sheet.ts';
 import { createStage, type Stage } from './stage.ts';
 
 export interface StoryOptions {
-  client: SourceClient;
+  client: Pick<SourceClient, 'call'>;
   clock: Clock;
   seed: number;
   events: number;

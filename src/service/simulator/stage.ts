@@ -11,7 +11,7 @@ import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 
 export interface StageOptions {
-  client: SourceClient;
+  client: Pick<SourceClient, 'call'>;
   clock: Clock;
   /** Between two steps of an event. */
   pauseMs: number;

@@ -1,28 +1,32 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { makeAwardDocument } from '#bridge/documents/award-document.ts';
-import { awardKey, documentKeysOf, readAwardKey } from '#bridge/documents/document-keys.ts';
-import { awardDocument } from '#connector/documents.ts';
+import { documentKeysOf } from '#bridge/documents/document-keys.ts';
+import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
+import { documentOf, inFlow, standing } from './records.ts';
 
 const event = idOf(1);
 const [s1, s2] = [idOf(11), idOf(12)];
 const noColumns = { quantity: undefined, unitPrice: undefined };
 
-function make(awards: readonly unknown[], more: Partial<Parameters<typeof makeAwardDocument>[0]> = {}) {
+function make(
+  awards: readonly unknown[],
+  { event: record = eventRecord(event, [s1, s2]), columns = noColumns }: Given = {},
+) {
   return makeAwardDocument({
     eventId: event,
     supplierId: s1,
-    event: eventRecord(event, [s1, s2]),
-    awards,
-    columns: noColumns,
-    ...more,
+    event: inFlow({ record }),
+    supplier: undefined,
+    awards: standing(awards),
+    columns,
   });
 }
 
-function documentOf(made: ReturnType<typeof make>) {
-  if (made.made !== 'document') throw new Error(`${made.made}: ${made.reason}`);
-  return made.document;
+interface Given {
+  event?: unknown;
+  columns?: { quantity: string | undefined; unitPrice: string | undefined };
 }
 
 describe('an award document', () => {
@@ -70,6 +74,7 @@ describe('an award document', () => {
           name: 'Chairs',
           reference_id: 'REF',
           primary_currency: 'USD',
+          secondary_currencies: [{ code: 'PLN', exchange_rate: '0.25' }],
           suppliers: [{ id: s1, name: 'Ärmel GmbH', external_id: '4711' }],
           tags: [{ name: 'plant', value: '1000', colour: 'unknown here' }],
         }),
@@ -78,6 +83,7 @@ describe('an award document', () => {
     // Half of 10 pieces; 12.50 + 0.10.
     expect(made).toEqual({
       made: 'document',
+      wanted: true,
       document: {
         kind: 'award',
         key: `${event}/${s1}`,
@@ -85,11 +91,13 @@ describe('an award document', () => {
           id: event,
           name: 'Chairs',
           reference_id: 'REF',
+          type: 'RFQ',
           is_test: false,
           tags: [{ name: 'plant', value: '1000' }],
         },
         supplier: { id: s1, external_id: '4711', name: 'Ärmel GmbH' },
         currency: 'USD',
+        exchange_rates: [{ code: 'PLN', exchange_rate: '0.25' }],
         total_cost: '12.6',
         lines: [
           { lot: 'A', share: '1', cost: '0.10', values: [] },
@@ -117,12 +125,22 @@ describe('an award document', () => {
       [lotAwardRecord(idOf(21), event, [])],
       [lotAwardRecord(idOf(21), event, [{ supplier: s2 }])],
     ])
-      expect(documentOf(make(awards))).toMatchObject({ lines: [], total_cost: '0' });
+      expect(make(awards)).toMatchObject({ wanted: false, document: { lines: [], total_cost: '0' } });
   });
 
   test('is not made before the event is here, and names the supplier', () => {
     const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1 }])];
-    expect(make(awards, { event: undefined })).toMatchObject({ made: 'not-yet' });
+    const unread = {
+      eventId: event,
+      supplierId: s1,
+      supplier: undefined,
+      awards: standing(awards),
+      columns: noColumns,
+    };
+    expect(makeAwardDocument({ ...unread, event: inFlow({}) })).toEqual({
+      made: 'not-yet',
+      reason: 'the record of its sourcing event has not been read yet',
+    });
     expect(make(awards, { event: eventRecord(event, [s2]) })).toMatchObject({ made: 'not-yet' });
     expect(make([], { event: eventRecord(event, [s2]) }), 'nothing to send, nothing to wait for').toMatchObject({
       made: 'document',
@@ -135,12 +153,31 @@ describe('an award document', () => {
         columns: { quantity: 'Volume', unitPrice: 'Price' },
       });
     for (const value of ['ten', '1,000', '1e3', 'NaN', '٣'])
-      expect(withVolume(value)).toEqual({ made: 'rejected', reason: 'lot "A": the column "Volume" holds no number' });
+      expect(withVolume(value)).toEqual({
+        made: 'rejected',
+        reason: 'lot "A": the column "Volume" holds no number; it must be written as 1234.50',
+      });
     for (const value of ['', '  ']) {
       const [line] = documentOf(withVolume(value)).lines;
       expect(line).not.toHaveProperty('quantity');
       expect(line).not.toHaveProperty('unit_price');
     }
+  });
+
+  test('adds up amounts of any size to the last digit, and refuses what is no amount any more', () => {
+    const many = `${'9'.repeat(500)}.${'9'.repeat(499)}`;
+    const costs = [many, `0.${'0'.repeat(498)}1`];
+    const awards = costs.map((cost, n) => lotAwardRecord(idOf(21 + n), event, [{ supplier: s1, cost }]));
+    expect(documentOf(make(awards)).total_cost).toBe(`1${'0'.repeat(500)}`);
+    const [tooMany] = [lotAwardRecord(idOf(21), event, [{ supplier: s1, cost: '9'.repeat(1_001) }], { lot_name: 'A' })];
+    expect(make([tooMany])).toEqual({ made: 'rejected', reason: 'lot "A": the cost has more than 1000 digits' });
+  });
+
+  test('takes names as they are, whatever characters they hold', () => {
+    for (const name of ['\0', '\ud800', '"', '👩‍👩‍👧'])
+      expect(
+        documentOf(make([lotAwardRecord(idOf(21), event, [{ supplier: s1 }], { lot_name: name })])).lines,
+      ).toMatchObject([{ lot: name }]);
   });
 
   test('knows a UUID in upper case for the same one', () => {
@@ -194,7 +231,7 @@ describe('for any records', () => {
           const event_ = eventRecord(event, [s1, s2]);
           const one = make(records, { event: event_ });
           expect(JSON.stringify(make(shuffled, { event: event_ }))).toBe(JSON.stringify(one));
-          expect(awardDocument.parse(documentOf(one))).toEqual(documentOf(one));
+          expect(documentSchemas.award.parse(documentOf(one))).toEqual(documentOf(one));
         },
       ),
     );
@@ -227,31 +264,10 @@ describe('for any records', () => {
           expect(Array.isArray(documentKeysOf('awards', record))).toBe(true);
         }
         for (const record of [eventPart, { ...eventRecord(event, [s1]), suppliers: eventPart }]) {
-          const made = make([], { event: record });
+          const made = make([], { event: record ?? null });
           expect(reasonOf(made)).toMatch(/^(|the sourcing event's record.*)$/);
         }
       }),
     );
-  });
-});
-
-describe('the key of a document', () => {
-  test('is the two UUIDs, and any other ids come back from it, too', () => {
-    expect(awardKey(event, s1)).toBe(`${event}/${s1}`);
-    fc.assert(
-      fc.property(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }), (one, other) => {
-        const key = awardKey(one, other);
-        expect(key).not.toContain('\0');
-        expect(readAwardKey(key)).toEqual({ event: one, supplier: other });
-      }),
-    );
-    expect(() => awardKey('\ud800', 'a')).not.toThrow();
-  });
-
-  test('is told by the version before, too, and by the awards feed only', () => {
-    const before = lotAwardRecord(idOf(21), event, [{ supplier: s1 }]);
-    const after = lotAwardRecord(idOf(21), event, [{ supplier: s2 }]);
-    expect(documentKeysOf('awards', after, before).map(({ key }) => key)).toEqual([`${event}/${s2}`, `${event}/${s1}`]);
-    expect(documentKeysOf('latest-bids', after, before)).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Answer, cutOf, settle, type WalkedRecord } from '#bridge/pull/careful-walk.ts';
+import { type Answer, cutOf, type WalkedRecord, walkWindows } from '#bridge/pull/careful-walk.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 
 /** A feed with bad habits, in a time of its own: each request takes a while, and writers write meanwhile. */
@@ -61,6 +61,10 @@ class HostileSource {
       versions.push({ micros: this.nowMicros, visible, version: versions.length });
       this.#rows.set(id, versions);
     }
+  }
+
+  get pageSize(): number {
+    return this.#habits.pageSize;
   }
 
   get state(): Map<string, number> {
@@ -149,9 +153,14 @@ class Reader {
         .at(-1),
     });
     if (cut === undefined || cut <= this.watermark) return;
-    for await (const walked of settle({ ask: source.ask, from: this.watermark, cut })) {
+    for await (const walked of walkWindows({
+      ask: source.ask,
+      from: this.watermark,
+      cut,
+      pageSize: () => source.pageSize,
+    })) {
       this.store(walked.records, source.nowMicros);
-      if (walked.completeTo !== undefined && walked.completeTo > this.watermark) this.watermark = walked.completeTo;
+      if (walked.complete !== undefined && walked.complete.to > this.watermark) this.watermark = walked.complete.to;
     }
   }
 
@@ -245,6 +254,9 @@ test('settled windows leave nothing out between them, wherever their bounds fall
           version: 0,
           modified: timestampFromMicros(cutTo(base + (half * second) / 2)),
         }));
+        // Later than everything asked for: an empty range counts only where something later is seen.
+        const later = { id: 'later', version: 0, modified: '2026-01-01T00:02:00.000000Z' };
+        rows.push(later);
         rows.sort((a, b) => (a.modified < b.modified ? -1 : 1) * (habit.order === 'ascending' ? 1 : -1));
         const ask: Ask<Row> = async (at) => {
           const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0 };
@@ -261,17 +273,18 @@ test('settled windows leave nothing out between them, wherever their bounds fall
         };
         const found = new Set<string>();
         let completeTo = '';
-        for await (const walked of settle({
+        for await (const walked of walkWindows({
           ask,
+          pageSize: () => habit.pageSize,
           from: '1970-01-01T00:00:00.000000Z',
           cut: '2026-01-01T00:01:00.000000Z',
         })) {
           // Rows of an unfinished window are a gift; only finished ones may be relied on.
-          if (walked.completeTo === undefined) continue;
+          if (walked.complete === undefined) continue;
           for (const { id } of walked.records) found.add(id);
-          completeTo = walked.completeTo;
+          completeTo = walked.complete.to;
         }
-        expect(found).toEqual(new Set(rows.map(({ id }) => id)));
+        expect(found).toEqual(new Set(rows.filter((row) => row !== later).map(({ id }) => id)));
         expect(completeTo).toBe('2026-01-01T00:01:00.000000Z');
       },
     ),
@@ -291,10 +304,21 @@ test('a feed in step costs one request a settled range', async () => {
     return { records: rows, next: undefined };
   };
   const walked = [];
-  for await (const one of settle({ ask, from: '2023-11-14T00:00:00.000000Z', cut: '2023-11-15T00:00:00.000000Z' }))
+  for await (const one of walkWindows({
+    ask,
+    pageSize: () => 100,
+    from: '2023-11-14T00:00:00.000000Z',
+    cut: '2023-11-15T00:00:00.000000Z',
+  }))
     walked.push(one);
   expect(asked).toBe(1);
-  expect(walked).toEqual([{ records: rows, completeTo: '2023-11-15T00:00:00.000000Z' }]);
+  expect(walked).toEqual([
+    {
+      records: rows,
+      complete: { after: '2023-11-14T00:00:00.000000Z', to: '2023-11-15T00:00:00.000000Z' },
+      drained: false,
+    },
+  ]);
 });
 
 test.each([
@@ -311,4 +335,129 @@ test('the cut does not pass what was first seen the lateness ago, so a future cl
   const seenLongAgo = '2026-01-01T00:00:00.000000Z';
   expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo })).toBe(seenLongAgo);
   expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo: undefined })).toBeUndefined();
+});
+
+/** Twelve rows of one second, a page of five, and what a test makes of it. */
+function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Answer<Row>) {
+  const rows: Row[] = Array.from({ length: 12 }, (_, index) => ({
+    id: `r${index}`,
+    version: 0,
+    modified: '2026-01-01T00:00:00.000000Z',
+  }));
+  let asked = 0;
+  const ask: Ask<Row> = async (at) => {
+    asked += 1;
+    expect(asked, 'it ends').toBeLessThan(500);
+    return answerOf(rows, at);
+  };
+  return async () => {
+    const completed: number[] = [];
+    const range = { from: '2025-12-31T23:59:58.000000Z', cut: '2026-01-01T00:00:02.000000Z' };
+    for await (const walked of walkWindows({ ask, pageSize: () => 5, ...range }))
+      if (walked.complete) completed.push(walked.records.length);
+    return completed;
+  };
+}
+
+const pageFrom = (records: readonly Row[], skip: number): Answer<Row> => ({
+  records: records.slice(skip, skip + 5),
+  next: skip + 5 < records.length ? String(skip + 5) : undefined,
+});
+
+test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Answer<Row>]>([
+  ['goes round in a circle', 'leads nowhere', (rows) => ({ records: rows.slice(0, 5), next: 'again' })],
+  [
+    'is new each time and shows nothing new',
+    'leads nowhere',
+    (rows) => ({ records: rows.slice(0, 5), next: String(Math.random()) }),
+  ],
+  [
+    'gives empty pages without an end',
+    'leads nowhere',
+    (rows, at) => ('next' in at ? { records: [], next: `${at.next}x` } : { records: rows.slice(0, 5), next: 'x' }),
+  ],
+  [
+    'is missing although there are more',
+    'has no "next" although there are more',
+    (rows, at) => ({ records: rows.slice(0, (at as { pageSize?: number }).pageSize ?? 5), next: undefined }),
+  ],
+  [
+    'never shows the same twice',
+    'did not hold still',
+    (rows, at) => ({
+      records: rows.slice(0, 5).map((row) => ({ ...row, id: `${row.id}-${Math.random()}` })),
+      next: 'next' in at ? undefined : 'more',
+    }),
+  ],
+])('a crowded second whose "next" %s is refused, not passed over', async (_what, message, answerOf) => {
+  await expect(crowd(answerOf)()).rejects.toThrow(message);
+});
+
+test('a crowded second is given whole, by pages that may be empty on the way', async () => {
+  const completed = await crowd((rows, at) => {
+    if (!('next' in at)) return pageFrom(rows, 0);
+    return at.next === '5' ? { records: [], next: '5b' } : pageFrom(rows, Number.parseInt(at.next, 10));
+  })();
+  expect(Math.max(...completed)).toBe(12);
+});
+
+test.each(['the upper bound', 'the lower bound'])('a feed that takes no notice of %s is refused', async (which) => {
+  const rows: Row[] = Array.from({ length: 40 }, (_, index) => ({
+    id: `r${index}`,
+    version: 0,
+    modified: timestampFromMicros(microsFromTimestamp('2026-01-01T00:00:00.000000Z') + index * 60 * second),
+  }));
+  const ask: Ask<Row> = async (at) => {
+    const { after = '', before = '9' } = at as { after?: Timestamp; before?: Timestamp };
+    const shown = rows.filter(({ modified }) => (which === 'the upper bound' ? modified >= after : modified <= before));
+    return { records: shown.slice(0, 5), next: shown.length > 5 ? 'more' : undefined };
+  };
+  const walk = async () => {
+    const range = { from: '2026-01-01T00:10:00.000000Z', cut: '2026-01-01T00:20:00.000000Z' };
+    for await (const walked of walkWindows({ ask, pageSize: () => 5, ...range })) expect(walked.drained).toBe(false);
+  };
+  await expect(walk()).rejects.toThrow('does not keep modified_after or modified_before');
+});
+
+test('rows that are known and missing are asked for again, three times in all', async () => {
+  const row: Row = { id: 'known', version: 0, modified: '2026-01-01T00:00:10.000000Z' };
+  const other: Row = { id: 'other', version: 0, modified: '2026-01-01T00:00:11.000000Z' };
+  for (const [missingTimes, expected] of [
+    [2, ['known', 'other']],
+    [3, ['other']],
+  ] as const) {
+    let asked = 0;
+    const ask: Ask<Row> = async () => {
+      asked += 1;
+      return { records: asked > missingTimes ? [row, other] : [other], next: undefined };
+    };
+    const known = async () => new Set(['known']);
+    const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
+    for await (const walked of walkWindows({ ask, known, pageSize: () => 5, ...range }))
+      expect(walked.records.map(({ id }) => id)).toEqual(expected);
+    expect(asked).toBe(3);
+  }
+});
+
+test('records without a time, which every open beginning shows, keep no window from being empty', async () => {
+  const undated = { id: 'u', modified: '1970-01-01T00:00:00.000000Z', version: 0 };
+  const dated = [1, 2, 3, 4].map((n) => ({ id: `r${n}`, modified: `2026-01-01T00:00:0${n}.000000Z`, version: n }));
+  const ask: Ask<Row> = async (at) => {
+    if ('next' in at) throw new Error('no window needs its pages followed');
+    const shown = dated
+      .filter(({ modified }) => modified >= (at.after ?? '') && modified <= (at.before ?? '9'))
+      // Newest first: where a window has to be shorter, it is halved.
+      .toReversed();
+    const all = [...(at.after === undefined && at.before === undefined ? [undated] : []), ...shown];
+    return { records: all.slice(0, 3), next: all.length > 3 ? 'further' : undefined };
+  };
+  const read = new Set<string>();
+  let reached: Timestamp | undefined;
+  const range = { from: undefined, cut: '2026-01-01T00:00:05.000000Z' };
+  for await (const { records, complete } of walkWindows({ ask, pageSize: () => 3, ...range })) {
+    for (const { id } of records) read.add(id);
+    reached = complete?.to ?? reached;
+  }
+  expect([...read].sort()).toEqual(['r1', 'r2', 'r3', 'r4']);
+  expect(reached).toBe(range.cut);
 });

@@ -1,6 +1,7 @@
 /**
  * An ERP in memory behind a connector whose every call a test can script. It stands for an ERP without idempotency keys:
- * whoever creates twice has two objects, and it remembers that.
+ * whoever creates twice has two objects, and it remembers that. Calls of a process that was killed never end here: a
+ * test that kills one forgets them with `forgetCalls`.
  */
 import { z } from 'zod';
 import type { Connector, Found, Operation, Outcome, Session } from '#connector/connector.ts';
@@ -8,6 +9,7 @@ import type { Document } from '#connector/documents.ts';
 
 export interface ErpObject {
   reference: string;
+  kind: string;
   key: string;
   contentHash: string;
   total: string;
@@ -18,7 +20,10 @@ export interface FakeErp {
   readonly connector: Connector;
   readonly session: Session;
   readonly objects: ErpObject[];
-  /** What a careful bridge never does: a second object beside a living one, or a change of what is not there. */
+  /**
+   * What a careful bridge never does: a second object beside a living one, a change of what is not there, or calls at
+   * once that the connector was promised never to get.
+   */
   readonly faults: string[];
   /** The calls, as `write create amend` and `lookup 2`. */
   readonly calls: string[];
@@ -31,27 +36,47 @@ export interface FakeErp {
   ) => Promise<Outcome[]>;
   onLookup: (documents: readonly Document[], find: () => Found[]) => Promise<Found[]>;
   living(key?: string): ErpObject[];
+  /** The process that made the calls that are under way is dead. */
+  forgetCalls(): void;
+  /** Throws when there are any. */
+  throwFaults(): void;
 }
 
 export function createFakeErp(capabilities: Partial<Connector['capabilities']> = {}): FakeErp {
   const objects: ErpObject[] = [];
   const living = (key?: string) => objects.filter((one) => !one.cancelled && (key === undefined || one.key === key));
+  const held = (document: Document) => living(document.key).filter(({ kind }) => kind === document.kind);
+  /** The calls of `write` that have not ended. */
+  const underWay = new Set<readonly Operation[]>();
 
   function apply({ action, document, contentHash }: Operation): Outcome {
-    const held = living(document.key)[0];
+    const [found] = held(document);
     if (action === 'create') {
-      if (held) erp.faults.push(`a second object for ${document.key}`);
+      if (found) erp.faults.push(`a second object for ${document.key}`);
       const reference = `PO-${objects.length + 1}`;
-      objects.push({ reference, key: document.key, contentHash, total: document.total_cost, cancelled: false });
+      const { kind, key } = document;
+      objects.push({ reference, kind, key, contentHash, total: totalOf(document), cancelled: false });
       return { status: 'created', reference };
     }
-    if (!held) {
+    if (!found) {
       erp.faults.push(`${action} of ${document.key}, which is not there`);
       return { status: 'rejected', error: { type: 'data', message: 'not there' } };
     }
-    if (action === 'cancel') held.cancelled = true;
-    else Object.assign(held, { contentHash, total: document.total_cost });
-    return { status: action === 'cancel' ? 'cancelled' : 'updated', reference: held.reference };
+    if (action === 'cancel') found.cancelled = true;
+    else Object.assign(found, { contentHash, total: totalOf(document) });
+    return { status: action === 'cancel' ? 'cancelled' : 'updated', reference: found.reference };
+  }
+
+  function checkPromises(operations: readonly Operation[]): void {
+    const { batchMax, concurrency = 1 } = erp.connector.capabilities;
+    const others = [...underWay].flat();
+    const keys = operations.map(({ document }) => document.key);
+    const kinds = new Set([...others, ...operations].map(({ document }) => document.kind));
+    if (operations.length === 0 || operations.length > batchMax) erp.faults.push(`${operations.length} in a batch`);
+    if (underWay.size >= concurrency) erp.faults.push('too many calls at once');
+    if (kinds.size > 1) erp.faults.push(`written at once: ${[...kinds].join(', ')}`);
+    if (new Set(keys).size < keys.length || others.some(({ document }) => keys.includes(document.key)))
+      erp.faults.push('one key twice at once');
   }
 
   const session: Session = {
@@ -59,13 +84,20 @@ export function createFakeErp(capabilities: Partial<Connector['capabilities']> =
     write: async (operations, signal) => {
       erp.calls.push(`write ${operations.map(({ action }) => action).join(' ')}`);
       erp.operations.push(...operations);
-      return erp.onWrite(operations, apply, signal);
+      checkPromises(operations);
+      underWay.add(operations);
+      try {
+        return await erp.onWrite(operations, apply, signal);
+      } finally {
+        underWay.delete(operations);
+      }
     },
     lookup: async (documents) => {
       erp.calls.push(`lookup ${documents.length}`);
+      if (underWay.size > 0) erp.faults.push('lookup during a write');
       return erp.onLookup(documents, () =>
-        documents.flatMap(({ key }) =>
-          living(key).map(({ reference, contentHash }) => ({ key, reference, contentHash })),
+        documents.flatMap((document) =>
+          held(document).map(({ key, reference, contentHash }) => ({ key, reference, contentHash })),
         ),
       );
     },
@@ -86,6 +118,15 @@ export function createFakeErp(capabilities: Partial<Connector['capabilities']> =
     onWrite: async (operations, applyOne) => operations.map(applyOne),
     onLookup: async (_documents, find) => find(),
     living,
+    forgetCalls: () => underWay.clear(),
+    throwFaults: () => {
+      if (erp.faults.length > 0) throw new Error(`The ERP was wronged: ${erp.faults.join(', ')}`);
+    },
   };
   return erp;
+}
+
+function totalOf(document: Document): string {
+  if (document.kind === 'award') return document.total_cost;
+  return document.kind === 'sourcing-event' ? document.event.name : '';
 }

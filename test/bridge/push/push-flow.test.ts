@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readDeadLetters, resumeFlow } from '#bridge/push/control.ts';
 import { registerFlows } from '#bridge/push/register-flows.ts';
 import type { Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
+import { eventRecord, idOf, lotAwardRecord, startProcess } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
 import { createPusher, event, keyOf, type Pusher, type PushWorker, supplier } from './pusher.ts';
 
@@ -17,7 +18,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const { worker } of workers) worker.stop.abort(new Error('the test is over'));
   await Promise.all(workers.splice(0).map(({ running }) => running));
-  if (erp.faults.length > 0) throw new Error(`The ERP was wronged: ${erp.faults.join(', ')}`);
+  erp.throwFaults();
 });
 
 /** One run of a new process. */
@@ -126,6 +127,39 @@ describe('reconciling', () => {
   });
 });
 
+test('a document that nobody can make, for a reason that nobody has thought of, keeps no other from its turn', async () => {
+  await pusher.store(
+    'awards',
+    lotAwardRecord(idOf(500), event, [{ supplier: supplier(1) }]),
+    lotAwardRecord(idOf(501), idOf(2), [{ supplier: supplier(2) }]),
+  );
+  await pusher.store('sourcing-events', eventRecord(idOf(2), [supplier(2)]));
+  await pusher.db.database.query(`update bridge.mirror set body = '{' where record_id = $1`, [idOf(501)]);
+  await push();
+  expect(erp.living().map(({ key }) => key)).toEqual([keyOf(1)]);
+  const dead = await readDeadLetters(pusher.db.database, { limit: 10 });
+  expect(dead).toMatchObject([{ sourcingEvent: idOf(2), lastError: expect.stringContaining('cannot be made') }]);
+});
+
+test('a document at which the connector throws spoils the others of its batch only for a while', async () => {
+  await pusher.award([0, '1'], [1, '1'], [2, '1'], [3, '1']);
+  erp.onWrite = async (operations, apply) => {
+    if (operations.some(({ document }) => document.key === keyOf(2))) throw new TypeError('cannot read properties');
+    return operations.map(apply);
+  };
+  for (let count = 0; count < 4; count += 1) {
+    await push();
+    pusher.clock.advance(600_000);
+  }
+  expect(
+    erp
+      .living()
+      .map(({ key }) => key)
+      .toSorted(),
+  ).toEqual([0, 1, 3].map(keyOf));
+  expect((await pusher.row(2))?.last_error).toContain('cannot read properties');
+});
+
 describe('a process that is killed', () => {
   test('before its intent is committed has done nothing, and the next one creates one object', async () => {
     await pusher.award([1, '10']);
@@ -153,6 +187,7 @@ describe('a process that is killed', () => {
     };
     const killed = await pushUntil(reached.promise);
     await killed.process.die();
+    erp.forgetCalls();
     expect((await pusher.row(1))?.intent_id).not.toBeNull();
     erp.onWrite = async (operations, apply) => operations.map(apply);
     await push();
@@ -172,6 +207,7 @@ describe('a process that is killed', () => {
     };
     const killed = await pushUntil(reached.promise);
     await killed.process.die();
+    erp.forgetCalls();
     await push();
     expect(erp.calls).toEqual(['write create', 'lookup 1']);
     expect(erp.objects).toHaveLength(1);
@@ -197,6 +233,7 @@ describe('a process that is killed', () => {
     };
     const killed = await pushUntil(reached.promise);
     await killed.process.die();
+    erp.forgetCalls();
     erp.onLookup = async (_documents, find) => find();
     await push();
     expect(erp.calls).toEqual(['write create', 'lookup 1', 'lookup 1']);
@@ -210,12 +247,16 @@ describe('a process that is killed', () => {
       const outcomes = operations.map(apply);
       const next = await pusher.worker(erp);
       await worker.process.die();
+      erp.forgetCalls();
       await next.push();
       return outcomes;
     };
     await worker.push().catch(() => undefined);
     expect(erp.calls).toEqual(['write create', 'lookup 1']);
     expect(erp.objects).toHaveLength(1);
+    // The first call may have come last: the ERP is asked, and holds what it should.
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'lookup 1']);
     expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
   });
 
@@ -229,6 +270,7 @@ describe('a process that is killed', () => {
     };
     const killed = await pushUntil(reached.promise);
     await killed.process.die();
+    erp.forgetCalls();
     erp.onWrite = async (operations, apply) => operations.map(apply);
     await push();
     expect(erp.calls).toEqual(['write create create create', 'lookup 3', 'write create']);
@@ -269,6 +311,17 @@ describe('an unknown outcome', () => {
         operations.map(apply);
         return undefined as never;
       },
+    ],
+    [
+      'an error thrown at once',
+      () => (operations, apply) => {
+        operations.map(apply);
+        throw new Error('not even a promise');
+      },
+    ],
+    [
+      'an outcome that does not fit what was asked',
+      () => async (operations, apply) => operations.map(apply).map(() => ({ status: 'cancelled', reference: '1' })),
     ],
     [
       'outcomes that cannot be read',
@@ -316,6 +369,36 @@ describe('an unknown outcome', () => {
     arrive();
     pusher.clock.advance(600_000);
     await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    expect(erp.objects).toHaveLength(1);
+  });
+
+  test('is waited for while its process may live, although the ERP does nothing by itself', async () => {
+    erp = createFakeErp({ timeoutMs: 5_000, settleMs: 0 });
+    await pusher.award([1, '10']);
+    const late = Promise.withResolvers<void>();
+    const called = Promise.withResolvers<void>();
+    erp.onWrite = async (operations, apply) => {
+      called.resolve();
+      await late.promise;
+      return operations.map(apply);
+    };
+    const one = await pusher.worker(erp, { processMark: { own: 'one', isOver: () => false } });
+    const pushing = one.push();
+    await called.promise;
+    // Its connections are lost, its call is not.
+    await one.process.die();
+    const other = await pusher.worker(erp, { processMark: { own: 'other', isOver: () => false } });
+    // The limit of the call and the time to stop: 5 + 5 s.
+    for (const ms of [0, 4_000, 5_000]) {
+      pusher.clock.advance(ms);
+      await other.push();
+    }
+    expect(erp.calls).toEqual(['write create']);
+    late.resolve();
+    await pushing.catch(() => undefined);
+    pusher.clock.advance(60_000);
+    await other.push();
     expect(erp.calls).toEqual(['write create', 'lookup 1']);
     expect(erp.objects).toHaveLength(1);
   });
@@ -449,23 +532,26 @@ describe('an outcome', () => {
     expect(erp.calls).toHaveLength(2);
   });
 
-  test.each(['auth', 'config'] as const)('%s pauses the flow until somebody starts it again', async (type) => {
+  test.each(['auth', 'config'] as const)('%s pauses the flow until somebody resumes it', async (type) => {
     await pusher.award([1, '10'], [2, '20']);
     erp.onWrite = async ([first], apply) => [
       apply(first as never),
       later({ type, message: 'the password has expired' }),
     ];
     await push();
-    expect(await pusher.pausedReason()).toBe('the password has expired');
+    expect(await pusher.flowRow()).toMatchObject({ paused_kind: type, paused_reason: 'the password has expired' });
     expect(await pusher.row(1)).toMatchObject({ due: null });
+    // Another process starts, with the same settings.
+    await registerFlows(pusher.db.database, [pusher.flow], timestampNow(pusher.clock));
     pusher.clock.advance(86_400_000);
     await pusher.award([1, '11'], [2, '20']);
     await push();
     expect(erp.calls).toHaveLength(1);
     erp.onWrite = async (operations, apply) => operations.map(apply);
-    await registerFlows(pusher.db.database, [pusher.flow], timestampNow(pusher.clock));
+    await resumeFlow(pusher.db.database, 'erp', { agreeToWithdrawals: false }, timestampNow(pusher.clock));
     await push();
     expect(erp.living().map(({ total }) => total)).toEqual(['11', '20']);
+    expect(await pusher.flowRow()).toMatchObject({ paused_kind: null, paused_reason: null });
   });
 });
 
@@ -545,4 +631,120 @@ test('two workers at once never write at once, and what comes while one works is
   await pusher.award([1, '10']);
   await Promise.all([a.push(), a.push(), b.push()]);
   expect(erp.living().map(({ total }) => total)).toEqual(['11', '20']);
+});
+
+describe('a process that stood still for minutes', () => {
+  /** Another process takes over, as the lease has expired; time passes for both. */
+  const takeOver = async (ms: number) => {
+    erp.forgetCalls();
+    pusher.clock.advance(ms);
+    await pusher.db.database.query(`update bridge.leases set expires = now() - interval '1 s'`);
+    await push();
+  };
+
+  test('before its call: does not call any more, and leaves what the other has written', async () => {
+    await pusher.award([1, '10']);
+    const process = await startProcess(pusher.db);
+    let stood = false;
+    const worker = await pusher.worker(erp, {
+      process,
+      database: {
+        ...process.database,
+        transaction: async (work) => {
+          const result = await process.database.transaction(work);
+          const intended = (await pusher.row(1))?.intent_id !== null;
+          if (intended && !stood) {
+            stood = true;
+            await takeOver(600_000);
+          }
+          return result;
+        },
+      },
+    });
+    await worker.push();
+    expect(erp.calls).toEqual(['lookup 1', 'write create']);
+    await push();
+    expect(erp.living()).toHaveLength(1);
+  });
+
+  test('before its call, but keeps its lease: does not begin a call that others believe to be over', async () => {
+    await pusher.award([1, '10']);
+    const process = await startProcess(pusher.db);
+    const worker = await pusher.worker(erp, {
+      process,
+      database: {
+        ...process.database,
+        transaction: async (work) => {
+          const result = await process.database.transaction(work);
+          if ((await pusher.row(1))?.intent_id !== null) pusher.clock.advance(5_000);
+          return result;
+        },
+      },
+    });
+    await worker.push();
+    expect(erp.calls).toEqual([]);
+    expect(await pusher.row(1)).toMatchObject({ intent_id: null, last_error: expect.stringContaining('stood still') });
+  });
+
+  test('in its call, which then comes after that of the other: what it has spoilt is found and put right', async () => {
+    await pusher.award([1, '10']);
+    await push();
+    await pusher.award([1, '11']);
+    const worker = await pusher.worker(erp);
+    let calls = 0;
+    erp.onWrite = async (operations, apply) => {
+      calls += 1;
+      if (calls > 1) return operations.map(apply);
+      await pusher.award([1, '12']);
+      await takeOver(600_000);
+      expect(erp.living()).toMatchObject([{ total: '12' }]);
+      return operations.map(apply);
+    };
+    await worker.push();
+    expect(erp.living(), 'spoilt').toMatchObject([{ total: '11' }]);
+    await push();
+    expect(erp.living()).toMatchObject([{ total: '12' }]);
+    expect(await pusher.row(1)).toMatchObject({ due: null, waiting_since: null });
+  });
+
+  test('in a call that was given up: what comes of it late is found and put right', async () => {
+    erp = createFakeErp({ timeoutMs: 30 });
+    await pusher.award([1, '10']);
+    await push();
+    await pusher.award([1, '11']);
+    const end = Promise.withResolvers<void>();
+    const done = Promise.withResolvers<void>();
+    erp.onWrite = async (operations, apply) => {
+      await end.promise;
+      done.resolve();
+      return operations.map(apply);
+    };
+    await push();
+    erp.onWrite = async (operations, apply) => operations.map(apply);
+    await pusher.award([1, '12']);
+    erp.forgetCalls();
+    await push();
+    expect(erp.living()).toMatchObject([{ total: '12' }]);
+    end.resolve();
+    await done.promise;
+    await expect.poll(() => pusher.row(1)).not.toMatchObject({ due: null });
+    await push();
+    expect(erp.living()).toMatchObject([{ total: '12' }]);
+    expect(erp.objects).toHaveLength(1);
+  });
+});
+
+test('a document that is held is not sent and does not wait, until it is marked again', async () => {
+  pusher = await createPusher(2, { only: { tags: {}, status: ['CLOSED'] } });
+  await pusher.award([1, '10']);
+  await push();
+  await pusher.store('sourcing-events', eventRecord(event, [supplier(0), supplier(1)], { status: 'OPEN' }));
+  await pusher.award([1, '11']);
+  await push();
+  expect(erp.living()).toMatchObject([{ total: '10' }]);
+  expect(await pusher.row(1)).toMatchObject({ due: null, waiting_since: null, error_type: 'held', dead_since: null });
+  await pusher.store('sourcing-events', eventRecord(event, [supplier(0), supplier(1)], { status: 'CLOSED' }));
+  await push();
+  expect(erp.living()).toMatchObject([{ total: '11' }]);
+  expect(await pusher.row(1)).toMatchObject({ due: null, error_type: null });
 });

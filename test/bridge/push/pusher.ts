@@ -3,8 +3,12 @@
 import { onTestFinished } from 'vitest';
 import { createLeases } from '#bridge/lease.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
+import type { ProcessMark } from '#bridge/process-mark.ts';
+import type { LoadFiles } from '#bridge/push/attach-files.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
 import { registerFlows } from '#bridge/push/register-flows.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
+import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -35,33 +39,49 @@ export interface DocumentRow {
   dead_since: string | null;
   intent_id: string | null;
   delivered_hash: string | null;
+  error_type: string | null;
+  waiting_since: string | null;
+  reference: string | null;
+}
+
+export interface FlowRow {
+  paused_kind: string | null;
+  paused_reason: string | null;
+  failures_in_row: number;
+  circuit_until: string | null;
 }
 
 export interface Pusher {
   readonly db: TestDatabase;
   readonly clock: TestClock;
   readonly flow: ReturnType<typeof flowOf>;
-  store(feed: 'awards' | 'sourcing-events', ...records: TestRecord[]): Promise<void>;
+  store(feed: FeedName, ...records: TestRecord[]): Promise<void>;
   /** Who has won the event's only lot, and at which cost; nobody: the award is taken back. */
   award(...winners: [supplier: number, cost: string][]): Promise<void>;
   /** A worker in a process of its own, or in the given one. */
-  worker(erp: FakeErp, options?: { process?: TestProcess; database?: Database }): Promise<PushWorker>;
+  worker(
+    erp: FakeErp,
+    options?: { process?: TestProcess; database?: Database; loadFiles?: LoadFiles; processMark?: ProcessMark },
+  ): Promise<PushWorker>;
   row(n: number): Promise<DocumentRow | undefined>;
-  pausedReason(): Promise<string | null | undefined>;
+  flowRow(): Promise<FlowRow | undefined>;
 }
+
+/** One that knows of every other one that it is over. */
+export const testProcess: ProcessMark = { own: 'this process', isOver: () => true };
 
 export interface PushWorker {
   readonly process: TestProcess;
-  push(): Promise<void>;
+  readonly push: () => Promise<void>;
   /** Asks it to stop, as the end of the process does. */
   readonly stop: AbortController;
 }
 
-export async function createPusher(suppliers = 4): Promise<Pusher> {
+export async function createPusher(suppliers = 4, settings: Partial<FlowSettings> = {}): Promise<Pusher> {
   const db = await createTestDatabase();
   onTestFinished(() => db.drop());
   const clock = testClock();
-  const flow = flowOf({ name: 'erp' });
+  const flow = flowOf({ name: 'erp', ...settings });
   await registerFlows(db.database, [flow], timestampNow(clock));
   const store: Pusher['store'] = async (feed, ...records) => {
     const page = { source: 'main', feed, records, now: timestampNow(clock) };
@@ -99,22 +119,29 @@ export async function createPusher(suppliers = 4): Promise<Pusher> {
         database,
         acquireLease: options.database ? createLeases({ database, presence: process.presence }) : process.acquireLease,
         clock,
+        processMark: options.processMark ?? testProcess,
         log: silentLogger,
         outcomes: new Counter({ name: 'o', help: 'o', labelNames: ['flow', 'status'], registers: [new Registry()] }),
         abortGraceMs: 20,
+        lookAgainMs: 5,
+        loadFiles: options.loadFiles,
       });
       return { process, stop, push: () => push(stop.signal) };
     },
     row: async (n) =>
       (
         await db.database.query<DocumentRow>(
-          `select key, due, attempts, last_error, dead_since, intent_id, delivered_hash
+          `select key, due, attempts, last_error, dead_since, intent_id, delivered_hash, error_type, waiting_since,
+             reference
            from bridge.flow_documents where key = $1`,
           [keyOf(n)],
         )
       )[0],
-    pausedReason: async () =>
-      (await db.database.query<{ paused_reason: string | null }>('select paused_reason from bridge.flows'))[0]
-        ?.paused_reason,
+    flowRow: async () =>
+      (
+        await db.database.query<FlowRow>(
+          'select paused_kind, paused_reason, failures_in_row, circuit_until from bridge.flows',
+        )
+      )[0],
   };
 }

@@ -1,22 +1,43 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { pauseFlow, replayDocuments, resumeFlow } from '#bridge/push/control.ts';
 import type { Operation, Outcome } from '#connector/connector.ts';
-import type { Database } from '#platform/database/database.ts';
+import { timestampNow } from '#platform/clock.ts';
+import type { Database, Sql } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import { eventRecord, startProcess } from '../parts.ts';
 import { createFakeErp } from './fake-erp.ts';
 import { createPusher, event, keyOf, supplier } from './pusher.ts';
 
-const suppliers = [0, 1, 2].map(supplier);
+const suppliers = [0, 1, 2, 3, 4].map(supplier);
 
 /** What happens to one operation: whether it takes effect, and what is said of it. */
-const fate = fc.constantFrom('done', 'done', 'done', 'retry', 'rejected', 'unknown, done', 'unknown, not done');
-/** What happens to the whole call. */
-const end = fc.constantFrom('answers', 'answers', 'throws', 'loses an outcome', 'killed');
+const fate = fc.constantFrom<Fate>(
+  'done',
+  'done',
+  'done',
+  'done',
+  'retry',
+  'rejected',
+  'rate-limited',
+  'auth',
+  'unknown, done',
+  'unknown, not done',
+);
+type Fate = 'done' | 'retry' | 'rejected' | 'rate-limited' | 'auth' | 'unknown, done' | 'unknown, not done';
+/** What happens to a whole call. */
+const end = fc.constantFrom('answers', 'answers', 'answers', 'throws', 'loses an outcome');
+/** What happens to the process before which of its statements. */
+const trouble = fc.option(
+  fc.record({
+    at: fc.integer({ min: 0, max: 25 }),
+    how: fc.constantFrom<'dies' | 'stands still'>('dies', 'stands still'),
+  }),
+);
 
 const step = fc.oneof(
   {
-    weight: 2,
+    weight: 4,
     arbitrary: fc.record({
       award: fc.array(fc.option(fc.integer({ min: 1, max: 9 })), {
         minLength: suppliers.length,
@@ -24,100 +45,188 @@ const step = fc.oneof(
       }),
     }),
   },
+  { weight: 1, arbitrary: fc.record({ name: fc.constantFrom('Office chairs', 'Desks', 'Lamps') }) },
   {
-    weight: 3,
+    weight: 6,
     arbitrary: fc.record({
-      fates: fc.array(fate, { minLength: suppliers.length, maxLength: suppliers.length }),
+      fates: fc.array(fate, { minLength: 7, maxLength: 7 }),
       end,
+      trouble,
       waitMs: fc.constantFrom(0, 2_000, 100_000),
     }),
   },
+  { weight: 1, arbitrary: fc.record({ control: fc.constantFrom('pause', 'resume', 'replay all', 'replay dead') }) },
 );
 
-/** A process whose database is gone from some instant on can write nothing down: to the ERP it is dead. */
-function mortal(database: Database, isDead: () => boolean): Database {
-  const alive = () => {
-    if (isDead()) throw new Error('killed');
-  };
+interface Life {
+  /** Called before each statement and after each commit; rejects when the process is dead. */
+  step(where: 'outside' | 'in a transaction'): Promise<void>;
+}
+
+/** A process that dies or stands still at some statement; what it has committed before stays. */
+function mortal(database: Database, life: Life): Database {
+  const watched = (sql: Sql, where: 'outside' | 'in a transaction'): Sql => ({
+    query: async (statement, params) => {
+      await life.step(where);
+      return sql.query(statement, params);
+    },
+  });
   return {
     ...database,
-    query: async (statement, params) => {
-      alive();
-      return database.query(statement, params);
-    },
-    transaction: (work) => {
-      alive();
-      return database.transaction(work);
+    ...watched(database, 'outside'),
+    transaction: async (work) => {
+      const result = await database.transaction(async (tx) => work(watched(tx, 'in a transaction')));
+      // After the commit: nobody hears of it.
+      await life.step('outside');
+      return result;
     },
   };
 }
 
-test('whatever changes, fails or dies on the way: in the end the ERP holds exactly what is wanted, each created once', async () => {
+test('whatever changes, fails, dies or stands still: in the end the ERP holds exactly what is wanted, each made once', {
+  timeout: 300_000,
+}, async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 14 }), async (steps) => {
-      const pusher = await createPusher(suppliers.length);
-      const process = await startProcess(pusher.db);
-      const erp = createFakeErp({ batchMax: 2 });
-      let dead = false;
-      const worker = await pusher.worker(erp, { process, database: mortal(process.database, () => dead) });
-      const run = async () => {
-        const ended = await worker.push().catch(errorText);
-        expect([undefined, 'killed']).toContain(ended);
-        dead = false;
-      };
-      let wanted: (number | null)[] = [];
-      const award = async (costs: (number | null)[]) => {
-        wanted = costs;
-        await pusher.award(
-          ...costs.flatMap((cost, n) => (cost === null ? [] : [[n, String(cost)] as [number, string]])),
-        );
-      };
-      for (const each of steps) {
-        if ('award' in each) {
-          await award(each.award);
-          continue;
+    fc.asyncProperty(
+      fc.array(step, { minLength: 1, maxLength: 16 }),
+      fc.integer({ min: 1, max: 3 }),
+      async (steps, concurrency) => {
+        const pusher = await createPusher(suppliers.length, {
+          documents: ['sourcing-event', 'award'],
+          circuit: { failures: 4, seconds: 60 },
+        });
+        const { database } = pusher.db;
+        const now = () => timestampNow(pusher.clock);
+        const erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 2, concurrency });
+        const processes = [await startProcess(pusher.db), await startProcess(pusher.db)] as const;
+        let stepsDone = 0;
+        let plan: { at: number; how: 'dies' | 'stands still' } | null = null;
+        let dead = false;
+        const other = await pusher.worker(erp, { process: processes[1] });
+
+        /** Meanwhile another process takes over, and time passes. */
+        const standStill = async () => {
+          erp.forgetCalls();
+          pusher.clock.advance(60_000);
+          await database.query(`update bridge.leases set expires = now() - interval '1 s'`);
+          await other.push().catch(errorText);
+        };
+        const life: Life = {
+          step: async (where) => {
+            if (dead) throw new Error('killed');
+            stepsDone += 1;
+            if (!plan || stepsDone < plan.at) return;
+            if (plan.how === 'dies') {
+              dead = true;
+              throw new Error('killed');
+            }
+            // In a transaction it would hold the lease's row: nobody takes over then.
+            if (where === 'in a transaction') return;
+            plan = null;
+            await standStill();
+          },
+        };
+        const mortalErp = {
+          ...erp,
+          session: {
+            ...erp.session,
+            write: async (operations: readonly Operation[], signal: AbortSignal) => {
+              if (dead) throw new Error('killed');
+              return erp.session.write(operations, signal);
+            },
+          },
+        };
+        const worker = await pusher.worker(mortalErp, {
+          process: processes[0],
+          database: mortal(processes[0].database, life),
+        });
+        const run = async () => {
+          stepsDone = 0;
+          const ended = await worker.push().catch(errorText);
+          expect([undefined, 'killed']).toContain(ended);
+          dead = false;
+          erp.forgetCalls();
+        };
+
+        let wanted: (number | null)[] = [];
+        let name = 'Office chairs';
+        for (const each of steps) {
+          if ('award' in each) {
+            wanted = each.award;
+            await pusher.award(
+              ...wanted.flatMap((cost, n) => (cost === null ? [] : [[n, String(cost)] as [number, string]])),
+            );
+          } else if ('name' in each) {
+            name = each.name;
+            await pusher.store('sourcing-events', eventRecord(event, suppliers, { name }));
+          } else if ('control' in each) {
+            if (each.control === 'pause') await pauseFlow(database, 'erp', 'lunch', now());
+            else if (each.control === 'resume') await resumeFlow(database, 'erp', { agreeToWithdrawals: false }, now());
+            else await replayDocuments(database, { flow: 'erp', dead: each.control === 'replay dead' }, now());
+          } else {
+            let place = 0;
+            erp.onWrite = async (operations, apply) => {
+              const outcomes = operations.map((one) => outcomeOf(each.fates[place++ % 7] ?? 'done', one, apply));
+              if (each.end === 'throws') throw new Error('connection lost');
+              return each.end === 'loses an outcome' ? outcomes.slice(1) : outcomes;
+            };
+            pusher.clock.advance(each.waitMs);
+            plan = each.trouble;
+            await run();
+            plan = null;
+          }
         }
-        let place = 0;
-        const oneOf = (operation: Operation, apply: (one: Operation) => Outcome): Outcome => {
-          const now = each.fates[place++ % suppliers.length];
-          if (now === 'retry') return { status: 'retry', error: { type: 'transient', message: 'later' } };
-          if (now === 'rejected') return { status: 'rejected', error: { type: 'data', message: 'no' } };
-          if (now === 'unknown, not done') return { status: 'unknown', message: 'no answer' };
-          const outcome = apply(operation);
-          return now === 'done' ? outcome : { status: 'unknown', message: 'no answer' };
-        };
-        erp.onWrite = async (operations, apply) => {
-          const outcomes = operations.map((one) => oneOf(one, apply));
-          if (each.end === 'throws') throw new Error('connection lost');
-          if (each.end === 'killed') dead = true;
-          return each.end === 'loses an outcome' ? outcomes.slice(1) : outcomes;
-        };
-        pusher.clock.advance(each.waitMs);
-        await run();
-      }
-      // Calm: the ERP does what it is asked, and what it refused is tried again, as its event has changed.
-      erp.onWrite = async (operations, apply) => operations.map(apply);
-      await pusher.store('sourcing-events', eventRecord(event, suppliers, { name: 'Office chairs, again' }));
-      for (let count = 0; count < 3; count += 1) {
-        pusher.clock.advance(3_600_000);
-        await run();
-      }
-      const expected = wanted.flatMap((cost, n) => (cost === null ? [] : [`${keyOf(n)} ${cost}`]));
-      expect(
-        erp
-          .living()
-          .map(({ key, total }) => `${key} ${total}`)
-          .toSorted(),
-      ).toEqual(expected);
-      expect(erp.faults).toEqual([]);
-      const open = await pusher.db.database.query(
-        'select from bridge.flow_documents where due is not null or intent_id is not null',
-      );
-      expect(open).toEqual([]);
-      await process.presence.close();
-      await process.database.close();
-      await pusher.db.drop();
-    }),
-    { numRuns: 20 },
+        // Calm: the ERP does what it is asked, a person has resumed the flow and replays what was refused.
+        erp.onWrite = async (operations, apply) => operations.map(apply);
+        await resumeFlow(database, 'erp', { agreeToWithdrawals: false }, now());
+        await replayDocuments(database, { flow: 'erp', dead: true }, now());
+        for (let count = 0; count < 3; count += 1) {
+          pusher.clock.advance(3_600_000);
+          await run();
+          await other.push();
+        }
+        const expected = wanted.flatMap((cost, n) => (cost === null ? [] : [`award ${keyOf(n)} ${cost}`]));
+        expect(
+          erp
+            .living()
+            .map(({ kind, key, total }) => `${kind} ${key} ${total}`)
+            .toSorted(),
+        ).toEqual([...expected, `sourcing-event ${event} ${name}`].toSorted());
+        expect(erp.faults).toEqual([]);
+        const open = await database.query(
+          `select from bridge.flow_documents
+           where due is not null or intent_id is not null or waiting_since is not null or forced or doubtful`,
+        );
+        expect(open).toEqual([]);
+        for (const process of processes) {
+          await process.presence.close();
+          await process.database.close();
+        }
+        await pusher.db.drop();
+      },
+    ),
+    { numRuns: Number(process.env['RECONCILE_RUNS'] ?? 20), endOnFailure: true },
   );
 });
+
+function outcomeOf(fate: Fate, operation: Operation, apply: (one: Operation) => Outcome): Outcome {
+  switch (fate) {
+    case 'retry':
+      return { status: 'retry', error: { type: 'transient', message: 'later' } };
+    case 'rejected':
+      return { status: 'rejected', error: { type: 'data', message: 'no' } };
+    case 'rate-limited':
+      return { status: 'retry', error: { type: 'rate-limited', message: 'slowly', retryAfterMs: 5_000 } };
+    case 'auth':
+      return { status: 'retry', error: { type: 'auth', message: 'who are you?' } };
+    case 'unknown, not done':
+      return { status: 'unknown', message: 'no answer' };
+    case 'unknown, done':
+      apply(operation);
+      return { status: 'unknown', message: 'no answer' };
+    case 'done':
+      return apply(operation);
+    default:
+      return fate satisfies never;
+  }
+}

@@ -1,6 +1,8 @@
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createSharedCommit } from '#bridge/receive/shared-commit.ts';
+import { systemClock } from '#platform/clock.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -36,6 +38,7 @@ test('each item gets its own result, a failed write rejects its own items only, 
           },
           batchMax,
           backlogMax: 1_000,
+          clock: systemClock,
         });
         const added: { id: number; value: number; result: Promise<PromiseSettledResult<string>[]> }[] = [];
         for (const burst of bursts) {
@@ -72,6 +75,7 @@ test('what arrives while a write is under way goes together in the next one', as
     },
     batchMax: 100,
     backlogMax: 100,
+    clock: systemClock,
   });
   const alone = shared.add(1);
   await turn();
@@ -79,6 +83,89 @@ test('what arrives while a write is under way goes together in the next one', as
   first.resolve();
   await Promise.all([alone, ...together]);
   expect(batches).toEqual([1, 50]);
+});
+
+describe('when a write is over and others wait already', () => {
+  /** One item is written, and others wait for the next write. */
+  async function startBusy(others: number, { batchMax = 100, tookMs = 2 } = {}) {
+    const clock = createManualClock();
+    const batches: number[][] = [];
+    const first = Promise.withResolvers<void>();
+    const shared = createSharedCommit<number, number>({
+      write: async (items) => {
+        batches.push([...items]);
+        if (batches.length === 1) await first.promise;
+        return items;
+      },
+      batchMax,
+      backlogMax: 100,
+      clock,
+    });
+    const answered = shared.add(0);
+    await turn();
+    await turn();
+    const waiting = Array.from({ length: others }, (_, index) => shared.add(index + 1));
+    clock.advance(tookMs);
+    first.resolve();
+    await answered;
+    return { clock, batches, shared, waiting };
+  }
+
+  test('who was answered and comes again at once goes with them', async () => {
+    const { batches, shared, waiting } = await startBusy(3);
+    await turn();
+    expect(batches).toEqual([[0]]);
+    await Promise.all([...waiting, shared.add(4)]);
+    expect(batches).toEqual([[0], [1, 2, 3, 4]]);
+  });
+
+  test('they wait for a millisecond at most', async () => {
+    const { clock, batches, waiting } = await startBusy(3);
+    await turn();
+    expect(batches).toEqual([[0]]);
+    clock.advance(1);
+    await Promise.all(waiting);
+    expect(batches).toEqual([[0], [1, 2, 3]]);
+  });
+
+  test('they wait for nobody when they fill a write', async () => {
+    const { batches, waiting } = await startBusy(3, { batchMax: 3 });
+    await Promise.all(waiting);
+    expect(batches).toEqual([[0], [1, 2, 3]]);
+  });
+
+  test('they wait for nobody where writes are quick', async () => {
+    const { batches, waiting } = await startBusy(3, { tookMs: 1 });
+    await Promise.all(waiting);
+    expect(batches).toEqual([[0], [1, 2, 3]]);
+  });
+
+  test('a single one waits for nobody', async () => {
+    const { batches, shared } = await startBusy(0);
+    await shared.add(1);
+    expect(batches).toEqual([[0], [1]]);
+  });
+});
+
+test('what comes in one turn of the event loop goes together', async () => {
+  const batches: number[] = [];
+  const shared = createSharedCommit<number, number>({
+    write: async (items) => {
+      batches.push(items.length);
+      return items;
+    },
+    batchMax: 100,
+    backlogMax: 100,
+    clock: systemClock,
+  });
+  // As the event loop calls for one socket after the other, with the microtasks of each in between.
+  const added: Promise<number>[] = [];
+  for (let count = 0; count < 5; count += 1) {
+    added.push(shared.add(count));
+    await Promise.resolve();
+  }
+  await Promise.all(added);
+  expect(batches).toEqual([5]);
 });
 
 test('beyond the backlog items are refused as unavailable, and those before them are kept', async () => {
@@ -90,6 +177,7 @@ test('beyond the backlog items are refused as unavailable, and those before them
     },
     batchMax: 1,
     backlogMax: 2,
+    clock: systemClock,
   });
   const writing = shared.add(0);
   await turn();
@@ -100,6 +188,11 @@ test('beyond the backlog items are refused as unavailable, and those before them
 });
 
 test('a write that gives too few results rejects its items rather than mixing them up', async () => {
-  const shared = createSharedCommit<number, number>({ write: async () => [], batchMax: 2, backlogMax: 2 });
+  const shared = createSharedCommit<number, number>({
+    write: async () => [],
+    batchMax: 2,
+    backlogMax: 2,
+    clock: systemClock,
+  });
   await expect(shared.add(1)).rejects.toThrow('0 results');
 });

@@ -1,13 +1,18 @@
 import { createHmac } from 'node:crypto';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { mountWebhookEndpoint } from '#bridge/receive/webhook-endpoint.ts';
-import type { FeedName } from '#contract/feed.ts';
+import * as fc from 'fast-check';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { BearerCheck } from '#bridge/receive/bearer/bearer-deps.ts';
+import { createSigningKeys } from '#bridge/receive/signing-keys.ts';
+import { createWebhookEndpoint } from '#bridge/receive/webhook-endpoint.ts';
+import type { Clock } from '#platform/clock.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
-import { createApplication } from '#platform/http/application.ts';
+import { AppError } from '#platform/errors.ts';
+import { type Application, createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createLogger, silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
+import { createSecretBox } from '#platform/secrets.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';
 
@@ -16,6 +21,8 @@ const previous = 'the-previous-key';
 
 interface Endpoint {
   url: string;
+  application: Application;
+  registry: Registry;
   woken: string[];
   logged: () => string;
   /** How many notifications ended so. */
@@ -25,35 +32,64 @@ interface Endpoint {
 
 let db: TestDatabase;
 const closers: (() => Promise<void>)[] = [];
-beforeEach(async () => {
+beforeAll(async () => {
   db = await createTestDatabase();
-  return () => db.drop();
+});
+beforeEach(async () => {
+  await db.database.query('truncate bridge.inbox');
 });
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
 async function startEndpoint(
-  options: { database?: Database; bodyBytesMax?: number; backlogMax?: number; keys?: string[]; woken?: string[] } = {},
+  options: {
+    database?: Database;
+    bodyBytesMax?: number;
+    backlogMax?: number;
+    keys?: string[];
+    woken?: string[];
+    clock?: Clock;
+    freshnessMs?: number;
+    bearer?: BearerCheck;
+  } = {},
 ): Promise<Endpoint> {
   const lines: string[] = [];
   const log = createLogger({ level: 'trace', name: 'test', destination: { write: (line) => lines.push(line) } });
   const registry = new Registry();
   const application = createApplication({ log, registry, readiness: {} });
   const woken = options.woken ?? [];
-  const { drain } = mountWebhookEndpoint(application.express, {
+  const clock = options.clock ?? testClock();
+  const { route, drain } = createWebhookEndpoint({
     database: options.database ?? db.database,
-    clock: testClock(),
+    clock,
     log,
     registry,
     bodyBytesMax: options.bodyBytesMax ?? 10_000,
     backlogMax: options.backlogMax ?? 1_000,
-    signingKeysOf: (source) => (source === 'main' ? (options.keys ?? [current, previous]) : []),
-    readsFeed: (_source, feed: FeedName) => feed !== 'latest-bids',
+    signingKeys: createSigningKeys({
+      configured: new Map([['main', options.keys ?? [current, previous]]]),
+      // Where the inbox is away, this is not what is tested.
+      database: db.database,
+      secrets: createSecretBox(Buffer.alloc(32, 7)),
+      clock,
+      log,
+    }),
+    sources: new Map([
+      [
+        'main',
+        {
+          feeds: new Set(['sourcing-events', 'awards', 'rfi-responses'] as const),
+          freshnessMs: options.freshnessMs,
+          bearer: options.bearer,
+        },
+      ],
+    ]),
     wakePull: (source, feed) => woken.push(`${source}/${feed}`),
   });
+  application.addDirect(route);
   application.finish();
-  const server = await listen(application.express, { host: '127.0.0.1', port: 0 });
+  const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
   closers.push(async () => {
     await server.close(0);
     await drain();
@@ -65,6 +101,8 @@ async function startEndpoint(
   };
   return {
     url: `${server.url}/webhooks/main`,
+    application,
+    registry,
     woken,
     logged: () => lines.join(''),
     count: async (result) => (await valueOf('bridge_notifications_total', { result })) ?? 0,
@@ -183,6 +221,8 @@ describe('a redelivery of the same bytes', () => {
     expect(await inbox()).toHaveLength(1);
     expect(await endpoint.count('accepted')).toBe(1);
     expect(await endpoint.count('repeated')).toBe(2);
+    // Each time: the process that had stored it may have died before it woke anybody.
+    expect(endpoint.woken).toEqual(Array(3).fill('main/awards'));
   });
 
   test('is acknowledged and stored once, all at once and over two processes', async () => {
@@ -335,6 +375,166 @@ describe('when it cannot be stored', () => {
     expect(refused).toHaveLength(5);
     for (const { headers } of refused) expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
     expect(await inbox()).toHaveLength(4);
+  });
+});
+
+describe('a notification whose time is too far from now', () => {
+  // The clock of these tests stands at 2030-01-01.
+  test.each([
+    ['2029-12-31T23:55:00.000000Z', 200, 'accepted'],
+    ['2029-12-31T23:54:59.999000Z', 200, 'stale'],
+    ['2030-01-01T00:05:00.000000Z', 200, 'accepted'],
+    ['2030-01-01T00:05:00.001000Z', 200, 'stale'],
+    ['2030-01-01T02:00:00+02:00', 200, 'accepted'],
+    ['2026-01-01T00:00:00Z', 200, 'stale'],
+  ])('%s: %i, %s', async (timestamp, status, result) => {
+    const endpoint = await startEndpoint({ freshnessMs: 300_000 });
+    const answer = await post(endpoint.url, notificationOf('AWARDS_FEED_UPDATED', { timestamp }));
+    // Acknowledged, whatever it is: what was refused would come again with the same time, and in vain.
+    expect({ status: answer.status, body: JSON.parse(answer.text) }).toEqual({ status, body: { status: result } });
+    expect(await endpoint.count(result)).toBe(1);
+    expect(await inbox()).toHaveLength(result === 'accepted' ? 1 : 0);
+    expect(endpoint.woken).toEqual(result === 'accepted' ? ['main/awards'] : []);
+    expect(endpoint.logged().includes('passed over')).toBe(result === 'stale');
+  });
+
+  test('is taken when no window is set', async () => {
+    const endpoint = await startEndpoint();
+    const timestamp = '1999-01-01T00:00:00Z';
+    expect((await post(endpoint.url, notificationOf('TEST', { timestamp }))).status).toBe(200);
+    expect(await inbox()).toHaveLength(1);
+  });
+
+  test('is told from a fresh one by the time that is signed, and by nothing else', async () => {
+    const clockMs = Date.UTC(2030, 0, 1);
+    const clock = { nowMs: () => clockMs, sleep: async () => undefined };
+    const endpoint = await startEndpoint({ freshnessMs: 60_000, clock });
+    const expected = { accepted: 0, stale: 0 };
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: -120_000, max: 120_000 }),
+        fc.integer(),
+        fc.constantFrom('trigger', 'triggers'),
+        async (offsetMs, number, spelling) => {
+          const timestamp = new Date(clockMs + offsetMs).toISOString();
+          const body = JSON.stringify({ [spelling]: 'AWARDS_FEED_UPDATED', timestamp, payload: { number } });
+          const answer = await post(endpoint.url, body);
+          const isFresh = Math.abs(offsetMs) <= 60_000;
+          expect([answer.status, JSON.parse(answer.text).status]).toEqual([200, isFresh ? 'accepted' : 'stale']);
+          expected[isFresh ? 'accepted' : 'stale'] += 1;
+          // Another time under the same signature is refused before it is looked at.
+          const moved = body.replace(timestamp, new Date(clockMs + offsetMs + 1).toISOString());
+          expect((await post(endpoint.url, moved, sign(body))).status).toBe(401);
+        },
+      ),
+      { numRuns: 60 },
+    );
+    expect(await endpoint.count('stale')).toBe(expected.stale);
+    expect((await endpoint.count('accepted')) + (await endpoint.count('repeated'))).toBe(expected.accepted);
+  });
+});
+
+describe('where a bearer token is asked for', () => {
+  const asked: string[] = [];
+  const bearer: BearerCheck = async (token) => {
+    asked.push(token);
+    if (token === 'unknown') throw new AppError('unavailable', 'The token cannot be checked at the moment.');
+    return token === 'good';
+  };
+  const send = (url: string, authorization: string | undefined, signature = sign(awards)) =>
+    fetch(url, {
+      method: 'POST',
+      headers: { 'x-signature': signature, ...(authorization === undefined ? {} : { authorization }) },
+      body: awards,
+    });
+
+  test.each([
+    ['none', undefined, 401, 'Bearer'],
+    ['another scheme', 'Basic Z29vZA==', 401, 'Bearer'],
+    ['an empty one', 'Bearer ', 401, 'Bearer'],
+    ['two', 'Bearer good, Bearer good', 401, 'Bearer'],
+    ['a wrong one', 'Bearer wrong', 401, 'Bearer error="invalid_token"'],
+    ['one that cannot be checked now', 'Bearer unknown', 503, null],
+    ['the right one', 'Bearer good', 200, null],
+    ['the right one, the scheme in lower case', 'bearer good', 200, null],
+  ])('%s is answered so', async (_what, authorization, status, challenge) => {
+    const endpoint = await startEndpoint({ bearer });
+    const answer = await send(endpoint.url, authorization);
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([status, challenge]);
+    expect(answer.headers.has('retry-after')).toBe(status === 503);
+    expect(await inbox()).toHaveLength(status === 200 ? 1 : 0);
+  });
+
+  test('the signature is checked all the same, and first: a forger asks no authorisation server', async () => {
+    const endpoint = await startEndpoint({ bearer });
+    asked.length = 0;
+    expect((await send(endpoint.url, 'Bearer good', sign(awards, 'guessed'))).status).toBe(401);
+    expect((await send(endpoint.url, 'Bearer good', '')).status).toBe(401);
+    expect(asked).toEqual([]);
+    expect((await send(endpoint.url, 'Bearer good')).status).toBe(200);
+    expect(asked).toEqual(['good']);
+  });
+
+  test('who cannot sign does not learn that one is asked for: the answer is that for a source that does not exist', async () => {
+    const endpoint = await startEndpoint({ bearer });
+    const textAt = async (url: string) => (await send(url, undefined, sign(awards, 'guessed'))).text();
+    expect(await textAt(endpoint.url)).toBe(await textAt(`${endpoint.url}-unknown`));
+  });
+});
+
+describe('outwardly it is as every other path', () => {
+  test('the answer carries the request id that was given, or one of its own, and errors are problems', async () => {
+    const endpoint = await startEndpoint();
+    const headers = { 'x-signature': sign(awards), 'x-request-id': 'from-the-sender' };
+    const given = await fetch(endpoint.url, { method: 'POST', headers, body: awards });
+    expect(given.headers.get('x-request-id')).toBe('from-the-sender');
+    expect(given.headers.get('content-type')).toBe('application/json; charset=utf-8');
+    const refused = await fetch(endpoint.url, { method: 'POST', headers: { 'x-request-id': 'a b' }, body: awards });
+    expect(refused.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+    expect(refused.headers.get('content-type')).toBe('application/problem+json; charset=utf-8');
+    expect(refused.headers.get('www-authenticate')).toBe('Bearer');
+    expect(await refused.json()).toMatchObject({ type: 'about:blank', title: 'Unauthorized', status: 401 });
+  });
+
+  test.each(['', '?a=b', '/', '/?a=b'])('the path may end with "%s"', async (end) => {
+    const endpoint = await startEndpoint();
+    expect((await post(endpoint.url + end, awards)).status).toBe(200);
+  });
+
+  test.each(['/webhooks', '/webhooks/', '/webhooks/main/more', '/Webhooks/main'])('%s is nothing', async (path) => {
+    const endpoint = await startEndpoint();
+    expect((await post(new URL(path, endpoint.url).href, awards)).status).toBe(404);
+    expect((await post(new URL('/webhooks/%zz', endpoint.url).href, awards)).status, 'no encoding').toBe(400);
+    expect((await post(new URL('/webhooks/m%61in', endpoint.url).href, awards)).status, 'encoded').toBe(200);
+  });
+
+  test('requests are counted under the template of the path, with their status', async () => {
+    const endpoint = await startEndpoint();
+    await post(endpoint.url, awards);
+    await post(endpoint.url, awards, 'nonsense');
+    const counts = async () => {
+      const metric = await endpoint.registry.getSingleMetric('http_request_duration_seconds')?.get();
+      const values = (metric?.values ?? []) as {
+        metricName?: string;
+        labels: Record<string, unknown>;
+        value: number;
+      }[];
+      return values
+        .filter(({ metricName }) => metricName?.endsWith('_count'))
+        .map(({ labels, value }) => [labels['method'], labels['route'], labels['status'], value]);
+    };
+    await expect.poll(counts).toEqual([
+      ['POST', '/webhooks/:source', 200, 1],
+      ['POST', '/webhooks/:source', 401, 1],
+    ]);
+  });
+
+  test('while it shuts down it answers 503 with Retry-After and stores nothing', async () => {
+    const endpoint = await startEndpoint();
+    endpoint.application.beginShutdown();
+    const answer = await post(endpoint.url, awards);
+    expect([answer.status, Number(answer.headers.get('retry-after')) > 0]).toEqual([503, true]);
+    expect(await inbox()).toEqual([]);
   });
 });
 

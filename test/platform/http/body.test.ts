@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto';
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
-import { parseJson } from '#platform/http/body.ts';
+import { parseJson, readBody } from '#platform/http/body.ts';
 import { connectRaw } from '../../harness/raw-connection.ts';
 import { bodyBytesMax, startTestApplication } from './test-application.ts';
 
@@ -27,6 +29,18 @@ const noteOf = (bytes: number) => JSON.stringify({ text: 'x'.repeat(bytes - '{"t
 const problemOf = (received: string) => JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
 
 describe('how much is read', () => {
+  test('nothing of a request that is given up, before or during its reading: nobody waits for it', async () => {
+    const request = new IncomingMessage(new Socket());
+    const reading = readBody(request, 10);
+    request.push('half');
+    request.destroy();
+    await expect(reading).rejects.toMatchObject({
+      code: 'invalid',
+      publicMessage: 'The body broke off before its end.',
+    });
+    await expect(readBody(request, 10)).rejects.toMatchObject({ code: 'invalid' });
+  });
+
   test('a body of exactly the limit is taken, with an announced length and in chunks', async () => {
     const { url, server } = await startTestApplication();
     const headers = { authorization: 'Bearer good', 'content-type': 'application/json' };

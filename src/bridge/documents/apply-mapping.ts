@@ -1,0 +1,57 @@
+/** Makes the fields of documents and lines that a flow's mapping asks for. */
+import { type Document, type DocumentKind, documentKinds } from '#connector/documents.ts';
+import { type CompiledField, compileField, FieldFault } from './compile-field.ts';
+import { rejected, Unmade } from './made-document.ts';
+import type { MappingRule, MappingSettings } from './mapping-settings.ts';
+
+/** Gives the document with its fields. Throws `Unmade` that names flow, kind, field and line, and says what to do. */
+export type ApplyMapping = (document: Document) => Document;
+
+/** The settings have been checked when they were read. */
+export function compileMapping(flow: string, mapping: MappingSettings): ApplyMapping {
+  const byKind = new Map(
+    documentKinds.flatMap((kind) => {
+      const given = mapping[kind];
+      return given ? [[kind, { fields: all(kind, given.fields, false), lines: all(kind, given.lines, true) }]] : [];
+    }),
+  );
+  return (document) => {
+    const compiled = byKind.get(document.kind);
+    if (!compiled) return document;
+    const make = (fields: readonly CompiledField[], line: unknown) => makeFields(flow, document, fields, line);
+    const fields = compiled.fields.length > 0 ? { fields: make(compiled.fields, undefined) } : {};
+    if (!('lines' in document) || compiled.lines.length === 0) return { ...document, ...fields };
+    const lines = document.lines.map((line) => ({ ...line, fields: make(compiled.lines, line) }));
+    return { ...document, lines, ...fields } as Document;
+  };
+}
+
+function all(kind: DocumentKind, rules: Readonly<Record<string, MappingRule>>, inLine: boolean): CompiledField[] {
+  return Object.entries(rules).map(([name, rule]) => {
+    const compiled = compileField(kind, name, rule, inLine);
+    if ('fault' in compiled) throw new TypeError(`the field "${name}" of ${kind} was not checked: ${compiled.fault}`);
+    return compiled;
+  });
+}
+
+function makeFields(flow: string, document: Document, fields: readonly CompiledField[], line: unknown) {
+  const made: [string, string][] = [];
+  for (const { name, make } of fields) {
+    try {
+      const value = make(document, line);
+      if (value !== undefined) made.push([name, value]);
+    } catch (error) {
+      if (!(error instanceof FieldFault || error instanceof Unmade)) throw error;
+      const of = line === undefined ? '' : ` of ${lineName(line as Line)}`;
+      throw rejected(`flow "${flow}", ${document.kind}: the field "${name}"${of} ${error.message}`);
+    }
+  }
+  // Own members whatever they are called, also __proto__.
+  return Object.fromEntries(made);
+}
+
+type Line = { lot: string } | { question: { id: string; identifier?: string } };
+
+function lineName(line: Line): string {
+  return 'lot' in line ? `lot "${line.lot}"` : `question ${line.question.identifier ?? line.question.id}`;
+}

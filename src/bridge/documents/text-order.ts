@@ -1,0 +1,30 @@
+/** Orders of text that are the same on every machine, whatever its language. */
+
+/** By code units. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** A label in parts: `1.10` is `1`, `.`, `10`. */
+export function labelParts(label: string): readonly string[] {
+  return label.match(/\d+|\D+/g) ?? [];
+}
+
+/** Numbers by value and anything else by code units: 1.2 before 1.10. */
+export function compareLabels(a: readonly string[], b: readonly string[]): number {
+  for (let index = 0; index < Math.min(a.length, b.length); index += 1) {
+    const order = compareParts(a[index] ?? '', b[index] ?? '');
+    if (order !== 0) return order;
+  }
+  return a.length - b.length;
+}
+
+function compareParts(a: string, b: string): number {
+  if (!isNumber(a) || !isNumber(b)) return compareText(a, b);
+  const [x, y] = [a.replace(/^0+/, ''), b.replace(/^0+/, '')];
+  return x.length - y.length || compareText(x, y);
+}
+
+function isNumber(part: string): boolean {
+  return part >= '0' && part < ':';
+}

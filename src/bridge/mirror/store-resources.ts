@@ -1,0 +1,201 @@
+/**
+ * What has no feed of its own: the list of suppliers, and what the pages of feeds include. Most of it carries no time of
+ * change, so that the answer that was asked for later counts; a question has one, and there the newer counts. What has
+ * not changed is not written again. The documents that depend on a changed object are marked in the same transaction.
+ */
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { byteaArray, textArray } from '#platform/database/binary-array.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { documentKeysOfResource, recordId } from '../documents/document-keys.ts';
+import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
+import { lockSources } from '../source-lock.ts';
+
+/** `supplier-master` is an entry of the list of suppliers, by its `external_id`; the others are included in pages. */
+export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
+
+/** The kind of what a page includes under this name. */
+export const includedKinds: Readonly<Record<string, ResourceKind>> = {
+  sourcing_events: 'sourcing-event',
+  suppliers: 'supplier',
+  questions: 'question',
+};
+
+export interface StoredResources {
+  readonly changed: number;
+  /** How many objects have no id that can be stored; they are passed over, as nothing could refer to them. */
+  readonly unreadable: number;
+}
+
+interface Resource {
+  readonly id: string;
+  readonly sourcingEvent: string | null;
+  readonly hash: Buffer;
+  readonly body: string;
+  readonly object: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Stores objects of one kind in the caller's transaction. `observed` is when they were asked for, before the request was
+ * sent. Of an object that stands twice the later one counts.
+ */
+export async function storeResources(
+  tx: Sql,
+  given: {
+    source: string;
+    kind: ResourceKind;
+    objects: readonly Readonly<Record<string, unknown>>[];
+    observed: Timestamp;
+    now: Timestamp;
+  },
+): Promise<StoredResources> {
+  const { source, kind, objects, observed, now } = given;
+  const read = objects.map((object) => resourceOf(kind, object));
+  const resources = newestResources(kind, read);
+  const unreadable = read.filter((resource) => resource === undefined).length;
+  if (resources.length === 0) return { changed: 0, unreadable };
+  await lockSources(tx, [source]);
+  const held = await readHeld(tx, source, kind, resources);
+  const confirmed: Resource[] = [];
+  const differing: Resource[] = [];
+  for (const resource of resources) {
+    const known = held.get(resource.id);
+    if (known && known.observed > observed && kind !== 'question') continue;
+    if (known?.content_hash.equals(resource.hash)) {
+      if (known.observed < observed) confirmed.push(resource);
+    } else differing.push(resource);
+  }
+  // An answer that was asked for before this one, and comes after it, must not undo it.
+  if (confirmed.length > 0) await confirm(tx, source, kind, confirmed, observed);
+  const before = await readBodies(
+    tx,
+    source,
+    kind,
+    differing.filter(({ id }) => held.has(id)),
+  );
+  const changed = differing.filter(({ id, object }) => {
+    const version = before.get(id);
+    return version === undefined || kind !== 'question' || isNewer(object, version, held.get(id)?.observed, observed);
+  });
+  if (changed.length === 0) return { changed: 0, unreadable };
+  await upsert(tx, source, kind, changed, observed);
+  const keys = changed.flatMap(({ id, object }) => {
+    const version = before.get(id);
+    return documentKeysOfResource(kind, object, ...(version === undefined ? [] : [version]));
+  });
+  await markDocuments(tx, { source }, keys, now);
+  // Also of the event that a question stood in before.
+  const shown = changed.flatMap((resource) => {
+    const version = before.get(resource.id);
+    return version === undefined ? [resource] : [resource, resourceOf(kind, version)];
+  });
+  const events = new Set(shown.flatMap((resource) => resource?.sourcingEvent ?? []));
+  if (events.size > 0) await markDocumentsOfEvents(tx, source, [...events], now);
+  return { changed: changed.length, unreadable };
+}
+
+const isStorable = (text: string) => text !== '' && !text.includes('\0') && text.isWellFormed();
+const storableId = recordId.refine(isStorable);
+const masterId = z.string().refine(isStorable);
+
+/** Undefined for an object without an id that can be stored. */
+function resourceOf(kind: ResourceKind, object: Readonly<Record<string, unknown>>): Resource | undefined {
+  const id = (
+    kind === 'supplier-master' ? masterId.safeParse(object['external_id']) : storableId.safeParse(object['id'])
+  ).data;
+  if (id === undefined) return undefined;
+  const kept = kind === 'supplier' ? withoutContactsOfPage(object) : object;
+  const body = JSON.stringify(kept);
+  const sourcingEvent =
+    kind === 'sourcing-event' ? id : kind === 'question' ? storableId.safeParse(object['sourcing_event']).data : null;
+  return { id, sourcingEvent: sourcingEvent ?? null, hash: hash('sha256', body, 'buffer'), body, object: kept };
+}
+
+/** Who was invited shows for the events of the page only: with each page the supplier would look changed. */
+function withoutContactsOfPage({ bidder_contacts: _ofPage, ...supplier }: Readonly<Record<string, unknown>>) {
+  return supplier;
+}
+
+function newestResources(kind: ResourceKind, read: readonly (Resource | undefined)[]): Resource[] {
+  const newest = new Map<string, Resource>();
+  for (const resource of read) {
+    if (resource === undefined) continue;
+    const known = newest.get(resource.id);
+    if (known && kind === 'question' && modifiedOf(resource.object) < modifiedOf(known.object)) continue;
+    newest.set(resource.id, resource);
+  }
+  return [...newest.values()];
+}
+
+/** Of equal times the one that was asked for later counts. */
+function isNewer(object: object, held: object, heldObserved: Timestamp | undefined, observed: Timestamp): boolean {
+  const [shown, known] = [modifiedOf(object), modifiedOf(held)];
+  return shown > known || (shown === known && observed >= (heldObserved ?? ''));
+}
+
+/** Earlier than any time when there is none. */
+function modifiedOf(object: object): Timestamp {
+  const { modified } = object as { modified?: unknown };
+  return (typeof modified === 'string' ? parseTimestamp(modified) : undefined) ?? '';
+}
+
+function idsOf(resources: readonly Resource[]): Buffer {
+  return textArray(resources.map(({ id }) => id));
+}
+
+interface Held {
+  id: string;
+  content_hash: Buffer;
+  observed: Timestamp;
+}
+
+async function readHeld(tx: Sql, source: string, kind: ResourceKind, resources: readonly Resource[]) {
+  const rows = await tx.query<Held>(
+    'select id, content_hash, observed from bridge.resources where source = $1 and kind = $2 and id = any($3::text[])',
+    [source, kind, idsOf(resources)],
+  );
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+async function readBodies(tx: Sql, source: string, kind: ResourceKind, resources: readonly Resource[]) {
+  if (resources.length === 0) return new Map<string, Record<string, unknown>>();
+  const rows = await tx.query<{ id: string; body: string }>(
+    'select id, body from bridge.resources where source = $1 and kind = $2 and id = any($3::text[])',
+    [source, kind, idsOf(resources)],
+  );
+  return new Map(rows.map(({ id, body }) => [id, JSON.parse(body) as Record<string, unknown>]));
+}
+
+async function confirm(tx: Sql, source: string, kind: ResourceKind, seen: readonly Resource[], observed: Timestamp) {
+  await tx.query(
+    `update bridge.resources set observed = greatest(observed, $4)
+     where source = $1 and kind = $2 and id = any($3::text[])`,
+    [source, kind, idsOf(seen), observed],
+  );
+}
+
+async function upsert(
+  tx: Sql,
+  source: string,
+  kind: ResourceKind,
+  changed: readonly Resource[],
+  observed: Timestamp,
+): Promise<void> {
+  await tx.query(
+    `insert into bridge.resources (source, kind, observed, id, sourcing_event, content_hash, body)
+     select $1, $2, $3, * from unnest($4::text[], $5::text[], $6::bytea[], $7::text[])
+     on conflict (source, kind, id) do update
+       set observed = greatest(bridge.resources.observed, excluded.observed), sourcing_event = excluded.sourcing_event,
+           content_hash = excluded.content_hash, body = excluded.body`,
+    [
+      source,
+      kind,
+      observed,
+      idsOf(changed),
+      textArray(changed.map(({ sourcingEvent }) => sourcingEvent)),
+      byteaArray(changed.map(({ hash: contentHash }) => contentHash)),
+      textArray(changed.map(({ body }) => body)),
+    ],
+  );
+}

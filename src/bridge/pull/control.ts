@@ -1,0 +1,106 @@
+/**
+ * What a person can do to the reading of a feed while processes run: each is one transaction, and a pull or backfill that
+ * is under way writes nothing of what it began before.
+ */
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Database, Sql } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import { insertBackfill } from './backfill-store.ts';
+import type { FeedId } from './checkpoint-store.ts';
+
+export { type Backfill, cancelBackfill, readBackfills } from './backfill-store.ts';
+
+/**
+ * The feed is read from `watermark` on, by the next pull, which is due at once. Gives a sentence that says what happens.
+ * Throws AppError `not-found` for a feed that was never read here, `invalid` for a time that is yet to come.
+ */
+export async function setCheckpoint(
+  database: Database,
+  feed: FeedId,
+  watermark: Timestamp,
+  now: Timestamp,
+): Promise<string> {
+  if (watermark > now)
+    throw new AppError(
+      'invalid',
+      `A checkpoint cannot be set to ${watermark}: what is written until then would be lost.`,
+    );
+  return database.transaction(async (tx) => {
+    const before = await moveCheckpoint(tx, feed, watermark, now);
+    const name = `${feed.source}/${feed.feed}`;
+    if (before !== null && watermark <= before)
+      return `${name} is read again from ${watermark} on. The mirror stays, and only what differs is delivered.`;
+    return (
+      `${name} is read from ${watermark} on. What changed between ${before ?? 'the beginning'} and then is not read, ` +
+      'unless an audit or a backfill of that time reads it.'
+    );
+  });
+}
+
+/** Everything is read again, from the beginning. The mirror stays: nothing is delivered twice. Throws as `setCheckpoint`. */
+export async function resetFeed(database: Database, feed: FeedId, now: Timestamp): Promise<string> {
+  return database.transaction(async (tx) => {
+    await moveCheckpoint(tx, feed, null, now);
+    return `${feed.source}/${feed.feed} is read again from its beginning. The mirror stays, and only what differs is delivered.`;
+  });
+}
+
+/** Gives where it stood. What was to be read once more belongs to what was read before. */
+async function moveCheckpoint(
+  tx: Sql,
+  { source, feed }: FeedId,
+  watermark: Timestamp | null,
+  now: Timestamp,
+): Promise<Timestamp | null> {
+  const [held] = await tx.query<{ watermark: Timestamp | null }>(
+    'select watermark from bridge.checkpoints where source = $1 and feed = $2 for no key update',
+    [source, feed],
+  );
+  if (!held) throw new AppError('not-found', `The feed ${source}/${feed} has no checkpoint: it was never read here.`);
+  await tx.query(
+    `update bridge.checkpoints set watermark = $3, generation = generation + 1, next_pull = $4, failures = 0,
+       last_error = null, settled = null, unfiltered_next = null,
+       unfiltered = case when $3::timestamptz is null then null else unfiltered end
+     where source = $1 and feed = $2`,
+    [source, feed, watermark, now],
+  );
+  await tx.query('delete from bridge.doubts where source = $1 and feed = $2', [source, feed]);
+  await tx.query('delete from bridge.rereads where source = $1 and feed = $2', [source, feed]);
+  return held.watermark;
+}
+
+/**
+ * Asks for a range of time, its ends among it, to be read again; gives the backfill's number. A process with the role
+ * pull does it. Throws AppError `invalid` when the range is empty, `not-found` for a feed that was never read here.
+ */
+export async function startBackfill(
+  database: Database,
+  { source, feed, from, to }: FeedId & { from: Timestamp; to: Timestamp },
+  now: Timestamp,
+): Promise<number> {
+  if (from > to) throw new AppError('invalid', `A backfill from ${from} to ${to} ends before it begins.`);
+  return database.transaction(async (tx) => {
+    await requireCheckpoint(tx, { source, feed });
+    return insertBackfill(tx, { source, feed }, { kind: 'range', from, to, now });
+  });
+}
+
+/** Asks for an audit of the whole feed; asked again while one runs, another follows it. Throws as `startBackfill`. */
+export async function askAudit(database: Database, feed: FeedId, now: Timestamp): Promise<void> {
+  await database.transaction(async (tx) => {
+    await requireCheckpoint(tx, feed);
+    await tx.query('update bridge.checkpoints set audit_asked = $3 where source = $1 and feed = $2', [
+      feed.source,
+      feed.feed,
+      now,
+    ]);
+  });
+}
+
+async function requireCheckpoint(tx: Sql, { source, feed }: FeedId): Promise<void> {
+  const [held] = await tx.query('select 1 as held from bridge.checkpoints where source = $1 and feed = $2', [
+    source,
+    feed,
+  ]);
+  if (!held) throw new AppError('not-found', `The feed ${source}/${feed} has no checkpoint: it was never read here.`);
+}

@@ -1,0 +1,28 @@
+import type { FeedName } from '#contract/feed.ts';
+import { effectiveLimit } from '#contract/limits.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { readQuotasLeft } from '../quota/quotas-left.ts';
+import type { SourceSettings } from '../settings.ts';
+
+/**
+ * How long a feed's next notification waits after a pull, in milliseconds: not at all while at least half of the burst
+ * quota is left; then what is left is spread over the quota's window. A steady stream of single changes thus becomes
+ * fewer pulls of several changes, rather than a pull for each until nothing may be asked for a minute.
+ */
+export function createNewsPace(deps: {
+  source: SourceSettings;
+  database: Sql;
+  clock: Clock;
+}): (feed: FeedName) => Promise<number> {
+  const { source, database, clock } = deps;
+  const limit = effectiveLimit(source.quotas, 'feeds');
+  if (!limit) return async () => 0;
+  const { requests, seconds } = limit.burst;
+  return async (feed) => {
+    const quotas = await readQuotasLeft(database, [source], timestampNow(clock));
+    const burst = quotas.find(({ bucket, window }) => bucket === `feeds.${feed}` && window === 'burst');
+    const left = burst?.left ?? requests;
+    return left * 2 >= requests ? 0 : Math.ceil((seconds * 1000) / Math.max(1, left));
+  };
+}

@@ -1,0 +1,77 @@
+/** The pulling part of a process: workers that read the sources' feeds into the mirror. */
+import type { FeedName } from '#contract/feed.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { Counter } from '#platform/metrics.ts';
+import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
+import type { AcquireLease } from '../lease.ts';
+import { createHistoryPruning } from '../mirror/prune-history.ts';
+import { createSourceClients } from '../source-clients.ts';
+import { openDueAudit } from './audit-store.ts';
+import { feedsToBackfill } from './backfill-store.ts';
+import { type FeedId, feedsDue } from './checkpoint-store.ts';
+import { createNewsPace } from './pace-news.ts';
+import { createFeedPull } from './pull-feed.ts';
+import { createBackfillWorker } from './run-backfills.ts';
+import { startSupplierSweeps } from './start-supplier-sweeps.ts';
+
+/** Starts the workers; they end with `deps.signals`. */
+export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {
+  const { settings, database, signals, clock, log } = deps;
+  const records = new Counter({
+    name: 'bridge_records_total',
+    help: 'Records read from feeds: changed ones, known ones, and changed ones that are not as documented',
+    labelNames: ['feed', 'result'] as const,
+    registers: [deps.registry],
+  });
+  const lateFinds = new Counter({
+    name: 'bridge_late_finds_total',
+    help: 'Records that an audit found missing or other than the feed shows them, although they had been read',
+    labelNames: ['source', 'feed'] as const,
+    registers: [deps.registry],
+  });
+  const refusals = new Counter({
+    name: 'bridge_mass_deletions_refused_total',
+    help: 'Audits that missed so many records of a feed that none was taken for deleted',
+    labelNames: ['source', 'feed'] as const,
+    registers: [deps.registry],
+  });
+  const clientOf = createSourceClients(deps);
+  const workers = new Map(
+    settings.sources.map((source) => {
+      const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
+      const wakeFlows = () => void signals.signal(lanes.push, flows);
+      const base = { source, client: clientOf(source.name), database, acquireLease, clock, log, records, wakeFlows };
+      const newsPaceMs = createNewsPace({ source, database, clock });
+      const unhurried = clientOf(source.name, { background: true });
+      const backfill = createBackfillWorker({ ...base, client: unhurried, lateFinds, refusals });
+      return [source.name, { pull: createFeedPull({ ...base, newsPaceMs }), backfill }];
+    }),
+  );
+  for (const [what, concurrency] of [
+    ['pull', 4],
+    ['backfill', 2],
+  ] as const)
+    signals.work(lanes[what], { concurrency }, async (key, signal) => {
+      const [source = '', feed = ''] = key.split('/');
+      await workers.get(source)?.[what](feed as FeedName, signal);
+    });
+  const mine = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
+  const keysOf = (feeds: readonly FeedId[]) =>
+    feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => mine.has(key));
+  return {
+    lanes: [
+      { lane: lanes.pull, due: async () => keysOf(await feedsDue(database, timestampNow(clock))) },
+      {
+        lane: lanes.backfill,
+        due: async () => {
+          const now = timestampNow(clock);
+          for (const source of settings.sources)
+            for (const feed of source.feeds) await database.transaction((tx) => openDueAudit(tx, source, feed, now));
+          return keysOf(await feedsToBackfill(database, now));
+        },
+      },
+      startSupplierSweeps(deps, acquireLease, clientOf),
+    ],
+    housekeeping: createHistoryPruning({ database, clock, days: settings.history_days }),
+  };
+}

@@ -1,0 +1,125 @@
+/** What a person does with a flow: pause, resume, read the dead letters, replay. Works on SQL; any process may do it. */
+import type { DocumentKind } from '#connector/documents.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Database, Sql } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import { storableText } from '../storable-text.ts';
+
+/**
+ * What is being written is finished, and nothing more is begun until `resumeFlow`. Replaces any other pause. Throws
+ * AppError `not-found` for a flow that was never registered.
+ */
+export async function pauseFlow(database: Database, flow: string, reason: string, now: Timestamp): Promise<void> {
+  const paused = await database.query(
+    `update bridge.flows set paused_kind = 'operator', paused_reason = $2, paused_at = $3 where name = $1 returning name`,
+    [flow, storableText(reason), now],
+  );
+  if (paused.length === 0) throw unknownFlow(flow);
+}
+
+/**
+ * Ends any pause, closes the circuit, and does not wait any longer for what the ERP asked for. Agreed withdrawals are
+ * those of documents that differ now; what comes later is counted anew. Throws AppError `not-found` for a flow that was
+ * never registered.
+ */
+export async function resumeFlow(
+  database: Database,
+  flow: string,
+  { agreeToWithdrawals }: { agreeToWithdrawals: boolean },
+  now: Timestamp,
+): Promise<void> {
+  await database.transaction(async (tx) => {
+    const resumed = await tx.query(
+      `update bridge.flows
+       set paused_kind = null, paused_reason = null, paused_at = null, failures_in_row = 0, circuit_until = null,
+           resting_until = null, withdrawals_agreed = case when $2 then $3::timestamptz else withdrawals_agreed end
+       where name = $1 returning name`,
+      [flow, agreeToWithdrawals, now],
+    );
+    if (resumed.length === 0) throw unknownFlow(flow);
+    await retryRefused(tx, flow, now);
+  });
+}
+
+/** What the ERP refused because of the flow's settings does not wait until its turn would come again. */
+export async function retryRefused(tx: Sql, flow: string, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.flow_documents set due = $2 where flow = $1 and due > $2 and error_type in ('auth', 'config')`,
+    [flow, now],
+  );
+}
+
+export interface ReplayFilter {
+  readonly flow: string;
+  readonly kinds?: readonly DocumentKind[];
+  readonly keys?: readonly string[];
+  /** Of these sourcing events. */
+  readonly events?: readonly string[];
+  /** Dead letters only. */
+  readonly dead?: boolean;
+}
+
+/**
+ * Makes these documents due now, whatever they waited for, and gives their number; without a filter all of the flow. A
+ * dead letter is tried again. Any other is written although nothing differs: the ERP is asked first what it holds, so
+ * that a replay never makes a second object. Throws AppError `not-found` for a flow that was never registered.
+ */
+export async function replayDocuments(database: Database, filter: ReplayFilter, now: Timestamp): Promise<number> {
+  const { flow, kinds = null, keys = null, events = null, dead = false } = filter;
+  return database.transaction(async (tx) => {
+    const known = await tx.query('select from bridge.flows where name = $1', [flow]);
+    if (known.length === 0) throw unknownFlow(flow);
+    const [replayed] = await tx.query<{ count: number }>(
+      `with replayed as (
+         update bridge.flow_documents d
+         set wanted = d.wanted + 1, due = $2, waiting_since = coalesce(d.waiting_since, $2), attempts = 0,
+             dead_since = null, forced = d.forced or d.dead_since is null
+         from bridge.flows f
+         where d.flow = $1 and f.name = d.flow and d.kind = any(f.kinds)
+           and ($3::text[] is null or d.kind = any($3)) and ($4::text[] is null or d.key = any($4))
+           and ($5::text[] is null or d.sourcing_event = any($5)) and (not $6 or d.dead_since is not null)
+         returning d.key)
+       select count(*)::int as count from replayed`,
+      [flow, now, kinds, keys, events, dead],
+    );
+    return replayed?.count ?? 0;
+  });
+}
+
+export interface DeadLetter {
+  readonly flow: string;
+  readonly kind: DocumentKind;
+  readonly key: string;
+  readonly sourcingEvent: string | null;
+  readonly deadSince: Timestamp;
+  /** `data`: the record is refused; `conflict`: the ERP's object was changed by somebody else. */
+  readonly errorType: string | null;
+  /** The ERP's words, or those of the bridge where it could not make the document. */
+  readonly lastError: string | null;
+  /** What the ERP calls the object that it holds, or held. */
+  readonly reference: string | null;
+}
+
+/** The newest first. `after` is the last one of the page before. */
+export async function readDeadLetters(
+  database: Database,
+  {
+    flow,
+    limit,
+    after,
+  }: { flow?: string; limit: number; after?: Pick<DeadLetter, 'deadSince' | 'flow' | 'kind' | 'key'> },
+): Promise<DeadLetter[]> {
+  return database.query<DeadLetter>(
+    `select d.flow, d.kind, d.key, d.sourcing_event as "sourcingEvent", d.dead_since as "deadSince",
+       d.error_type as "errorType", d.last_error as "lastError", d.reference
+     from bridge.flow_documents d join bridge.flows f on f.name = d.flow and d.kind = any(f.kinds)
+     where d.dead_since is not null and ($1::text is null or d.flow = $1)
+       and ($3::timestamptz is null or (d.dead_since, d.flow, d.kind, d.key) < ($3, $4, $5, $6))
+     order by d.dead_since desc, d.flow desc, d.kind desc, d.key desc limit $2`,
+    [flow ?? null, limit, after?.deadSince ?? null, after?.flow ?? null, after?.kind ?? null, after?.key ?? null],
+  );
+}
+
+function unknownFlow(flow: string): AppError {
+  return new AppError('not-found', `No flow "${flow}" is known: start the bridge once with it in the configuration.`);
+}

@@ -1,0 +1,264 @@
+/**
+ * Reads what documents are made of: a number of statements that does not grow with the documents, and pages of rows
+ * where an event has many, of which only what the documents need is kept.
+ */
+import type { DocumentKind } from '#connector/documents.ts';
+import type { FeedName } from '#contract/feed.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { splitAward } from '../documents/award-document.ts';
+import { idOf, pairKey, readPairKey, supplierOfRecord } from '../documents/document-keys.ts';
+import type { EventSources } from '../documents/event-parts.ts';
+import type { FileMention } from '../documents/file-document.ts';
+import type { FeedRecord } from '../documents/shown-records.ts';
+import type { SupplierSources } from '../documents/supplier-document.ts';
+
+export interface KindAndKey {
+  readonly kind: DocumentKind;
+  readonly key: string;
+}
+
+/** The feed that documents of an event and a supplier are made of. */
+export const pairFeeds: ReadonlyMap<DocumentKind, FeedName> = new Map([
+  ['quotation', 'latest-bids'],
+  ['award', 'awards'],
+  ['rfi-answers', 'rfi-responses'],
+]);
+
+export interface Parts {
+  readonly events: ReadonlyMap<string, EventSources>;
+  /** As pages included them, by id. */
+  readonly suppliers: ReadonlyMap<string, unknown>;
+  readonly questions: ReadonlyMap<string, unknown>;
+  /** By `<kind> <key>`, of the kinds that are about an event and a supplier. */
+  readonly records: ReadonlyMap<string, readonly FeedRecord[]>;
+  /** By key. */
+  readonly supplierSources: ReadonlyMap<string, SupplierSources>;
+  /** By key. */
+  readonly fileMentions: ReadonlyMap<string, readonly FileMention[]>;
+}
+
+/** From where to where mentions of a file are read: it may be named by any number of records. */
+export interface MentionWindow {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Reads the parts of these documents. `mentions` is the table that says what names a supplier or a file. */
+export async function loadParts(
+  sql: Sql,
+  source: string,
+  keys: readonly KindAndKey[],
+  { mentions, window }: { mentions: string; window: MentionWindow },
+): Promise<Parts> {
+  const keysOf = (kind: DocumentKind) => keys.flatMap((one) => (one.kind === kind ? [one.key] : []));
+  const pairs = keys.flatMap(({ kind, key }) => {
+    const feed = pairFeeds.get(kind);
+    return feed === undefined ? [] : [{ kind, key, feed, ...readPairKey(key) }];
+  });
+  const fileMentions = await loadFileMentions(sql, source, keysOf('file'), mentions, window);
+  const named = [...fileMentions.values()].flat();
+  const mentioning = named.map(({ record }) => record as Fields);
+  const records = await loadRecords(sql, source, pairs);
+  const answers = [...records].flatMap(([place, list]) => (place.startsWith('rfi-answers ') ? list : []));
+  return {
+    fileMentions,
+    records,
+    events: await loadEvents(sql, source, [
+      ...keysOf('sourcing-event'),
+      ...pairs.map(({ event }) => event),
+      ...named.map(({ event }) => event),
+    ]),
+    suppliers: await loadResources(sql, source, 'supplier', [
+      ...pairs.map(({ supplier }) => supplier),
+      ...idsIn(mentioning, 'supplier'),
+    ]),
+    questions: await loadResources(sql, source, 'question', [
+      ...idsIn(mentioning, 'id'),
+      ...idsIn(mentioning, 'question_uuid'),
+      ...idsIn(
+        answers.map(({ record }) => record as Fields),
+        'question_uuid',
+      ),
+    ]),
+    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), mentions),
+  };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function idsIn(records: readonly Fields[], member: string): string[] {
+  return records.flatMap((record) => idOf(record[member]) ?? []);
+}
+
+async function loadEvents(sql: Sql, source: string, ids: readonly string[]): Promise<Map<string, EventSources>> {
+  if (ids.length === 0) return new Map();
+  const rows = await sql.query<{ id: string; body: string; gone: boolean; is_record: boolean }>(
+    `select record_id as id, body, gone is not null as gone, true as is_record from bridge.mirror
+     where source = $1 and feed = 'sourcing-events' and record_id = any($2)
+     union all
+     select id, body, false, false from bridge.resources
+     where source = $1 and kind = 'sourcing-event' and id = any($2)`,
+    [source, [...new Set(ids)]],
+  );
+  const events = new Map<string, EventSources>();
+  for (const { id, body, gone, is_record: isRecord } of rows) {
+    const read = isRecord ? { record: JSON.parse(body) as unknown, gone } : { included: JSON.parse(body) as unknown };
+    events.set(id, { ...events.get(id), ...read });
+  }
+  return events;
+}
+
+async function loadResources(
+  sql: Sql,
+  source: string,
+  kind: string,
+  ids: readonly string[],
+): Promise<Map<string, unknown>> {
+  if (ids.length === 0) return new Map();
+  const rows = await sql.query<{ id: string; body: string }>(
+    'select id, body from bridge.resources where source = $1 and kind = $2 and id = any($3)',
+    [source, kind, [...new Set(ids)]],
+  );
+  return new Map(rows.map(({ id, body }) => [id, JSON.parse(body) as unknown]));
+}
+
+const pageSize = 1_000;
+
+interface Pair {
+  readonly kind: DocumentKind;
+  readonly key: string;
+  readonly feed: FeedName;
+  readonly event: string;
+  readonly supplier: string;
+}
+
+/** Who is named in a row is in its text where it is many, or where the row is older than the column. */
+async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Promise<Map<string, FeedRecord[]>> {
+  const records = new Map(pairs.map(({ kind, key }) => [`${kind} ${key}`, [] as FeedRecord[]]));
+  const kinds = new Map(pairs.map(({ kind, feed }) => [feed, kind]));
+  const places = placesOf(pairs);
+  let after = { feed: '', record_id: '' };
+  while (places.length > 0) {
+    const rows = await sql.query<{ feed: FeedName; record_id: string; body: string; gone: boolean }>(
+      `select m.feed, m.record_id, m.body, m.gone is not null as gone
+       from unnest($2::text[], $3::text[], $4::text[]) as k (feed, sourcing_event, supplier)
+       join bridge.mirror m on m.source = $1 and m.feed = k.feed and m.sourcing_event = k.sourcing_event
+         and m.supplier = k.supplier
+       where (m.feed, m.record_id) > ($5, $6)
+       order by m.feed, m.record_id limit ${pageSize}`,
+      [
+        source,
+        places.map(({ feed }) => feed),
+        places.map(({ event }) => event),
+        places.map(({ supplier }) => supplier),
+        after.feed,
+        after.record_id,
+      ],
+    );
+    for (const { feed, body, gone } of rows)
+      for (const { key, record } of recordsByKey(feed, JSON.parse(body) as Fields))
+        records.get(`${kinds.get(feed)} ${key}`)?.push({ record, gone });
+    const last = rows.at(-1);
+    if (!last || rows.length < pageSize) break;
+    after = last;
+  }
+  return records;
+}
+
+/** Where in the index the rows of these documents stand, each place once. */
+export function placesOf(
+  pairs: readonly Pick<Pair, 'feed' | 'event' | 'supplier'>[],
+): { feed: FeedName; event: string; supplier: string }[] {
+  const places = pairs.flatMap(({ feed, event, supplier }) => [
+    ...(feed === 'awards' ? [] : [{ feed, event, supplier }]),
+    { feed, event, supplier: '' },
+  ]);
+  return [...new Map(places.map((place) => [JSON.stringify(Object.values(place)), place])).values()];
+}
+
+function recordsByKey(feed: FeedName, record: Fields): { key: string; record: unknown }[] {
+  const event = idOf(record['sourcing_event']);
+  if (event === undefined) return [];
+  if (feed === 'awards')
+    return splitAward(record).map(({ supplier, record: own }) => ({ key: pairKey(event, supplier), record: own }));
+  const supplier = supplierOfRecord(feed, record);
+  return supplier === undefined ? [] : [{ key: pairKey(event, supplier), record }];
+}
+
+/** The list of suppliers and what pages included; the newest event only of those that are in neither. */
+async function loadSupplierSources(
+  sql: Sql,
+  source: string,
+  keys: readonly string[],
+  mentions: string,
+): Promise<Map<string, SupplierSources>> {
+  if (keys.length === 0) return new Map();
+  const masters = await loadResources(sql, source, 'supplier-master', keys);
+  const rows = await sql.query<{ key: string; body: string }>(
+    `select t.key, r.body from ${mentions} t
+     join bridge.resources r on r.source = t.source and r.kind = t.part and r.id = t.record_id
+     where t.source = $1 and t.kind = 'supplier' and t.key = any($2) and t.part = 'supplier' and t.current
+     order by t.key, t.record_id`,
+    [source, keys],
+  );
+  const included = Map.groupBy(rows, ({ key }) => key);
+  const others = keys.filter((key) => !masters.has(key) && !included.has(key));
+  const events = new Map(
+    (others.length === 0
+      ? []
+      : await sql.query<{ key: string; body: string }>(
+          `select k.key, e.body from unnest($2::text[]) as k (key)
+           cross join lateral (
+             select m.body from ${mentions} t
+             join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
+             where t.source = $1 and t.kind = 'supplier' and t.key = k.key and t.part = 'sourcing-events' and t.current
+               and m.gone is null
+             order by m.modified desc, m.record_id limit 1
+           ) as e`,
+          [source, others],
+        )
+    ).map(({ key, body }) => [key, JSON.parse(body) as unknown]),
+  );
+  return new Map(
+    keys.map((key) => [
+      key,
+      {
+        master: masters.get(key),
+        included: (included.get(key) ?? []).map(({ body }) => JSON.parse(body) as unknown),
+        event: events.get(key),
+      },
+    ]),
+  );
+}
+
+/** What names a file now goes before what named it once. */
+async function loadFileMentions(
+  sql: Sql,
+  source: string,
+  keys: readonly string[],
+  mentions: string,
+  { from, to }: MentionWindow,
+): Promise<Map<string, FileMention[]>> {
+  if (keys.length === 0) return new Map();
+  const rows = await sql.query<{ key: string; part: FileMention['part']; event: string; body: string; gone: boolean }>(
+    `select k.key, t.part, t.sourcing_event as event, coalesce(m.body, r.body) as body, m.gone is not null as gone
+     from unnest($2::text[]) as k (key)
+     cross join lateral (
+       select * from ${mentions} t where t.source = $1 and t.kind = 'file' and t.key = k.key
+       order by t.current desc, t.sourcing_event collate "C", t.part, t.record_id collate "C"
+       offset $3 limit $4
+     ) as t
+     left join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
+     left join bridge.resources r on r.source = t.source and r.kind = t.part and r.id = t.record_id
+     where m.body is not null or r.body is not null`,
+    [source, keys, from, to - from],
+  );
+  const found = new Map<string, FileMention[]>();
+  for (const { key, part, event, body, gone } of rows) {
+    const mention = { part, event, record: JSON.parse(body) as unknown, gone };
+    const sofar = found.get(key);
+    if (sofar) sofar.push(mention);
+    else found.set(key, [mention]);
+  }
+  return found;
+}

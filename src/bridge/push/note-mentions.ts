@@ -1,0 +1,43 @@
+import type { Sql } from '#platform/database/database.ts';
+import type { DocumentKey, NamedBy } from '../documents/document-keys.ts';
+
+export const mentionsTable = 'bridge.mentions';
+
+/**
+ * Notes what names the suppliers and files among these keys: no event owns their documents, so that they are found by
+ * this only.
+ */
+export async function noteMentions(
+  sql: Sql,
+  { source, table }: { source: string; table: string },
+  keys: readonly DocumentKey[],
+): Promise<void> {
+  const mentions = new Map<string, DocumentKey & { namedBy: NamedBy }>();
+  for (const key of keys) {
+    if (!key.namedBy) continue;
+    const place = JSON.stringify([key.kind, key.key, key.namedBy.part, key.namedBy.id]);
+    // The current version counts, wherever it stands in the list.
+    if (key.namedBy.current || !mentions.has(place)) mentions.set(place, { ...key, namedBy: key.namedBy });
+  }
+  if (mentions.size === 0) return;
+  const list = [...mentions.values()];
+  await sql.query(
+    `insert into ${table} as m (source, kind, key, part, record_id, sourcing_event, supplier, current)
+     select $1, k.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[])
+       as k (kind, key, part, record_id, sourcing_event, supplier, current)
+     on conflict (source, kind, key, part, record_id) do update
+       set current = excluded.current, sourcing_event = excluded.sourcing_event, supplier = excluded.supplier
+       where (m.current, m.sourcing_event, m.supplier)
+         is distinct from (excluded.current, excluded.sourcing_event, excluded.supplier)`,
+    [
+      source,
+      list.map(({ kind }) => kind),
+      list.map(({ key }) => key),
+      list.map(({ namedBy }) => namedBy.part),
+      list.map(({ namedBy }) => namedBy.id),
+      list.map(({ sourcingEvent }) => sourcingEvent),
+      list.map(({ supplier }) => supplier),
+      list.map(({ namedBy }) => namedBy.current),
+    ],
+  );
+}

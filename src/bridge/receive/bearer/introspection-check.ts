@@ -1,0 +1,65 @@
+/**
+ * Tokens that an authorisation server is asked about (RFC 7662). Its answer is believed for half a minute. When it cannot
+ * be asked, or says anything that is no answer, nothing is let in: the service is to send the notification again.
+ */
+import { z } from 'zod';
+import type { SourceSettings } from '#bridge/settings.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import { anyNetwork, type BearerCheck, type BearerDeps } from './bearer-deps.ts';
+import { createVerdicts, type Verdict } from './token-verdicts.ts';
+
+type Introspection = Extract<SourceSettings['bearer'], { type: 'introspection' }>;
+
+const goodMs = 30_000;
+/** Shorter: a token that is not known yet may be a moment later. */
+const badMs = 5_000;
+const timeoutMs = 5_000;
+const answerBytesMax = 64 * 1024;
+
+const introspection = z.looseObject({ active: z.boolean(), exp: z.number().optional(), nbf: z.number().optional() });
+
+export function createIntrospectionCheck(settings: Introspection, { fetch, clock }: BearerDeps): BearerCheck {
+  const { client_id: id, client_secret: secret } = settings;
+  const authorization = `Basic ${Buffer.from(`${formEncoded(id)}:${formEncoded(secret)}`).toString('base64')}`;
+
+  async function ask(token: string): Promise<unknown> {
+    const answer = await fetch({
+      url: settings.introspection_url,
+      method: 'POST',
+      headers: { authorization, accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ token, token_type_hint: 'access_token' }).toString(),
+      allowedNetworks: anyNetwork,
+      timeoutMs,
+      responseBytesMax: answerBytesMax,
+      onTooLarge: 'fail',
+    });
+    if (answer.status !== 200) throw new Error(`it answered ${answer.status}`);
+    return JSON.parse(answer.body.toString('utf8'));
+  }
+
+  return createVerdicts(clock, async (token): Promise<Verdict> => {
+    let body: unknown;
+    try {
+      body = await ask(token);
+    } catch (cause) {
+      throw unavailable(cause instanceof SyntaxError ? 'its answer is not JSON' : errorText(cause));
+    }
+    const parsed = introspection.safeParse(body);
+    if (!parsed.success) throw unavailable('its answer has no "active"');
+    const { active, exp = Number.POSITIVE_INFINITY, nbf = 0 } = parsed.data;
+    const nowMs = clock.nowMs();
+    const good = active && exp * 1000 > nowMs && nbf * 1000 <= nowMs;
+    return { good, untilMs: good ? Math.min(nowMs + goodMs, exp * 1000) : nowMs + badMs };
+  });
+}
+
+function formEncoded(text: string): string {
+  return new URLSearchParams([['', text]]).toString().slice(1);
+}
+
+/** The caller learns that it is no fault of the token's, and the log why. */
+function unavailable(reason: string): AppError {
+  return new AppError('unavailable', 'The bearer token cannot be checked at the moment. Send it again later.', {
+    message: `the introspection of a bearer token failed: ${reason}`,
+  });
+}

@@ -1,0 +1,78 @@
+/** The receiving part of a process: the webhook endpoint, on HTTPS. */
+import { timestampNow } from '#platform/clock.ts';
+import { createApplication } from '#platform/http/application.ts';
+import { listen } from '#platform/http/server.ts';
+import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
+import { pruneWebhooks } from '../webhooks/webhook-store.ts';
+import { createBearerCheck } from './bearer/bearer-check.ts';
+import { mountTokenEndpoint } from './bearer/token-endpoint.ts';
+import { createSigningKeys } from './signing-keys.ts';
+import { pruneInbox } from './store-notifications.ts';
+import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.ts';
+
+const pruneEveryMs = 60 * 60 * 1000;
+
+export interface Receive extends WorkingPart {
+  /** Where notifications are sent: `https://localhost:8443`. */
+  readonly url: string;
+}
+
+/** Listens; what it opens goes on the stack. Throws AppError when the address cannot be listened on. */
+export async function startReceive(
+  deps: BridgeDeps & { readiness: Record<string, () => Promise<unknown>> },
+  opened: AsyncDisposableStack,
+  graceMs: () => number,
+): Promise<Receive> {
+  const { settings, database, signals, clock, log, registry, secrets } = deps;
+  const endpoint = createApplication({ log, registry, readiness: deps.readiness });
+  const signingKeys = createSigningKeys({
+    configured: new Map(settings.sources.map((source) => [source.name, source.signing_keys])),
+    database,
+    secrets,
+    clock,
+    log,
+  });
+  await signingKeys.refresh();
+  const sources = new Map<string, ReceivedSource>();
+  for (const { name, feeds, freshness_seconds: freshnessS, bearer } of settings.sources)
+    sources.set(name, {
+      feeds: new Set(feeds),
+      freshnessMs: freshnessS === undefined ? undefined : freshnessS * 1000,
+      bearer: bearer && (await createBearerCheck(bearer, deps)),
+    });
+  const { route, drain } = createWebhookEndpoint({
+    database,
+    clock,
+    log,
+    registry,
+    bodyBytesMax: settings.body_bytes_max,
+    backlogMax: settings.backlog_max,
+    signingKeys,
+    sources,
+    wakePull: (source, feed) => void signals.signal(lanes.pull, [`${source}/${feed}`]),
+  });
+  endpoint.addDirect(route);
+  const clients = settings.sources.flatMap(({ bearer }) => (bearer?.type === 'issued' ? [bearer] : []));
+  if (clients.length > 0) mountTokenEndpoint(endpoint.express, { clients, secrets, clock });
+  endpoint.finish();
+  opened.defer(drain);
+  const { host, port, public_host: publicHost } = settings;
+  const server = await listen(endpoint.listener, { host, port, tls: deps.tls, publicHost });
+  opened.defer(async () => {
+    endpoint.beginShutdown();
+    signingKeys.close();
+    await server.close(graceMs());
+  });
+  let prunedMs = Number.NEGATIVE_INFINITY;
+  return {
+    url: server.url,
+    lanes: [],
+    housekeeping: async () => {
+      await signingKeys.refresh();
+      if (clock.nowMs() - prunedMs < pruneEveryMs) return;
+      prunedMs = clock.nowMs();
+      await pruneInbox(database, timestampNow(clock), settings.inbox_days);
+      await pruneWebhooks(database, timestampNow(clock));
+    },
+  };
+}

@@ -1,0 +1,70 @@
+/** The clients of the configured sources: they share the sources' quotas in SQL, and count what they ask. */
+import { createSourceClient, type SourceClient } from '#client/source-client.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { Counter, Gauge } from '#platform/metrics.ts';
+import type { BridgeDeps } from './bridge-deps.ts';
+import { readQuotasLeft } from './quota/quotas-left.ts';
+import { createSqlQuotas } from './quota/sql-quotas.ts';
+import type { SourceSettings } from './settings.ts';
+
+const retries = 3;
+
+type Deps = Pick<BridgeDeps, 'settings' | 'fetch' | 'clock' | 'database' | 'registry'>;
+
+interface ClientUse {
+  /** What may take its time, as a backfill: a quarter of each quota is left to the others. */
+  readonly background?: boolean;
+}
+
+/** Gives the client of the source of this name; throws AppError `not-found` where none is configured under it. */
+export function createSourceClients(deps: Deps): (source: string, use?: ClientUse) => SourceClient {
+  const { settings, fetch, clock, database } = deps;
+  const requests = registerMetrics(deps);
+  const create = (source: SourceSettings, background: boolean) =>
+    createSourceClient({
+      settings: {
+        baseUrl: source.base_url,
+        apiKey: source.api_key,
+        timeoutMs: source.timeout_seconds * 1000,
+        retries,
+        fileNetworks: source.file_networks,
+      },
+      fetch,
+      clock,
+      quotas: createSqlQuotas({ source, database, clock, background }),
+      onRequest: (request) => requests.inc({ source: source.name, ...request }),
+    });
+  const clients = new Map(
+    settings.sources.map((source) => [source.name, { usual: create(source, false), background: create(source, true) }]),
+  );
+  return (name, { background = false } = {}) => {
+    const client = clients.get(name);
+    if (!client) throw new AppError('not-found', `No source is configured under the name "${name}".`);
+    return background ? client.background : client.usual;
+  };
+}
+
+/** Several parts of a process have clients; their metrics are the same. */
+function registerMetrics({ settings, database, clock, registry }: Deps): Counter<'source' | 'bucket' | 'status'> {
+  const name = 'bridge_source_requests_total';
+  const known = registry.getSingleMetric(name);
+  if (known instanceof Counter) return known;
+  const left = new Gauge({
+    name: 'bridge_quota_left',
+    help: 'Requests that the source still allows to all processes together, of those kinds that were asked lately',
+    labelNames: ['source', 'bucket', 'window'] as const,
+    registers: [registry],
+    async collect() {
+      left.reset();
+      for (const quota of await readQuotasLeft(database, settings.sources, timestampNow(clock)))
+        left.set({ source: quota.source, bucket: quota.bucket, window: quota.window }, quota.left);
+    },
+  });
+  return new Counter({
+    name,
+    help: 'Requests to sources: by the limit they count against, and the status of the answer or why none came',
+    labelNames: ['source', 'bucket', 'status'] as const,
+    registers: [registry],
+  });
+}

@@ -1,0 +1,62 @@
+/** What the commands on webhooks stand on, and what a source's webhook is to be like. */
+import type { WebhookCalls } from '#client/webhook-calls.ts';
+import type { WebhookAuthentication } from '#contract/webhook.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { AppError } from '#platform/errors.ts';
+import type { SecretBox } from '#platform/secrets.ts';
+import { tokenPath } from '../receive/bearer/token-endpoint.ts';
+import type { BridgeSettings, SourceSettings } from '../settings.ts';
+
+export interface WebhookDeps {
+  /** Of the source; its API key needs the scope webhooks. */
+  readonly client: WebhookCalls;
+  readonly source: SourceSettings;
+  readonly database: Database;
+  readonly secrets: SecretBox;
+  readonly clock: Clock;
+}
+
+/** Where the service reaches this bridge by its settings: `https://<public_host>:<port>/webhooks/<source>`. */
+export function webhookUrlOf(settings: Pick<BridgeSettings, 'public_host' | 'port'>, source: string): string {
+  return `https://${settings.public_host}:${settings.port}/webhooks/${source}`;
+}
+
+/**
+ * How the service is told to get bearer tokens for a webhook at this URL; undefined when none is asked for. Throws
+ * `invalid` where the settings do not say it.
+ */
+export function authenticationOf(
+  { name, bearer }: Pick<SourceSettings, 'name' | 'bearer'>,
+  url: string,
+): WebhookAuthentication | undefined {
+  if (bearer === undefined) return undefined;
+  const parameters =
+    bearer.type === 'issued'
+      ? {
+          access_token_url: tokenUrlOf(url, name),
+          client_id: bearer.client_id,
+          client_secret: bearer.client_secret,
+        }
+      : bearer.token_request;
+  if (parameters === undefined)
+    throw new AppError(
+      'invalid',
+      `The source "${name}" asks for bearer tokens, but does not say how the service gets them: set bearer.token_request.`,
+    );
+  const { scope, ...required } = { scope: undefined, ...parameters };
+  return {
+    type: 'OAUTH_CLIENT_CREDENTIALS',
+    parameters: { ...required, ...(scope === undefined ? {} : { scope }) },
+  };
+}
+
+/** Beside the webhook: `https://host/prefix/webhooks/cloud` has its tokens at `https://host/prefix/oauth/token`. */
+function tokenUrlOf(webhookUrl: string, source: string): string {
+  const url = new URL(webhookUrl);
+  const own = `/webhooks/${source}`;
+  const path = url.pathname.replace(/\/$/, '');
+  url.pathname = `${path.endsWith(own) ? path.slice(0, -own.length) : ''}${tokenPath}`;
+  url.search = '';
+  return url.href;
+}

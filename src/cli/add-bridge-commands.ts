@@ -1,0 +1,113 @@
+/** The subcommands of `bridge`, as one table. */
+import { type Command, Option } from 'commander';
+import { addBridgeSubcommand, countOption, wholeNumber } from './command-options.ts';
+import { runAudit } from './commands/bridge-audit.ts';
+import { runBackfill, runBackfillCancel, runBackfillList } from './commands/bridge-backfill.ts';
+import { runCheck } from './commands/bridge-check.ts';
+import { runCheckpointGet, runCheckpointReset, runCheckpointSet } from './commands/bridge-checkpoint.ts';
+import { runDeadLetters } from './commands/bridge-dead-letters.ts';
+import { runDoctor } from './commands/bridge-doctor.ts';
+import { runDocumentSchema } from './commands/bridge-document-schema.ts';
+import { runLag } from './commands/bridge-lag.ts';
+import { runMappingTry } from './commands/bridge-mapping-try.ts';
+import { runPause, runResume } from './commands/bridge-pause.ts';
+import { runPlan } from './commands/bridge-plan.ts';
+import { runReplay } from './commands/bridge-replay.ts';
+import { runRun } from './commands/bridge-run.ts';
+import { runStatus } from './commands/bridge-status.ts';
+import { addWebhooksCommand } from './commands/bridge-webhooks.ts';
+import { timeOption } from './times.ts';
+
+const seconds = (flags: string, what: string) => new Option(flags, what).argParser(wholeNumber(0, 1_000_000_000));
+const time = (flags: string, what: string) => new Option(flags, what).argParser(timeOption);
+const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
+
+export function addBridgeCommands(bridge: Command): void {
+  addBridgeSubcommand(bridge, 'check', 'whether every source and flow can do what is asked of it', runCheck);
+  addBridgeSubcommand(bridge, 'status', 'what every feed and flow is doing', runStatus);
+  addBridgeSubcommand(bridge, 'lag', 'how far behind every feed and flow is, and why', runLag).addOption(
+    seconds('--max <seconds>', 'exit with 1 when one is further behind'),
+  );
+  addBridgeSubcommand(bridge, 'doctor', 'look at everything that could be wrong, and say what to do', runDoctor);
+  addBridgeSubcommand(
+    bridge,
+    'run',
+    'read all feeds to their end, deliver all that is due, and exit',
+    runRun,
+  ).addOption(countOption('--patience <seconds>', 'how long documents may wait for another try', 60));
+  addFlowCommands(bridge);
+  addFeedCommands(bridge);
+  addWebhooksCommand(bridge);
+  addBridgeSubcommand(
+    bridge,
+    'document-schema [kind]',
+    'print the JSON Schema of the documents that connectors get',
+    runDocumentSchema,
+  );
+  bridge.addHelpText('after', exitCodes);
+}
+
+function addFlowCommands(bridge: Command): void {
+  addBridgeSubcommand(bridge, 'plan [flow]', 'what would be written to the ERPs now; writes nothing', runPlan)
+    .option('--all', 'also documents that are not due')
+    .addOption(limit(100));
+  const mapping = bridge.command('mapping').description('the mapping of a flow');
+  addBridgeSubcommand(
+    mapping,
+    'try <flow>',
+    'the documents as the configuration makes them, out of the mirror',
+    runMappingTry,
+  )
+    .option('--event <id...>', 'of these sourcing events; without it what changed last')
+    .addOption(limit(3));
+  addBridgeSubcommand(bridge, 'pause <flow>', 'deliver nothing of a flow until it is resumed', runPause).option(
+    '--reason <text>',
+    'shown wherever the flow is',
+  );
+  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow go on', runResume).option(
+    '--agree-to-withdrawals',
+    'the many cancellations that it was paused for are meant',
+  );
+  addBridgeSubcommand(bridge, 'dead-letters', 'the documents that an ERP refused, and why', runDeadLetters)
+    .option('--flow <name>', 'of this flow only')
+    .addOption(limit(50));
+  addBridgeSubcommand(bridge, 'replay', 'write documents of a flow again', runReplay)
+    .requiredOption('--flow <name>', 'the flow')
+    .option('--key <key...>', 'the documents with these keys')
+    .option('--kind <kind...>', 'documents of these kinds')
+    .option('--event <id...>', 'documents of these sourcing events')
+    .option('--dead', 'dead letters only')
+    .option('--all', 'every document of the flow')
+    .option('--yes', 'do not ask');
+}
+
+function addFeedCommands(bridge: Command): void {
+  const checkpoint = bridge
+    .command('checkpoint')
+    .description('how far feeds have been read, and reading from elsewhere');
+  addBridgeSubcommand(checkpoint, 'get [feed]', 'the checkpoint of <source>/<feed>, or of all', runCheckpointGet);
+  addBridgeSubcommand(
+    checkpoint,
+    'set <feed> <time>',
+    'read <source>/<feed> from that time on',
+    runCheckpointSet,
+  ).option('--yes', 'do not ask');
+  addBridgeSubcommand(checkpoint, 'reset <feed>', 'read <source>/<feed> from its beginning', runCheckpointReset).option(
+    '--yes',
+    'do not ask',
+  );
+  const backfill = bridge.command('backfill').description('read a range of time again, beside the live pull');
+  addBridgeSubcommand(backfill, 'start', 'ask for one; a process that pulls works it', runBackfill, { isDefault: true })
+    .requiredOption('--source <name>', 'the source')
+    .requiredOption('--feed <name>', 'the feed')
+    .addOption(time('--from <time>', 'its beginning: 2030-12-31T23:59:59Z, or a date').makeOptionMandatory())
+    .addOption(time('--to <time>', 'its end').makeOptionMandatory())
+    .option('--wait', 'stay until it is done');
+  addBridgeSubcommand(backfill, 'list', 'those that are open, and the latest that are not', runBackfillList);
+  addBridgeSubcommand(backfill, 'cancel <number>', 'read it no further', runBackfillCancel);
+  addBridgeSubcommand(bridge, 'audit [feed]', 'read <source>/<feed>, or all, again and count late finds', runAudit);
+}
+
+const exitCodes = `
+Exit codes of the commands: 0 done and well, 1 failed or something needs a look,
+2 wrong usage or settings.`;

@@ -1,0 +1,105 @@
+/** `bridge backfill`: reads a range of time again, beside the live pull and without touching its checkpoint. */
+import { type Backfill, cancelBackfill, readBackfills, startBackfill } from '#bridge/pull/control.ts';
+import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { type BridgeCommand, type BridgeCommandOptions, findFeed, findSource, withBridge } from '../bridge-command.ts';
+import { createProgress, print, shortTime, tableOf } from '../output.ts';
+
+export interface BackfillOptions extends BridgeCommandOptions {
+  source: string;
+  feed: string;
+  from: Timestamp;
+  to: Timestamp;
+  wait?: boolean;
+}
+
+const lookEveryMs = 500;
+
+/** A process with the role pull works it; `--wait` stays until it has, and exits with 1 when it was cancelled. */
+export function runBackfill(options: BackfillOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { settings, database, clock } = command;
+    const source = findSource(settings, options.source);
+    const feed = findFeed(source, options.feed);
+    if (options.from >= options.to) throw new AppError('invalid', '--from must be before --to.');
+    const range = { source: source.name, feed, from: options.from, to: options.to };
+    const id = await startBackfill(database, range, timestampNow(clock));
+    const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
+    print(options, backfill, () => textOf([backfill]));
+    return options.wait && backfill.finished === null ? 1 : 0;
+  });
+}
+
+/** Those that are open, and the latest that are not. */
+export function runBackfillList(options: BridgeCommandOptions): Promise<number> {
+  return withBridge(options, async ({ database }) => {
+    const backfills = await readBackfills(database);
+    print(options, { backfills }, () => textOf(backfills));
+    return 0;
+  });
+}
+
+/** What it has read so far stays. Exit code 1 when there is nothing to cancel. */
+export function runBackfillCancel(options: BridgeCommandOptions, number: string): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { database, clock } = command;
+    const id = Number(number);
+    if (!/^\d{1,15}$/.test(number)) throw new AppError('invalid', 'The number of a backfill is what list shows first.');
+    const before = await readOne(command, id);
+    await cancelBackfill(database, id, timestampNow(clock));
+    const after = await readOne(command, id);
+    print(options, after, () => textOf([after]));
+    return before.finished === null && after.cancelled !== null ? 0 : 1;
+  });
+}
+
+async function readOne({ database }: BridgeCommand, id: number): Promise<Backfill> {
+  const [backfill] = await readBackfills(database, [id]);
+  if (backfill) return backfill;
+  throw new AppError('invalid', `There is no backfill ${id}: bridge backfill list shows those that there are.`);
+}
+
+async function waitFor(command: BridgeCommand, id: number): Promise<Backfill> {
+  const { clock, signal } = command;
+  const progress = createProgress(`backfill ${id}`);
+  try {
+    for (;;) {
+      const backfill = await readOne(command, id);
+      const { from, to, position, records, finished, cancelled, lastError } = backfill;
+      const total = msFromTimestamp(to) - msFromTimestamp(from);
+      const done = finished ? total : position === null ? 0 : msFromTimestamp(position) - msFromTimestamp(from);
+      progress.tell(Math.floor((100 * done) / total), 100, `% ${records} records ${lastError ?? ''}`);
+      if (finished !== null || cancelled !== null || signal.aborted) return backfill;
+      await clock.sleep(lookEveryMs, signal).catch(() => undefined);
+    }
+  } finally {
+    progress.end();
+  }
+}
+
+function textOf(backfills: readonly Backfill[]): string {
+  return tableOf(
+    ['number', 'kind', 'source', 'feed', 'from', 'to', 'read up to', 'records', 'changed', 'late', 'state'],
+    backfills.map((one) => [
+      one.id,
+      one.kind,
+      one.source,
+      one.feed,
+      shortTime(one.from),
+      shortTime(one.to),
+      shortTime(one.position),
+      one.records,
+      one.changed,
+      one.lateFinds,
+      stateOf(one),
+    ]),
+    'No backfills.',
+  );
+}
+
+function stateOf({ finished, cancelled, lastError }: Backfill): string {
+  if (finished !== null) return `finished ${shortTime(finished)}`;
+  if (cancelled !== null) return `cancelled ${shortTime(cancelled)}`;
+  return lastError === null ? 'under way' : `tried again: ${lastError}`;
+}

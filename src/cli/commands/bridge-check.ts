@@ -1,0 +1,76 @@
+/**
+ * `bridge check`: whether each source and each flow can do what is asked of it. A source: its feeds' habits, learnt and
+ * kept, and its webhook. A flow: what its connector says of the ERP. Exit code 1 when a line fails.
+ */
+import { learnHabits } from '#bridge/pull/learn-habits.ts';
+import { openFlows } from '#bridge/push/start-push.ts';
+import type { SourceSettings } from '#bridge/settings.ts';
+import type { CheckResult } from '#connector/connector.ts';
+import { errorText } from '#platform/errors.ts';
+import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { findWebhooks } from '../doctor/webhook-findings.ts';
+import { print, tableOf } from '../output.ts';
+
+interface CheckedLine extends CheckResult {
+  /** `source main`, `flow erp`. */
+  readonly of: string;
+}
+
+export function runCheck(options: BridgeCommandOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const lines: CheckedLine[] = [];
+    for (const source of command.settings.sources) lines.push(...(await checkSource(command, source)));
+    for (const { name } of command.settings.flows) lines.push(...(await checkFlow(command, name)));
+    const good = lines.every((line) => line.ok);
+    print(options, { ok: good, checks: lines }, () =>
+      tableOf(
+        ['', 'of', 'check', 'result'],
+        lines.map((line) => [line.ok ? 'ok' : 'FAIL', line.of, line.name, line.message]),
+        'Nothing is configured: bridge.sources and bridge.flows are empty.',
+      ),
+    );
+    return good ? 0 : 1;
+  });
+}
+
+async function checkSource(command: BridgeCommand, source: SourceSettings): Promise<CheckedLine[]> {
+  const { database, clock, signal } = command;
+  const of = `source ${source.name}`;
+  const lines: CheckedLine[] = [];
+  for (const feed of source.feeds)
+    lines.push(
+      ...(await checked(of, feed, () =>
+        learnHabits({ client: command.clientOf(source.name), source, feed, clock, database }, signal),
+      )),
+    );
+  lines.push(
+    ...(await checked(of, 'webhook', async () => {
+      const { level, message, todo } = await findWebhooks(command, source);
+      return [{ name: 'webhook', ok: level !== 'fail', message: todo === undefined ? message : `${message}. ${todo}` }];
+    })),
+  );
+  return lines;
+}
+
+async function checkFlow({ settings, installation }: BridgeCommand, name: string): Promise<CheckedLine[]> {
+  await using opened = new AsyncDisposableStack();
+  const flows = settings.flows.filter((flow) => flow.name === name);
+  // Awaited here: the connector is closed when this function ends.
+  return await checked(`flow ${name}`, 'connector', async () => {
+    const deps = { settings: { ...settings, flows }, dataDir: installation.dataDir };
+    const results: CheckResult[] = [];
+    for (const { session } of await openFlows(deps, opened)) results.push(...(await session.check()));
+    return results.length > 0
+      ? results
+      : [{ name: 'connector', ok: true, message: 'opens; it has no checks of its own' }];
+  });
+}
+
+/** What throws is a check that failed. */
+async function checked(of: string, name: string, check: () => Promise<CheckResult[]>): Promise<CheckedLine[]> {
+  try {
+    return (await check()).map((result) => ({ of, ...result }));
+  } catch (error) {
+    return [{ of, name, ok: false, message: errorText(error) }];
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * `bridge doctor`: everything that somebody who helps would ask for, each a line that is ok, warn or fail, with what to
+ * do. It changes nothing, and goes on where a part is away. Exit code 1 when a line fails.
+ */
+import { checkNames } from '#bridge/create-bridge.ts';
+import { readStatus } from '#bridge/status.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
+import { type Finding, fail, ok } from '../doctor/finding.ts';
+import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
+import { findQueue } from '../doctor/queue-findings.ts';
+import { findNotifications, findSource } from '../doctor/source-findings.ts';
+import { findWebhooks } from '../doctor/webhook-findings.ts';
+import { findWork } from '../doctor/work-findings.ts';
+import { readCommandConfiguration } from '../local-settings.ts';
+import { oneLine, print } from '../output.ts';
+
+export async function runDoctor(options: BridgeCommandOptions): Promise<number> {
+  const findings: Finding[] = [await findVersions()];
+  const configuration = await attempt(async () => {
+    const read = await readCommandConfiguration(options);
+    checkNames(read.bridge);
+    return read;
+  });
+  if (configuration instanceof Error) {
+    findings.push(
+      fail('configuration', errorText(configuration), 'Correct it: config/bridge.yaml explains every setting.'),
+    );
+  } else {
+    const { sources, flows } = configuration.bridge;
+    findings.push(ok('configuration', `valid; sources: ${namesOf(sources)}; flows: ${namesOf(flows)}`));
+    findings.push(...(await findQueue(configuration.redis_url)));
+    try {
+      await withBridge(options, (command) => examine(command, findings), { migrate: false });
+    } catch (error) {
+      const message = error instanceof AppError ? `${error.publicMessage} (${error.message})` : errorText(error);
+      findings.push(fail('installation', message, 'Start the database, or correct DATABASE_URL or the data folder.'));
+    }
+  }
+  const failed = findings.some(({ level }) => level === 'fail');
+  print(options, { ok: !failed, findings }, () => textOf(findings));
+  return failed ? 1 : 0;
+}
+
+async function examine(command: BridgeCommand, findings: Finding[]): Promise<void> {
+  const { installation, database, settings, clock } = command;
+  findings.push(await findDisk(installation.dataDir));
+  findings.push(...(await findServer(database, installation.open.kind)));
+  const tables = await findMigrations(database);
+  findings.push(tables, await findCertificate(installation), await findEndpoint(installation));
+  for (const source of settings.sources) findings.push(...(await findSource(command, source)));
+  // What follows reads the tables as this version knows them.
+  if (tables.level !== 'ok') return;
+  findings.push(await findSealed(database, installation.secrets));
+  for (const source of settings.sources)
+    findings.push(await findWebhooks(command, source), await findNotifications(command, source));
+  findings.push(...(await findProcesses(database)));
+  findings.push(...findWork(await readStatus(database, { settings, now: timestampNow(clock) })));
+}
+
+function namesOf(all: readonly { name: string }[]): string {
+  return all.map(({ name }) => name).join(', ') || 'none';
+}
+
+async function attempt<T>(work: () => Promise<T>): Promise<T | Error> {
+  try {
+    return await work();
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function textOf(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ name }) => name.length));
+  const count = (level: Finding['level']) => findings.filter((finding) => finding.level === level).length;
+  return [
+    ...findings.flatMap(({ name, level, message, todo }) => [
+      `${level.padEnd(4)}  ${name.padEnd(width)}  ${oneLine(message)}`,
+      ...(todo === undefined ? [] : [`      ${' '.repeat(width)}  -> ${oneLine(todo)}`]),
+    ]),
+    '',
+    `${count('ok')} ok, ${count('warn')} warn, ${count('fail')} fail`,
+  ].join('\n');
+}

@@ -1,0 +1,40 @@
+/** `bridge lag`: how far behind every feed and flow is, in seconds, and why. Exit code 1 beyond `--max`. */
+import { readStatus } from '#bridge/status.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { lagText, print, tableOf } from '../output.ts';
+
+export interface LagOptions extends BridgeCommandOptions {
+  max?: number;
+}
+
+export function runLag(options: LagOptions): Promise<number> {
+  return withBridge(options, async ({ settings, database, clock }) => {
+    const status = await readStatus(database, { settings, now: timestampNow(clock) });
+    const feeds = status.feeds.map(({ source, feed, lag }) => ({ source, feed, ...lag }));
+    const flows = status.flows.map(({ flow, lag }) => ({ flow, ...lag }));
+    print(options, { feeds, flows }, () =>
+      tableOf(
+        ['what', 'behind by', 'seconds', 'why'],
+        [
+          ...feeds.map(({ source, feed, seconds, why }) => [
+            `feed ${source}/${feed}`,
+            lagText(seconds),
+            seconds === null ? null : Math.round(seconds),
+            why,
+          ]),
+          ...flows.map(({ flow, seconds, why }) => [
+            `flow ${flow}`,
+            lagText(seconds),
+            seconds === null ? null : Math.round(seconds),
+            why,
+          ]),
+        ],
+        'Nothing has been read yet: start the bridge, or use `bridge run`.',
+      ),
+    );
+    const { max = Number.POSITIVE_INFINITY } = options;
+    const beyond = [...feeds, ...flows].some(({ seconds }) => (seconds ?? Number.POSITIVE_INFINITY) > max);
+    return options.max !== undefined && beyond ? 1 : 0;
+  });
+}

@@ -1,0 +1,29 @@
+/** `bridge mapping try`: the documents of a flow as its mapping makes them now, out of the mirror; nothing is written. */
+import { type TriedDocument, tryMapping } from '#bridge/push/try-mapping.ts';
+import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { oneLine, print } from '../output.ts';
+
+export interface MappingTryOptions extends BridgeCommandOptions {
+  event?: string[];
+  limit: number;
+}
+
+/** The flow is as the configuration file has it, whether a daemon runs with that or not. Exit code 1 when one cannot be made. */
+export function runMappingTry(options: MappingTryOptions, name: string): Promise<number> {
+  return withBridge(options, async ({ settings, database }) => {
+    const flow = findFlow(settings, name);
+    const tried = await tryMapping(database, flow, {
+      limit: options.limit,
+      ...(options.event && { events: options.event }),
+    });
+    print(options, { flow: name, documents: tried }, () =>
+      tried.length === 0 ? 'The mirror holds nothing for it yet.' : tried.map(textOf).join('\n'),
+    );
+    return tried.some(({ result }) => result === 'rejected') ? 1 : 0;
+  });
+}
+
+function textOf({ kind, key, result, reason, document }: TriedDocument): string {
+  const head = oneLine(`${kind} ${key}: ${result}${reason === undefined ? '' : `: ${reason}`}`);
+  return document === undefined ? head : `${head}\n${JSON.stringify(document, null, 2)}`;
+}

@@ -1,0 +1,34 @@
+/** `bridge pause` and `bridge resume`: a person stops a flow, and lets it go on. */
+import { pauseFlow, resumeFlow } from '#bridge/push/control.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { print } from '../output.ts';
+
+export interface PauseOptions extends BridgeCommandOptions {
+  reason?: string;
+}
+
+export interface ResumeOptions extends BridgeCommandOptions {
+  agreeToWithdrawals?: boolean;
+}
+
+/** What is being written is finished; nothing further is begun. Feeds are read on, and documents wait. */
+export function runPause(options: PauseOptions, flow: string): Promise<number> {
+  return withBridge(options, async ({ settings, database, clock }) => {
+    findFlow(settings, flow);
+    const reason = options.reason ?? 'paused by an operator';
+    await pauseFlow(database, flow, reason, timestampNow(clock));
+    print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
+    return 0;
+  });
+}
+
+export function runResume(options: ResumeOptions, flow: string): Promise<number> {
+  return withBridge(options, async ({ settings, database, clock }) => {
+    findFlow(settings, flow);
+    const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
+    await resumeFlow(database, flow, agreed, timestampNow(clock));
+    print(options, { flow, paused: false, ...agreed }, () => `${flow} goes on.`);
+    return 0;
+  });
+}

@@ -1,0 +1,56 @@
+/** `bridge replay`: writes documents again, one, those of a filter, or all of a flow. */
+import { replayDocuments } from '#bridge/push/control.ts';
+import { type DocumentKind, documentKinds } from '#connector/documents.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { confirm } from '../confirm.ts';
+import { print } from '../output.ts';
+
+export interface ReplayOptions extends BridgeCommandOptions {
+  flow: string;
+  key?: string[];
+  kind?: string[];
+  event?: string[];
+  dead?: boolean;
+  all?: boolean;
+  yes?: boolean;
+}
+
+/** The documents are made due; the daemon, or `bridge run`, writes them. */
+export function runReplay(options: ReplayOptions): Promise<number> {
+  return withBridge(options, async ({ settings, database, clock, signal }) => {
+    const { name: flow } = findFlow(settings, options.flow);
+    const kinds = options.kind?.map(documentKind);
+    const filtered = [options.key, kinds, options.event, options.dead].some((one) => one !== undefined);
+    if (filtered === (options.all === true))
+      throw new AppError(
+        'invalid',
+        'Say what to replay: --key, --kind, --event or --dead (together they narrow it down), or --all.',
+      );
+    const many = options.key === undefined;
+    const what = options.all ? `all documents of ${flow}` : `these documents of ${flow}`;
+    if (many && !(await confirm(`Write ${what} to the ERP again?`, options, signal))) return 1;
+    const count = await replayDocuments(
+      database,
+      {
+        flow,
+        ...(kinds && { kinds }),
+        ...(options.key && { keys: options.key }),
+        ...(options.event && { events: options.event }),
+        ...(options.dead && { dead: true }),
+      },
+      timestampNow(clock),
+    );
+    print(options, { flow, replayed: count }, () =>
+      count === 0 ? 'No document fits.' : `${count} to be written again: the daemon does it, or bridge run.`,
+    );
+    return count === 0 ? 1 : 0;
+  });
+}
+
+function documentKind(name: string): DocumentKind {
+  const kind = documentKinds.find((one) => one === name);
+  if (kind) return kind;
+  throw new AppError('invalid', `There is no kind of document "${name}"; the kinds are: ${documentKinds.join(', ')}.`);
+}

@@ -1,0 +1,64 @@
+/**
+ * `bridge run`: reads all feeds to their end, delivers all that is due, and exits. For a scheduler instead of a daemon,
+ * or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
+ */
+import { type RunResult, runOnce } from '#bridge/run-once.ts';
+import { needsLook } from '#bridge/status.ts';
+import { systemClock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { createRegistry } from '#platform/metrics.ts';
+import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { certificateFor } from '../installation.ts';
+import { createProgress, print, tableOf } from '../output.ts';
+
+export interface RunOptions extends BridgeCommandOptions {
+  patience: number;
+}
+
+export function runRun(options: RunOptions): Promise<number> {
+  return withBridge(options, async ({ installation, settings, database, signal }) => {
+    // Nothing would be done, and what another configuration delivers would be taken from its flows.
+    if (settings.sources.length === 0) throw new AppError('invalid', 'No source is configured (bridge.sources).');
+    const pulling = createProgress('feeds');
+    const pushing = createProgress('documents');
+    const result = await runOnce(
+      {
+        settings,
+        tls: await certificateFor(installation, settings),
+        dataDir: installation.dataDir,
+        sweepMs: installation.configuration.sweep_seconds * 1000,
+        database,
+        fetch: installation.outgoing.fetch,
+        secrets: installation.secrets,
+        clock: systemClock,
+        log: installation.log,
+        registry: createRegistry(),
+      },
+      {
+        patienceMs: options.patience * 1000,
+        tell: ({ stage, done, total }) => {
+          if (stage === 'push') pulling.end();
+          (stage === 'pull' ? pulling : pushing).tell(done, total);
+        },
+        signal,
+      },
+    );
+    pushing.end();
+    const well = result.failedFeeds.length === 0 && result.undelivered === 0 && !needsLook(result.status);
+    print(options, { ok: well && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
+    return well && !signal.aborted ? 0 : 1;
+  });
+}
+
+function textOf({ failedFeeds, undelivered, status }: RunResult, stopped: boolean): string {
+  const flows = tableOf(
+    ['flow', 'to deliver', 'dead letters', 'state'],
+    status.flows.map((flow) => [flow.flow, flow.due, flow.deadLetters, flow.lag.why]),
+    'No flow is configured.',
+  );
+  const failures = status.feeds
+    .filter(({ source, feed }) => failedFeeds.includes(`${source}/${feed}`))
+    .map(({ source, feed, lag }) => `The feed ${source}/${feed} was not read to its end: ${lag.why}`);
+  const rest = undelivered > 0 ? [`${undelivered} documents wait for another try: a later run makes it.`] : [];
+  return [flows, ...failures, ...rest, ...(stopped ? ['It was stopped before its end.'] : [])].join('\n');
+}

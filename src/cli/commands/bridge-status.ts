@@ -1,0 +1,65 @@
+/** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs a person. */
+import { type BridgeStatus, needsLook, readStatus } from '#bridge/status.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { lagText, print, shortTime, tableOf } from '../output.ts';
+
+export function runStatus(options: BridgeCommandOptions): Promise<number> {
+  return withBridge(options, async ({ settings, database, clock }) => {
+    const status = await readStatus(database, { settings, now: timestampNow(clock) });
+    print(options, status, () => textOf(status));
+    return needsLook(status) ? 1 : 0;
+  });
+}
+
+function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string {
+  const parts = [
+    'Feeds',
+    tableOf(
+      ['source', 'feed', 'behind by', 'read up to', 'last read', 'waiting', 'late finds', 'state'],
+      feeds.map((feed) => [
+        feed.source,
+        feed.feed,
+        lagText(feed.lag.seconds),
+        shortTime(feed.watermark),
+        shortTime(feed.lastPull),
+        feed.waiting,
+        feed.lateFinds,
+        [feed.lag.why, feed.warning].filter(Boolean).join('; '),
+      ]),
+      'No feed has been read yet: start the bridge, or use `bridge run`.',
+    ),
+    '\nFlows',
+    tableOf(
+      ['flow', 'behind by', 'to deliver', 'dead letters', 'state'],
+      flows.map((flow) => [flow.flow, lagText(flow.lag.seconds), flow.due, flow.deadLetters, flow.lag.why]),
+      'No flow is known yet: start the bridge, or use `bridge run`.',
+    ),
+  ];
+  const open = backfills.filter(({ finished, cancelled }) => finished === null && cancelled === null);
+  if (open.length > 0)
+    parts.push(
+      '\nBackfills',
+      tableOf(
+        ['number', 'source', 'feed', 'from', 'to', 'read up to', 'records'],
+        open.map((one) => [
+          one.id,
+          one.source,
+          one.feed,
+          shortTime(one.from),
+          shortTime(one.to),
+          shortTime(one.position),
+          one.records,
+        ]),
+      ),
+    );
+  if (deadLetters.length > 0)
+    parts.push(
+      '\nDead letters, the latest (all: bridge dead-letters)',
+      tableOf(
+        ['flow', 'kind', 'key', 'since', 'what the ERP said'],
+        deadLetters.slice(0, 5).map((one) => [one.flow, one.kind, one.key, shortTime(one.deadSince), one.lastError]),
+      ),
+    );
+  return parts.join('\n');
+}

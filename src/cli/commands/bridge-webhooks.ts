@@ -1,0 +1,172 @@
+/**
+ * `bridge webhooks`: the webhooks that a source's service sends to this bridge. Exit codes: 0 done, 1 failed (a test did
+ * not arrive), 2 wrong usage or settings.
+ */
+import { type Command, InvalidArgumentError } from 'commander';
+import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
+import { type ListedWebhook, listWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
+import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
+import { type TestedWebhook, testWebhooks } from '#bridge/webhooks/test-webhook.ts';
+import { type WebhookDeps, webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
+import { httpsUrl } from '#contract/scalars.ts';
+import { AppError } from '#platform/errors.ts';
+import { type BridgeCommand, type BridgeCommandOptions, findSource, withBridge } from '../bridge-command.ts';
+import { addBridgeSubcommand, countOption } from '../command-options.ts';
+import { print, tableOf } from '../output.ts';
+
+interface SourceOptions extends BridgeCommandOptions {
+  source: string;
+}
+
+export interface RegisterOptions extends SourceOptions {
+  url?: string;
+  name: string;
+}
+
+export interface ChosenOptions extends SourceOptions {
+  uuid?: string;
+}
+
+export interface TestOptions extends ChosenOptions {
+  timeout: number;
+}
+
+export function addWebhooksCommand(parent: Command): void {
+  const webhooks = parent
+    .command('webhooks')
+    .description("register, rotate, test, list and delete the webhooks of a source's service");
+  addBridgeSubcommand(webhooks, 'register', 'let the service announce changes to this bridge', runRegister)
+    .requiredOption('--source <name>', 'the source')
+    .option(
+      '--url <url>',
+      'where the service reaches it (default: https://<public_host>:<port>/webhooks/<source>)',
+      urlOf,
+    )
+    .option('--name <name>', "the webhook's name at the service", 'sourcing-bridge');
+  addBridgeSubcommand(
+    webhooks,
+    'rotate',
+    "replace the webhooks' signing keys; nothing is dropped",
+    runRotate,
+  ).requiredOption('--source <name>', 'the source');
+  addBridgeSubcommand(webhooks, 'test', 'let the service send a test, and wait until it is here', runTest)
+    .requiredOption('--source <name>', 'the source')
+    .option('--uuid <uuid>', 'this webhook only')
+    .addOption(countOption('--timeout <seconds>', 'how long it may take', 30));
+  addBridgeSubcommand(webhooks, 'list', 'what the service has, and what is known of it here', runList).requiredOption(
+    '--source <name>',
+    'the source',
+  );
+  addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runDelete)
+    .requiredOption('--source <name>', 'the source')
+    .option('--uuid <uuid>', 'this webhook only, whoever made it');
+}
+
+function urlOf(text: string): string {
+  if (!httpsUrl.safeParse(text).success) throw new InvalidArgumentError('It must be a URL that begins with https://.');
+  return text;
+}
+
+function runRegister(options: RegisterOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { settings } = command;
+    const { name: source } = findSource(settings, options.source);
+    if (options.url === undefined && settings.port === 0)
+      throw new AppError('invalid', 'The port of the webhook endpoint is not fixed (bridge.port is 0): give --url.');
+    const url = options.url ?? webhookUrlOf(settings, source);
+    const { webhook, made, deleted } = await registerWebhook(depsOf(command, source), { name: options.name, url });
+    print(options, { source, ...webhook, made, deleted }, () =>
+      [
+        made
+          ? `The webhook ${webhook.uuid} announces changes to ${url}; its key is kept.`
+          : `The webhook ${webhook.uuid} announces changes to ${url} already.`,
+        ...deletedLines(deleted),
+      ].join('\n'),
+    );
+    return 0;
+  });
+}
+
+function runRotate(options: SourceOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { webhooks, deleted } = await rotateWebhooks(depsOf(command, options.source));
+    print(options, { source: options.source, webhooks, deleted }, () =>
+      [
+        ...webhooks.map(({ uuid, url }) => `The webhook ${uuid} with a new key announces changes to ${url}.`),
+        ...deletedLines(deleted),
+        'The feeds are read now, for what the deleted ones had not announced yet.',
+      ].join('\n'),
+    );
+    return 0;
+  });
+}
+
+function runTest(options: TestOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { installation, signal } = command;
+    const tested = await testWebhooks(
+      { ...depsOf(command, options.source), fetch: installation.outgoing.fetch },
+      { uuid: options.uuid, timeoutMs: options.timeout * 1000, signal },
+    );
+    print(options, { source: options.source, tested }, () => tested.map(testText).join('\n'));
+    return tested.every(({ arrived }) => arrived) ? 0 : 1;
+  });
+}
+
+function testText({ uuid, url, arrived, tookMs, findings }: TestedWebhook): string {
+  return arrived
+    ? `The test of the webhook ${uuid} is in the inbox, after ${tookMs} ms.`
+    : [`The test of the webhook ${uuid} to ${url} did not arrive.`, ...findings.map((one) => `- ${one}`)].join('\n');
+}
+
+function runList(options: SourceOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const { webhooks, listable } = await listWebhooks(depsOf(command, options.source));
+    print(options, { source: options.source, listable, webhooks }, () =>
+      [
+        tableOf(
+          ['webhook', 'name', 'url', 'at the service', 'key here', 'triggers'],
+          webhooks.map((one) => [
+            one.uuid,
+            one.name,
+            one.url,
+            one.service,
+            keyText[one.key],
+            one.triggers?.replace(/^\[|\]$/g, ''),
+          ]),
+          'No webhooks.',
+        ),
+        ...(listable ? [] : ['The service does not list its webhooks: those that were made elsewhere are not shown.']),
+      ].join('\n'),
+    );
+    return 0;
+  });
+}
+
+const keyText: Record<ListedWebhook['key'], string> = {
+  current: 'current',
+  retired: 'retired, good for an hour',
+  unfinished: 'unfinished: register it again',
+  none: 'none, unless in signing_keys',
+};
+
+function runDelete(options: ChosenOptions): Promise<number> {
+  return withBridge(options, async (command) => {
+    const deleted = await deleteWebhooks(depsOf(command, options.source), options.uuid);
+    print(options, { source: options.source, deleted }, () =>
+      deleted.length === 0 ? 'There was none to delete.' : deletedLines(deleted).join('\n'),
+    );
+    return 0;
+  });
+}
+
+function deletedLines(deleted: readonly string[]): string[] {
+  return deleted.map((uuid) => `The webhook ${uuid} is deleted at the service.`);
+}
+
+function depsOf(command: BridgeCommand, name: string): WebhookDeps {
+  const source = findSource(command.settings, name);
+  const { installation, database, clock } = command;
+  return { client: command.clientOf(name), source, database, secrets: installation.secrets, clock };
+}

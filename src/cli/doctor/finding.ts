@@ -1,0 +1,14 @@
+/** One line of `bridge doctor`. */
+export interface Finding {
+  /** What was looked at: `database`, `source main: clock`. */
+  readonly name: string;
+  readonly level: 'ok' | 'warn' | 'fail';
+  /** What was found, in one sentence. */
+  readonly message: string;
+  /** What to do about it; only where it is not well. */
+  readonly todo?: string;
+}
+
+export const ok = (name: string, message: string): Finding => ({ name, level: 'ok', message });
+export const warn = (name: string, message: string, todo: string): Finding => ({ name, level: 'warn', message, todo });
+export const fail = (name: string, message: string, todo: string): Finding => ({ name, level: 'fail', message, todo });

@@ -1,0 +1,95 @@
+/** What the doctor finds on this machine: versions, disk, certificate, the webhook endpoint's port. */
+import { X509Certificate } from 'node:crypto';
+import { readFile, statfs } from 'node:fs/promises';
+import { arch, platform } from 'node:os';
+import { type Clock, systemClock } from '#platform/clock.ts';
+import { errorText } from '#platform/errors.ts';
+import { parseCidrs } from '#platform/network-guard.ts';
+import type { Installation } from '../installation.ts';
+import { type Finding, fail, ok, warn } from './finding.ts';
+
+const nodeOldest = 24;
+const diskFailBytes = 200e6;
+const diskWarnBytes = 2e9;
+const certificateWarnDays = 14;
+const dayMs = 86_400_000;
+/** The endpoint is this installation's own. */
+const anyNetwork = parseCidrs(['0.0.0.0/0', '::/0']);
+
+export async function findVersions(): Promise<Finding> {
+  const file = new URL('../../../package.json', import.meta.url);
+  const { version } = JSON.parse(await readFile(file, 'utf8')) as { version: string };
+  const text = `sourcing-bridge ${version}, Node ${process.versions.node}, ${platform()} ${arch()}`;
+  const major = Number(process.versions.node.split('.')[0]);
+  return major >= nodeOldest
+    ? ok('versions', text)
+    : fail('versions', text, `Run it with Node ${nodeOldest} or newer: npm scripts and the image have it.`);
+}
+
+export async function findDisk(dataDir: string): Promise<Finding> {
+  const { bavail, bsize } = await statfs(dataDir);
+  const free = bavail * bsize;
+  const text = `${(free / 1e9).toFixed(1)} GB free for ${dataDir}`;
+  const todo = 'Make room, or move the data folder: PostgreSQL stops when its disk is full.';
+  if (free < diskFailBytes) return fail('disk', text, todo);
+  return free < diskWarnBytes ? warn('disk', text, todo) : ok('disk', text);
+}
+
+/** The certificate that the webhook endpoint shows. */
+export async function findCertificate(
+  { configuration: { bridge }, certificates }: Installation,
+  clock: Clock = systemClock,
+): Promise<Finding> {
+  const name = 'certificate';
+  try {
+    const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : certificates.certPem;
+    const certificate = new X509Certificate(pem);
+    const days = Math.floor((certificate.validToDate.getTime() - clock.nowMs()) / dayMs);
+    const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, ends in ${days} days`;
+    if (certificate.checkHost(bridge.public_host) === undefined)
+      return fail(
+        name,
+        `it is not for ${bridge.public_host}`,
+        'Get one for that name, or set bridge.public_host to its name.',
+      );
+    const todo = bridge.tls
+      ? 'Renew it and restart the receivers.'
+      : 'Restart the receivers: they make a new one in time.';
+    if (days < 0) return fail(name, text, todo);
+    return days < certificateWarnDays ? warn(name, text, todo) : ok(name, text);
+  } catch (error) {
+    return fail(name, `it cannot be read: ${errorText(error)}`, 'Set bridge.tls.cert_file to a certificate in PEM.');
+  }
+}
+
+/** Whether a receiver answers at the public address, as this machine sees it. */
+export async function findEndpoint({
+  configuration: { bridge, redis_url },
+  certificates,
+  outgoing,
+}: Installation): Promise<Finding> {
+  const url = `https://${bridge.public_host}:${bridge.port}/healthz`;
+  const name = 'webhook endpoint';
+  try {
+    const { status } = await outgoing.fetch({
+      url,
+      method: 'GET',
+      allowedNetworks: anyNetwork,
+      timeoutMs: 5_000,
+      responseBytesMax: 10_000,
+    });
+    if (status === 200) return ok(name, `a receiver answers at ${url}`);
+    return warn(
+      name,
+      `${url} answers ${status}`,
+      'Another program may have this port, or a proxy in front refuses: look there, or change bridge.port.',
+    );
+  } catch (error) {
+    const trust = bridge.tls ? '' : ` Those who call it must trust ${certificates.caFile}.`;
+    return warn(
+      name,
+      `nothing answers at ${url}: ${errorText(error)}`,
+      `Start a process with the role receive or all${redis_url ? ', here or on another machine' : ''}; else check the name, the port and the firewall. Without it notifications are missed, and the feeds are read on schedule only.${trust}`,
+    );
+  }
+}

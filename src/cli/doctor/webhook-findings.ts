@@ -1,0 +1,46 @@
+/** What the doctor and `bridge check` find of a source's webhook at its service. */
+import type { SourceSettings } from '#bridge/settings.ts';
+import { type ListedWebhook, listWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import type { BridgeCommand } from '../bridge-command.ts';
+import { type Finding, fail, ok, warn } from './finding.ts';
+
+export async function findWebhooks(command: BridgeCommand, source: SourceSettings): Promise<Finding> {
+  const name = `source ${source.name}: webhook`;
+  const { installation, database, clock, settings } = command;
+  const client = command.clientOf(source.name);
+  const register = `bridge webhooks register --source ${source.name}`;
+  let webhooks: readonly ListedWebhook[];
+  try {
+    ({ webhooks } = await listWebhooks({ client, source, database, secrets: installation.secrets, clock }));
+  } catch (error) {
+    if (error instanceof AppError && (error.code === 'forbidden' || error.code === 'unauthorized'))
+      return warn(
+        name,
+        'the API key may not see webhooks',
+        `Give it the scope webhooks, or see at the service that one goes to ${webhookUrlOf(settings, source.name)}.`,
+      );
+    return fail(name, `the service does not list them: ${errorText(error)}`, 'Look at the line of the source itself.');
+  }
+  const own = webhooks.filter(({ key }) => key === 'current');
+  const lost = own.find(({ service }) => service === 'off' || service === 'gone');
+  if (lost)
+    return fail(
+      name,
+      `${lost.uuid} to ${lost.url} is ${lost.service === 'off' ? 'switched off by the service' : 'gone from the service'}`,
+      `Its deliveries failed for long, or somebody deleted it. See that the endpoint is reachable, then: ${register}.`,
+    );
+  const [registered] = own;
+  if (registered) return ok(name, `${registered.uuid} announces changes to ${registered.url}`);
+  const byHand = webhooks.find(
+    ({ url, service }) => service === 'active' && url === webhookUrlOf(settings, source.name),
+  );
+  if (byHand && source.signing_keys.length > 0)
+    return ok(name, `${byHand.uuid} announces changes; its key is to be in signing_keys`);
+  return warn(
+    name,
+    `none is registered from here: the feeds are read every ${source.poll_seconds} s only`,
+    `Register one: ${register}.`,
+  );
+}

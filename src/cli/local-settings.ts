@@ -1,0 +1,46 @@
+/** What `npm start` adds to the bridge's settings, for itself and for the commands that are used beside it. */
+import { resolve } from 'node:path';
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { type Configuration, readConfiguration } from './configuration.ts';
+import { type LocalSetup, readLocalSetup } from './local-setup.ts';
+
+export const localSource = 'local';
+
+/** Adds the source `local`, and a flow to files where none is configured. */
+export function localSettings(
+  given: BridgeSettings,
+  serviceUrl: string,
+  { bridgeKey }: Pick<LocalSetup, 'bridgeKey'>,
+): BridgeSettings {
+  const flow = {
+    name: 'erp-inbox',
+    source: localSource,
+    connector: 'file',
+    quantity_column: 'Annual Volume',
+    unit_price_column: 'Unit Price',
+    // The simulator takes back a quarter of what it awards; nobody is there to agree to it.
+    withdrawals: { share: 1 },
+    settings: { directory: 'erp-inbox' },
+  };
+  return bridgeSettings.parse({
+    ...given,
+    sources: [
+      ...given.sources.filter(({ name }) => name !== localSource),
+      // Its limits are off, too.
+      { name: localSource, base_url: serviceUrl, api_key: bridgeKey, quotas: { enabled: false } },
+    ],
+    flows: given.flows.length > 0 ? given.flows : [flow],
+  });
+}
+
+/**
+ * The configuration of a command that is used beside the programs. Where it names no source, and the data folder is one
+ * that `npm start` has set up, it is the one that `npm start` works with. Throws AppError `invalid`.
+ */
+export async function readCommandConfiguration(options: { config?: string; data?: string }): Promise<Configuration> {
+  const configuration = readConfiguration(options.config, options);
+  if (configuration.bridge.sources.length > 0) return configuration;
+  const setup = await readLocalSetup(resolve(configuration.data_dir));
+  if (setup?.serviceUrl === undefined) return configuration;
+  return { ...configuration, bridge: localSettings(configuration.bridge, setup.serviceUrl, setup) };
+}

@@ -1,0 +1,111 @@
+/**
+ * What a command prints: aligned tables for people, one JSON value for programs, progress for whoever waits. Results go
+ * to standard output and progress to standard error, so that a pipe gets the result alone. Written here and not taken
+ * from a library: the known ones draw frames and colours that this does not want, and let through the control characters
+ * of a text that an ERP has sent.
+ */
+import { durationOf } from '#console/duration.ts';
+
+export type Cell = string | number | boolean | null | undefined;
+
+export interface OutputOptions {
+  /** One JSON value on standard output, and nothing else there. */
+  json?: boolean;
+}
+
+/** Prints `value` as JSON for programs, or for people what `text` gives. */
+export function print(options: OutputOptions, value: unknown, text: () => string): void {
+  console.log(options.json ? JSON.stringify(value, null, 2) : text());
+}
+
+/**
+ * Rows under their titles, columns aligned, numbers to the right; `none` when there is no row. A cell is one line: line
+ * ends and control characters in it become spaces.
+ */
+export function tableOf(titles: readonly string[], rows: readonly (readonly Cell[])[], none = 'none'): string {
+  if (rows.length === 0) return none;
+  const lines = [titles, ...rows.map((row) => row.map(textOf))];
+  const widths = titles.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  const right = titles.map((_, column) => rows.some((row) => typeof row[column] === 'number'));
+  return lines
+    .map((line) =>
+      line
+        .map((text, column) => (right[column] ? text.padStart(widths[column] ?? 0) : text.padEnd(widths[column] ?? 0)))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** A lag for people. */
+export function lagText(seconds: number | null): string {
+  return seconds === null ? 'not known' : durationOf(seconds);
+}
+
+/** To the second, for people; JSON has the rest. */
+export function shortTime(timestamp: string | null): string | null {
+  return timestamp === null ? null : `${timestamp.slice(0, 19)}Z`;
+}
+
+function textOf(cell: Cell): string {
+  if (cell === null || cell === undefined || cell === '') return '-';
+  if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
+  return oneLine(String(cell));
+}
+
+/** A text of somebody else's in one line, without what could steer a terminal. */
+export function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim();
+}
+
+export interface Progress {
+  /** So much is done, of so much if that is known; `detail` is a few words. Cheap: may be called for every item. */
+  tell(done: number, total?: number, detail?: string): void;
+  /** The last state stays on the screen. */
+  end(): void;
+}
+
+export interface ProgressStream {
+  readonly isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+const redrawMs = 100;
+const lineMs = 10_000;
+const barCells = 24;
+
+/** A bar that redraws itself on a terminal; elsewhere a line at the beginning, every 10 s, and at the end. */
+export function createProgress(
+  what: string,
+  options: { stream?: ProgressStream; nowMs?: () => number } = {},
+): Progress {
+  const { stream = process.stderr, nowMs = () => performance.now() } = options;
+  const everyMs = stream.isTTY ? redrawMs : lineMs;
+  let latest: string | undefined;
+  let shown: string | undefined;
+  let shownMs = Number.NEGATIVE_INFINITY;
+  const show = () => {
+    if (latest === undefined || latest === shown) return;
+    // Clears what the longer line before it left.
+    stream.write(stream.isTTY ? `\r${latest}\u001b[K` : `${latest}\n`);
+    shown = latest;
+    shownMs = nowMs();
+  };
+  return {
+    tell(done, total, detail = '') {
+      const of = total === undefined ? `${done}` : `${done}/${total}`;
+      const bar = stream.isTTY && total !== undefined ? ` [${barOf(total === 0 ? 1 : done / total)}]` : '';
+      latest = `${what}${bar} ${of} ${oneLine(detail)}`.trimEnd();
+      if (nowMs() - shownMs >= everyMs) show();
+    },
+    end() {
+      show();
+      if (stream.isTTY && shown !== undefined) stream.write('\n');
+    },
+  };
+}
+
+function barOf(share: number): string {
+  const full = Math.round(Math.min(1, Math.max(0, share)) * barCells);
+  return '#'.repeat(full) + '.'.repeat(barCells - full);
+}

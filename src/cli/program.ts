@@ -1,0 +1,117 @@
+/** The command line: what each command is called and takes. */
+import { Command, CommanderError, Option } from 'commander';
+import { bridgeRoles } from '#bridge/bridge-deps.ts';
+import { AppError, hasErrorCode } from '#platform/errors.ts';
+import { apiNames } from '#service/openapi/api-documents.ts';
+import { addBridgeCommands } from './add-bridge-commands.ts';
+import { configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
+import { runBridge } from './commands/bridge.ts';
+import { runConfigSchema } from './commands/config-schema.ts';
+import { runDemo } from './commands/demo.ts';
+import { runOpenApi } from './commands/openapi.ts';
+import { runService } from './commands/service.ts';
+import { runSimulate } from './commands/simulate.ts';
+import { runStart } from './commands/start.ts';
+
+const seed = () =>
+  new Option('--seed <number>', 'the same seed gives the same story').argParser(wholeNumber(0, 2 ** 32)).default(7);
+
+/**
+ * Runs one command line; its result becomes `process.exitCode`: 0 done, 1 failed or different, 2 wrong usage or settings.
+ * Never rejects: what went wrong is said on standard error.
+ */
+export async function runProgram(args: readonly string[]): Promise<void> {
+  try {
+    await createProgram().parseAsync(args, { from: 'user' });
+  } catch (error) {
+    process.exitCode = report(error);
+  }
+}
+
+function createProgram(): Command {
+  const program = new Command('sourcing-bridge')
+    .description('A sourcing service, and the bridge that keeps ERPs in step with it.')
+    .addHelpText('after', '\nThe options of a command: sourcing-bridge <command> --help')
+    // `bridge --role pull` is the daemon's option, and none of `bridge status`.
+    .enablePositionalOptions()
+    .exitOverride();
+
+  program
+    .command('start')
+    .description('service and bridge together, set up for each other')
+    .addOption(configOption())
+    .addOption(dataOption())
+    .option('--demo', 'let the simulator buy and sell (default when no source and no flow is configured)')
+    .option('--no-demo', 'leave the simulator out')
+    .action(run(runStart));
+  program
+    .command('demo')
+    .description('play a story once and compare what the connector holds with what the service awarded')
+    .addOption(configOption())
+    .addOption(dataOption())
+    .addOption(countOption('--events <number>', 'how many sourcing events are played', 8))
+    .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
+    .addOption(countOption('--lots <number>', 'how many lots an event has', 12))
+    .addOption(seed())
+    .action(run(runDemo));
+  program
+    .command('service')
+    .description('the sourcing service alone')
+    .addOption(configOption())
+    .addOption(dataOption())
+    .option('--host <address>', 'where to listen (default: service.host, else 127.0.0.1)')
+    .addOption(
+      new Option('--port <number>', '0 takes a free port (default: service.port, else 8080)').argParser(
+        wholeNumber(0, 65_535),
+      ),
+    )
+    .action(run(runService));
+  const bridge = program
+    .command('bridge')
+    .description('the bridge alone; or one of its commands, beside running ones')
+    .addOption(configOption())
+    .addOption(dataOption())
+    .addOption(
+      new Option('--role <role>', 'what this process does; any number of processes may do each')
+        .choices(bridgeRoles)
+        .default('all'),
+    )
+    .showHelpAfterError('The commands and options: npm run -s cli -- bridge --help')
+    .action(run(runBridge));
+  addBridgeCommands(bridge);
+  program
+    .command('simulate')
+    .description(
+      'play buyers and suppliers against a running service (API key in SOURCING_API_KEY, else in a new organisation)',
+    )
+    .requiredOption('--base-url <url>', 'where the service answers')
+    .addOption(countOption('--events <number>', 'how many sourcing events are played', 10))
+    .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
+    .addOption(countOption('--lots <number>', 'how many lots an event has', 10))
+    .addOption(countOption('--speed <factor>', '1: a step each second', 10))
+    .addOption(seed())
+    .action(run(runSimulate));
+  program
+    .command('config-schema')
+    .description('print the JSON Schema of the configuration, for editors')
+    .action(run(runConfigSchema));
+  program
+    .command('openapi')
+    .description('print the OpenAPI document of the service')
+    .addOption(new Option('--api <name>', 'which of its APIs').choices(apiNames).default('public'))
+    .action(run(runOpenApi));
+  return program;
+}
+
+const portHint = `The ports: service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
+SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free one.`;
+
+/** Says what went wrong, and gives the exit code. Our own errors say what to do; for all others the place helps more. */
+function report(error: unknown): number {
+  // Commander has printed its own already, and its help is no error.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  const known = error instanceof AppError;
+  console.error(known ? error.publicMessage : error);
+  if (known && hasErrorCode(error.cause, 'EADDRINUSE')) console.error(portHint);
+  return known && error.code === 'invalid' ? 2 : 1;
+}

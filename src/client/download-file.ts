@@ -1,0 +1,57 @@
+/**
+ * Loading a file through a pre-signed link. The link is a secret: whoever has it may read the file. It stands in no error
+ * and no log, the API key is not sent to it, and redirects are not followed.
+ */
+import { AppError } from '#platform/errors.ts';
+import { type Cidr, parseCidrs } from '#platform/network-guard.ts';
+import { unpack } from './read-answer.ts';
+import { anyNetwork, type ClientDeps, toldFetch } from './send-call.ts';
+
+/**
+ * The bytes. Throws AppError `forbidden` when the link is refused, which it is when it has expired; `invalid` for a link
+ * that is not followed; `too-large`; `unavailable`, to be tried again.
+ */
+export type Download = (link: string, signal?: AbortSignal) => Promise<Uint8Array>;
+
+const fileBytesMax = 128 * 1024 * 1024;
+const what = 'the download link';
+
+export function createDownload({ settings, fetch, onRequest }: ClientDeps): Download {
+  const base = new URL(settings.baseUrl);
+  const filesIn = parseCidrs(settings.fileNetworks ?? []);
+  return async (link, signal) => {
+    const url = URL.parse(link);
+    const isOwn = url?.hostname === base.hostname;
+    if (!url || (url.protocol !== 'https:' && !(url.protocol === 'http:' && base.protocol === 'http:' && isOwn)))
+      throw new AppError(
+        'invalid',
+        'The service gave a download link that is not followed: it must begin with https://.',
+        {
+          recovery: { do: 'skip' },
+        },
+      );
+    // The operator has named the service's own host; where else a link points is the service's choice.
+    const allowedNetworks: readonly Cidr[] = isOwn ? anyNetwork : filesIn;
+    const answer = await toldFetch({ fetch, onRequest }, 'downloads', {
+      url: url.href,
+      method: 'GET',
+      headers: { 'accept-encoding': 'identity' },
+      allowedNetworks,
+      protocols: ['https:', 'http:'],
+      timeoutMs: settings.timeoutMs,
+      responseBytesMax: fileBytesMax,
+      onTooLarge: 'fail',
+      ...(signal ? { signal } : {}),
+    });
+    if (answer.status === 200) return unpack(answer, what, fileBytesMax);
+    throw refused(answer.status, url.hostname);
+  };
+}
+
+function refused(status: number, host: string): AppError {
+  const text = `${host} answered a download link with ${status}.`;
+  if (status === 401 || status === 403) return new AppError('forbidden', text);
+  if (status === 404 || status === 410) return new AppError('not-found', text, { recovery: { do: 'skip' } });
+  const passing = status === 408 || status === 429 || status >= 500;
+  return new AppError(passing ? 'unavailable' : 'invalid', text, { recovery: { do: passing ? 'retry' : 'halt' } });
+}

@@ -1,0 +1,72 @@
+/** Asynchronous jobs. Source: API document, "Jobs". */
+import { z } from 'zod';
+import { job as documentedJob, type JobType, jobTypes } from '#contract/job.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import type { CallApi } from './send-call.ts';
+
+const jobsPath = '/api/jobs';
+const firstPollMs = 250;
+const longestPollMs = 5_000;
+
+/** How a job's errors are written is nowhere documented; results and errors of files may be left out where there are none. */
+const job = documentedJob.pick({ id: true, type: true, status: true, created_entity: true }).extend({
+  errors: z.unknown().optional(),
+  detail: z
+    .looseObject({
+      data: z
+        .array(
+          z.looseObject({
+            file_uuid: z.string().optional(),
+            file_name: z.string().optional(),
+            download_url: z.string().optional(),
+          }),
+        )
+        .default([]),
+      errors: z.array(z.looseObject({ file_uuid: z.string().optional(), error: z.unknown() })).default([]),
+    })
+    .nullish(),
+});
+
+export type Job = z.output<typeof job>;
+
+export type JobInput<Type extends JobType> = z.input<(typeof jobTypes)[Type]['payload']>;
+
+export interface JobCalls {
+  /** Submits a job; with the same key and payload again it is one job. */
+  submitJob<Type extends JobType>(
+    type: Type,
+    payload: JobInput<Type>,
+    idempotencyKey: string,
+    signal?: AbortSignal,
+  ): Promise<Job>;
+  readJob(id: string, signal?: AbortSignal): Promise<Job>;
+  /**
+   * Reads the job, ever more seldom, until it has ended: `COMPLETED` or `FAILED`. Throws AppError `unavailable`, to be
+   * tried again, when that takes longer than `withinMs`.
+   */
+  waitForJob(id: string, withinMs: number, signal?: AbortSignal): Promise<Job>;
+}
+
+export function createJobCalls({ call, clock }: { call: CallApi; clock: Clock }): JobCalls {
+  const readJob = (id: string, signal?: AbortSignal) =>
+    call({ method: 'GET', path: `${jobsPath}/${encodeURIComponent(id)}` }, job, signal);
+  return {
+    submitJob: (type, payload, idempotencyKey, signal) =>
+      call({ method: 'POST', path: `${jobsPath}/${jobTypes[type].path}`, body: payload, idempotencyKey }, job, signal),
+    readJob,
+    async waitForJob(id, withinMs, signal) {
+      const untilMs = clock.nowMs() + withinMs;
+      for (let waitMs = firstPollMs; ; waitMs = Math.min(longestPollMs, waitMs * 2)) {
+        await clock.sleep(waitMs, signal);
+        const read = await readJob(id, signal);
+        if (read.status === 'COMPLETED' || read.status === 'FAILED') return read;
+        if (clock.nowMs() + waitMs > untilMs)
+          throw new AppError(
+            'unavailable',
+            `The job ${id} has not ended within ${withinMs / 1000} s: it is ${read.status}.`,
+          );
+      }
+    },
+  };
+}

@@ -1,0 +1,135 @@
+/**
+ * Reading a page of a feed. The usual poll asks the same again and again, so a small page that begins at a time and has
+ * no end is kept with its `ETag`, and asked for only if it has changed.
+ */
+import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { parseInput } from '#platform/input.ts';
+import { parseExactJson } from './exact-json.ts';
+import type { TextAnswer } from './read-answer.ts';
+import type { ReadAnswer, Send } from './send-call.ts';
+
+export interface FeedPage {
+  records: Record<string, unknown>[];
+  /** What was asked for by `include`, under the contract's names: sourcing_events, suppliers, questions, columns. */
+  includes: Record<string, readonly Record<string, unknown>[]>;
+  /** The query of the next page; undefined on the last one. */
+  next: string | undefined;
+  /** The service declares that the feed shows records in the order of their commits. */
+  commitOrdered: boolean;
+  /** A time that the source's clock had passed when it made the page; undefined when it gives no `Date`. */
+  sourceMs: number | undefined;
+}
+
+/** Either bound may be left out; both are inclusive at a service that keeps to the decisions, and may not be elsewhere. */
+export interface FeedWindow {
+  modifiedAfter?: Timestamp | undefined;
+  modifiedBefore?: Timestamp | undefined;
+  /** Related objects to show beside the records. */
+  include?: readonly string[] | undefined;
+  pageSize: number;
+}
+
+export type ReadFeed = (feed: FeedName, at: FeedWindow | { next: string }, signal?: AbortSignal) => Promise<FeedPage>;
+
+/** A page of the usual poll holds the record at the watermark and no more. */
+const keptTextMax = 64 * 1024;
+const keptPagesMax = 64;
+/** A service whose `ETag` does not change with its records costs this delay, and no record. */
+const keptMs = 10 * 60_000;
+
+interface KeptPage extends TextAnswer {
+  readonly etag: string;
+  readonly readMs: number;
+}
+
+/** The function throws AppError as `Send` does; `invalid` for a page that is not as documented. */
+export function createFeedReader({ send, clock }: { send: Send; clock: Clock }): ReadFeed {
+  /** By path, the longest unused first. */
+  const kept = new Map<string, KeptPage>();
+
+  function findKept(path: string): KeptPage | undefined {
+    const page = kept.get(path);
+    if (page === undefined) return undefined;
+    kept.delete(path);
+    // A clock that was set back must not keep it for ever.
+    if (Math.abs(clock.nowMs() - page.readMs) >= keptMs) return undefined;
+    kept.set(path, page);
+    return page;
+  }
+
+  function keep(path: string, answer: TextAnswer): void {
+    kept.delete(path);
+    const etag = answer.headers['etag'];
+    if (etag === undefined || answer.text.length > keptTextMax) return;
+    kept.set(path, { ...answer, etag, readMs: clock.nowMs() });
+    const [oldest] = kept.keys();
+    if (kept.size > keptPagesMax && oldest !== undefined) kept.delete(oldest);
+  }
+
+  return async (feed, at, signal) => {
+    const path = `/api/feeds/${feed}?${'next' in at ? at.next : queryOfWindow(at)}`;
+    // A closed range is asked for again in order to see whether it is still the same: that has to be read.
+    const isPoll = !('next' in at) && at.modifiedAfter !== undefined && at.modifiedBefore === undefined;
+    const known = isPoll ? findKept(path) : undefined;
+    const sentMs = clock.nowMs();
+    const answer = await send({ method: 'GET', path }, { signal, ifNoneMatch: known?.etag });
+    const roundTripMs = clock.nowMs() - sentMs;
+    if (known && answer.status === 304)
+      return pageOf(
+        feed,
+        { ...known, headers: { ...known.headers, ...answer.headers }, body: parseExactJson(known.text) },
+        roundTripMs,
+      );
+    const page = pageOf(feed, answer, roundTripMs);
+    if (isPoll) keep(path, answer);
+    return page;
+  };
+}
+
+function pageOf(feed: FeedName, { headers, body }: ReadAnswer, roundTripMs: number): FeedPage {
+  const page = parseInput(feedPage, body, `The answer of the ${feed} feed`);
+  return {
+    records: page.data,
+    includes: includesOf(page.includes),
+    next: queryOfNext(page.next),
+    commitOrdered: headers[feedOrderHeader] === 'commit',
+    sourceMs: sourceTimeOf(headers['date'], roundTripMs),
+  };
+}
+
+function queryOfWindow(window: FeedWindow): string {
+  const query = new URLSearchParams({ page_size: String(window.pageSize) });
+  if (window.modifiedAfter !== undefined) query.set('modified_after', window.modifiedAfter);
+  if (window.modifiedBefore !== undefined) query.set('modified_before', window.modifiedBefore);
+  for (const name of window.include ?? []) query.append('include', name);
+  return query.toString();
+}
+
+/** Lists of objects; a member that is something else is none of those that are known. */
+function includesOf(given: Record<string, unknown> = {}): Record<string, Record<string, unknown>[]> {
+  return Object.fromEntries(
+    Object.entries(given).flatMap(([name, list]) => (Array.isArray(list) ? [[name, list.filter(isObject)]] : [])),
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** `Date` counts whole seconds, and may have been written at any time between the request and its answer. */
+function sourceTimeOf(date: string | undefined, roundTripMs: number): number | undefined {
+  const ms = Date.parse(date ?? '');
+  return Number.isNaN(ms) ? undefined : ms - roundTripMs - 1_000;
+}
+
+/** Only the query of a `next` link counts: it is never followed to another origin or path. */
+export function queryOfNext(next: string | null | undefined): string | undefined {
+  if (next === null || next === undefined) return undefined;
+  const query = URL.parse(next, 'http://relative.invalid')?.search.slice(1);
+  if (query === undefined || query === '')
+    throw new AppError('unavailable', 'A page gave a "next" link without a query.', { recovery: { do: 'halt' } });
+  return query;
+}

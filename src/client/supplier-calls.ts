@@ -1,0 +1,77 @@
+/** Suppliers and their changes. Source: API document, "Supplier management". */
+import { z } from 'zod';
+import { type SupplierChange, submissionReceipt, supplier, supplierSubmission } from '#contract/supplier.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import { type ListPage, queryOf, readListPage } from './list-page.ts';
+import type { CallApi } from './send-call.ts';
+
+const suppliersPath = '/api/manage/suppliers';
+const changesPath = '/api/manage/supplier_changes';
+
+export interface SupplierQuery {
+  /** From 1. */
+  pageNumber?: number;
+  pageSize: number;
+  archived?: boolean;
+  name?: string;
+  externalId?: string;
+  modifiedAfter?: Timestamp;
+}
+
+export interface SupplierCalls {
+  /** One page of the list, as the service sent each supplier. `at` is a filter, or the `next` of an earlier page. */
+  listSuppliers(at: SupplierQuery | { next: string }, signal?: AbortSignal): Promise<ListPage<Record<string, unknown>>>;
+  readSupplier(externalId: string, signal?: AbortSignal): Promise<z.output<typeof supplier>>;
+  /** Submits changes of 1 to 1,000 suppliers; with the same key and the same changes again it is one submission. */
+  submitSupplierChange(
+    suppliers: readonly SupplierChange[],
+    idempotencyKey: string,
+    signal?: AbortSignal,
+  ): Promise<{ uuid: string }>;
+  /** What became of a submission: `current_state` is `PROCESSED` when it is done. */
+  readSupplierChange(uuid: string, signal?: AbortSignal): Promise<z.output<typeof submission>>;
+}
+
+/** What reading needs of a submission; the rest is kept. */
+const submission = z.looseObject({
+  ...supplierSubmission.pick({ uuid: true, current_state: true }).shape,
+  state_errors: z.record(z.string(), z.unknown()).nullish(),
+  change_warnings: z.array(z.unknown()).nullish(),
+});
+
+export function createSupplierCalls(call: CallApi): SupplierCalls {
+  const item = <Schema extends z.ZodType>(schema: Schema) => z.looseObject({ result: schema });
+  return {
+    listSuppliers: (at, signal) => {
+      const query =
+        'next' in at
+          ? at.next
+          : queryOf({
+              page_number: at.pageNumber,
+              page_size: at.pageSize,
+              archived: at.archived,
+              name: at.name,
+              external_id: at.externalId,
+              modified_after: at.modifiedAfter,
+            });
+      return readListPage(call, { path: suppliersPath, query, item: z.looseObject({}) }, signal);
+    },
+    async readSupplier(externalId, signal) {
+      const path = `${suppliersPath}/${encodeURIComponent(externalId)}`;
+      return (await call({ method: 'GET', path }, item(supplier), signal)).result;
+    },
+    async submitSupplierChange(suppliers, idempotencyKey, signal) {
+      const body = { change_data: { suppliers } };
+      const answer = await call(
+        { method: 'POST', path: changesPath, body, idempotencyKey },
+        item(submissionReceipt.pick({ uuid: true })),
+        signal,
+      );
+      return answer.result;
+    },
+    async readSupplierChange(uuid, signal) {
+      const path = `${changesPath}/${encodeURIComponent(uuid)}`;
+      return (await call({ method: 'GET', path }, item(submission), signal)).result;
+    },
+  };
+}

@@ -1,0 +1,79 @@
+/** Webhooks. Source: API document, "Webhooks"; the list from the decisions, which another service may not have. */
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { type createWebhookRequest, webhook as documentedWebhook } from '#contract/webhook.ts';
+import { AppError } from '#platform/errors.ts';
+import { type ListPage, queryOf, readListPage } from './list-page.ts';
+import type { CallApi } from './send-call.ts';
+
+const webhooksPath = '/api/webhooks';
+const pageSize = 100;
+/** More pages than any organisation has: a list that goes round in circles ends here. */
+const pagesMax = 100;
+
+/** Another service may not render the triggers as `[A, B]`, or leave the algorithm out. */
+const webhook = documentedWebhook
+  .pick({ uuid: true, name: true, url: true, is_active: true })
+  .extend({ triggers: z.union([z.string(), z.array(z.string()).transform((list) => `[${list.join(', ')}]`)]) });
+
+const createdWebhook = webhook.extend({ signing_key: z.string().optional() });
+
+export type Webhook = z.output<typeof webhook>;
+
+export interface WebhookCalls {
+  /** All of them. Throws AppError `not-found` at a service that has no list. */
+  listWebhooks(signal?: AbortSignal): Promise<Webhook[]>;
+  /** The signing key is in the first answer only: a repetition under the same key answers without it. */
+  createWebhook(
+    request: z.input<typeof createWebhookRequest>,
+    idempotencyKey: string,
+    signal?: AbortSignal,
+  ): Promise<z.output<typeof createdWebhook>>;
+  readWebhook(uuid: string, signal?: AbortSignal): Promise<Webhook>;
+  /** Also fine when it is gone already. */
+  deleteWebhook(uuid: string, signal?: AbortSignal): Promise<void>;
+  /** Asks for a notification to it; gives what the service says to that. */
+  testWebhook(uuid: string, signal?: AbortSignal): Promise<string>;
+}
+
+export function createWebhookCalls(call: CallApi): WebhookCalls {
+  const pathOf = (uuid: string) => `${webhooksPath}/${encodeURIComponent(uuid)}`;
+  return {
+    async listWebhooks(signal) {
+      const found: Webhook[] = [];
+      let query: string | undefined = queryOf({ page_size: pageSize });
+      for (let pages = 0; query !== undefined; pages += 1) {
+        if (pages === pagesMax)
+          throw new AppError('unavailable', 'The list of webhooks does not end.', { recovery: { do: 'halt' } });
+        const page: ListPage<Webhook> = await readListPage(call, { path: webhooksPath, query, item: webhook }, signal);
+        found.push(...page.items);
+        query = page.next;
+      }
+      return found;
+    },
+    createWebhook: (request, idempotencyKey, signal) => {
+      const secrets = request.authentication ? [request.authentication.parameters.client_secret] : [];
+      return call(
+        { method: 'POST', path: webhooksPath, body: request, idempotencyKey, secrets },
+        createdWebhook,
+        signal,
+      );
+    },
+    readWebhook: (uuid, signal) => call({ method: 'GET', path: pathOf(uuid) }, webhook, signal),
+    async deleteWebhook(uuid, signal) {
+      try {
+        await call({ method: 'DELETE', path: pathOf(uuid) }, z.unknown(), signal);
+      } catch (error) {
+        if (!(error instanceof AppError) || error.code !== 'not-found') throw error;
+      }
+    },
+    async testWebhook(uuid, signal) {
+      const { detail } = await call(
+        { method: 'POST', path: `${pathOf(uuid)}/test`, idempotencyKey: randomUUID() },
+        z.looseObject({ detail: z.string().default('') }),
+        signal,
+      );
+      return detail;
+    },
+  };
+}

@@ -1,0 +1,88 @@
+/** The bridge's own pull of one feed over pages that are served, with what a process of the bridge gives it. */
+import { migrateBridge } from '#bridge/create-bridge.ts';
+import { createLeases } from '#bridge/lease.ts';
+import { createPresence } from '#bridge/presence.ts';
+import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { createFeedPull } from '#bridge/pull/pull-feed.ts';
+import { registerFlows } from '#bridge/push/register-flows.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
+import type { Installation } from '#cli/installation.ts';
+import { createSourceClient } from '#client/source-client.ts';
+import type { FeedName } from '#contract/feed.ts';
+import { systemClock, timestampNow } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Counter, Registry } from '#platform/metrics.ts';
+
+export interface MirrorPull {
+  /** Forgets how far the feed was read, so that the next pull begins at the beginning; the mirror stays. */
+  forget(): Promise<void>;
+  /** Empties the mirror and what was marked. */
+  clear(): Promise<void>;
+  /** Reads the feed to its end; gives the milliseconds. Rejects unless the mirror then holds so many records. */
+  pull(expected: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+const source = 'main';
+
+/** One flow that takes every kind of document is marked for. */
+export async function openMirrorPull(
+  { open: { database }, outgoing }: Installation,
+  baseUrl: string,
+  feed: FeedName,
+): Promise<MirrorPull> {
+  await migrateBridge(database);
+  const settings = bridgeSettings.parse({
+    sources: [{ name: source, base_url: baseUrl, api_key: 'bench', quotas: { feeds: { burst: 1e9, sustained: 1e9 } } }],
+    flows: [{ name: 'erp', source, connector: 'none' }],
+  });
+  const [only] = settings.sources;
+  if (!only) throw new Error('There is no source.');
+  await registerFlows(database, settings.flows, timestampNow(systemClock));
+  const presence = await createPresence({ database, log: silentLogger });
+  const client = createSourceClient({
+    settings: { baseUrl, apiKey: 'bench', timeoutMs: 60_000, retries: 0 },
+    fetch: outgoing.fetch,
+    clock: systemClock,
+  });
+  const pullFeed = createFeedPull({
+    newsPaceMs: async () => 0,
+    source: only,
+    client,
+    database,
+    acquireLease: createLeases({ database, presence }),
+    clock: systemClock,
+    log: silentLogger,
+    records: new Counter({
+      name: 'bench_records_total',
+      help: 'Records',
+      labelNames: ['feed', 'result'] as const,
+      registers: [new Registry()],
+    }),
+    wakeFlows: () => undefined,
+  });
+  const forget = async () => {
+    await database.query('delete from bridge.checkpoints');
+    await openCheckpoint(database, { source, feed }, timestampNow(systemClock));
+  };
+  return {
+    forget,
+    clear: async () => {
+      await database.query('truncate bridge.mirror, bridge.mirror_history, bridge.flow_documents');
+      await forget();
+    },
+    pull: async (expected) => {
+      const began = performance.now();
+      await pullFeed(feed, new AbortController().signal);
+      const elapsedMs = performance.now() - began;
+      const [held] = await database.query<{ count: number; error: string | null }>(
+        `select count(*)::int as count, (select max(last_error) from bridge.checkpoints) as error
+         from bridge.mirror where feed = $1`,
+        [feed],
+      );
+      if (held?.count !== expected) throw new Error(`${held?.count} of ${expected} records: ${held?.error}`);
+      return elapsedMs;
+    },
+    close: () => presence.close(),
+  };
+}

@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import { eventHead, exchangeRates } from '#bridge/documents/event-parts.ts';
+import { makeSourcingEventDocument } from '#bridge/documents/sourcing-event-document.ts';
+import { documentSchemas } from '#connector/documents.ts';
+import { eventRecord, idOf } from '../parts.ts';
+import { documentOf, inFlow } from './records.ts';
+
+const event = idOf(1);
+const record = (more: Record<string, unknown> = {}) => eventRecord(event, [idOf(12), idOf(11)], more);
+
+describe('an event that a page included', () => {
+  const included = record({ status: 'OPEN' });
+
+  test('stands in while the record has not been read, where it does not matter whether it is a test', () => {
+    expect(inFlow({ included }, { test_events: true })).toMatchObject({ wanted: true, isRecord: false });
+    expect(inFlow({ included: { ...included, is_test: false } })).toMatchObject({ wanted: true });
+    expect(inFlow({ included })).toEqual({
+      made: 'not-yet',
+      reason: 'only the record of its sourcing event, which was not read yet, says if it is a test',
+    });
+  });
+
+  test('counts for nothing beside the record, and makes no document of the event itself', () => {
+    const both = inFlow({ record: record({ name: 'As its feed shows it' }), included });
+    expect(both).toMatchObject({ isRecord: true, event: { name: 'As its feed shows it' } });
+    const made = makeSourcingEventDocument({ eventId: event, event: inFlow({ included }, { test_events: true }) });
+    expect(made).toMatchObject({ made: 'not-yet' });
+  });
+});
+
+describe('the filter of a flow', () => {
+  const plant = [{ name: 'Plant', value: '1000' }];
+  const only = (tags: Record<string, string | string[]>, status?: string[]) => ({ only: { tags, status } });
+
+  test.each([
+    ['without a filter', record(), {}, true],
+    ['a test', record({ is_test: true }), {}, false],
+    ['a test where tests are taken', record({ is_test: true }), { test_events: true }, true],
+    ['the tag', record({ tags: plant }), only({ Plant: '1000' }), true],
+    ['one of the values', record({ tags: plant }), only({ Plant: ['2000', '1000'] }), true],
+    [
+      'one of several tags of that name',
+      record({ tags: [{ name: 'Plant', value: '1' }, ...plant] }),
+      only({ Plant: '1000' }),
+      true,
+    ],
+    ['another value', record({ tags: plant }), only({ Plant: '2000' }), false],
+    ['only one of two tags', record({ tags: plant }), only({ Plant: '1000', Region: 'EMEA' }), false],
+    ['no tags', record(), only({ Plant: '1000' }), false],
+    ['a status that is taken', record({ status: 'OPEN' }), only({}, ['OPEN', 'CLOSED']), true],
+    ['the deletion, whatever statuses are taken', record({ status: 'DELETED' }), only({}, ['OPEN']), false],
+  ])('%s: wanted is %s', (_what, shown, flow, wanted) => {
+    expect(inFlow({ record: shown }, flow)).toMatchObject({ wanted });
+  });
+
+  test('holds what has another status, member or not', () => {
+    const held = { made: 'held', reason: 'its sourcing event is PAUSED, and this flow takes OPEN, CLOSED' };
+    expect(inFlow({ record: record({ status: 'PAUSED' }) }, only({}, ['OPEN', 'CLOSED']))).toEqual(held);
+    const left = only({ Plant: '1000' }, ['OPEN', 'CLOSED']);
+    expect(inFlow({ record: record({ status: 'PAUSED' }) }, left)).toEqual(held);
+    expect(inFlow({ record: record({ status: 'PAUSED' }), gone: true }, left)).toMatchObject({ wanted: false });
+  });
+});
+
+describe('a sourcing event document', () => {
+  const make = (shown: Record<string, unknown>) =>
+    makeSourcingEventDocument({ eventId: event, event: inFlow({ record: shown }) });
+
+  test('shows what the feed shows, in an order of its own where the feed has none', () => {
+    const made = make(
+      record({
+        status: 'PONDERED',
+        reference_id: 'R-1',
+        category: 'Furniture',
+        tags: [
+          { name: 'b', value: '2' },
+          { name: 'b', value: '1' },
+          { name: 'a', value: '9' },
+        ],
+        secondary_currencies: [
+          { code: 'USD', exchange_rate: '0.9' },
+          { code: 'PLN', exchange_rate: '0.25' },
+        ],
+        created: '2029-12-31T23:59:59+01:00',
+        published: null,
+        rounds: [{ status: 'COMPLETE', ends: '2030-01-02T00:00:00Z', awarded_cost: '10.50', awarded_lot_count: 2 }],
+        lot_count: 3,
+        event_contact: { email: 'a@example.org', phone: '1' },
+        columns: [{ name: 'Price' }, { name: 'Volume' }],
+        sourcing_requests: [idOf(92), idOf(91)],
+        bot: idOf(99),
+      }),
+    );
+    expect(documentOf(made)).toEqual({
+      kind: 'sourcing-event',
+      key: event,
+      event: {
+        id: event,
+        name: 'Office chairs',
+        reference_id: 'R-1',
+        type: 'RFQ',
+        category: 'Furniture',
+        is_test: false,
+        tags: [
+          { name: 'a', value: '9' },
+          { name: 'b', value: '1' },
+          { name: 'b', value: '2' },
+        ],
+      },
+      status: 'PONDERED',
+      currency: 'EUR',
+      exchange_rates: [
+        { code: 'PLN', exchange_rate: '0.25' },
+        { code: 'USD', exchange_rate: '0.9' },
+      ],
+      created: '2029-12-31T22:59:59.000000Z',
+      rounds: [
+        { status: 'COMPLETE', ends: '2030-01-02T00:00:00.000000Z', awarded_cost: '10.50', awarded_lot_count: 2 },
+      ],
+      lot_count: 3,
+      contact: { email: 'a@example.org' },
+      columns: ['Price', 'Volume'],
+      sourcing_requests: [idOf(91), idOf(92)],
+      suppliers: [
+        { id: idOf(11), name: 'Supplier 1' },
+        { id: idOf(12), name: 'Supplier 0' },
+      ],
+    });
+    expect(documentSchemas['sourcing-event'].parse(documentOf(made))).toEqual(documentOf(made));
+  });
+
+  test('is withdrawn when it is deleted and rejected when it cannot be read', () => {
+    expect(make(record({ status: 'DELETED' }))).toMatchObject({ made: 'document', wanted: false });
+    expect(make(record({ status: 'DRAFT' }))).toMatchObject({ made: 'document', wanted: true });
+    expect(make(record({ rounds: 'many' }))).toEqual({
+      made: 'rejected',
+      reason: "the sourcing event's record: rounds Invalid input: expected array, received string",
+    });
+  });
+});
+
+test('what each document says of its event is the same in all of them', () => {
+  const read = inFlow({ record: record({ secondary_currencies: [{ code: 'USD', exchange_rate: '1.10' }] }) });
+  if ('made' in read) throw new Error(read.reason);
+  expect(eventHead(read, event)).toEqual({ id: event, name: 'Office chairs', type: 'RFQ', is_test: false, tags: [] });
+  expect(exchangeRates(read)).toEqual([{ code: 'USD', exchange_rate: '1.10' }]);
+});

@@ -1,0 +1,220 @@
+import * as fc from 'fast-check';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type PageToStore, type StoreOptions, storeRecords } from '#bridge/mirror/store-records.ts';
+import { registerFlows } from '#bridge/push/register-flows.ts';
+import type { FeedName } from '#contract/feed.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { eventRecord, flowOf, idOf, lotAwardRecord } from '../parts.ts';
+
+const now = '2030-01-01T00:00:00.000000Z';
+const later = '2030-01-01T01:00:00.000000Z';
+const at = (second: number) => `2029-06-01T00:00:${String(second).padStart(2, '0')}.000000Z`;
+const award = (second: number | undefined, more: Record<string, unknown> = {}) => ({
+  ...lotAwardRecord(idOf(1), idOf(90), [{ supplier: idOf(50) }], more),
+  modified: second === undefined ? undefined : at(second),
+});
+
+let db: TestDatabase;
+beforeEach(async () => {
+  db = await createTestDatabase();
+  return () => db.drop();
+});
+
+const store = (
+  records: readonly Record<string, unknown>[],
+  options: StoreOptions & { at?: string; feed?: FeedName } = {},
+) => {
+  const page: PageToStore = { source: 'main', feed: options.feed ?? 'awards', now: options.at ?? now, records };
+  return db.database.transaction((tx) => storeRecords(tx, page, options));
+};
+const held = () =>
+  db.database.query<{ modified: string; body: string; missing: boolean; gone: boolean }>(
+    `select modified, body, missing_since is not null as missing, gone is not null as gone
+     from bridge.mirror order by record_id`,
+  );
+const lotNames = async () => (await held()).map(({ body }) => (JSON.parse(body) as { lot_name: string }).lot_name);
+const history = async () =>
+  (await db.database.query<{ body: string }>('select body from bridge.mirror_history order by modified, body')).map(
+    ({ body }) => (JSON.parse(body) as { lot_name: string }).lot_name,
+  );
+
+describe('versions', () => {
+  test('a newer one replaces, and the one before is kept', async () => {
+    await store([award(1, { lot_name: 'first' })]);
+    expect(await store([award(2, { lot_name: 'second' })], { at: later })).toMatchObject({ changed: 1, older: [] });
+    expect(await lotNames()).toEqual(['second']);
+    expect(await history()).toEqual(['first']);
+    const [kept] = await db.database.query('select seen, replaced from bridge.mirror_history');
+    expect(kept).toEqual({ seen: now, replaced: later });
+  });
+
+  test('the same again changes nothing', async () => {
+    await store([award(1)]);
+    expect(await store([award(1)], { at: later })).toMatchObject({ changed: 0, older: [], times: [at(1)] });
+    expect(await history()).toEqual([]);
+    expect(await db.database.query('select seen from bridge.mirror')).toEqual([{ seen: now }]);
+  });
+
+  test('of two with the same time the one that was read last counts, in either direction', async () => {
+    const [one, other] = [award(1, { lot_name: 'one' }), award(1, { lot_name: 'other' })];
+    for (const shown of [one, other, one]) expect(await store([shown])).toMatchObject({ changed: 1 });
+    expect(await lotNames()).toEqual(['one']);
+    expect(await history()).toEqual(['one', 'other']);
+  });
+
+  test('an older one is given back, not stored; believed, it replaces', async () => {
+    await store([award(2, { lot_name: 'newer' })]);
+    const shown = award(1, { lot_name: 'older' });
+    const { older, changed } = await store([shown]);
+    expect(changed).toBe(0);
+    expect(older).toMatchObject([{ recordId: idOf(1), modified: at(1), body: JSON.stringify(shown) }]);
+    expect(await lotNames()).toEqual(['newer']);
+    const believed = await store([JSON.parse(older[0]?.body ?? '')], { believeOlder: true });
+    expect(believed).toMatchObject({ changed: 1, older: [] });
+    expect(await lotNames()).toEqual(['older']);
+    expect(await history()).toEqual(['newer']);
+  });
+
+  test('one without a time counts as of 1970: anything with a time replaces it', async () => {
+    expect(await store([award(undefined, { lot_name: 'timeless' })])).toMatchObject({
+      times: ['1970-01-01T00:00:00.000000Z'],
+      changed: 1,
+    });
+    await store([award(undefined, { lot_name: 'timeless still' })]);
+    expect(await lotNames()).toEqual(['timeless still']);
+    await store([award(1, { lot_name: 'with a time' })]);
+    const { older } = await store([award(undefined, { lot_name: 'timeless again' })]);
+    expect(await lotNames()).toEqual(['with a time']);
+    expect(older).toHaveLength(1);
+  });
+
+  test('a record twice on a page counts with its newest version, the later of equals; all times are given', async () => {
+    const page = [award(3, { lot_name: 'c' }), award(1, { lot_name: 'a' }), award(3, { lot_name: 'd' })];
+    expect(await store(page)).toMatchObject({ times: [at(3), at(1), at(3)], changed: 1 });
+    expect(await lotNames()).toEqual(['d']);
+  });
+
+  test('one record that cannot be kept stores nothing of its page', async () => {
+    await expect(store([award(1), { modified: at(2) }])).rejects.toMatchObject({ code: 'invalid' });
+    expect(await held()).toEqual([]);
+  });
+
+  test('records that are not as documented are kept, and named once', async () => {
+    const odd = { ...award(1), awards: [{ supplier: idOf(50), cost: 5 }] };
+    expect((await store([odd])).unreadable).toEqual([expect.stringContaining(`${idOf(1)}: awards[0].`)]);
+    expect((await store([odd])).unreadable).toEqual([]);
+    expect(await held()).toHaveLength(1);
+  });
+
+  test('the mirror ends with what was shown last of the newest stamp, whatever was shown before, in pages of any size', async () => {
+    const shown = fc.array(
+      fc.record({
+        n: fc.integer({ min: 1, max: 4 }),
+        second: fc.integer({ min: 0, max: 5 }),
+        name: fc.constantFrom('a', 'b'),
+      }),
+      { maxLength: 12 },
+    );
+    await fc.assert(
+      fc.asyncProperty(shown, fc.integer({ min: 1, max: 4 }), async (versions, pageSize) => {
+        await db.database.query('truncate bridge.mirror, bridge.mirror_history');
+        const expected = new Map<number, (typeof versions)[number]>();
+        for (const version of versions) {
+          const known = expected.get(version.n);
+          if (!known || version.second >= known.second) expected.set(version.n, version);
+        }
+        const records = versions.map(({ n, second, name }) => ({ ...award(second, { lot_name: name }), id: idOf(n) }));
+        for (let first = 0; first < records.length; first += pageSize)
+          await store(records.slice(first, first + pageSize));
+        const rows = await held();
+        const inOrder = [...expected].sort(([a], [b]) => a - b).map(([, version]) => version);
+        expect(rows.map(({ modified }) => modified)).toEqual(inOrder.map(({ second }) => at(second)));
+        expect(await lotNames()).toEqual(inOrder.map(({ name }) => name));
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('records that were missed', () => {
+  const miss = (what: string) => db.database.query(`update bridge.mirror set ${what}`);
+  const marks = async () =>
+    (await db.database.query<{ wanted: number }>('select wanted from bridge.flow_documents')).map(
+      ({ wanted }) => wanted,
+    );
+
+  beforeEach(async () => {
+    await registerFlows(db.database, [flowOf({ documents: ['award'] })], now);
+    await store([award(5)]);
+  });
+
+  test('are back when their version is shown; only what was gone marks its documents', async () => {
+    expect(await marks()).toEqual([1]);
+    await miss(`missing_since = '${now}'`);
+    expect(await store([award(5)])).toMatchObject({ changed: 0 });
+    expect(await held()).toMatchObject([{ missing: false, gone: false }]);
+    expect(await marks()).toEqual([1]);
+    await miss(`missing_since = '${now}', gone = '${now}'`);
+    expect(await store([award(5)])).toMatchObject({ changed: 1 });
+    expect(await held()).toMatchObject([{ missing: false, gone: false }]);
+    expect(await marks()).toEqual([2]);
+    expect(await history()).toEqual([]);
+  });
+
+  test('are back with a newer version, too', async () => {
+    await miss(`missing_since = '${now}', gone = '${now}'`);
+    await store([award(6)]);
+    expect(await held()).toMatchObject([{ missing: false, gone: false }]);
+  });
+
+  test('stay missed where only an older version is shown', async () => {
+    await miss(`missing_since = '${now}', gone = '${now}'`);
+    expect(await store([award(4)])).toMatchObject({ changed: 0, older: [{ modified: at(4) }] });
+    expect(await held()).toMatchObject([{ missing: true, gone: true }]);
+  });
+});
+
+describe('documents', () => {
+  const due = async () =>
+    (
+      await db.database.query<{ key: string }>(
+        'select key from bridge.flow_documents where due is not null order by key',
+      )
+    ).map(({ key }) => key);
+
+  beforeEach(async () => {
+    await registerFlows(db.database, [flowOf({ documents: ['award'] })], now);
+  });
+
+  test('of both versions are marked: who won, and who has lost it', async () => {
+    await store([{ ...award(1), awards: [{ supplier: idOf(50) }] }]);
+    await db.database.query('delete from bridge.flow_documents');
+    await store([{ ...award(2), awards: [{ supplier: idOf(51) }] }]);
+    expect(await due()).toEqual([`${idOf(90)}/${idOf(50)}`, `${idOf(90)}/${idOf(51)}`]);
+  });
+
+  test('are marked in the same transaction: none of it is there when it fails', async () => {
+    const page: PageToStore = { source: 'main', feed: 'awards', now, records: [award(1)] };
+    const failing = db.database.transaction(async (tx) => {
+      await storeRecords(tx, page);
+      throw new Error('died here');
+    });
+    await expect(failing).rejects.toThrow('died here');
+    expect([await held(), await due()]).toEqual([[], []]);
+  });
+
+  test('of an event are marked when the event changes', async () => {
+    await store([award(1)]);
+    await db.database.query('update bridge.flow_documents set due = null');
+    await store([eventRecord(idOf(90), [idOf(50)])], { feed: 'sourcing-events' });
+    expect(await due()).toEqual([`${idOf(90)}/${idOf(50)}`]);
+  });
+
+  test('what is known already marks nothing, and calls back all the same', async () => {
+    await store([award(1)]);
+    await db.database.query('update bridge.flow_documents set due = null');
+    let called = 0;
+    await store([award(1)], { whileWriting: () => (called += 1) });
+    expect([await due(), called]).toEqual([[], 1]);
+  });
+});

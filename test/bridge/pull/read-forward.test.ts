@@ -1,0 +1,111 @@
+import { describe, expect, test } from 'vitest';
+import { versionsOf } from '#bridge/mirror/read-version.ts';
+import type { FeedReader, ReadPage } from '#bridge/pull/feed-reader.ts';
+import { readForward } from '#bridge/pull/read-forward.ts';
+import { idOf, lotAwardRecord } from '../parts.ts';
+
+const lotAwards = [0, 1, 2, 3].map((n) => lotAwardRecord(idOf(n), idOf(90), []));
+const pageOf = (n: number, next: string | undefined, more: Partial<ReadPage> = {}): ReadPage => ({
+  records: lotAwards.slice(n, n + 1),
+  includes: {},
+  next,
+  commitOrdered: true,
+  sourceMs: undefined,
+  observed: '2030-01-01T00:00:00.000000Z',
+  ...more,
+});
+
+/** Pages 1 to `count`; `answers` may give something else, or wait. */
+function readerOf(count: number, answer?: (n: number) => Promise<ReadPage> | undefined) {
+  const asked: number[] = [];
+  const reader: FeedReader = {
+    pageSize: () => 1,
+    read: async (at) => {
+      const n = 'next' in at ? Number(at.next) : 1;
+      asked.push(n);
+      return (await answer?.(n)) ?? pageOf(n, n < count ? String(n + 1) : undefined);
+    },
+  };
+  return { reader, asked };
+}
+
+describe('reading ahead', () => {
+  test('asks for the next page when it is told to, and for no page twice', async () => {
+    const { reader, asked } = readerOf(3);
+    const seen: string[] = [];
+    for await (const page of readForward(reader, {}, 'awards')) {
+      const before = asked.length;
+      page.readAhead();
+      page.readAhead();
+      seen.push(`${String(page.records[0]?.['id']).at(-1)}: ${before} then ${asked.length}`);
+    }
+    expect([asked, seen]).toEqual([
+      [1, 2, 3],
+      ['1: 1 then 2', '2: 2 then 3', '3: 3 then 3'],
+    ]);
+  });
+
+  test('gives the same pages as without, with the versions that the mirror would make of them', async () => {
+    const { reader } = readerOf(3);
+    const given: unknown[] = [];
+    for await (const page of readForward(reader, {}, 'awards')) {
+      given.push([page.records, page.versions]);
+      page.readAhead();
+    }
+    const pages = [1, 2, 3].map((n) => lotAwards.slice(n, n + 1));
+    const versions = pages.map((records, index) => (index === 0 ? undefined : versionsOf(records, 'awards')));
+    expect(given).toEqual(pages.map((records, index) => [records, versions[index]]));
+  });
+
+  test('leaves it to the store to refuse a record that cannot be kept', async () => {
+    const bad = { records: [{ modified: '2029-01-01' }] };
+    const { reader } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : undefined, n === 2 ? bad : {}));
+    const versions: unknown[] = [];
+    for await (const page of readForward(reader, {}, 'awards')) {
+      page.readAhead();
+      versions.push(page.versions);
+    }
+    expect(versions).toEqual([undefined, undefined]);
+  });
+
+  test('tells what went wrong when it is the turn of that page, not before', async () => {
+    const { reader, asked } = readerOf(3, (n) => (n === 2 ? Promise.reject(new Error('Page 2 is away.')) : undefined));
+    const given: number[] = [];
+    const walk = async () => {
+      for await (const page of readForward(reader, {}, 'awards')) {
+        page.readAhead();
+        given.push(asked.length);
+      }
+    };
+    await expect(walk()).rejects.toThrow('Page 2 is away.');
+    expect([given, asked]).toEqual([[2], [1, 2]]);
+  });
+
+  test('whoever leaves waits for the request that is under way, whatever becomes of it', async () => {
+    const { promise, reject } = Promise.withResolvers<ReadPage>();
+    const { reader } = readerOf(3, (n) => (n === 2 ? promise : undefined));
+    let left = false;
+    const walk = (async () => {
+      for await (const page of readForward(reader, {}, 'awards')) {
+        page.readAhead();
+        throw new Error('It could not be stored.');
+      }
+    })().finally(() => {
+      left = true;
+    });
+    const outcome = walk.catch((error: unknown) => error);
+    for (let turns = 0; turns < 20; turns += 1) await Promise.resolve();
+    expect(left).toBe(false);
+    reject(new Error('cut off'));
+    expect(await outcome).toMatchObject({ message: 'It could not be stored.' });
+  });
+
+  test('follows no link that was followed before', async () => {
+    const { reader, asked } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : '2'));
+    const walk = async () => {
+      for await (const page of readForward(reader, {}, 'awards')) page.readAhead();
+    };
+    await expect(walk()).rejects.toThrow('leads nowhere');
+    expect(asked).toEqual([1, 2]);
+  });
+});

@@ -1,0 +1,132 @@
+/** A bridge's reading of one feed, `awards`, of a source in memory: pulls, backfills and audits, with their SQL. */
+import { createLeases } from '#bridge/lease.ts';
+import type { Presence } from '#bridge/presence.ts';
+import { openDueAudit } from '#bridge/pull/audit-store.ts';
+import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { createFeedPull } from '#bridge/pull/pull-feed.ts';
+import { createBackfillWorker } from '#bridge/pull/run-backfills.ts';
+import type { SourceSettings } from '#bridge/settings.ts';
+import type { SourceClient } from '#client/source-client.ts';
+import { timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Counter, Registry } from '#platform/metrics.ts';
+import { settingsOf, type TestClock } from '../parts.ts';
+import type { HostileHabits } from './hostile-source.ts';
+
+/** A source that does nothing wrong, and says nothing of its order. */
+export const calm: HostileHabits = {
+  inclusiveAfter: true,
+  inclusiveBefore: true,
+  stamps: 'micros',
+  bounds: 'micros',
+  order: 'ascending',
+  paging: 'snapshot',
+  pageMax: 1_000,
+  lateSeconds: 0,
+  lagSeconds: 0,
+  skewSeconds: 0,
+  dateSkewSeconds: 0,
+  blank: 0,
+  unstamped: false,
+  future: false,
+  circle: false,
+  commitOrdered: false,
+};
+
+export interface CheckpointRow {
+  watermark: string | null;
+  last_error: string | null;
+  failures: number;
+  next_pull: string;
+  lateness_ms: number | null;
+  late_finds: number;
+  unfiltered: string | null;
+  commit_ordered: boolean | null;
+  habits: Record<string, unknown> | null;
+  warning: string | null;
+}
+
+let readers = 0;
+
+/** Each reader has a source of its own name. */
+export async function startReader(options: {
+  database: Database;
+  presence: Presence;
+  client: Pick<SourceClient, 'readFeed'>;
+  clock: TestClock;
+  settings?: Partial<SourceSettings>;
+}) {
+  const { database, presence, client, clock } = options;
+  readers += 1;
+  const name = `reader-${readers}`;
+  const [source] = settingsOf({
+    name,
+    page_size: 8,
+    poll_seconds: 5,
+    audit_hours: 0,
+    audit_full_days: 0,
+    ...options.settings,
+  }).sources;
+  if (!source) throw new Error('no source');
+  const feed = { source: name, feed: 'awards' };
+  await openCheckpoint(database, feed, timestampNow(clock));
+  const registry = new Registry();
+  const counter = <Label extends string>(metric: string, labelNames: readonly Label[]) =>
+    new Counter({ name: metric, help: metric, labelNames, registers: [registry] });
+  const base = {
+    source,
+    client,
+    database,
+    acquireLease: createLeases({ database, presence }),
+    clock,
+    log: silentLogger,
+    records: counter('records', ['feed', 'result']),
+    wakeFlows: () => undefined,
+    newsPaceMs: async () => 0,
+  };
+  const pull = createFeedPull(base);
+  const backfill = createBackfillWorker({
+    ...base,
+    lateFinds: counter('late_finds', ['source', 'feed']),
+    refusals: counter('refusals', ['source', 'feed']),
+  });
+  const never = new AbortController().signal;
+  const one = async <Row extends object>(text: string) => (await database.query<Row>(text, [name]))[0];
+  return {
+    feed,
+    source,
+    pull: (signal: AbortSignal = never) => pull('awards', signal),
+    /** Pulls every `seconds` of the clock. */
+    pullFor: async (seconds: number, everySeconds = 20) => {
+      for (let passed = 0; passed < seconds; passed += everySeconds) {
+        clock.advance(everySeconds * 1_000);
+        await pull('awards', never);
+      }
+    },
+    backfill: (signal: AbortSignal = never) => backfill('awards', signal),
+    /** Opens the audit that is due, if there is one, and works what is open. */
+    audit: async () => {
+      await database.transaction((tx) => openDueAudit(tx, source, 'awards', timestampNow(clock)));
+      await backfill('awards', never);
+    },
+    /** The `value` of each record. */
+    mirror: async () => {
+      const rows = await database.query<{ record_id: string; body: string }>(
+        'select record_id, body from bridge.mirror where source = $1 and gone is null',
+        [name],
+      );
+      return new Map(rows.map((row) => [row.record_id, (JSON.parse(row.body) as { value: number }).value]));
+    },
+    checkpoint: async (): Promise<CheckpointRow> => {
+      const row = await one<CheckpointRow>('select * from bridge.checkpoints where source = $1');
+      if (!row) throw new Error('no checkpoint');
+      return row;
+    },
+    one,
+    metric: async (metric: string) => {
+      const { values } = (await registry.getSingleMetric(metric)?.get()) ?? { values: [] };
+      return values.reduce((sum, { value }) => sum + value, 0);
+    },
+  };
+}

@@ -1,0 +1,140 @@
+import { afterEach, expect, test } from 'vitest';
+import { replayDocuments } from '#bridge/push/control.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { eventRecord, idOf, lotAwardRecord, startProcess } from '../parts.ts';
+import { createFakeErp, type FakeErp } from './fake-erp.ts';
+import { createPusher, event, keyOf, type Pusher, supplier } from './pusher.ts';
+
+let erp: FakeErp;
+afterEach(() => erp.throwFaults());
+
+const all = (n: number): [number, string][] => Array.from({ length: n }, (_, at) => [at, '1']);
+
+/** Calls that a test ends one by one. */
+function gates() {
+  const open: { keys: string[]; end: () => void }[] = [];
+  const onWrite: FakeErp['onWrite'] = async (operations, apply) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    open.push({ keys: operations.map(({ document }) => document.key), end: resolve });
+    await promise;
+    return operations.map(apply);
+  };
+  return { open, onWrite };
+}
+
+test('as many calls at once as the connector takes, and a new one as soon as one has ended', async () => {
+  const pusher = await createPusher(6);
+  erp = createFakeErp({ batchMax: 1, concurrency: 3 });
+  const { open, onWrite } = gates();
+  erp.onWrite = onWrite;
+  await pusher.award(...all(6));
+  const running = (await pusher.worker(erp)).push();
+  await expect.poll(() => open.length).toBe(3);
+  open[1]?.end();
+  await expect.poll(() => open.length).toBe(4);
+  for (let ended = 0; ended < 6; ended += 1) {
+    await expect.poll(() => open.length).toBeGreaterThan(ended);
+    open[ended]?.end();
+  }
+  await running;
+  expect(erp.living()).toHaveLength(6);
+});
+
+test('a call that hangs keeps no other outcome from being settled, nor new documents from being written', async () => {
+  const pusher = await createPusher(4);
+  erp = createFakeErp({ batchMax: 1, concurrency: 2 });
+  const { open, onWrite } = gates();
+  erp.onWrite = (operations, apply, signal) =>
+    operations[0]?.document.key === keyOf(0)
+      ? onWrite(operations, apply, signal)
+      : Promise.resolve(operations.map(apply));
+  await pusher.award(...all(3));
+  const running = (await pusher.worker(erp)).push();
+  await expect.poll(() => pusher.row(2)).toMatchObject({ due: null, intent_id: null });
+  expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
+  await pusher.store('awards', lotAwardRecord(idOf(501), event, [{ supplier: supplier(3) }]));
+  await expect.poll(() => pusher.row(3)).toMatchObject({ due: null, intent_id: null });
+  expect((await pusher.row(0))?.intent_id).not.toBeNull();
+  for (const { end } of open) end();
+  await running;
+  expect(erp.living()).toHaveLength(4);
+});
+
+/** A worker, and how many transactions it has made: what it does while a call is held. */
+async function countingWorker(pusher: Pusher) {
+  const process = await startProcess(pusher.db);
+  const counted = { transactions: 0 };
+  const worker = await pusher.worker(erp, {
+    process,
+    database: {
+      ...process.database,
+      transaction: (work) => {
+        counted.transactions += 1;
+        return process.database.transaction(work);
+      },
+    },
+  });
+  /** It has looked for more to do several times by then. */
+  const looksForMore = async () => {
+    const before = counted.transactions;
+    await expect.poll(() => counted.transactions).toBeGreaterThan(before + 4);
+  };
+  return { push: worker.push, counted, looksForMore };
+}
+
+test('an earlier kind is written first, and kinds never at once', async () => {
+  const pusher = await createPusher(3, { documents: ['award', 'sourcing-event'] });
+  erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 1, concurrency: 4 });
+  const { push, looksForMore } = await countingWorker(pusher);
+  await pusher.award(...all(3));
+  let renamed = false;
+  erp.onWrite = async (operations, apply) => {
+    const isAward = operations[0]?.document.kind === 'award';
+    // While awards are written, the event changes: it waits until they have ended.
+    if (isAward && !renamed) {
+      renamed = true;
+      await pusher.store('sourcing-events', eventRecord(event, [0, 1, 2].map(supplier), { name: 'Desks' }));
+    }
+    await looksForMore();
+    return operations.map(apply);
+  };
+  await push();
+  const kinds = erp.operations.map(({ document }) => document.kind);
+  expect(kinds.slice(0, 5)).toEqual(['sourcing-event', 'award', 'award', 'award', 'sourcing-event']);
+  expect(erp.living(event)).toMatchObject([{ total: 'Desks' }]);
+});
+
+test('the ERP is not asked what it holds before all calls have ended', async () => {
+  const pusher = await createPusher(4);
+  erp = createFakeErp({ batchMax: 1, concurrency: 3 });
+  await pusher.award([1, '1']);
+  const { push, looksForMore } = await countingWorker(pusher);
+  await push();
+  await pusher.award([0, '1'], [1, '1']);
+  let replayed = false;
+  erp.onWrite = async (operations, apply) => {
+    if (!replayed) {
+      replayed = true;
+      await replayDocuments(pusher.db.database, { flow: 'erp', keys: [keyOf(1)] }, timestampNow(pusher.clock));
+      await looksForMore();
+    }
+    return operations.map(apply);
+  };
+  await push();
+  expect(erp.calls).toEqual(['write create', 'write create', 'lookup 1', 'write amend']);
+});
+
+test('many documents that need no call are settled in few transactions, whatever the batch size', async () => {
+  const pusher = await createPusher(40);
+  erp = createFakeErp({ batchMax: 1 });
+  await pusher.award(...all(40));
+  await (await pusher.worker(erp)).push();
+  expect(erp.calls).toHaveLength(40);
+  await pusher.award(...all(40));
+  const { push, counted } = await countingWorker(pusher);
+  await push();
+  expect(await pusher.row(39)).toMatchObject({ due: null });
+  expect(erp.calls).toHaveLength(40);
+  // 1, 2, 4, 8, 16 and the rest, and one that finds nothing.
+  expect(counted.transactions).toBeLessThanOrEqual(8);
+});

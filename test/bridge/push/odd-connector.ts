@@ -1,0 +1,44 @@
+/** A connector that opens, checks and closes as its settings say: for what a connector of somebody else may do. */
+import { z } from 'zod';
+import { defineConnector } from '#connector/connector.ts';
+import { AppError } from '#platform/errors.ts';
+
+const settings = z.strictObject({
+  opens: z.enum(['well', 'wrong settings', 'fails', 'never', 'throws at once', 'at the second time']).default('well'),
+  checks: z.enum(['well', 'never', 'throws']).default('well'),
+  closes: z.enum(['well', 'never', 'throws']).default('well'),
+});
+
+const never = () => new Promise<never>(() => undefined);
+let tries = 0;
+
+/** @public The bridge loads it by its path. */
+// oxlint-disable-next-line import/no-default-export
+export default defineConnector({
+  name: 'odd',
+  settings,
+  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0 },
+  open({ opens, checks, closes }) {
+    if (opens === 'throws at once') throw new Error('thrown at once');
+    return (async () => {
+      if (opens === 'wrong settings') throw new AppError('invalid', 'The folder is missing.');
+      if (opens === 'fails') throw new Error('connection refused');
+      if (opens === 'never') return never();
+      tries += 1;
+      if (opens === 'at the second time' && tries === 1) throw new Error('connection refused');
+      return {
+        check: async () => {
+          if (checks === 'never') return never();
+          if (checks === 'throws') throw new Error('no check');
+          return [{ name: 'it', ok: true, message: 'It is well.' }];
+        },
+        write: async (operations) => operations.map(() => ({ status: 'created', reference: '1' })),
+        lookup: async () => [],
+        close: async () => {
+          if (closes === 'never') return never();
+          if (closes === 'throws') throw new Error('no close');
+        },
+      };
+    })();
+  },
+});

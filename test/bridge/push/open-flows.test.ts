@@ -1,0 +1,87 @@
+import { tmpdir } from 'node:os';
+import { expect, test } from 'vitest';
+import { openFlows } from '#bridge/push/open-flows.ts';
+import type { Operation } from '#connector/connector.ts';
+import { settingsOf } from '../parts.ts';
+
+const odd = './test/bridge/push/odd-connector.ts';
+const patience = { openMs: 50, closeMs: 50 };
+const operation = { action: 'create', idempotencyKey: '1', contentHash: 'x' } as Operation;
+const signal = new AbortController().signal;
+
+/** Opened with a well-behaved flow beside; closed when the test is over. */
+async function open(settings: Record<string, unknown>, connector = odd) {
+  await using opened = new AsyncDisposableStack();
+  const flows = await openFlows(
+    { settings: settingsOf({}, [{ connector, settings }, { connector: odd }]), dataDir: tmpdir() },
+    opened,
+    patience,
+  );
+  const written = await Promise.all(flows.map(({ session }) => session.write([operation], signal)));
+  const checked = await Promise.all(flows.map(({ session }) => session.check()));
+  return { flows, written, checked };
+}
+
+const well = [{ status: 'created', reference: '1' }];
+
+test.each(['fails', 'never', 'throws at once'])(
+  'a connector that %s to open spoils no other flow, and its documents wait',
+  async (opens) => {
+    const { written, checked } = await open({ opens });
+    expect(written[1]).toEqual(well);
+    expect(written[0]).toMatchObject([
+      { status: 'retry', error: { type: 'transient', message: expect.stringContaining('cannot be opened') } },
+    ]);
+    expect(checked[0]).toMatchObject([{ ok: false }]);
+  },
+);
+
+test('a connector that could not be opened is opened with its next call', async () => {
+  const { written, checked } = await open({ opens: 'at the second time' });
+  expect(written).toEqual([well, well]);
+  expect(checked[0]).toMatchObject([{ ok: true }]);
+});
+
+test.each([
+  ['never answers', { checks: 'never' }],
+  ['throws', { checks: 'throws' }],
+])('a check that %s says so in time', async (_what, settings) => {
+  const { checked } = await open(settings);
+  expect(checked).toMatchObject([
+    [{ ok: false, message: expect.stringContaining('cannot be checked') }],
+    [{ ok: true }],
+  ]);
+});
+
+test.each(['never', 'throws'])('a connector that closes %s keeps no process from ending', async (closes) => {
+  await expect(open({ closes })).resolves.toBeDefined();
+});
+
+test.each<[string, Record<string, unknown>, string, RegExp]>([
+  ['settings that it does not know', { opnes: 'well' }, odd, /The settings of flow "flow-0"/],
+  ['settings that it finds wrong when it is opened', { opens: 'wrong settings' }, odd, /The folder is missing/],
+  [
+    'a name that is none',
+    {},
+    'no-such-connector',
+    /The connector "no-such-connector" cannot be loaded: it is no folder under connectors/,
+  ],
+])('%s stop the start and say so', async (_what, settings, connector, message) => {
+  await expect(open(settings, connector)).rejects.toThrow(message);
+});
+
+test('kinds of documents that a connector does not take stop the start and say so', async () => {
+  await using opened = new AsyncDisposableStack();
+  const settings = settingsOf({}, [{ connector: odd, documents: ['award', 'file'] }]);
+  await expect(openFlows({ settings, dataDir: tmpdir() }, opened)).rejects.toThrow(/takes no file documents/);
+});
+
+test.each([
+  ['batchMax', 0],
+  ['concurrency', 0],
+  ['timeoutMs', -1],
+])('a connector that declares what cannot work stops the start and says so: %s %d', async (name, value) => {
+  const declared = { kinds: ['award'], batchMax: 1, timeoutMs: 1, settleMs: 0, [name]: value };
+  const code = `export default { name: 'x', settings: {}, capabilities: ${JSON.stringify(declared)}, open() {} }`;
+  await expect(open({}, `data:text/javascript,${encodeURIComponent(code)}`)).rejects.toThrow(`capabilities.${name}`);
+});

@@ -1,0 +1,104 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { checkIssuedToken, type IssuedClient } from '#bridge/receive/bearer/issued-token.ts';
+import { mountTokenEndpoint } from '#bridge/receive/bearer/token-endpoint.ts';
+import { createApplication } from '#platform/http/application.ts';
+import { listen } from '#platform/http/server.ts';
+import { createLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { closeAfterFile } from '../../../harness/programs.ts';
+import { testClock } from '../../parts.ts';
+import { testSecrets } from '../receiver.ts';
+
+const clients = [
+  { client_id: 'cloud', client_secret: 'the-secret-of-cloud' },
+  { client_id: 'zażółć: a+b', client_secret: 'p%20s:s w+rd & more' },
+];
+const [cloud, odd] = clients as [IssuedClient, IssuedClient];
+const clock = testClock();
+const lines: string[] = [];
+let url = '';
+beforeAll(async () => {
+  const log = createLogger({ level: 'trace', name: 'test', destination: { write: (line) => lines.push(line) } });
+  const application = createApplication({ log, registry: new Registry(), readiness: {} });
+  mountTokenEndpoint(application.express, { clients, secrets: testSecrets, clock });
+  application.finish();
+  const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
+  closeAfterFile(() => server.close(0));
+  url = `${server.url}/oauth/token`;
+});
+
+const basic = (id: string, secret: string) => `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+const encoded = (text: string) => new URLSearchParams([['', text]]).toString().slice(1);
+
+async function ask(form: object | string, authorization?: string) {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/x-www-form-urlencoded',
+      ...(authorization === undefined ? {} : { authorization }),
+    },
+    body: typeof form === 'string' ? form : new URLSearchParams({ ...form }).toString(),
+  });
+  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Record<string, unknown> };
+}
+
+const grant = { grant_type: 'client_credentials' };
+
+describe('a token is given', () => {
+  test.each([
+    ['by HTTP Basic', grant, basic('cloud', 'the-secret-of-cloud'), cloud],
+    ['in the body', { ...grant, client_id: 'cloud', client_secret: 'the-secret-of-cloud' }, undefined, cloud],
+    ['with a scope', { ...grant, scope: 'a b' }, basic('cloud', 'the-secret-of-cloud'), cloud],
+    ['by Basic, form-encoded as RFC 6749 asks', grant, basic(encoded(odd.client_id), encoded(odd.client_secret)), odd],
+    ['by Basic, by a client that does not encode', grant, basic('cloud', 'the-secret-of-cloud'), cloud],
+    ['in the body, with odd characters', { ...grant, ...odd }, undefined, odd],
+  ])('to a client that shows its secret %s', async (_how, form, authorization, client) => {
+    const { status, headers, body } = await ask(form, authorization);
+    expect([status, headers.get('cache-control'), headers.get('pragma')]).toEqual([200, 'no-store', 'no-cache']);
+    expect(body).toEqual({ access_token: expect.any(String), token_type: 'Bearer', expires_in: 600 });
+    expect(checkIssuedToken(testSecrets, client, String(body['access_token']), clock.nowMs())).toBe(true);
+  });
+});
+
+describe('refused by RFC 6749, 5.2', () => {
+  test.each([
+    ['a wrong secret by Basic', grant, basic('cloud', 'guessed'), 401, 'invalid_client'],
+    [
+      'a wrong secret in the body',
+      { ...grant, client_id: 'cloud', client_secret: 'guessed' },
+      undefined,
+      401,
+      'invalid_client',
+    ],
+    ["another client's secret", grant, basic('cloud', odd.client_secret), 401, 'invalid_client'],
+    ['an unknown client', grant, basic('nobody', 'the-secret-of-cloud'), 401, 'invalid_client'],
+    ['no credentials', grant, undefined, 401, 'invalid_client'],
+    ['half of them', { ...grant, client_id: 'cloud' }, undefined, 401, 'invalid_client'],
+    ['another scheme', grant, 'Bearer the-secret-of-cloud', 401, 'invalid_client'],
+    ['empty ones', grant, basic('', ''), 401, 'invalid_client'],
+    ['credentials in two ways', { ...grant, ...cloud }, basic('cloud', 'the-secret-of-cloud'), 400, 'invalid_request'],
+    ['no grant type', cloud, undefined, 400, 'invalid_request'],
+    ['a parameter twice', 'grant_type=client_credentials&grant_type=password', undefined, 400, 'invalid_request'],
+    ['another grant type', { grant_type: 'password', ...cloud }, undefined, 400, 'unsupported_grant_type'],
+  ])('%s', async (_what, form, authorization, status, error) => {
+    const answer = await ask(form, authorization);
+    expect([answer.status, answer.body['error']]).toEqual([status, error]);
+    const challenge = status === 401 && authorization !== undefined ? 'Basic realm="webhooks"' : null;
+    expect(answer.headers.get('www-authenticate')).toBe(challenge);
+    expect(answer.headers.get('cache-control')).toBe('no-store');
+  });
+
+  test('another media type with 415, another method with 405, a body that is too long with 413', async () => {
+    const json = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' });
+    expect(json.status).toBe(415);
+    const got = await fetch(url);
+    expect([got.status, got.headers.get('allow')]).toEqual([405, 'POST']);
+    expect((await ask(`grant_type=${'x'.repeat(20_000)}`)).status).toBe(413);
+  });
+});
+
+test('no secret and no token stands in the log', () => {
+  const said = lines.join('');
+  expect(said).toContain('/oauth/token');
+  expect(said).not.toMatch(/the-secret-of-cloud|guessed|access_token/);
+});

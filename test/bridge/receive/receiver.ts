@@ -1,0 +1,97 @@
+/** A receiver of notifications as `startReceive` sets it up, without the rest of a bridge: on HTTPS, and on a clock of choice. */
+import { createSigningKeys, type SigningKeys } from '#bridge/receive/signing-keys.ts';
+import { createWebhookEndpoint, type ReceivedSource } from '#bridge/receive/webhook-endpoint.ts';
+import { feedNames } from '#contract/feed.ts';
+import { type Clock, systemClock } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { type Application, createApplication } from '#platform/http/application.ts';
+import { listen } from '#platform/http/server.ts';
+import { createLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
+import { closeAfterFile, testCertificates } from '../../harness/programs.ts';
+
+export const testSecrets: SecretBox = createSecretBox(Buffer.alloc(32, 7));
+
+export interface Receiver {
+  /** `https://localhost:port/webhooks/main`. */
+  readonly url: string;
+  readonly application: Application;
+  readonly registry: Registry;
+  readonly signingKeys: SigningKeys;
+  readonly woken: string[];
+  logged(): string;
+  /** How many notifications ended so. */
+  count(result: string): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export async function startReceiver(options: {
+  database: Database;
+  /** Where the keys are read from; `database` unless told otherwise. */
+  keyDatabase?: Database;
+  keys?: readonly string[];
+  clock?: Clock;
+  source?: Partial<ReceivedSource>;
+  /** Adds other routes before it listens. */
+  mount?: (application: Application) => void;
+  plain?: boolean;
+  stalledMs?: number;
+}): Promise<Receiver> {
+  const { database, clock = systemClock } = options;
+  const lines: string[] = [];
+  const log = createLogger({ level: 'trace', name: 'test', destination: { write: (line) => lines.push(line) } });
+  const registry = new Registry();
+  const application = createApplication({ log, registry, readiness: {} });
+  const signingKeys = createSigningKeys({
+    configured: new Map([['main', options.keys ?? []]]),
+    database: options.keyDatabase ?? database,
+    secrets: testSecrets,
+    clock,
+    log,
+  });
+  const woken: string[] = [];
+  const { route, drain } = createWebhookEndpoint({
+    database,
+    clock,
+    log,
+    registry,
+    bodyBytesMax: 10_000,
+    backlogMax: 1_000,
+    signingKeys,
+    sources: new Map([
+      ['main', { feeds: new Set(feedNames), freshnessMs: undefined, bearer: undefined, ...options.source }],
+    ]),
+    wakePull: (source, feed) => woken.push(`${source}/${feed}`),
+  });
+  application.addDirect(route);
+  options.mount?.(application);
+  application.finish();
+  const tls = options.plain ? {} : { tls: await testCertificates(), publicHost: 'localhost' };
+  const stalled = options.stalledMs === undefined ? {} : { stalledMs: options.stalledMs };
+  const server = await listen(application.listener, { host: '127.0.0.1', port: 0, ...tls, ...stalled });
+  let stopped: Promise<void> | undefined;
+  const stop = () => {
+    stopped ??= (async () => {
+      application.beginShutdown();
+      signingKeys.close();
+      await server.close(0);
+      await drain();
+    })();
+    return stopped;
+  };
+  closeAfterFile(stop);
+  return {
+    url: `${server.url}/webhooks/main`,
+    application,
+    registry,
+    signingKeys,
+    woken,
+    logged: () => lines.join(''),
+    count: async (result) => {
+      const metric = await registry.getSingleMetric('bridge_notifications_total')?.get();
+      return metric?.values.find(({ labels }) => labels['result'] === result)?.value ?? 0;
+    },
+    stop,
+  };
+}

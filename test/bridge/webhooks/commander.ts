@@ -1,0 +1,108 @@
+/** The commands on webhooks against a real service, as one process after another runs them; each may die at any step. */
+import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { testWebhooks } from '#bridge/webhooks/test-webhook.ts';
+import type { WebhookDeps } from '#bridge/webhooks/webhook-deps.ts';
+import { createSourceClient } from '#client/source-client.ts';
+import type { WebhookCalls } from '#client/webhook-calls.ts';
+import { systemClock } from '#platform/clock.ts';
+import type { Database, Sql } from '#platform/database/database.ts';
+import { type TestOrganisation, type TestService, testOutgoing } from '../../harness/programs.ts';
+import type { TestDatabase } from '../../harness/test-database.ts';
+import { testSecrets } from '../receive/receiver.ts';
+
+/** What a process that dies leaves of a command. */
+export class Died extends Error {}
+
+/** The step at which it dies, from 0, and whether before it or when it has taken effect. */
+export interface Death {
+  readonly step: number;
+  readonly when: 'before' | 'after';
+}
+
+export interface Commander {
+  /** What a process's command stands on; with a death it throws `Died` at that step, and at every later one. */
+  deps(death?: Death): Promise<WebhookDeps>;
+  /** The webhooks that the service has. */
+  atService(): Promise<{ uuid: string; name: string; url: string; is_active: boolean }[]>;
+  /** Sends a TEST through each of ours, and gives how many arrived in the inbox. */
+  arrived(): Promise<number>;
+}
+
+export type Bearer = NonNullable<BridgeSettings['sources'][number]['bearer']>;
+
+export function createCommander(
+  service: TestService,
+  organisation: TestOrganisation,
+  db: TestDatabase,
+  options: { alter?: (client: WebhookCalls) => Partial<WebhookCalls>; bearer?: Bearer } = {},
+): Commander {
+  const [source] = bridgeSettings.parse({
+    sources: [
+      {
+        name: 'main',
+        base_url: service.url,
+        api_key: organisation.key,
+        ...(options.bearer ? { bearer: options.bearer } : {}),
+      },
+    ],
+  }).sources;
+  if (!source) throw new Error('no source');
+  const own = source;
+
+  async function deps(death?: Death): Promise<WebhookDeps> {
+    const client = createSourceClient({
+      settings: { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 30_000, retries: 3 },
+      fetch: (await testOutgoing()).fetch,
+      clock: systemClock,
+    });
+    const altered: WebhookCalls = { ...client, ...options.alter?.(client) };
+    let steps = 0;
+    const step = async <T>(effect: () => Promise<T>): Promise<T> => {
+      const number = steps;
+      steps += 1;
+      if (death && (number > death.step || (number === death.step && death.when === 'before'))) throw new Died();
+      const result = await effect();
+      if (death && number === death.step) throw new Died();
+      return result;
+    };
+    const dying = (sql: Sql): Sql => ({ query: (statement, params) => step(() => sql.query(statement, params)) });
+    const database: Database = {
+      ...db.database,
+      ...dying(db.database),
+      // It takes effect with its commit.
+      transaction: (work) => step(() => db.database.transaction(work)),
+      session: (use) => db.database.session((session) => use(dying(session))),
+    };
+    const dyingClient: WebhookCalls = {
+      listWebhooks: (...given) => step(() => altered.listWebhooks(...given)),
+      createWebhook: (...given) => step(() => altered.createWebhook(...given)),
+      readWebhook: (...given) => step(() => altered.readWebhook(...given)),
+      deleteWebhook: (...given) => step(() => altered.deleteWebhook(...given)),
+      testWebhook: (...given) => step(() => altered.testWebhook(...given)),
+    };
+    return { client: dyingClient, source: own, database, secrets: testSecrets, clock: systemClock };
+  }
+
+  return {
+    deps,
+    atService: async () => (await organisation.call('GET', '/api/webhooks?page_size=1000')).body.result,
+    arrived: async () => {
+      const tested = await testWebhooks(
+        { ...(await deps()), fetch: (await testOutgoing()).fetch },
+        { timeoutMs: 10_000, signal: new AbortController().signal },
+      );
+      return tested.filter(({ arrived }) => arrived).length;
+    },
+  };
+}
+
+/** Runs a command that may die; gives whether it came to its end. Any other failure fails the test. */
+export async function survives(command: Promise<unknown>): Promise<boolean> {
+  try {
+    await command;
+    return true;
+  } catch (error) {
+    if (error instanceof Died) return false;
+    throw error;
+  }
+}

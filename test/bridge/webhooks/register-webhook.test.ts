@@ -1,0 +1,241 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
+import { readOwnWebhooks } from '#bridge/webhooks/webhook-store.ts';
+import type { WebhookCalls } from '#client/webhook-calls.ts';
+import { AppError } from '#platform/errors.ts';
+import { startTestService } from '../../harness/programs.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { testClock } from '../parts.ts';
+import { type Receiver, startReceiver, testSecrets } from '../receive/receiver.ts';
+import { type Commander, createCommander, type Death, survives } from './commander.ts';
+
+const service = await startTestService();
+const name = 'sourcing-bridge';
+let db: TestDatabase;
+let receiver: Receiver;
+beforeAll(async () => {
+  db = await createTestDatabase();
+  // What waits, waits no time.
+  receiver = await startReceiver({ database: db.database, clock: testClock() });
+});
+
+/** A new organisation whose service is the source `main`: of what another had, nothing is left. */
+async function newCommander(options: Parameters<typeof createCommander>[3] = {}): Promise<Commander> {
+  await db.database.query('delete from bridge.webhooks');
+  await db.database.query('delete from bridge.checkpoints');
+  return createCommander(service, await service.organisation(), db, options);
+}
+
+const register = async (commander: Commander, options: { death?: Death; url?: string; alone?: boolean } = {}) =>
+  registerWebhook(await commander.deps(options.death), {
+    name,
+    url: options.url ?? receiver.url,
+    ...(options.alone === undefined ? {} : { alone: options.alone }),
+  });
+
+describe('registering', () => {
+  test('makes a webhook for the feeds that are read, whose key is sealed, and whose notifications are taken', async () => {
+    const commander = await newCommander();
+    const { webhook, made, deleted } = await register(commander);
+    expect({ made, deleted }).toEqual({ made: true, deleted: [] });
+    expect(await commander.atService()).toMatchObject([
+      {
+        uuid: webhook.uuid,
+        name,
+        url: receiver.url,
+        triggers:
+          '[SOURCING_EVENTS_FEED_UPDATED, LATEST_BIDS_FEED_UPDATED, AWARDS_FEED_UPDATED, RFI_RESPONSES_FEED_UPDATED]',
+      },
+    ]);
+    const [own] = await readOwnWebhooks(db.database, 'main');
+    expect(own).toMatchObject({ uuid: webhook.uuid, retired: null, deleted: null });
+    // The key of another row does not open it: it is bound to its own.
+    const opened = testSecrets.open(own?.secret as Buffer, `bridge.webhooks.secret:${own?.id}`);
+    expect(opened).toMatch(/^[\w-]{43}$/);
+    expect(() => testSecrets.open(own?.secret as Buffer, 'bridge.webhooks.secret:another')).toThrow(/another row/);
+    expect(own?.secret?.includes(Buffer.from(opened))).toBe(false);
+    expect(await commander.arrived()).toBe(1);
+  });
+
+  test('twice makes one webhook', async () => {
+    const commander = await newCommander();
+    const first = await register(commander);
+    expect(await register(commander)).toEqual({ webhook: first.webhook, made: false, deleted: [] });
+    expect(await commander.atService()).toHaveLength(1);
+  });
+
+  test('by two at once makes one webhook', async () => {
+    const commander = await newCommander();
+    const both = await Promise.all([register(commander), register(commander)]);
+    expect(both.filter(({ made }) => made)).toHaveLength(1);
+    expect(await commander.atService()).toHaveLength(1);
+    expect(await commander.arrived()).toBe(1);
+  });
+
+  test.each([
+    ['was deleted at the service', (commander: Commander, uuid: string) => removeAt(commander, uuid)],
+    [
+      'was switched off by the service',
+      async (_: Commander, uuid: string) =>
+        void (await service.db.database.query('update service.webhooks set is_active = false where id = $1', [uuid])),
+    ],
+    [
+      'announces other feeds than are read now',
+      async (_: Commander, uuid: string) =>
+        void (await service.db.database.query(`update service.webhooks set triggers = '{TEST}' where id = $1`, [uuid])),
+    ],
+  ])('replaces one that %s', async (_what, spoil) => {
+    const commander = await newCommander();
+    const first = await register(commander);
+    await spoil(commander, first.webhook.uuid);
+    const second = await register(commander);
+    expect(second.made).toBe(true);
+    expect((await commander.atService()).map(({ uuid }) => uuid)).toEqual([second.webhook.uuid]);
+    expect(await commander.arrived()).toBe(1);
+  });
+
+  test('leaves webhooks of others, and ours to other URLs, unless it is to be alone', async () => {
+    const commander = await newCommander();
+    const { client } = await commander.deps();
+    await client.createWebhook({ name: 'of somebody else', url: receiver.url, triggers: ['TEST'] }, 'theirs');
+    const elsewhere = `${receiver.url}/`;
+    await register(commander, { url: elsewhere });
+    await register(commander);
+    expect((await commander.atService()).map((one) => [one.name, one.url])).toEqual([
+      ['of somebody else', receiver.url],
+      [name, elsewhere],
+      [name, receiver.url],
+    ]);
+    const { made, deleted } = await register(commander, { alone: true });
+    expect([made, deleted.length]).toEqual([false, 1]);
+    expect((await commander.atService()).map((one) => [one.name, one.url])).toEqual([
+      ['of somebody else', receiver.url],
+      [name, receiver.url],
+    ]);
+  });
+
+  test('that the service refuses leaves nothing behind, and says why', async () => {
+    const commander = await newCommander();
+    const refused = register(commander, { url: 'https://elsewhere.example/webhooks/main' });
+    await expect(refused).rejects.toMatchObject({
+      code: 'invalid',
+      publicMessage: expect.stringContaining('whitelisted'),
+    });
+    expect(await readOwnWebhooks(db.database, 'main')).toEqual([]);
+    expect(await commander.atService()).toEqual([]);
+  });
+});
+
+test('a webhook whose key nobody has seen is deleted, and the feeds that it announced are read', async () => {
+  const commander = await newCommander();
+  const { client } = await commander.deps();
+  const { uuid } = await client.createWebhook({ name, url: receiver.url, triggers: ['AWARDS_FEED_UPDATED'] }, 'lost');
+  await db.database.query(
+    "insert into bridge.checkpoints (source, feed, next_pull, failures) values ('main', 'awards', '2999-01-01', 0)",
+  );
+  expect((await register(commander)).deleted).toEqual([uuid]);
+  expect(await db.database.query('select feed from bridge.checkpoints where next_pull <= now()')).toEqual([
+    { feed: 'awards' },
+  ]);
+});
+
+describe('a process that dies at any step of registering', () => {
+  test('leaves what the next run makes one webhook of, that works, and no other', { timeout: 120_000 }, async () => {
+    let unfinished = 0;
+    for (const when of ['before', 'after'] as const)
+      for (let step = 0; ; step += 1) {
+        const commander = await newCommander();
+        const finished = await survives(register(commander, { death: { step, when } }));
+        const { webhook } = await register(commander);
+        const place = `${when} step ${step}`;
+        expect(
+          (await commander.atService()).map(({ uuid }) => uuid),
+          `died ${place}`,
+        ).toEqual([webhook.uuid]);
+        const own = await readOwnWebhooks(db.database, 'main');
+        expect(
+          own.filter(({ retired }) => retired === null),
+          `died ${place}`,
+        ).toMatchObject([{ uuid: webhook.uuid }]);
+        expect(await commander.arrived(), `died ${place}`).toBe(1);
+        if (finished) break;
+        unfinished += 1;
+      }
+    // Lock, what is known, list, intent, creation, key and clearing: a loop that ends early would show nothing.
+    expect(unfinished).toBeGreaterThan(12);
+  });
+});
+
+describe('a service of somebody else', () => {
+  test('that does not list its webhooks is asked for each one, and registered with once', async () => {
+    const commander = await newCommander({ alter: withoutList });
+    const first = await register(commander);
+    expect(await register(commander)).toEqual({ webhook: first.webhook, made: false, deleted: [] });
+    await removeAt(commander, first.webhook.uuid);
+    const second = await register(commander);
+    expect(second.made).toBe(true);
+    expect((await commander.atService()).map(({ uuid }) => uuid)).toEqual([second.webhook.uuid]);
+  });
+
+  test('that does not list them, but heeds idempotency keys: what a dead process made is found and deleted', async () => {
+    const commander = await newCommander({ alter: withoutList });
+    // The creation is done, its answer is lost with the process.
+    for (let step = 0; (await commander.atService()).length === 0; step += 1)
+      expect(await survives(register(commander, { death: { step, when: 'after' } }))).toBe(false);
+    const { webhook } = await register(commander);
+    expect((await commander.atService()).map(({ uuid }) => uuid)).toEqual([webhook.uuid]);
+    expect(await commander.arrived()).toBe(1);
+  });
+
+  test('that calls the awards trigger by its other name is registered with that name', async () => {
+    const asked: unknown[] = [];
+    const commander = await newCommander({
+      alter: (client) => ({
+        createWebhook: async (request, key) => {
+          asked.push(request.triggers);
+          if (request.triggers.includes('AWARDS_FEED_UPDATED'))
+            throw new AppError('invalid', 'triggers[2] is not known', { recovery: { do: 'halt' } });
+          const triggers = request.triggers.filter((trigger: string) => trigger !== 'AWARD_FEED_UPDATED');
+          return client.createWebhook({ ...request, triggers }, key);
+        },
+      }),
+    });
+    expect((await register(commander)).made).toBe(true);
+    expect(asked.at(-1)).toEqual([
+      'SOURCING_EVENTS_FEED_UPDATED',
+      'LATEST_BIDS_FEED_UPDATED',
+      'AWARD_FEED_UPDATED',
+      'RFI_RESPONSES_FEED_UPDATED',
+    ]);
+  });
+
+  test('whose creation answers without a key (a repeated request) is not believed: another webhook is made', async () => {
+    let lost = 0;
+    const commander = await newCommander({
+      alter: (client) => ({
+        createWebhook: async (request, key) => {
+          // As a client does that got no answer the first time.
+          lost += 1;
+          if (lost === 1) await client.createWebhook(request, key);
+          return client.createWebhook(request, key);
+        },
+      }),
+    });
+    const { webhook } = await register(commander);
+    expect((await commander.atService()).map(({ uuid }) => uuid)).toEqual([webhook.uuid]);
+    expect(await commander.arrived()).toBe(1);
+  });
+});
+
+function withoutList(): Partial<WebhookCalls> {
+  return {
+    listWebhooks: async () => {
+      throw new AppError('invalid', 'GET /api/webhooks was answered with 405.', { recovery: { do: 'halt' } });
+    },
+  };
+}
+
+async function removeAt(commander: Commander, uuid: string): Promise<void> {
+  const { client } = await commander.deps();
+  await client.deleteWebhook(uuid);
+}

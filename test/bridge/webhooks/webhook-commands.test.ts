@@ -1,0 +1,167 @@
+/** Listing, testing and deleting webhooks. */
+import { beforeAll, beforeEach, expect, test } from 'vitest';
+import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
+import { mountTokenEndpoint } from '#bridge/receive/bearer/token-endpoint.ts';
+import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
+import { listWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
+import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
+import { testWebhooks } from '#bridge/webhooks/test-webhook.ts';
+import { authenticationOf, webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
+import { systemClock } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { startTestService, testOutgoing } from '../../harness/programs.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { testClock } from '../parts.ts';
+import { type Receiver, startReceiver, testSecrets } from '../receive/receiver.ts';
+import { type Bearer, type Commander, createCommander } from './commander.ts';
+
+const service = await startTestService();
+const name = 'sourcing-bridge';
+let db: TestDatabase;
+let receiver: Receiver;
+let commander: Commander;
+beforeAll(async () => {
+  db = await createTestDatabase();
+  receiver = await startReceiver({ database: db.database, clock: testClock() });
+});
+beforeEach(async () => {
+  await db.database.query('delete from bridge.webhooks');
+  commander = createCommander(service, await service.organisation(), db);
+});
+
+const register = async (url = receiver.url) => (await registerWebhook(await commander.deps(), { name, url })).webhook;
+const stop = new AbortController().signal;
+
+test("the list shows the service's and ours side by side: what works, what was replaced, and what nobody knows here", async () => {
+  const old = await register();
+  await rotateWebhooks(await commander.deps());
+  const deps = await commander.deps();
+  const theirs = { name: 'theirs', url: receiver.url, triggers: ['TEST' as const] };
+  const { uuid: foreign } = await deps.client.createWebhook(theirs, 'theirs');
+  const { webhooks, listable } = await listWebhooks(deps);
+  expect(listable).toBe(true);
+  expect(webhooks.map(({ uuid, service: state, key }) => [uuid === old.uuid, uuid === foreign, state, key])).toEqual([
+    [true, false, 'gone', 'retired'],
+    [false, false, 'active', 'current'],
+    [false, true, 'active', 'none'],
+  ]);
+  expect(JSON.stringify(webhooks)).not.toMatch(/secret|signing_key/);
+});
+
+test('where the service has no list, each of ours is asked for', async () => {
+  await register();
+  const deps = await commander.deps();
+  const listWithout = await listWebhooks({
+    ...deps,
+    client: {
+      ...deps.client,
+      listWebhooks: async () => {
+        throw new AppError('not-found', 'There is nothing at /api/webhooks.', { recovery: { do: 'halt' } });
+      },
+    },
+  });
+  expect(listWithout.listable).toBe(false);
+  expect(listWithout.webhooks).toMatchObject([{ service: 'active', key: 'current', url: receiver.url }]);
+});
+
+test('a key that may not list webhooks is told so, rather than taken for a service without a list', async () => {
+  const deps = await commander.deps();
+  const refused = new AppError('forbidden', 'The key lacks the scope webhooks.', { recovery: { do: 'halt' } });
+  const client = { ...deps.client, listWebhooks: () => Promise.reject(refused) };
+  await expect(listWebhooks({ ...deps, client })).rejects.toBe(refused);
+});
+
+test('a test arrives in the inbox', async () => {
+  const { uuid, url } = await register();
+  const tested = await testWebhooks(
+    { ...(await commander.deps()), fetch: (await testOutgoing()).fetch },
+    { timeoutMs: 10_000, signal: stop },
+  );
+  expect(tested).toEqual([{ uuid, url, arrived: true, tookMs: expect.any(Number), findings: [] }]);
+});
+
+test('a test that does not arrive says where to look: at the service, on the way, at the receiver', async () => {
+  const closed = await startReceiver({ database: db.database });
+  const { uuid } = await register(closed.url);
+  await closed.stop();
+  const clock = testClock();
+  const deps = { ...(await commander.deps()), fetch: (await testOutgoing()).fetch, clock };
+  const look = async () => (await testWebhooks(deps, { timeoutMs: 2_000, signal: stop }))[0];
+  const down = await look();
+  expect(down).toMatchObject({ uuid, arrived: false, tookMs: null });
+  expect(down?.findings.join('\n')).toMatch(
+    /From this machine, the URL cannot be reached: localhost could not be connected/,
+  );
+
+  await service.db.database.query('update service.webhooks set is_active = false where id = $1', [uuid]);
+  expect((await look())?.findings.join('\n')).toContain('has switched the webhook off');
+});
+
+test('nothing to test is said, with what to do', async () => {
+  const deps = { ...(await commander.deps()), fetch: (await testOutgoing()).fetch };
+  await expect(testWebhooks(deps, { timeoutMs: 1, signal: stop })).rejects.toMatchObject({
+    publicMessage: expect.stringContaining('bridge webhooks register --source main'),
+  });
+});
+
+test('deleting takes ours and leaves those of others, and one of others only by its name', async () => {
+  const ours = await register();
+  const deps = await commander.deps();
+  const theirs = { name: 'theirs', url: receiver.url, triggers: ['TEST' as const] };
+  const { uuid: foreign } = await deps.client.createWebhook(theirs, 'theirs');
+  expect(await deleteWebhooks(deps)).toEqual([ours.uuid]);
+  expect((await commander.atService()).map(({ uuid }) => uuid)).toEqual([foreign]);
+  expect(await deleteWebhooks(deps), 'twice').toEqual([]);
+  expect(await deleteWebhooks(deps, foreign)).toEqual([foreign]);
+  expect(await commander.atService()).toEqual([]);
+  expect(await deleteWebhooks(deps, foreign), 'which is not there any more').toEqual([]);
+});
+
+test('with tokens that the bridge gives itself, the service gets one and its notifications are taken', async () => {
+  const bearer: Bearer = { type: 'issued', client_id: 'the service', client_secret: 'a secret: with % and +' };
+  const bearing = await startReceiver({
+    database: db.database,
+    source: {
+      bearer: await createBearerCheck(bearer, { ...(await testOutgoing()), secrets: testSecrets, clock: systemClock }),
+    },
+    mount: ({ express }) =>
+      mountTokenEndpoint(express, { clients: [bearer], secrets: testSecrets, clock: systemClock }),
+  });
+  commander = createCommander(service, await service.organisation(), db, { bearer });
+  await register(bearing.url);
+  expect(await commander.arrived()).toBe(1);
+  // Another one, that was registered without, is refused for its token alone.
+  const without = createCommander(service, await service.organisation(), db);
+  await db.database.query('delete from bridge.webhooks');
+  await registerWebhook(await without.deps(), { name, url: bearing.url });
+  const { client } = await without.deps();
+  const [webhook] = await without.atService();
+  await client.testWebhook(String(webhook?.uuid));
+  await expect.poll(() => bearing.count('unauthorized'), { timeout: 10_000 }).toBeGreaterThan(0);
+});
+
+test('the token endpoint is beside the webhook, also behind a path of a proxy', () => {
+  const bearer: Bearer = { type: 'issued', client_id: 'id', client_secret: 'a secret of 16 or more' };
+  const urlFor = (url: string) => authenticationOf({ name: 'main', bearer }, url)?.parameters.access_token_url;
+  expect(urlFor('https://bridge.example/webhooks/main')).toBe('https://bridge.example/oauth/token');
+  expect(urlFor('https://example.org:8443/erp/webhooks/main/')).toBe('https://example.org:8443/erp/oauth/token');
+  expect(webhookUrlOf({ public_host: 'bridge.example', port: 8443 }, 'main')).toBe(
+    'https://bridge.example:8443/webhooks/main',
+  );
+});
+
+test('a source whose tokens come from elsewhere is registered only when its settings say from where', () => {
+  const jwt: Bearer = { type: 'jwt', jwks_url: 'https://auth.example/keys', issuer: 'i', audience: 'a' };
+  expect(() => authenticationOf({ name: 'main', bearer: jwt }, receiver.url)).toThrow(/token_request/);
+  const token_request = {
+    access_token_url: 'https://auth.example/token',
+    client_id: 'id',
+    client_secret: 's',
+    scope: 'x',
+  };
+  expect(authenticationOf({ name: 'main', bearer: { ...jwt, token_request } }, receiver.url)).toEqual({
+    type: 'OAUTH_CLIENT_CREDENTIALS',
+    parameters: token_request,
+  });
+});

@@ -1,0 +1,338 @@
+/**
+ * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most run within this
+ * process, as a process of its own for each takes long; test/cli/main.test.ts has the command line as a process.
+ */
+import { readdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
+import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
+import { scratchFolder } from '../harness/programs.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { runCommandLine, runHere, startCommandLine } from './command-line.ts';
+
+const event = idOf(1);
+const supplier = idOf(101);
+const key = `${event}/${supplier}`;
+
+/** The programs' clock is the machine's: what changes has changed before. */
+const modified = (second: number) => `2026-01-01T00:00:0${second}.000000Z`;
+
+let db: TestDatabase;
+let source: FeedSource;
+let folder: string;
+let config: string;
+
+beforeAll(async () => {
+  db = await createTestDatabase();
+  source = await startFeedSource();
+  folder = await scratchFolder();
+  config = join(folder, 'bridge.yaml');
+  await writeFile(config, JSON.stringify(configurationOf(source.url)));
+  source.append('sourcing-events', eventRecord(event, [supplier], { modified: modified(0) }));
+  source.append('awards', lotAwardRecord(idOf(500), event, [{ supplier, cost: '10' }], { modified: modified(1) }));
+});
+
+function configurationOf(baseUrl: string) {
+  return {
+    bridge: {
+      port: 0,
+      console_port: 0,
+      sources: [
+        {
+          name: 'main',
+          base_url: baseUrl,
+          api_key: 'feed-key',
+          feeds: ['sourcing-events', 'awards'],
+          includes: false,
+          audit_hours: 0,
+          poll_seconds: 3600,
+        },
+      ],
+      flows: [{ name: 'erp', source: 'main', connector: 'file', settings: { directory: 'erp' } }],
+    },
+  };
+}
+
+/** Without a terminal, as a scheduler runs it. */
+function bridge(...args: readonly string[]) {
+  return runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: db.url });
+}
+
+/** With `--json`: the one value that it prints. */
+async function json(...args: readonly string[]) {
+  const { code, stdout, stderr } = await bridge(...args, '--json');
+  expect(stderr).not.toMatch(/^\s+at .*:\d+/m);
+  return { code, value: JSON.parse(stdout) };
+}
+
+test('run reads every feed to its end, delivers all that is due, and exits with 0', async () => {
+  const { code, value } = await json('run');
+  expect([code, value.ok, value.failedFeeds, value.undelivered]).toEqual([0, true, [], 0]);
+  expect(value.status.flows).toMatchObject([{ flow: 'erp', due: 0, deadLetters: 0 }]);
+  expect(
+    readdirSync(join(folder, 'erp')).filter((name) => name.endsWith('.json') && !name.startsWith('.')),
+  ).toHaveLength(1);
+});
+
+test('run shows its progress as plain lines on standard error, and its result on standard output', async () => {
+  const { code, stdout, stderr } = await bridge('run');
+  expect(code).toBe(0);
+  expect(stderr).toMatch(/^feeds 2\/2$/m);
+  expect(stdout).toMatch(/^flow +to deliver +dead letters +state$/m);
+});
+
+test('status and lag say how it stands, for people and for programs', async () => {
+  const status = await json('status');
+  expect(status.code).toBe(0);
+  expect(status.value).toMatchObject({
+    feeds: [
+      { source: 'main', feed: 'awards', waiting: 0, failures: 0, lag: { inStep: true, why: 'in step' } },
+      { source: 'main', feed: 'sourcing-events' },
+    ],
+    flows: [{ flow: 'erp', due: 0, lag: { inStep: true } }],
+    delivered: [{ flow: 'erp', kind: 'award', key }],
+  });
+  const text = await bridge('status');
+  expect(text.stdout).toMatch(/^main +awards +\d+ s .* in step$/m);
+  const lag = await json('lag', '--max', '3600');
+  expect([lag.code, lag.value.feeds.length, lag.value.flows.length]).toEqual([0, 2, 1]);
+  expect((await bridge('lag', '--max', '0')).code).toBe(1);
+});
+
+test.each([
+  [['pause', 'nope'], 'There is no flow "nope"; those that exist are: erp.'],
+  [['plan', 'nope'], 'There is no flow "nope"; those that exist are: erp.'],
+  [['checkpoint', 'get', 'nope/awards'], 'There is no source "nope"; those that exist are: main.'],
+  [['checkpoint', 'get', 'main/latest-bids'], 'its feeds are: sourcing-events, awards.'],
+  [['checkpoint', 'get', 'main'], 'Name the feed, too: main/sourcing-events, main/awards.'],
+  [['checkpoint', 'set', 'main/awards', 'yesterday'], '"yesterday" is no time'],
+  [['replay', '--flow', 'erp'], 'Say what to replay'],
+  [['replay', '--flow', 'erp', '--all', '--dead'], 'Say what to replay'],
+  [['replay', '--flow', 'erp', '--kind', 'order', '--yes'], 'There is no kind of document "order"'],
+  [['replay', '--flow', 'erp', '--all'], 'There is no terminal to ask at: say --yes.'],
+  [['checkpoint', 'reset', 'main/awards'], 'There is no terminal to ask at: say --yes.'],
+  [['backfill', '--source', 'main', '--feed', 'awards', '--from', 'soon', '--to', '2030-01-01'], 'It must be a time'],
+  [['backfill', '--source', 'main', '--feed', 'awards', '--from', '2030-01-02', '--to', '2030-01-01'], 'before'],
+  [['backfill', 'cancel', '99'], 'There is no backfill 99'],
+  [['status', '--role', 'pull'], "unknown option '--role'"],
+  [['document-schema', 'order'], 'There is no kind "order"'],
+])('%j is wrong usage: exit code 2, and a message that says what there is', async (args, message) => {
+  const { code, stdout, stderr } =
+    args[0] === 'document-schema' ? await runHere(['bridge', ...args]) : await bridge(...args);
+  expect(stderr).toContain(message);
+  expect(stderr).not.toMatch(/^\s+at .*:\d+/m);
+  expect([code, stdout]).toEqual([2, '']);
+});
+
+test('a paused flow delivers nothing, and says why; plan shows what waits; resumed it goes on', async () => {
+  expect(await json('pause', 'erp', '--reason', 'month end')).toMatchObject({ code: 0, value: { paused: true } });
+  source.append('awards', lotAwardRecord(idOf(500), event, [{ supplier, cost: '12' }], { modified: modified(2) }));
+  const run = await json('run');
+  expect([run.code, run.value.ok]).toEqual([1, false]);
+  const status = await json('status');
+  expect(status.code).toBe(1);
+  expect(status.value.flows).toMatchObject([
+    { pausedKind: 'operator', pausedReason: 'month end', due: 1, lag: { why: 'paused: month end' } },
+  ]);
+  const plan = await json('plan', 'erp');
+  expect(plan.code).toBe(1);
+  expect(plan.value.plans).toMatchObject([{ flow: 'erp', changes: [{ action: 'amend', kind: 'award', key }] }]);
+
+  expect((await json('resume', 'erp')).code).toBe(0);
+  expect((await json('run')).code).toBe(0);
+  const after = await json('plan');
+  expect([after.code, after.value.plans]).toEqual([0, [{ flow: 'erp', changes: [] }]]);
+});
+
+test('dead letters are shown with the ERP’s words, and replayed', async () => {
+  expect(await json('dead-letters')).toEqual({ code: 0, value: { deadLetters: [] } });
+  await db.database.query(
+    `update bridge.flow_documents
+     set dead_since = now(), waiting_since = now(), error_type = 'data', last_error = 'no such vendor', wanted = wanted + 1`,
+  );
+  const dead = await json('dead-letters', '--flow', 'erp');
+  expect(dead).toMatchObject({ code: 1, value: { deadLetters: [{ flow: 'erp', key, lastError: 'no such vendor' }] } });
+  // A dead letter is not delivered.
+  expect((await json('run')).code).toBe(1);
+  expect(await json('replay', '--flow', 'erp', '--dead', '--yes')).toEqual({
+    code: 0,
+    value: { flow: 'erp', replayed: 1 },
+  });
+  expect((await json('run')).code).toBe(0);
+  expect((await json('replay', '--flow', 'erp', '--key', 'no-such-key')).code).toBe(1);
+});
+
+test('a checkpoint is shown, set back and reset, and the feed is read from there', async () => {
+  const before = await json('checkpoint', 'get', 'main/awards');
+  const [{ watermark }] = before.value.checkpoints;
+  expect(watermark).toBe(modified(2));
+  expect((await json('checkpoint', 'set', 'main/awards', '2025-01-01')).code).toBe(0);
+  const set = await json('checkpoint', 'get', 'main/awards');
+  expect(set.value.checkpoints).toMatchObject([{ source: 'main', watermark: '2025-01-01T00:00:00.000000Z' }]);
+  source.asked.length = 0;
+  expect((await json('run')).code).toBe(0);
+  // From there on, or an instant before.
+  expect(source.asked).toContainEqual(expect.stringMatching(/^awards\?.*modified_after=(2025-01-01|2024-12-31T23)/));
+
+  expect((await bridge('checkpoint', 'set', 'main/awards', '2026-02-01')).stderr).toContain('will not be read');
+  expect((await json('checkpoint', 'reset', 'main/awards', '--yes')).code).toBe(0);
+  const reset = await json('checkpoint', 'get', 'main/awards');
+  expect(reset.value.checkpoints).toMatchObject([{ watermark: null }]);
+  expect((await json('run')).code).toBe(0);
+});
+
+test('a backfill is asked for, listed, worked by a run, and one that is open is cancelled', async () => {
+  const range = ['--source', 'main', '--feed', 'awards', '--from', '2025-01-01', '--to', '2026-02-01'];
+  const asked = await json('backfill', ...range);
+  expect(asked).toMatchObject({ code: 0, value: { finished: null, from: '2025-01-01T00:00:00.000000Z' } });
+  expect((await json('run')).code).toBe(0);
+  const list = await json('backfill', 'list');
+  expect(list.value.backfills).toMatchObject([{ id: asked.value.id, kind: 'range', records: 1, lastError: null }]);
+  expect(list.value.backfills[0].finished).not.toBeNull();
+
+  const second = await json('backfill', ...range);
+  const cancelled = await json('backfill', 'cancel', String(second.value.id));
+  expect(cancelled.code).toBe(0);
+  expect(cancelled.value.cancelled).not.toBeNull();
+  // It is finished.
+  expect((await json('backfill', 'cancel', String(asked.value.id))).code).toBe(1);
+});
+
+test('an audit is asked for, of one feed or of all', async () => {
+  expect((await json('audit', 'main/awards')).value).toEqual({ asked: ['main/awards'] });
+  expect((await json('audit')).value.asked).toEqual(['main/sourcing-events', 'main/awards']);
+});
+
+test('mapping try shows the documents as the configuration makes them', async () => {
+  const tried = await json('mapping', 'try', 'erp', '--event', event);
+  expect(tried.code).toBe(0);
+  expect(tried.value.documents).toMatchObject([{ kind: 'award', key, result: 'document', document: { key } }]);
+});
+
+test('document-schema prints the JSON Schema of one kind, or of all', async () => {
+  const one = await runHere(['bridge', 'document-schema', 'award']);
+  expect([one.code, JSON.parse(one.stdout).type]).toEqual([0, 'object']);
+  const all = await runHere(['bridge', 'document-schema']);
+  expect(Object.keys(JSON.parse(all.stdout))).toEqual([
+    'supplier',
+    'sourcing-event',
+    'quotation',
+    'award',
+    'rfi-answers',
+    'file',
+  ]);
+});
+
+test('check asks every source and every connector, and exits with 1 when a line fails', async () => {
+  const { code, value } = await json('check');
+  const of = (value.checks as { of: string }[]).map((line) => line.of);
+  expect(new Set(of)).toEqual(new Set(['source main', 'flow erp']));
+  expect(code).toBe(value.ok ? 0 : 1);
+  const away = join(folder, 'away.yaml');
+  await writeFile(away, JSON.stringify(configurationOf('http://127.0.0.1:1')));
+  const failed = await runHere(['bridge', 'check', '--json', '--config', away, '--data', folder], {
+    DATABASE_URL: db.url,
+  });
+  expect(failed.code).toBe(1);
+  expect(JSON.parse(failed.stdout).checks).toContainEqual(expect.objectContaining({ of: 'source main', ok: false }));
+});
+
+test('run tries each feed once, also one whose last pull failed and that the daemon would leave alone for now', async () => {
+  const away = join(folder, 'away.yaml');
+  await writeFile(away, JSON.stringify(configurationOf('http://127.0.0.1:1')));
+  const failed = await runHere(['bridge', 'run', '--json', '--config', away, '--data', folder], {
+    DATABASE_URL: db.url,
+  });
+  expect([failed.code, JSON.parse(failed.stdout).failedFeeds]).toEqual([1, ['main/awards', 'main/sourcing-events']]);
+  const { code, value } = await json('run');
+  expect([code, value.failedFeeds]).toEqual([0, []]);
+});
+
+test('run and audit without any source refuse, and take no flow away from those who have one', async () => {
+  const empty = join(folder, 'empty.yaml');
+  await writeFile(empty, '{}');
+  for (const command of ['run', 'audit']) {
+    const { code, stderr } = await runHere(['bridge', command, '--config', empty, '--data', folder], {
+      DATABASE_URL: db.url,
+    });
+    expect([code, stderr]).toEqual([2, expect.stringContaining('bridge.sources')]);
+  }
+  expect((await json('status')).value.flows).toMatchObject([{ flow: 'erp' }]);
+});
+
+describe('doctor', () => {
+  interface Finding {
+    name: string;
+    level: string;
+    message: string;
+    todo?: string;
+  }
+
+  test('looks at everything, and says what to do where it is not well', async () => {
+    const { code, value } = await json('doctor');
+    const findings = value.findings as Finding[];
+    const names = findings.map(({ name }) => name);
+    for (const name of [
+      'versions',
+      'configuration',
+      'queue',
+      'disk',
+      'database',
+      'database: clock',
+      'database: tables',
+      'certificate',
+      'webhook endpoint',
+      'master key',
+      'processes',
+      'source main',
+      'source main: clock',
+      'source main: webhook',
+      'source main: notifications',
+      'feed main/awards',
+      'flow erp',
+    ])
+      expect(names).toContain(name);
+    for (const { level, name, todo } of findings)
+      expect([name, level === 'ok' || todo !== undefined]).toEqual([name, true]);
+    expect(code).toBe(findings.some(({ level }) => level === 'fail') ? 1 : 0);
+  });
+
+  test('goes on where a part is away, and shows no password', async () => {
+    const { code, stdout } = await runHere(['bridge', 'doctor', '--config', config, '--data', folder], {
+      DATABASE_URL: 'postgres://sourcing:hunter2-hunter2@127.0.0.1:1/nowhere',
+      REDIS_URL: 'redis://:hunter2-hunter2@127.0.0.1:1',
+    });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^fail +queue +Redis does not answer/m);
+    expect(stdout).toMatch(/^fail +installation +.*ECONNREFUSED/m);
+    expect(stdout).toMatch(/^ok +versions/m);
+    expect(stdout).not.toContain('hunter2');
+  });
+
+  test('says that a configuration is not valid, and what is wrong with it', async () => {
+    const wrong = join(folder, 'wrong.yaml');
+    await writeFile(wrong, JSON.stringify({ bridge: { port: 'high', flows: [] } }));
+    const { code, stdout } = await runHere(['bridge', 'doctor', '--config', wrong, '--data', folder]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^fail +configuration +.*bridge\.port/m);
+  });
+});
+
+test('a command beside a daemon on the embedded database attaches to it, and leaves it running', {
+  timeout: 180_000,
+}, async () => {
+  const data = join(await scratchFolder(), 'data');
+  const daemon = startCommandLine(['bridge', '--role', 'pull', '--config', config, '--data', data]);
+  await daemon.line(/^bridge ready as pull/);
+  const doctor = await runCommandLine(['bridge', 'doctor', '--json', '--config', config, '--data', data]);
+  const findings = JSON.parse(doctor.stdout).findings as { name: string; message: string }[];
+  const processes = findings.filter(({ name }) => name === 'processes').map(({ message }) => message);
+  expect(processes).toContainEqual(expect.stringMatching(new RegExp(`^bridge-pull .* ${daemon.pid} `)));
+  expect(processes).toContain('none has the role push');
+  const status = await runCommandLine(['bridge', 'status', '--config', config, '--data', data]);
+  expect(status.stdout).toContain('awards');
+  daemon.signal('SIGTERM');
+  expect([await daemon.ended, daemon.stderr().match(/"level":"(error|fatal)".*/g)]).toEqual([0, null]);
+});

@@ -1,0 +1,111 @@
+/** What Prometheus, the alert rules, the dashboard and the documentation say of metrics, held against those that exist. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { createRegistry } from '#platform/metrics.ts';
+import { startTestBridge } from '../harness/programs.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+
+interface Rule {
+  alert?: string;
+  record?: string;
+  expr: string;
+  annotations?: Record<string, string>;
+}
+interface Dashboard {
+  panels: { title: string; targets: { expr: string }[] }[];
+}
+
+const rules = (parse(read('docker/prometheus/alerts.yml')) as { groups: { rules: Rule[] }[] }).groups.flatMap(
+  (group) => group.rules,
+);
+const dashboard = JSON.parse(read('docker/grafana/dashboards/bridge.json')) as Dashboard;
+
+/** Names in an expression, without its functions, label names, label values and durations. */
+function metricsIn(expression: string): string[] {
+  const bare = expression
+    .replace(/"[^"]*"/g, '')
+    .replace(/\b(by|without)\s*\([^)]*\)/g, '')
+    .replace(/\{[^}]*\}/g, '')
+    .replace(/\[[^\]]*\]/g, '');
+  return [...bare.matchAll(/[a-zA-Z_:][a-zA-Z0-9_:]*(?!\s*\()\b/g)]
+    .map(([name]) => name)
+    .filter((name) => name.includes('_') || name === 'up');
+}
+
+let own: Set<string>;
+let known: Set<string>;
+beforeAll(async () => {
+  const { registry } = await startTestBridge({
+    sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'k' }],
+    flows: [{ name: 'inbox', source: 'main', connector: 'file', settings: { directory: 'inbox' } }],
+  });
+  own = new Set(registry.getMetricsAsArray().map(({ name }) => name));
+  known = new Set([
+    ...own,
+    ...createRegistry()
+      .getMetricsAsArray()
+      .map(({ name }) => name),
+    ...rules.flatMap(({ record }) => record ?? []),
+    // Prometheus's own.
+    'up',
+  ]);
+});
+
+test('the alert rules and the dashboard name only metrics that a bridge has', () => {
+  const expressions = [
+    ...rules.map(({ expr }) => expr),
+    ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+  ];
+  expect(expressions.length).toBeGreaterThan(30);
+  for (const expression of expressions) {
+    const named = metricsIn(expression);
+    expect([expression, named]).not.toEqual([expression, []]);
+    expect([expression, named.filter((name) => !known.has(name))]).toEqual([expression, []]);
+  }
+});
+
+test('each metric of the bridge stands in the table of docs/bridge.md, and no other', () => {
+  const table = [...read('docs/bridge.md').matchAll(/^\| `(bridge_[a-z_]+)`/gm)].map(([, name]) => name);
+  const registered = [...own].filter((name) => name.startsWith('bridge_'));
+  expect(table).toHaveLength(registered.length);
+  expect(new Set(table)).toEqual(new Set(registered));
+});
+
+describe('alert rules', () => {
+  const alerts = rules.filter(({ alert }) => alert !== undefined);
+
+  test('say what happened and what to do', () => {
+    expect(alerts.length).toBeGreaterThan(10);
+    for (const { alert, annotations } of alerts) {
+      const { summary = '', action = '' } = annotations ?? {};
+      expect([alert, summary.at(-1), action.at(-1)]).toEqual([alert, '.', '.']);
+    }
+  });
+
+  test('name commands that there are', () => {
+    const commands = read('src/cli/add-bridge-commands.ts') + read('src/cli/commands/bridge-webhooks.ts');
+    for (const { annotations } of alerts)
+      for (const [, command] of (annotations?.['action'] ?? '').matchAll(/`bridge ([a-z-]+)/g))
+        expect(commands).toMatch(new RegExp(`'${command}[ ']`));
+  });
+});
+
+test('compose mounts the files that there are, where Prometheus and Grafana look for them', () => {
+  const compose = parse(read('docker/compose.yaml'), { merge: true }) as {
+    services: Record<string, { volumes: string[] }>;
+  };
+  const mounted = ['prometheus', 'grafana'].flatMap((name) => compose.services[name]?.volumes ?? []);
+  const ours = mounted.map((volume) => volume.split(':')[0] ?? '').filter((from) => from.startsWith('.'));
+  expect(ours.length).toBeGreaterThan(2);
+  expect(ours.filter((from) => !existsSync(join(root, 'docker', from)))).toEqual([]);
+  const provider = parse(read('docker/grafana/provisioning/dashboards/bridge.yaml')) as {
+    providers: { options: { path: string } }[];
+  };
+  expect(compose.services['grafana']?.volumes).toContain(
+    `./grafana/dashboards:${provider.providers[0]?.options.path}:ro`,
+  );
+});

@@ -1,0 +1,77 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { parseExactJson } from '#client/exact-json.ts';
+
+test.each([
+  ['{"cost":12345678901234567.89}', { cost: '12345678901234567.89' }],
+  ['{"cost":-0.12345678901234567890}', { cost: '-0.12345678901234567890' }],
+  ['[9007199254740993]', ['9007199254740993']],
+  ['[1, 9007199254740993]', [1, '9007199254740993']],
+  ['{"a":[\n12345678901234567890\n]}', { a: ['12345678901234567890'] }],
+  ['{"a":1E400}', { a: '1E400' }],
+  ['{"a":-1e-400}', { a: '-1e-400' }],
+  ['{"a":1e99999999999999999999}', { a: '1e99999999999999999999' }],
+  ['{"a":1e-99999999999999999999}', { a: '1e-99999999999999999999' }],
+  ['12345678901234567890', '12345678901234567890'],
+  ['{"a":1,"a":12345678901234567890}', { a: '12345678901234567890' }],
+  ['{"\\u0061\\"":12345678901234567890}', { 'a"': '12345678901234567890' }],
+])('a number that a double cannot hold comes as its text: %s', (text, value) => {
+  expect(parseExactJson(text)).toEqual(value);
+});
+
+test.each([
+  ['{"a":0,"b":-1.5,"c":1e2,"d":1.50,"e":100000000000000000000}', { a: 0, b: -1.5, c: 100, d: 1.5, e: 1e20 }],
+  [
+    '{"a":"12345678901234567.89","b":": 12345678901234567890, 1e999"}',
+    { a: '12345678901234567.89', b: ': 12345678901234567890, 1e999' },
+  ],
+  ['null', null],
+  ['"x"', 'x'],
+])('anything else is as JSON.parse reads it: %s', (text, value) => {
+  expect(parseExactJson(text)).toEqual(value);
+});
+
+test('a member that is called __proto__ is one like any other', () => {
+  const read = parseExactJson('{"__proto__":12345678901234567890}') as object;
+  expect(Object.entries(read)).toEqual([['__proto__', '12345678901234567890']]);
+  expect(Object.getPrototypeOf(read)).toBe(Object.prototype);
+});
+
+test('what is no JSON is refused', () => {
+  for (const text of ['', '{"a":', '{"a":1e}', '[1,]', '{"a":12345678901234567890'])
+    expect(() => parseExactJson(text)).toThrow(SyntaxError);
+});
+
+test('no digit of any number is lost, wherever it stands', () => {
+  const digits = fc.stringMatching(/^-?(0|[1-9]\d{0,25})(\.\d{1,25})?$/);
+  fc.assert(
+    fc.property(digits, fc.constantFrom('', ' ', '\n', '\t'), (number, gap) => {
+      const read = parseExactJson(`{"a":${gap}${number},"b":[${gap}${number}]}`) as { a: unknown; b: unknown[] };
+      // What a double writes, with as many digits as it takes to tell it apart, is the number itself.
+      const written = [read.a, read.b[0]].map((value) =>
+        typeof value === 'number' ? plain(value) : trimmed(String(value)),
+      );
+      expect(written).toEqual([trimmed(number), trimmed(number)]);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+/** Without an exponent, which small and large numbers are written with. */
+function plain(value: number): string {
+  const [mantissa = '', exponent] = String(value).split('e');
+  if (exponent === undefined) return mantissa;
+  const sign = mantissa.startsWith('-') ? '-' : '';
+  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.');
+  const point = whole.length + Number(exponent);
+  const all = whole + fraction;
+  const padded = point <= 0 ? `${'0'.repeat(1 - point)}${all}` : all.padEnd(point, '0');
+  const at = Math.max(1, point);
+  return trimmed(`${sign}${padded.slice(0, at)}.${padded.slice(at)}`);
+}
+
+/** Without zeros that mean nothing. */
+function trimmed(number: string): string {
+  const short = number.includes('.') ? number.replace(/\.?0*$/, '') : number;
+  return short === '-0' ? '0' : short;
+}

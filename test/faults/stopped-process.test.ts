@@ -1,0 +1,156 @@
+/**
+ * Processes that stand still for longer than their lease, as those of a machine that is suspended, or starved: another
+ * takes over, and what the first does when it goes on has no effect. Real processes, stopped with SIGSTOP.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
+import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { readSteps } from './gated-connector.ts';
+import { createInstallation, lineOf, outcomeOf, type Program, until } from './program-process.ts';
+
+const leaseSeconds = 1;
+
+async function setUp(flows: readonly object[]) {
+  const db = await createTestDatabase();
+  const source = await startFeedSource();
+  const installation = await createInstallation({
+    databaseUrl: db.url,
+    configuration: {
+      sweep_seconds: 0.1,
+      bridge: {
+        console_port: 0,
+        lease_seconds: leaseSeconds,
+        sources: [
+          {
+            name: 'main',
+            base_url: source.url,
+            api_key: 'feed-key',
+            feeds: ['sourcing-events', 'awards'],
+            poll_seconds: 1,
+            audit_hours: 0,
+            includes: false,
+          },
+        ],
+        flows,
+      },
+    },
+  });
+  const start = async (role: 'pull' | 'push') => {
+    const program = installation.start(['bridge', '--role', role]);
+    await lineOf(program, /ready/);
+    return program;
+  };
+  return { db, source, dataDir: installation.dataDir, start };
+}
+
+const stopped = (program: Program) => process.kill(program.pid, 'SIGSTOP');
+const goOn = (program: Program) => process.kill(program.pid, 'SIGCONT');
+
+async function endWell(...programs: readonly Program[]): Promise<void> {
+  for (const program of programs) {
+    await program.terminate();
+    expect(outcomeOf(program)).toBe('exit code 0');
+  }
+}
+
+const event = idOf(1);
+const supplier = idOf(101);
+const award = (cost: string) => lotAwardRecord(idOf(500), event, [{ supplier, cost }]);
+
+/** Holds the first answer of the feed until it is let go; it shows what was there when it was asked for. */
+function holdFirst(source: FeedSource, feed: string) {
+  const asked = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  let first = true;
+  source.onRequest = async (_query, response) => {
+    if (!first || !source.asked.at(-1)?.startsWith(feed)) return undefined;
+    first = false;
+    const body = JSON.stringify({ data: source.records.get(feed), next: null });
+    asked.resolve();
+    await release.promise;
+    response.writeHead(200, { 'content-type': 'application/json', 'feed-order': 'commit' });
+    response.end(body);
+    return true;
+  };
+  return { asked: asked.promise, release: () => release.resolve() };
+}
+
+const bodies = async (db: TestDatabase, table: string) =>
+  (await db.database.query<{ body: string }>(`select body from bridge.${table} where feed = 'awards'`)).map(
+    ({ body }) => JSON.parse(body),
+  );
+
+test('a puller that stood still while it read a page writes nothing of it when it goes on', {
+  timeout: 120_000,
+}, async () => {
+  const { db, source, start } = await setUp([]);
+  const [older, newer] = [award('10'), award('11')];
+  // What the feed shows at that moment only: where it is in the mirror, the first has written its page.
+  const brief = lotAwardRecord(idOf(501), event, [{ supplier, cost: '7' }]);
+  source.append('awards', older, brief);
+  const held = holdFirst(source, 'awards');
+  const first = await start('pull');
+  await held.asked;
+  stopped(first);
+  source.records.set('awards', [older]);
+  const second = await start('pull');
+  await until('another has read the feed', async () => (await bodies(db, 'mirror')).length > 0);
+  source.append('awards', newer);
+  await until('another reads what is new', async () => (await bodies(db, 'mirror'))[0]?.modified === newer.modified);
+  await endWell(second);
+  const checkpoint = async () =>
+    (await db.database.query('select watermark from bridge.checkpoints where feed = $1', ['awards']))[0];
+  const before = await checkpoint();
+
+  held.release();
+  goOn(first);
+  const asked = source.asked.length;
+  await until('the first works again', () => source.asked.slice(asked).some((one) => one.startsWith('awards')));
+  await endWell(first);
+  expect(await bodies(db, 'mirror')).toEqual([newer]);
+  expect(await bodies(db, 'mirror_history')).toEqual([older]);
+  expect(await bodies(db, 'doubts')).toEqual([]);
+  expect(await checkpoint()).toEqual(before);
+});
+
+test('a pusher that stood still in the middle of a call sends nothing more when it goes on, and nothing is made twice', {
+  timeout: 120_000,
+}, async () => {
+  const { db, source, dataDir, start } = await setUp([
+    {
+      name: 'gated',
+      source: 'main',
+      connector: join(import.meta.dirname, 'gated-connector.ts'),
+      settings: { file: 'steps.jsonl', gate: 'gate' },
+    },
+  ]);
+  const steps = () => readSteps(join(dataDir, 'steps.jsonl'));
+  source.append('sourcing-events', eventRecord(event, [supplier]));
+  source.append('awards', award('10'));
+  const first = await start('push');
+  const puller = await start('pull');
+  await until('the first has begun to write', () => steps().some(({ pid }) => pid === first.pid));
+  stopped(first);
+  const second = await start('push');
+  await until('another has taken over', () => steps().some(({ pid, step }) => pid === second.pid && step === 'begin'));
+  writeFileSync(join(dataDir, 'gate'), '');
+  await until('another has written', async () => {
+    const rows = await db.database.query('select from bridge.flow_documents where delivered is not null');
+    return rows.length === 1;
+  });
+
+  goOn(first);
+  await until('the first is over it', () => steps().filter(({ pid }) => pid === first.pid).length > 1);
+  await endWell(first, second, puller);
+  expect(steps().map(({ step, pid }) => [step, pid === first.pid ? 'first' : 'second'])).toEqual([
+    ['begin', 'first'],
+    ['begin', 'second'],
+    ['write', 'second'],
+    ['stop', 'first'],
+  ]);
+  const documents = await db.database.query('select due, dead_since, intent_id from bridge.flow_documents');
+  expect(documents).toEqual([{ due: null, dead_since: null, intent_id: null }]);
+});

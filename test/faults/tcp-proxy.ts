@@ -1,0 +1,48 @@
+/** A port of its own that passes bytes on to other ports, in turn, until the connections are cut. */
+import { connect, createServer, type Socket } from 'node:net';
+import { closeAfterFile } from '../harness/programs.ts';
+
+export interface TcpProxy {
+  readonly port: number;
+  /** Where new connections go, one after the other. */
+  targets: readonly number[];
+  /** Resets every connection, in both directions. New ones are taken as before. */
+  cut(): void;
+}
+
+/** Listens on a free port; a connection to a target that does not listen is reset. Closed after the test file. */
+export async function startTcpProxy(targets: readonly number[]): Promise<TcpProxy> {
+  const sockets = new Set<Socket>();
+  let taken = 0;
+  const track = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  };
+  const server = createServer((near) => {
+    const far = connect(proxy.targets[taken++ % proxy.targets.length] ?? 0, '127.0.0.1');
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      track(one);
+      one.setNoDelay(true);
+      one.on('error', () => other.destroy());
+      one.on('close', () => other.destroy());
+      one.pipe(other);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const proxy: TcpProxy & { targets: readonly number[] } = {
+    port: typeof address === 'object' && address ? address.port : 0,
+    targets,
+    cut: () => {
+      for (const socket of sockets) socket.resetAndDestroy();
+    },
+  };
+  closeAfterFile(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return proxy;
+}

@@ -1,0 +1,28 @@
+/** Registers webhooks for a test bridge, as `bridge webhooks register` does. */
+import { bridgeSettings, type SourceSettings } from '#bridge/settings.ts';
+import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
+import { createSourceClient } from '#client/source-client.ts';
+import { systemClock } from '#platform/clock.ts';
+import { createSecretBox } from '#platform/secrets.ts';
+import { type TestBridge, testOutgoing } from './programs.ts';
+
+/** The service then announces what the source `main` reads; the receivers take its signatures at once. */
+export async function registerTestWebhook(
+  { bridge, db }: Pick<TestBridge, 'bridge' | 'db'>,
+  service: { baseUrl: string; apiKey: string },
+): Promise<void> {
+  const source = sourceOf(service.baseUrl, service.apiKey);
+  const client = createSourceClient({
+    settings: { ...service, timeoutMs: 30_000, retries: 3 },
+    fetch: (await testOutgoing()).fetch,
+    clock: systemClock,
+  });
+  const deps = { client, source, database: db.database, secrets: createSecretBox(Buffer.alloc(32, 7)) };
+  await registerWebhook({ ...deps, clock: systemClock }, { name: 'bridge', url: bridge.webhookUrl('main') });
+}
+
+function sourceOf(baseUrl: string, apiKey: string): SourceSettings {
+  const [source] = bridgeSettings.parse({ sources: [{ name: 'main', base_url: baseUrl, api_key: apiKey }] }).sources;
+  if (!source) throw new Error('no source');
+  return source;
+}

@@ -1,0 +1,338 @@
+/**
+ * A sourcing service of somebody else, with every habit that the API document does not forbid. It keeps each version of
+ * each record with the time of its commit, and answers a query from what had been committed at the time of the query,
+ * or, where a replica lags, somewhat before.
+ */
+import { type FeedName, feedNames } from '#contract/feed.ts';
+import { microsFromTimestamp, parseTimestamp, timestampFromMicros } from '#contract/timestamp.ts';
+import type { Random } from './random.ts';
+import type { World } from './world.ts';
+
+export interface Habits {
+  /** Commit-ordered, with a cursor, and says so. */
+  declaresOrder: boolean;
+  paging: 'cursor' | 'page-number' | 'offset';
+  inclusiveAfter: boolean;
+  inclusiveBefore: boolean;
+  stamps: 'micros' | 'millis' | 'seconds' | 'rounded';
+  boundsInSeconds: boolean;
+  /** How much later than its stamp a record is committed, at most. */
+  lateMs: number;
+  /** How far replicas lag, at most. */
+  lagMs: number;
+  skewMs: number;
+  /** Never gives more records on a page, whatever is asked for. */
+  pageMax: number;
+  /** `next` links lead to another host. */
+  foreignNext: boolean;
+  showsDate: boolean;
+  upperCaseIds: boolean;
+  /** How often a record's stamp lies hours ahead. */
+  futureDated: number;
+  /** A record that was stamped ahead gets an earlier stamp with its next change. */
+  goesBack: boolean;
+  /** Records from before the bridge have no `modified`; it is shown when they change. */
+  undated: boolean;
+  /** What it answers within a minute for one feed; beyond: 429. */
+  perMinute: number;
+  /** By how much the clocks of the bridge's processes are off, at most. */
+  bridgeSkewMs: number;
+}
+
+/** Chances per request. */
+export interface SourceFaults {
+  tooMany: number;
+  serverError: number;
+  truncated: number;
+  errorBody: number;
+  cut: number;
+  slow: number;
+  /** 200, and no rows. */
+  nothing: number;
+}
+
+export type Body = Record<string, unknown>;
+
+interface Version {
+  /** Minus infinity: it has none. */
+  readonly stampMicros: number;
+  readonly committedMicros: number;
+  /** Null: not shown any more. */
+  readonly body: Body | null;
+}
+
+export interface Write {
+  readonly feed: FeedName;
+  readonly id: string;
+  readonly body: Body | null;
+}
+
+interface SourceAnswer {
+  readonly status: number;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+const second = 1_000_000;
+
+export class HostileSource {
+  readonly habits: Habits;
+  readonly faults: SourceFaults;
+  /** Called when a transaction has been committed, with the feeds that it changed. */
+  onCommit: (feeds: readonly FeedName[], writes: readonly Write[]) => void = () => undefined;
+  /** Called for each feed of such a transaction. */
+  onStamped: (feed: FeedName, stampMicros: number) => void = () => undefined;
+  /** Some changes keep the stamp that the record had: nobody who asks by time can see them. */
+  changesInSilence = false;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #apiKey: string;
+  readonly #records = new Map<FeedName, Map<string, Version[]>>(feedNames.map((feed) => [feed, new Map()]));
+  /** Records that a transaction holds. */
+  readonly #locked = new Set<string>();
+  readonly #arrivals = new Map<FeedName, number[]>();
+  #lastStamp = 0;
+
+  constructor(world: World, apiKey: string, habits: Habits, faults: SourceFaults) {
+    this.#world = world;
+    this.#random = world.random.of('source');
+    this.#apiKey = apiKey;
+    this.habits = habits;
+    this.faults = faults;
+  }
+
+  get #clockMicros(): number {
+    return this.#world.nowMicros + this.habits.skewMs * 1_000;
+  }
+
+  isLocked(feed: FeedName, id: string): boolean {
+    return this.#locked.has(`${feed} ${id}`);
+  }
+
+  /** One transaction: stamped now, committed by and by. The records must not be locked. */
+  write(writes: readonly Write[], agoMs = 0): void {
+    const stampMicros = this.#stamp(writes, agoMs);
+    const isLate = !this.habits.declaresOrder && agoMs === 0 && this.#world.chaos;
+    const lateMs = isLate && this.#random.chance(0.5) ? this.#random.fraction() * this.habits.lateMs : 0;
+    const commit = () => {
+      const committedMicros = this.#world.nowMicros - agoMs * 1_000;
+      for (const { feed, id, body } of writes) {
+        this.#locked.delete(`${feed} ${id}`);
+        const versions = this.#versions(feed).get(id) ?? [];
+        const silent = this.changesInSilence && versions.length > 0 && this.#random.chance(0.3);
+        versions.push({
+          stampMicros: silent ? (versions.at(-1)?.stampMicros ?? 0) : stampMicros,
+          committedMicros,
+          body,
+        });
+        this.#versions(feed).set(id, versions);
+        const what = body === null ? 'gone' : JSON.stringify(body).slice(0, 120);
+        this.#world.log('source', `${feed} ${id.slice(0, 8)} ${this.#shown(stampMicros)} ${what}`);
+      }
+      const feeds = [...new Set(writes.map(({ feed }) => feed))];
+      for (const feed of feeds) this.onStamped(feed, stampMicros);
+      this.onCommit(feeds, writes);
+    };
+    if (lateMs === 0) commit();
+    else {
+      for (const { feed, id } of writes) this.#locked.add(`${feed} ${id}`);
+      this.#world.after(lateMs, commit);
+    }
+  }
+
+  #stamp(writes: readonly Write[], agoMs: number): number {
+    const now = this.#clockMicros - agoMs * 1_000;
+    if (this.habits.declaresOrder) {
+      this.#lastStamp = Math.max(now, this.#lastStamp + 1);
+      return this.#lastStamp;
+    }
+    if (agoMs > 0 && this.habits.undated) return Number.NEGATIVE_INFINITY;
+    const held = writes.map(({ feed, id }) => this.#versions(feed).get(id)?.at(-1)?.stampMicros ?? 0);
+    const isAhead = held.some((stamp) => stamp > now);
+    const aheadHours = !isAhead && this.#random.chance(this.habits.futureDated) ? this.#random.whole(1, 48) : 0;
+    // A record's own time does not go back, unless it was ahead and the source thinks better of it.
+    const least = isAhead && this.habits.goesBack ? held.filter((stamp) => stamp <= now) : held;
+    return Math.max(now + aheadHours * 3_600 * second, ...least.map((stamp) => stamp + 1));
+  }
+
+  #versions(feed: FeedName): Map<string, Version[]> {
+    return this.#records.get(feed) as Map<string, Version[]>;
+  }
+
+  /** The record as the feed shows it now; undefined when it shows none. */
+  current(feed: FeedName, id: string): Body | undefined {
+    return this.#versions(feed).get(id)?.at(-1)?.body ?? undefined;
+  }
+
+  /** What the feed shows now, by id. */
+  currents(feed: FeedName): Map<string, Body> {
+    const shown = new Map<string, Body>();
+    for (const [id, versions] of this.#versions(feed)) {
+      const last = versions.at(-1);
+      if (last?.body) shown.set(id, this.#rendered(id, last));
+    }
+    return shown;
+  }
+
+  /** The stamp as it is shown. */
+  shownStamp(stampMicros: number): string {
+    return this.#shown(stampMicros);
+  }
+
+  isFuture(stampMicros: number): boolean {
+    return stampMicros > this.#clockMicros + second;
+  }
+
+  #shown(stampMicros: number): string {
+    if (stampMicros === Number.NEGATIVE_INFINITY) return 'undated';
+    return timestampFromMicros(this.#cut(stampMicros));
+  }
+
+  #cut(micros: number): number {
+    switch (this.habits.stamps) {
+      case 'micros':
+        return micros;
+      case 'millis':
+        return Math.floor(micros / 1_000) * 1_000;
+      case 'seconds':
+        return Math.floor(micros / second) * second;
+      case 'rounded':
+        return Math.round(micros / second) * second;
+    }
+  }
+
+  #rendered(id: string, { stampMicros, body }: Version): Body {
+    const shownId = this.habits.upperCaseIds ? id.toUpperCase() : id;
+    if (stampMicros === Number.NEGATIVE_INFINITY) return { id: shownId, ...body };
+    const stamp = this.#shown(stampMicros);
+    const modified =
+      this.habits.stamps === 'micros' ? stamp : `${stamp.slice(0, this.habits.stamps === 'millis' ? 23 : 19)}Z`;
+    return { id: shownId, ...body, modified };
+  }
+
+  /** What arrives at the service. */
+  answer(method: string, url: URL, headers: Readonly<Record<string, string>>): SourceAnswer | 'cut' {
+    const feed = feedNames.find((name) => url.pathname === `/api/feeds/${name}`);
+    if (url.origin !== 'https://source.test')
+      this.#world.violate('requests stay with the source', `${url.origin} was asked`);
+    if (headers['authorization'] !== `Bearer ${this.#apiKey}`) return this.#refusal(401, {});
+    if (method !== 'GET' || feed === undefined) return this.#refusal(404, {});
+    if (!this.#isWithinQuota(feed)) return this.#refusal(429, {});
+    const fault = this.#world.chaos ? this.#pickFault() : undefined;
+    switch (fault) {
+      case 'cut':
+        return 'cut';
+      case 'tooMany':
+        return this.#refusal(429, this.#random.chance(0.5) ? { 'retry-after': String(this.#random.whole(1, 20)) } : {});
+      case 'serverError':
+        return this.#refusal(this.#random.pick([500, 502, 503]), {});
+      case 'nothing':
+        this.#world.log('source', `${feed}${url.search} -> nothing, against the truth`);
+        return { status: 200, headers: this.#headers(), body: '{"data":[],"next":null}' };
+      case 'errorBody':
+        return { status: 200, headers: this.#headers(), body: '{"error":"upstream timed out"}' };
+      default: {
+        const body = this.#page(feed, url);
+        const whole = fault === 'truncated' ? body.slice(0, this.#random.whole(1, body.length - 1)) : body;
+        return { status: 200, headers: this.#headers(), body: whole };
+      }
+    }
+  }
+
+  /** A bridge that counts along never meets this limit, but for what the clocks of its processes are off. */
+  #isWithinQuota(feed: FeedName): boolean {
+    const sinceMicros = this.#world.nowMicros - 60 * second + 2_000 * this.habits.bridgeSkewMs;
+    const arrivals = (this.#arrivals.get(feed) ?? []).filter((micros) => micros > sinceMicros);
+    this.#arrivals.set(feed, arrivals);
+    if (arrivals.length >= this.habits.perMinute) {
+      this.#world.violate(
+        'the quotas of the source are kept',
+        `${feed}: more than ${arrivals.length} requests in a minute`,
+      );
+      return false;
+    }
+    arrivals.push(this.#world.nowMicros);
+    return true;
+  }
+
+  #pickFault(): keyof SourceFaults | undefined {
+    for (const fault of ['cut', 'tooMany', 'serverError', 'errorBody', 'truncated', 'nothing'] as const)
+      if (this.#random.chance(this.faults[fault])) return fault;
+    return undefined;
+  }
+
+  #headers(): Record<string, string> {
+    return {
+      'content-type': 'application/json',
+      ...(this.habits.showsDate ? { date: new Date(Math.floor(this.#clockMicros / 1_000)).toUTCString() } : {}),
+      ...(this.habits.declaresOrder ? { 'feed-order': 'commit' } : {}),
+    };
+  }
+
+  #refusal(status: number, headers: Record<string, string>): SourceAnswer {
+    return { status, headers: { ...this.#headers(), ...headers }, body: '{"detail":"not now"}' };
+  }
+
+  #page(feed: FeedName, url: URL): string {
+    const { habits } = this;
+    const lagMs = this.#world.chaos ? this.#random.fraction() * habits.lagMs : 0;
+    const asOf = this.#world.nowMicros - lagMs * 1_000;
+    const query = url.searchParams;
+    const after = this.#bound(query.get('modified_after'));
+    const before = this.#bound(query.get('modified_before'));
+    const rows = [...this.#versions(feed)]
+      .flatMap(([id, versions]) => {
+        const version = versions.findLast(({ committedMicros }) => committedMicros <= asOf);
+        return version?.body ? [{ id, version, at: this.#cut(version.stampMicros) }] : [];
+      })
+      .filter(
+        ({ at }) =>
+          (at > Number.NEGATIVE_INFINITY || (after === undefined && before === undefined)) &&
+          (after === undefined || (habits.inclusiveAfter ? at >= after : at > after)) &&
+          (before === undefined || (habits.inclusiveBefore ? at <= before : at < before)),
+      )
+      .sort((a, b) => (a.at === b.at ? (a.id < b.id ? -1 : 1) : a.at - b.at));
+    const size = Math.min(Number(query.get('page_size') ?? 20), habits.pageMax);
+    const { page, next } = this.#pageOf(rows, query, size);
+    const link = new URL(url);
+    for (const [name, value] of Object.entries(next ?? {})) link.searchParams.set(name, value);
+    if (habits.foreignNext) link.host = 'elsewhere.test';
+    const data = page.map(({ id, version }) => this.#rendered(id, version));
+    this.#world.log(
+      'source',
+      `${feed}${url.search} -> ${data.map(({ id }) => String(id).slice(0, 8)).join(' ')}${next ? ' …' : ''}`,
+    );
+    return JSON.stringify({ data, next: next ? link.href : null });
+  }
+
+  #bound(text: string | null): number | undefined {
+    if (text === null) return undefined;
+    const read = parseTimestamp(text);
+    if (read === undefined) throw new Error(`The source was asked for the time ${text}.`);
+    const micros = microsFromTimestamp(read);
+    return this.habits.boundsInSeconds ? Math.floor(micros / second) * second : micros;
+  }
+
+  #pageOf<Row extends { id: string; at: number }>(
+    rows: readonly Row[],
+    query: URLSearchParams,
+    size: number,
+  ): { page: readonly Row[]; next: Record<string, string> | undefined } {
+    const { paging } = this.habits;
+    if (paging === 'cursor') {
+      const [at, id = ''] = (query.get('cursor') ?? '').split('_');
+      const rest = at ? rows.filter((row) => row.at > Number(at) || (row.at === Number(at) && row.id > id)) : rows;
+      const page = rest.slice(0, size);
+      const last = page.at(-1);
+      return { page, next: last && rest.length > size ? { cursor: `${last.at}_${last.id}` } : undefined };
+    }
+    const number = Number(query.get('page_number') ?? 1);
+    const offset = paging === 'offset' ? Number(query.get('offset') ?? 0) : (number - 1) * size;
+    const page = rows.slice(offset, offset + size);
+    if (offset + size >= rows.length) return { page, next: undefined };
+    return {
+      page,
+      next: paging === 'offset' ? { offset: String(offset + size) } : { page_number: String(number + 1) },
+    };
+  }
+}

@@ -1,0 +1,143 @@
+/** What must hold: at each commit of the source, and when everything has come to rest. */
+import type { FeedName } from '#contract/feed.ts';
+import { msFromTimestamp, parseTimestamp } from '#contract/timestamp.ts';
+import { canonical, wantedDocuments } from './oracle.ts';
+import { feedsOf, type Simulation } from './simulation.ts';
+
+/** What is committed from now on with such a stamp must still be read: the checkpoint may not have passed it. */
+export async function checkWatermark(
+  { source, sql, world }: Simulation,
+  feed: FeedName,
+  stampMicros: number,
+): Promise<void> {
+  const { rows } = await sql.query<{ watermark: string | null }>(
+    `select watermark from bridge.checkpoints where feed = $1`,
+    [feed],
+  );
+  const watermark = rows[0]?.watermark ?? null;
+  if (stampMicros === Number.NEGATIVE_INFINITY) return;
+  const stamp = source.shownStamp(stampMicros);
+  if (watermark !== null && watermark >= stamp)
+    world.violate(
+      'a checkpoint never passes what is not complete',
+      `${feed}: ${watermark}, and ${stamp} is committed only now`,
+    );
+}
+
+/** Why it is not at rest yet; undefined when it is. */
+export async function whyNotAtRest(
+  { world, scenario, sql, source, underway }: Simulation,
+  calmSinceMs: number,
+): Promise<string | undefined> {
+  // What was stamped before the calm is committed by now, and no replica lags behind it any more.
+  const settledMs = calmSinceMs + (scenario.settings.latenessS + 2) * 2_000;
+  if (world.elapsedMs < settledMs) return 'the source has just calmed down';
+  if (underway.size > 0) return 'a notification is under way';
+  const { rows } = await sql.query<{ reason: string }>(
+    `select 'document ' || key || ' is due ' || due || ' ' || coalesce(last_error, '') as reason
+     from bridge.flow_documents where due is not null
+     union all
+     select 'document ' || key || ' is a dead letter: ' || coalesce(last_error, '') from bridge.flow_documents
+     where dead_since is not null
+     union all
+     select 'a notification waits' from bridge.inbox where processed is null
+     union all
+     select 'flow ' || name || ' is paused: ' || paused_reason from bridge.flows where paused_reason is not null
+     union all
+     select 'feed ' || feed || ' fails: ' || coalesce(last_error, '') from bridge.checkpoints where failures > 0
+     union all
+     select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
+     where last_pull is null or (last_pull < $1::timestamptz and not $2)
+     limit 1`,
+    [new Date(world.nowMs - world.elapsedMs + settledMs + scenario.processes.skewMs).toISOString(), byNews(scenario)],
+  );
+  if (rows[0]) return rows[0].reason;
+  // A checkpoint that waits for the source's clock moves with the next pull, and there may be none.
+  if (byNews(scenario)) return undefined;
+  for (const feed of feedsOf(scenario)) {
+    const unsettled = await unsettledOf({ sql, source }, feed);
+    if (unsettled !== undefined) return unsettled;
+  }
+  return undefined;
+}
+
+/** Nothing is read unless a notification asks for it. */
+function byNews({ settings }: Simulation['scenario']): boolean {
+  return settings.pollS > 3_600;
+}
+
+/** The checkpoint reaches the newest record that is not dated ahead. */
+async function unsettledOf(
+  { sql, source }: Pick<Simulation, 'sql' | 'source'>,
+  feed: FeedName,
+): Promise<string | undefined> {
+  const { rows } = await sql.query<{ watermark: string | null }>(
+    `select watermark from bridge.checkpoints where feed = $1`,
+    [feed],
+  );
+  const watermark = rows[0]?.watermark ?? '';
+  const newest = [...source.currents(feed).values()]
+    .flatMap(({ modified }) => (typeof modified === 'string' ? [parseTimestamp(modified) ?? ''] : []))
+    .filter((stamp) => !source.isFuture(msFromTimestamp(stamp) * 1_000))
+    .sort()
+    .at(-1);
+  if (newest === undefined || watermark >= newest) return undefined;
+  return `feed ${feed} is settled to ${watermark} only, and its newest record is of ${newest}`;
+}
+
+/** Everything else, when it is at rest. */
+export async function checkEnd(simulation: Simulation): Promise<void> {
+  await checkMirror(simulation);
+  await checkErps(simulation);
+  await checkInbox(simulation);
+}
+
+async function checkMirror({ world, scenario, sql, source }: Simulation): Promise<void> {
+  for (const feed of feedsOf(scenario)) {
+    const { rows } = await sql.query<{ record_id: string; body: string }>(
+      'select record_id, body from bridge.mirror where feed = $1 and gone is null',
+      [feed],
+    );
+    const held = new Map(rows.map(({ record_id: id, body }) => [id, canonical(JSON.parse(body))]));
+    for (const [id, body] of source.currents(feed))
+      if (held.get(id) !== canonical(body)) {
+        world.violate(
+          'the mirror holds what the source shows',
+          `${feed} ${id}: ${held.get(id)} is not ${canonical(body)}`,
+        );
+        return;
+      }
+  }
+}
+
+async function checkErps({ world, scenario, source, erps }: Simulation): Promise<void> {
+  const state = {
+    events: source.currents('sourcing-events'),
+    awards: source.currents('awards'),
+    bids: source.currents('latest-bids'),
+  };
+  const wanted = wantedDocuments(state, scenario.settings);
+  for (const [name, erp] of erps) {
+    const living = erp.living();
+    for (const [key, document] of wanted) {
+      const object = living.get(key);
+      const held = object && canonical(object.content);
+      if (held !== canonical(document)) {
+        world.violate(
+          'the ERP holds what the source asks for',
+          `${name} ${key}: ${held} is not ${canonical(document)}`,
+        );
+        return;
+      }
+    }
+    for (const key of living.keys())
+      if (!wanted.has(key)) world.violate('the ERP holds nothing else', `${name} still holds ${key}`);
+  }
+}
+
+async function checkInbox({ world, sql, accepted, forged }: Simulation): Promise<void> {
+  const { rows } = await sql.query<{ body: string }>('select body from bridge.inbox');
+  const stored = new Set(rows.map(({ body }) => body));
+  for (const body of accepted) if (!stored.has(body)) world.violate('what was accepted is in the inbox', body);
+  for (const body of forged) if (stored.has(body)) world.violate('what was forged is not in the inbox', body);
+}

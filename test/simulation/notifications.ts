@@ -1,0 +1,67 @@
+/** The source's notifications: one for each changed feed, as far as they are not lost; some twice, some late, some forged. */
+import { createHmac } from 'node:crypto';
+import { timestampFromMicros } from '#contract/timestamp.ts';
+import { feedTriggers } from '#contract/webhook.ts';
+import type { BridgeHost } from './bridge-host.ts';
+import { isListening, sendTo } from './simulated-network.ts';
+import { feedsOf, type Simulation, signingKey } from './simulation.ts';
+
+const triesMost = 60;
+const againMs = 5_000;
+
+export function sendNotifications(simulation: Simulation, hosts: readonly BridgeHost[]): void {
+  const { world, scenario, source, accepted, forged, underway } = simulation;
+  const { lost, twice, lateMs, forged: forgeries } = scenario.notifications;
+  const random = world.random.of('notifications');
+  const wanted = new Set(feedsOf(scenario));
+  let count = 0;
+
+  const send = (body: string, key: string, triesLeft: number) => {
+    const receivers = hosts.flatMap(({ process }) => (process && isListening(process) ? [process] : []));
+    const again = () => {
+      if (triesLeft > 0) world.after(againMs, () => send(body, key, triesLeft - 1));
+    };
+    if (receivers.length === 0) {
+      again();
+      return;
+    }
+    const signature = `hmac-sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
+    const request = { path: '/webhooks/main', headers: { 'x-signature': signature }, body };
+    let answered = false;
+    sendTo(random.pick(receivers), request, (status) => {
+      answered = true;
+      world.log('source', `notification answered with ${status}`);
+      const good = status >= 200 && status < 300;
+      if (key !== signingKey) {
+        if (good) world.violate('a forged notification is refused', `answered with ${status}`);
+      } else if (good) {
+        accepted.push(body);
+        underway.delete(body);
+      } else again();
+    });
+    world.after(15_000, () => {
+      if (!answered && key === signingKey) again();
+    });
+  };
+
+  source.onCommit = (feeds, writes) => {
+    for (const feed of feeds.filter((each) => wanted.has(each))) {
+      count += 1;
+      const body = JSON.stringify({
+        trigger: feedTriggers[feed],
+        timestamp: timestampFromMicros(world.nowMicros),
+        payload: { sourcing_event: writes[0]?.id, sourcing_event_name: `change ${count}` },
+      });
+      if (world.chaos && random.chance(forgeries)) {
+        const changed = body.replace('change', 'forgery');
+        forged.push(changed);
+        world.after(10, () => send(changed, 'a key that nobody gave', 0));
+      }
+      if (world.chaos && random.chance(lost)) continue;
+      underway.add(body);
+      const times = random.chance(twice) ? 2 : 1;
+      for (let copy = 0; copy < times; copy += 1)
+        world.after(10 + random.fraction() * lateMs, () => send(body, signingKey, triesMost));
+    }
+  };
+}

@@ -1,0 +1,40 @@
+/**
+ * The edges that the code under test finds by import, replaced for simulated processes: the driver's pool, listening,
+ * migrations and the loading of connectors. Outside of one they are the real ones. Import it before everything else.
+ */
+
+import type { RequestListener } from 'node:http';
+import type * as Pg from 'pg';
+import { vi } from 'vitest';
+import type { Connector } from '#connector/connector.ts';
+import type * as Migrations from '#platform/database/migrations.ts';
+
+vi.mock('pg', async (importOriginal) => {
+  const actual = await importOriginal<typeof Pg>();
+  const { currentProcess } = await import('./world.ts');
+  const { SimulatedPool } = await import('./simulated-pool.ts');
+  const Pool = function choose(options: object) {
+    return currentProcess.getStore() ? new SimulatedPool() : new actual.Pool(options);
+  };
+  return { ...actual, Pool };
+});
+
+vi.mock('#platform/database/migrations.ts', async (importOriginal) => {
+  const actual = await importOriginal<typeof Migrations>();
+  const { currentProcess } = await import('./world.ts');
+  return {
+    ...actual,
+    migrate: async (...args: Parameters<typeof actual.migrate>) =>
+      currentProcess.getStore() ? undefined : actual.migrate(...args),
+  };
+});
+
+vi.mock('#platform/http/server.ts', async () => {
+  const { listenIn } = await import('./simulated-network.ts');
+  return { listen: async (listener: RequestListener, options: { tls?: object }) => listenIn(listener, options) };
+});
+
+vi.mock('#bridge/push/load-connector.ts', async () => {
+  const { connectorOf } = await import('./simulated-network.ts');
+  return { loadConnector: async (name: string): Promise<Connector> => connectorOf(name) };
+});

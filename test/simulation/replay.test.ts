@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { useSimulation } from './simulate.ts';
+import type { Sabotage } from './simulation.ts';
+
+const run = useSimulation();
+const timeout = 600_000;
+
+test('the same seed gives the same log, whatever ran before it', { timeout }, async () => {
+  for (const seed of ['3', '4', '9', '11']) {
+    const first = await run(seed);
+    await run('5');
+    const again = await run(seed);
+    expect(first.lines.length).toBeGreaterThan(200);
+    expect(again.lines).toEqual(first.lines);
+  }
+});
+
+/** Whether one of the first seeds finds a violation of this invariant. */
+async function isFound(sabotage: Sabotage, invariant: string): Promise<boolean> {
+  for (let seed = 1; seed <= 60; seed += 1) {
+    const { violation } = await run(String(seed), { sabotage });
+    if (violation?.message.startsWith(invariant)) return true;
+  }
+  return false;
+}
+
+test('a second object in the ERP is found out: one that forgets what it holds gets it', { timeout }, async () => {
+  expect(await isFound('forgetful ERP', 'each object is made once')).toBe(true);
+});
+
+test('a change that the bridge has not seen is found out', { timeout }, async () => {
+  expect(await isFound('silent change', 'the mirror holds what the source shows')).toBe(true);
+});

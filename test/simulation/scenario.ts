@@ -1,0 +1,179 @@
+/**
+ * What a seed makes of the world. Each seed has its own selection of habits and faults: one in which everything is broken
+ * at once hides what one in which a single thing is broken shows.
+ */
+
+import type { Habits, SourceFaults } from './hostile-source.ts';
+import { createRandom, type Random } from './random.ts';
+import type { ErpFaults, ErpHabits } from './simulated-erp.ts';
+import type { DatabaseFaults } from './simulated-postgres.ts';
+import type { QueueFaults } from './simulated-signals.ts';
+import type { StorySize } from './sourcing-story.ts';
+
+export interface Scenario {
+  readonly story: StorySize & {
+    /** Steps before the bridge begins, while the world is in chaos, and how long that lasts. */
+    readonly before: number;
+    readonly during: number;
+    readonly chaosMs: number;
+  };
+  readonly habits: Habits;
+  readonly source: SourceFaults;
+  readonly database: DatabaseFaults;
+  readonly queue: QueueFaults;
+  readonly erp: ErpHabits;
+  readonly erpFaults: ErpFaults;
+  readonly notifications: {
+    readonly lost: number;
+    readonly twice: number;
+    readonly lateMs: number;
+    readonly forged: number;
+  };
+  readonly processes: {
+    readonly roles: readonly ('receive' | 'pull' | 'push' | 'all')[];
+    readonly skewMs: number;
+    readonly oneMachine: boolean;
+    /** Per edge: it dies there, or stands still. */
+    readonly crash: number;
+    readonly freeze: number;
+    /** How many of each while the world is in chaos. */
+    readonly kills: number;
+    readonly stops: number;
+    readonly pauses: number;
+    readonly outages: number;
+  };
+  readonly settings: {
+    readonly pageSize: number;
+    readonly latenessS: number;
+    /** Longer than any simulation: by notifications alone. */
+    readonly pollS: number;
+    readonly timeoutS: number;
+    readonly leaseS: number;
+    readonly sweepMs: number;
+    readonly documents: readonly ('award' | 'sourcing-event' | 'quotation')[];
+    readonly flows: number;
+    readonly testEvents: boolean;
+  };
+}
+
+export function scenarioOf(seed: string): Scenario {
+  const random = createRandom(seed).of('scenario');
+  const latenessS = random.pick([2, 5, 10]);
+  const processSkewMs = random.chance(0.3) ? 2_000 : 0;
+  const leaseS = random.pick([15, 60]);
+  const declaresOrder = random.chance(0.35);
+  const often = (chance: number, rate: number) => rateOf(random, chance, rate);
+  const timeoutMs = random.pick([5_000, 20_000, 60_000]);
+  /** News comes by notifications alone, so each of them counts. */
+  const byNews = declaresOrder && random.chance(0.4);
+  const lateMs = declaresOrder || random.chance(0.4) ? 0 : latenessS * 1_000 * random.fraction() * 0.95;
+  return {
+    story: {
+      events: random.whole(1, 3),
+      suppliers: random.whole(1, 3),
+      lots: random.whole(1, 4),
+      before: random.pick([0, 2, 8]),
+      during: random.whole(8, 40),
+      chaosMs: random.pick([10_000, 30_000, 70_000]),
+    },
+    habits: {
+      declaresOrder,
+      paging: declaresOrder ? 'cursor' : random.pick(['cursor', 'page-number', 'offset']),
+      inclusiveAfter: declaresOrder || random.chance(0.5),
+      inclusiveBefore: declaresOrder || random.chance(0.5),
+      stamps: declaresOrder ? 'micros' : random.pick(['micros', 'millis', 'seconds', 'rounded']),
+      boundsInSeconds: !declaresOrder && random.chance(0.3),
+      lateMs,
+      // A version that is late and shown by a lagging replica is as late as both together.
+      lagMs: !byNews && random.chance(0.3) ? (latenessS * 1_000 - lateMs) * 0.95 * random.fraction() : 0,
+      skewMs: random.chance(0.4) ? random.whole(-120_000, 120_000) : 0,
+      pageMax: random.pick([2, 3, 1_000]),
+      foreignNext: random.chance(0.1),
+      showsDate: random.chance(0.8),
+      upperCaseIds: random.chance(0.1),
+      futureDated: declaresOrder || random.chance(0.8) ? 0 : 0.1,
+      goesBack: random.chance(0.5),
+      undated: !declaresOrder && random.chance(0.2),
+      perMinute: random.pick([30, 60]),
+      bridgeSkewMs: processSkewMs,
+    },
+    source: {
+      tooMany: often(0.3, 0.15),
+      serverError: often(0.3, 0.15),
+      truncated: often(0.3, 0.15),
+      errorBody: often(0.3, 0.1),
+      cut: often(0.3, 0.15),
+      slow: often(0.3, 0.1),
+      nothing: byNews ? 0 : often(0.2, 0.15),
+    },
+    database: {
+      cut: often(0.25, 0.02),
+      cutAtCommit: often(0.3, 0.1),
+      slow: often(0.2, 0.02),
+      lingerMs: random.pick([100, 30_000]),
+      idleMs: leaseS * 1_000,
+    },
+    queue: { lost: often(0.4, 0.7), twice: often(0.3, 0.5) },
+    erp: {
+      batchMax: random.pick([1, 2, 5, 20]),
+      concurrency: random.pick([1, 1, 3]),
+      timeoutMs,
+      settleMs: random.pick([0, 3_000, 20_000]),
+      knowsHashes: random.chance(0.7),
+      stubbornMs: random.pick([1_000, 4_000, 12_000]),
+    },
+    erpFaults: {
+      lostBefore: often(0.3, 0.2),
+      lostAnswer: often(0.4, 0.3),
+      hang: often(0.25, 0.15),
+      slow: often(0.25, 0.2),
+      transient: often(0.3, 0.2),
+      limited: often(0.2, 0.1),
+      locked: often(0.2, 0.1),
+      data: often(0.2, 0.1),
+      conflict: often(0.1, 0.05),
+      auth: often(0.15, 0.05),
+      garbled: often(0.15, 0.1),
+      lookupFails: often(0.3, 0.3),
+    },
+    notifications: {
+      lost: byNews ? 0 : random.pick([0, 0.3, 1]),
+      twice: often(0.3, 0.5),
+      lateMs: random.pick([500, 500, 30_000]),
+      forged: often(0.2, 0.3),
+    },
+    processes: {
+      roles: random.pick([
+        ['all'],
+        ['all', 'all'],
+        ['all', 'all', 'all'],
+        ['receive', 'pull', 'push'],
+        ['pull', 'all', 'push'],
+      ]),
+      skewMs: processSkewMs,
+      oneMachine: random.chance(0.5),
+      crash: often(0.5, 0.01),
+      freeze: often(0.3, 0.012),
+      kills: random.chance(0.4) ? random.whole(1, 3) : 0,
+      stops: random.chance(0.2) ? 1 : 0,
+      pauses: random.chance(0.35) ? random.whole(1, 2) : 0,
+      outages: random.chance(0.2) ? 1 : 0,
+    },
+    settings: {
+      pageSize: random.pick([2, 3, 10]),
+      latenessS,
+      pollS: byNews ? 36_000 : random.pick([10, 30, 60]),
+      timeoutS: random.pick([2, 10]),
+      leaseS,
+      sweepMs: random.pick([5_000, 15_000]),
+      documents: random.pick([['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
+      flows: random.pick([1, 1, 1, 2]),
+      testEvents: random.chance(0.5),
+    },
+  };
+}
+
+/** Mostly never; otherwise up to `rate`. */
+function rateOf(random: Random, chance: number, rate: number): number {
+  return random.chance(chance) ? rate * (0.2 + 0.8 * random.fraction()) : 0;
+}

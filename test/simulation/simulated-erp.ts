@@ -1,0 +1,280 @@
+/**
+ * An ERP that forgives nothing: it has no idempotency, so that each `create` makes an object; a call may take effect
+ * although its caller has long given up; and it remembers every object that was ever made.
+ */
+
+import { z } from 'zod';
+import type { Connector, Found, Operation, Outcome, OutcomeError, Session } from '#connector/connector.ts';
+import { type Document, documentKinds } from '#connector/documents.ts';
+import type { Random } from './random.ts';
+import { currentProcess, type SimulatedProcess, type World } from './world.ts';
+
+export interface ErpHabits {
+  batchMax: number;
+  concurrency: number;
+  timeoutMs: number;
+  settleMs: number;
+  /** Whether `lookup` can tell what was written last. */
+  knowsHashes: boolean;
+  /** How long a connector goes on after it was told to stop, sometimes. */
+  stubbornMs: number;
+  /** `lookup` finds nothing, whatever there is. */
+  forgets?: boolean;
+}
+
+/** Chances per call, or per operation. */
+export interface ErpFaults {
+  lostBefore: number;
+  lostAnswer: number;
+  hang: number;
+  slow: number;
+  transient: number;
+  limited: number;
+  locked: number;
+  data: number;
+  conflict: number;
+  auth: number;
+  garbled: number;
+  lookupFails: number;
+}
+
+interface ErpObject {
+  readonly reference: string;
+  readonly key: string;
+  content: Document;
+  contentHash: string;
+  living: boolean;
+}
+
+/** An operation that the ERP has been sent and has not carried out yet. */
+interface Underway {
+  readonly operation: Operation;
+  cancelled: boolean;
+}
+
+export class SimulatedErp {
+  readonly objects: ErpObject[] = [];
+  readonly habits: ErpHabits;
+  readonly #faults: ErpFaults;
+  readonly #world: World;
+  readonly #random: Random;
+
+  constructor(world: World, habits: ErpHabits, faults: ErpFaults, name: string) {
+    this.#world = world;
+    this.#random = world.random.of(name);
+    this.habits = habits;
+    this.#faults = faults;
+  }
+
+  living(): Map<string, ErpObject> {
+    return new Map(this.objects.filter(({ living }) => living).map((object) => [object.key, object]));
+  }
+
+  connector(): Connector {
+    const { batchMax, concurrency, timeoutMs, settleMs } = this.habits;
+    return {
+      name: 'simulated',
+      settings: z.looseObject({}),
+      capabilities: { kinds: documentKinds, batchMax, concurrency, timeoutMs, settleMs },
+      open: async () => this.#open(),
+    };
+  }
+
+  #open(): Session {
+    const process = currentProcess.getStore();
+    if (!process) throw new Error('A session was opened outside of a simulated process.');
+    const writing = new Set<readonly string[]>();
+    let lookups = 0;
+    const guard = (operations: readonly Operation[]) => {
+      const keys = operations.map(({ document }) => keyOf(document));
+      const violate = (detail: string) => this.#world.violate('a connector is called as it declares', detail);
+      if (operations.length > this.habits.batchMax) violate(`${operations.length} operations in one call`);
+      if (new Set(operations.map(({ document }) => document.kind)).size > 1) violate('two kinds in one call');
+      if (writing.size >= this.habits.concurrency) violate('more calls at once than it declares');
+      if (lookups > 0) violate('write during a lookup');
+      const busy = new Set([...writing].flat());
+      if (new Set(keys).size < keys.length || keys.some((key) => busy.has(key))) violate('the same key twice at once');
+      return keys;
+    };
+    return {
+      check: async () => [{ name: 'reachable', ok: true, message: 'simulated' }],
+      write: async (operations, signal) => {
+        const keys = guard(operations);
+        writing.add(keys);
+        try {
+          return await this.#write(process, operations, signal);
+        } finally {
+          writing.delete(keys);
+        }
+      },
+      lookup: async (documents, signal) => {
+        if (writing.size > 0) this.#world.violate('a connector is called as it declares', 'lookup during a write');
+        lookups += 1;
+        try {
+          return await this.#lookup(process, documents, signal);
+        } finally {
+          lookups -= 1;
+        }
+      },
+      close: async () => undefined,
+    };
+  }
+
+  /** One request with all operations, carried out one after the other; the answer comes when all are. */
+  async #write(process: SimulatedProcess, operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]> {
+    const random = this.#random;
+    const faulty = (chance: number) => this.#world.chaos && random.chance(chance);
+    const lostBefore = faulty(this.#faults.lostBefore);
+    const lostAnswer = faulty(this.#faults.lostAnswer);
+    const hangs = faulty(this.#faults.hang);
+    const stubborn = faulty(this.#faults.hang);
+    const durationMs = faulty(this.#faults.slow)
+      ? this.habits.timeoutMs * (0.5 + random.fraction())
+      : 5 + 100 * random.fraction();
+    const underway: Underway[] = operations.map((operation) => ({ operation, cancelled: false }));
+    const stop = cutWhen(process, signal, () => this.#cut(underway));
+    const call = process.reach<Outcome[]>(
+      'call the ERP',
+      { toMs: 1 + 30 * random.fraction(), fromMs: 1 + 30 * random.fraction() },
+      async (answer) => {
+        if (lostBefore) {
+          if (!hangs) answer({ error: new Error('the connection to the ERP was reset') });
+          return;
+        }
+        const refusal = this.#refusal();
+        if (refusal) {
+          for (const each of underway) each.cancelled = true;
+          this.#world.log('erp', `refuses a call: ${refusal.type}`);
+          const status = refusal.type === 'auth' ? 'rejected' : 'retry';
+          answer({ value: operations.map(() => ({ status, error: refusal })) });
+          return;
+        }
+        const outcomes: Outcome[] = [];
+        for (const [index, each] of underway.entries())
+          this.#world.after((durationMs * (index + 1)) / underway.length, () => {
+            if (each.cancelled) return;
+            each.cancelled = true;
+            outcomes[index] = this.#carryOut(each.operation, random);
+            if (outcomes.filter(Boolean).length < underway.length || hangs) return;
+            if (lostAnswer) answer({ error: new Error('the connection to the ERP was lost') });
+            else answer({ value: faulty(this.#faults.garbled) ? outcomes.slice(1) : outcomes });
+          });
+      },
+    );
+    try {
+      return await Promise.race([call, abortedAfter(process, signal, stubborn ? this.habits.stubbornMs : 10)]);
+    } finally {
+      stop();
+    }
+  }
+
+  /** The caller is gone: what was sent may still take effect within `settleMs`, or never. */
+  #cut(underway: readonly Underway[]): void {
+    for (const each of underway) {
+      if (each.cancelled) continue;
+      each.cancelled = true;
+      if (!this.#random.chance(0.6)) continue;
+      const ms = this.habits.settleMs * this.#random.fraction();
+      this.#world.after(ms, () => this.#carryOut(each.operation, this.#random));
+    }
+  }
+
+  #refusal(): OutcomeError | undefined {
+    if (!this.#world.chaos) return undefined;
+    if (this.#random.chance(this.#faults.auth)) return { type: 'auth', message: 'the password has expired' };
+    if (this.#random.chance(this.#faults.limited))
+      return {
+        type: 'rate-limited',
+        message: 'too many calls',
+        ...(this.#random.chance(0.5) ? { retryAfterMs: this.#random.whole(100, 20_000) } : {}),
+      };
+    return undefined;
+  }
+
+  #carryOut(operation: Operation, random: Random): Outcome {
+    const { action, document, reference } = operation;
+    const key = keyOf(document);
+    const faulty = (chance: number) => this.#world.chaos && random.chance(chance);
+    const log = (what: string) => this.#world.log('erp', `${action} ${key.slice(0, 60)} ${what}`);
+    for (const type of ['transient', 'locked', 'data', 'conflict'] as const)
+      if (faulty(this.#faults[type])) {
+        log(`refused: ${type}`);
+        const status = type === 'data' || type === 'conflict' ? 'rejected' : 'retry';
+        return { status, error: { type, message: `the ERP says ${type}` } };
+      }
+    const living = this.objects.filter((object) => object.key === key && object.living);
+    if (action === 'create') {
+      const made = {
+        reference: `OBJ-${this.objects.length + 1}`,
+        key,
+        content: document,
+        contentHash: operation.contentHash,
+        living: true,
+      };
+      this.objects.push(made);
+      log(`makes ${made.reference} ${operation.contentHash.slice(0, 6)}`);
+      if (living.length > 0) this.#world.violate('each object is made once', `${key} has ${living.length + 1} objects`);
+      return { status: 'created', reference: made.reference };
+    }
+    const object = living.find((one) => one.reference === reference);
+    if (!object) {
+      log(`of ${reference}, which is not there`);
+      this.#world.violate('only what is there is changed', `${action} of ${key} as ${reference}`);
+      return { status: 'rejected', error: { type: 'data', message: 'there is no such object' } };
+    }
+    log(`of ${reference} ${operation.contentHash.slice(0, 6)}`);
+    if (action === 'cancel') {
+      object.living = false;
+      return { status: 'cancelled', reference: object.reference };
+    }
+    object.content = document;
+    object.contentHash = operation.contentHash;
+    return { status: 'updated', reference: object.reference };
+  }
+
+  async #lookup(process: SimulatedProcess, documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
+    const random = this.#random;
+    const travel = { toMs: 1 + 30 * random.fraction(), fromMs: 1 + 30 * random.fraction() };
+    const call = process.beyond('look into the ERP', travel, () => {
+      if (this.#world.chaos && random.chance(this.#faults.lookupFails)) throw new Error('the ERP does not answer');
+      const living = this.habits.forgets ? new Map<string, ErpObject>() : this.living();
+      const found = documents.flatMap((document) => {
+        const object = living.get(keyOf(document));
+        if (!object) return [];
+        const contentHash = this.habits.knowsHashes ? object.contentHash : undefined;
+        return [{ key: document.key, reference: object.reference, contentHash }];
+      });
+      this.#world.log('erp', `lookup of ${documents.length}: ${found.map(({ reference }) => reference).join(' ')}`);
+      return found;
+    });
+    return Promise.race([call, abortedAfter(process, signal, 10)]);
+  }
+}
+
+function keyOf({ kind, key }: Pick<Document, 'kind' | 'key'>): string {
+  return `${kind} ${key}`;
+}
+
+/** Calls `cut` once, when the caller gives up or dies; gives what calls that off. */
+function cutWhen(process: SimulatedProcess, signal: AbortSignal, cut: () => void): () => void {
+  let over = false;
+  const once = () => {
+    if (over) return;
+    over = true;
+    cut();
+  };
+  signal.addEventListener('abort', once, { once: true });
+  process.whenDead.push(once);
+  return () => {
+    over = true;
+    signal.removeEventListener('abort', once);
+  };
+}
+
+function abortedAfter(process: SimulatedProcess, signal: AbortSignal, ms: number): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    const give = () => process.world.after(ms, () => process.deliver(() => reject(new Error('the call was stopped'))));
+    if (signal.aborted) give();
+    else signal.addEventListener('abort', give, { once: true });
+  });
+}

@@ -1,0 +1,87 @@
+/** The driver's pool, in a simulated process: what `#platform/database/database.ts` is built on, with the world's server behind it. */
+import type { Session, SimulatedPostgres, Statement } from './simulated-postgres.ts';
+import { currentProcess, type SimulatedProcess } from './world.ts';
+
+/** The server of each world's processes. */
+export const serverOf = new WeakMap<SimulatedProcess, SimulatedPostgres>();
+
+const sessionsMax = 10;
+
+/** The part of `pg`'s Pool that is used. */
+export class SimulatedPool {
+  readonly #process: SimulatedProcess;
+  readonly #server: SimulatedPostgres;
+  readonly #all = new Set<Session>();
+  readonly #idle: Session[] = [];
+  readonly #waiting: ((session: Promise<Session>) => void)[] = [];
+  #opening = 0;
+
+  constructor() {
+    const process = currentProcess.getStore();
+    const server = process && serverOf.get(process);
+    if (!process || !server) throw new Error('A simulated pool was opened outside of a simulated process.');
+    this.#process = process;
+    this.#server = server;
+    process.whenDead.push(() => {
+      for (const session of this.#all) server.abandon(session);
+    });
+  }
+
+  on(): this {
+    return this;
+  }
+
+  async connect() {
+    return this.#lend(await this.#take());
+  }
+
+  #take(): Promise<Session> {
+    for (let session = this.#idle.pop(); session; session = this.#idle.pop())
+      if (!session.closed) return Promise.resolve(session);
+    if (this.#all.size + this.#opening < sessionsMax) return this.#open();
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+
+  async #open(): Promise<Session> {
+    this.#opening += 1;
+    try {
+      const session = await this.#server.connect(this.#process);
+      this.#all.add(session);
+      return session;
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  #lend(session: Session) {
+    const server = this.#server;
+    return {
+      query: async (statement: string | Statement) => {
+        const asked = typeof statement === 'string' ? { text: statement } : statement;
+        return server.query(session, asked);
+      },
+      on: (_event: string, listener: (error: Error) => void) => session.listeners.add(listener),
+      removeListener: (_event: string, listener: (error: Error) => void) => session.listeners.delete(listener),
+      release: (broken: boolean) => this.#giveBack(session, broken),
+    };
+  }
+
+  #giveBack(session: Session, broken: boolean): void {
+    if (broken || session.closed) {
+      this.#all.delete(session);
+      this.#process.world.after(0.1, () => this.#server.close(session));
+      this.#waiting.shift()?.(this.#open());
+      return;
+    }
+    const next = this.#waiting.shift();
+    if (next) next(Promise.resolve(session));
+    else this.#idle.push(session);
+  }
+
+  async end(): Promise<void> {
+    for (const session of this.#all) this.#process.world.after(0.1, () => this.#server.close(session));
+    this.#all.clear();
+  }
+}

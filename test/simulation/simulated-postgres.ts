@@ -1,0 +1,421 @@
+/**
+ * A PostgreSQL server as the simulated processes see it. The SQL runs on a real one, in as many real sessions as the
+ * processes have, so locks, isolation and constraints are PostgreSQL's own; only when each statement arrives, and what
+ * breaks, is the seed's choice. One statement runs at a time in real time. One that would have to wait for a lock is
+ * undone and tried again when another transaction has ended, so that nothing here ever waits in real time.
+ *
+ * The database's clock is the world's: `clock_timestamp()` and `now()` in a statement are replaced by its time.
+ */
+import { Client, DatabaseError, type QueryResult } from 'pg';
+import { timestampFromMicros } from '#contract/timestamp.ts';
+import { sqlTypes } from '#platform/database/sql-types.ts';
+import type { Random } from './random.ts';
+import type { Answered, SimulatedProcess, World } from './world.ts';
+
+export interface DatabaseFaults {
+  /** Per statement. */
+  cut: number;
+  cutAtCommit: number;
+  slow: number;
+  /** How long the sessions of a dead process may go on. */
+  lingerMs: number;
+  /** How long a transaction may stand still: as the bridge asks for it, so long as its lease. */
+  idleMs: number;
+}
+
+/** As `pg` takes it. */
+export interface Statement {
+  text: string;
+  name?: string;
+  values?: unknown[];
+}
+
+type Result = Pick<QueryResult, 'rows' | 'command'>;
+
+/** One connection of a process. */
+export interface Session {
+  readonly process: SimulatedProcess;
+  readonly client: Client;
+  readonly listeners: Set<(error: Error) => void>;
+  /** `begin` was asked for; it is sent with the first statement. */
+  inTransaction: boolean;
+  /** How many there were. */
+  transaction: number;
+  statements: number;
+  begun: boolean;
+  failed: boolean;
+  closed: boolean;
+}
+
+interface Waiting {
+  readonly session: Session;
+  /** False while it would still have to wait. */
+  readonly tryAgain: () => Promise<boolean>;
+  readonly fail: (error: Error) => void;
+}
+
+const lockTimeout = '55P03';
+const deadlockAfterMs = 1_000;
+
+/** Real connections to a database of a test, opened when they are needed, for one world after the other. */
+export interface RealSessions {
+  open(): Promise<Client>;
+  giveBack(client: Client): void;
+  /** What was given back is lent out in the same order again. */
+  sort(): void;
+  close(): Promise<void>;
+}
+
+export function createRealSessions(url: string): RealSessions {
+  const options = [
+    'TimeZone=UTC',
+    'DateStyle=ISO',
+    'lock_timeout=1ms',
+    'synchronous_commit=off',
+    // Rows without an order come in that of an index, as far as there is one.
+    'plan_cache_mode=force_generic_plan',
+    'enable_seqscan=off',
+    'enable_bitmapscan=off',
+    'enable_hashjoin=off',
+    'enable_hashagg=off',
+    'jit=off',
+  ];
+  const all: Client[] = [];
+  let free: Client[] = [];
+  return {
+    async open() {
+      const known = free.pop();
+      if (known) return known;
+      const settings = options.map((option) => `-c ${option}`).join(' ');
+      const client = new Client({ connectionString: url, types: sqlTypes, options: settings });
+      await client.connect();
+      all.push(client);
+      return client;
+    },
+    giveBack: (client) => void free.push(client),
+    sort: () => {
+      free = all.filter((client) => free.includes(client)).reverse();
+    },
+    close: async () => {
+      for (const client of all) await client.end();
+    },
+  };
+}
+
+/**
+ * Gives what empties the tables of a database between two worlds. They are seldom truncated, as new files are slow; what
+ * stays behind of deleted rows makes no difference to what statements give.
+ */
+export async function createEmptying(sql: Client): Promise<() => Promise<void>> {
+  const { rows } = await sql.query<{ name: string }>(
+    `select oid::regclass::text as name from pg_class
+     where relnamespace = 'bridge'::regnamespace and relkind = 'r' and relname <> 'migrations'
+     order by relname = 'flows', relname`,
+  );
+  const names = rows.map(({ name }) => name);
+  for (const name of names) await sql.query(`alter table ${name} set (autovacuum_enabled = false)`);
+  const sequences = await sql.query<{ name: string }>(
+    `select oid::regclass::text as name from pg_class where relnamespace = 'bridge'::regnamespace and relkind = 'S'`,
+  );
+  const emptied = [
+    'begin',
+    ...names.map((name) => `delete from ${name}`),
+    ...sequences.rows.map(({ name }) => `select setval('${name}', 1, false)`),
+    'commit',
+  ].join('; ');
+  let times = 0;
+  return async () => {
+    times += 1;
+    if (times % 200 === 0) await sql.query(`truncate ${names.join(', ')}`);
+    await sql.query(emptied);
+  };
+}
+
+export class SimulatedPostgres {
+  readonly faults: DatabaseFaults;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #real: RealSessions;
+  readonly #sessions = new Set<Session>();
+  #waiting: Waiting[] = [];
+  #away = false;
+
+  constructor(world: World, real: RealSessions, faults: DatabaseFaults) {
+    this.#world = world;
+    this.#random = world.random.of('postgres');
+    real.sort();
+    this.#real = real;
+    this.faults = faults;
+  }
+
+  /** Away: every session is cut, and nobody can connect. */
+  goAway(ms: number): void {
+    this.#world.log('postgres', `goes away for ${ms} ms`);
+    this.#away = true;
+    for (const session of this.#sessions) this.#world.after(0, () => this.cut(session));
+    this.#world.after(ms, () => this.comeBack());
+  }
+
+  comeBack(): void {
+    this.#away = false;
+  }
+
+  connect(process: SimulatedProcess): Promise<Session> {
+    return process.beyond('connect to postgres', { toMs: this.#latencyMs(), fromMs: 0 }, async () => {
+      const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' });
+      if (this.#away || (this.#world.chaos && this.#random.chance(this.faults.cut))) throw refused;
+      const client = await this.#real.open();
+      const session: Session = {
+        process,
+        client,
+        listeners: new Set(),
+        inTransaction: false,
+        transaction: 0,
+        statements: 0,
+        begun: false,
+        failed: false,
+        closed: false,
+      };
+      this.#sessions.add(session);
+      if (!process.alive) void this.#world.after(0, () => this.close(session));
+      return session;
+    });
+  }
+
+  /** One of a process's statements. */
+  query(session: Session, statement: Statement): Promise<Result> {
+    const { text } = statement;
+    if (text === 'begin') return this.#begin(session);
+    const isEnd = text === 'commit' || text === 'rollback';
+    if (isEnd && !session.begun && !session.closed) {
+      session.inTransaction = false;
+      return Promise.resolve({ rows: [], command: text.toUpperCase() });
+    }
+    const what = text.replace(/\s+/g, ' ').slice(0, 100);
+    return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, async (answer) => {
+      const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
+      const breaks = this.#world.chaos && this.#random.chance(cutChance);
+      const takesEffect = this.#random.chance(0.5);
+      const told = (answered: Answered<Result>) => {
+        const rows = 'value' in answered ? `${answered.value.rows.length} rows` : String(answered.error);
+        this.#world.log(session.process.id, `sql ${what} -> ${rows}`);
+        answer(answered);
+      };
+      if (session.closed || (breaks && !takesEffect)) {
+        await this.cut(session);
+        told({ error: terminated() });
+        return;
+      }
+      const finish = async (answered: Answered<Result>) => {
+        if (breaks) {
+          await this.cut(session);
+          told({ error: terminated() });
+        } else told(answered);
+      };
+      if (isEnd) await finish(await this.#end(session, text));
+      else if (text === 'select 1' && !session.failed) await finish({ value: { rows: [{}], command: 'SELECT' } });
+      else await this.#execute(session, statement, finish);
+    });
+  }
+
+  /** A process that stands still in the middle of a transaction is cut off. */
+  #watchIdle(session: Session, transaction: number): void {
+    const seen = session.statements;
+    this.#world.after(this.faults.idleMs, () => {
+      if (session.closed || !session.begun || session.transaction !== transaction) return undefined;
+      const waits = this.#waiting.some((one) => one.session === session);
+      return session.statements === seen && !waits ? this.cut(session) : this.#watchIdle(session, transaction);
+    });
+  }
+
+  #begin(session: Session): Promise<Result> {
+    if (session.closed) return Promise.reject(terminated());
+    session.inTransaction = true;
+    session.transaction += 1;
+    session.begun = false;
+    session.failed = false;
+    return Promise.resolve({ rows: [], command: 'BEGIN' });
+  }
+
+  async #end(session: Session, text: string): Promise<Answered<Result>> {
+    const ended = await answerOf(() => session.client.query(text));
+    session.inTransaction = false;
+    session.begun = false;
+    this.#wakeWaiting();
+    return ended;
+  }
+
+  async #execute(session: Session, statement: Statement, finish: (answer: Answered<Result>) => Promise<void>) {
+    const attempt = async (): Promise<boolean> => {
+      const answered = await this.#attempt(session, this.#timed(statement));
+      if (answered === 'must wait') return false;
+      await finish(answered);
+      return true;
+    };
+    if (await attempt()) return;
+    this.#world.log(session.process.id, `sql waits for a lock: ${statement.text.replace(/\s+/g, ' ').slice(0, 60)}`);
+    const waiting: Waiting = {
+      session,
+      tryAgain: attempt,
+      fail: (error) => void finish({ error }),
+    };
+    this.#waiting.push(waiting);
+    this.#world.after(deadlockAfterMs, () => this.#endDeadlock(waiting));
+  }
+
+  async #attempt(session: Session, statement: Statement): Promise<Answered<Result> | 'must wait'> {
+    const { client } = session;
+    session.statements += 1;
+    if (session.inTransaction && !session.begun) {
+      await client.query('begin');
+      session.begun = true;
+      this.#watchIdle(session, session.transaction);
+    }
+    // Whoever waits alone in the world waits for nobody.
+    const mayWait = session.begun && !session.failed && this.#othersHaveBegun(session);
+    if (mayWait) void client.query('savepoint before_statement');
+    const answered = await answerOf(() => client.query(statement));
+    if (!('error' in answered)) {
+      if (mayWait) await client.query('release before_statement');
+      return { value: this.#inAnyOrder(statement.text, answered.value) };
+    }
+    if (answered.error instanceof DatabaseError && answered.error.code === lockTimeout) {
+      if (mayWait) await client.query('rollback to before_statement');
+      else if (session.begun) throw new Error('A transaction waited for a lock that nobody else can hold.');
+      return 'must wait';
+    }
+    session.failed = session.begun;
+    return answered;
+  }
+
+  /** SQL promises no order to a statement that asks for none: the seed chooses one. */
+  #inAnyOrder(text: string, result: Result): Result {
+    if (result.rows.length < 2 || asksForOrder(text)) return result;
+    const rows = result.rows.map((row: unknown) => [JSON.stringify(row), row] as const);
+    rows.sort(([a], [b]) => (a < b ? -1 : 1));
+    const shuffled: unknown[] = [];
+    while (rows.length > 0) shuffled.push(rows.splice(this.#random.whole(0, rows.length - 1), 1)[0]?.[1]);
+    return { ...result, rows: shuffled };
+  }
+
+  #othersHaveBegun(session: Session): boolean {
+    for (const other of this.#sessions) if (other !== session && other.begun) return true;
+    return false;
+  }
+
+  /** With the world's time, and prepared: under a name for each text. */
+  #timed({ text, values }: Statement): Statement {
+    if (values === undefined) return { text };
+    const now = `$${values.length + 1}::timestamptz`;
+    const timed = text
+      .replace(/\b(clock_timestamp|now|statement_timestamp)\(\)/g, now)
+      // Of what is due at the same time SQL gives any; here always the same.
+      .replace(/\bdue limit\b/g, 'due, key limit');
+    const given = !timed.includes(now) ? values : [...values, timestampFromMicros(this.#world.nowMicros)];
+    return { name: nameOf(timed), text: timed, values: given };
+  }
+
+  #wakeWaiting(): void {
+    if (this.#waiting.length === 0) return;
+    this.#world.after(0.05, async () => {
+      const waitingNow = this.#waiting;
+      for (const waiting of waitingNow)
+        if (this.#waiting.includes(waiting) && (await waiting.tryAgain())) this.#forget(waiting);
+    });
+  }
+
+  #forget(waiting: Waiting): void {
+    this.#waiting = this.#waiting.filter((other) => other !== waiting);
+  }
+
+  /** When everybody who has begun waits, nobody will ever end: one of them is made to. */
+  #endDeadlock(waiting: Waiting): void {
+    if (!this.#waiting.includes(waiting)) return;
+    const begun = [...this.#sessions].filter((session) => session.begun);
+    const isDeadlock =
+      waiting.session.begun && begun.every((session) => this.#waiting.some((other) => other.session === session));
+    if (!isDeadlock) {
+      this.#world.after(deadlockAfterMs, () => this.#endDeadlock(waiting));
+      return;
+    }
+    this.#forget(waiting);
+    waiting.session.failed = true;
+    const error = new DatabaseError('deadlock detected', 0, 'error');
+    error.code = '40P01';
+    waiting.fail(error);
+  }
+
+  /** The connection breaks: what was not committed is gone, and so are its locks. */
+  async cut(session: Session): Promise<void> {
+    if (session.closed) return;
+    const waiting = this.#waiting.filter((one) => one.session === session);
+    await this.close(session);
+    for (const one of waiting) one.fail(terminated());
+    session.process.deliver(() => {
+      session.listeners.forEach((listener) => listener(terminated()));
+    });
+  }
+
+  async close(session: Session): Promise<void> {
+    if (session.closed) return;
+    session.closed = true;
+    this.#waiting = this.#waiting.filter((one) => one.session !== session);
+    this.#sessions.delete(session);
+    if (session.begun) await session.client.query('rollback');
+    session.begun = false;
+    await session.client.query('select pg_advisory_unlock_all()');
+    this.#real.giveBack(session.client);
+    this.#wakeWaiting();
+  }
+
+  /** Of a process that has died: the server notices at once, or by and by. */
+  abandon(session: Session): void {
+    const lingers = this.#world.chaos && this.#random.chance(0.2);
+    const ms = lingers ? this.#random.fraction() * this.faults.lingerMs : 0.1;
+    this.#world.after(ms, () => this.close(session));
+  }
+
+  /** At the end of a world: the real sessions are as good as new. */
+  async closeAll(): Promise<void> {
+    for (const session of Array.from(this.#sessions)) await this.close(session);
+  }
+
+  #latencyMs(): number {
+    const isSlow = this.#world.chaos && this.#random.chance(this.faults.slow);
+    return isSlow ? this.#random.fraction() * 8_000 : 0.1 + this.#random.fraction() * 1.5;
+  }
+}
+
+/** Outside of parentheses. */
+function asksForOrder(text: string): boolean {
+  let depth = 0;
+  for (const [token] of text.matchAll(/[()]|order by/gi)) {
+    if (token === '(') depth += 1;
+    else if (token === ')') depth -= 1;
+    else if (depth === 0) return true;
+  }
+  return false;
+}
+
+const names = new Map<string, string>();
+
+function nameOf(text: string): string {
+  let name = names.get(text);
+  if (name === undefined) {
+    name = `statement ${names.size}`;
+    names.set(text, name);
+  }
+  return name;
+}
+
+function terminated(): Error {
+  return new Error('Connection terminated unexpectedly');
+}
+
+async function answerOf(run: () => Promise<Result>): Promise<Answered<Result>> {
+  try {
+    return { value: await run() };
+  } catch (error) {
+    return { error };
+  }
+}

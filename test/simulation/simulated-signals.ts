@@ -1,0 +1,138 @@
+/** The queue between the simulated processes: it wakes, it forgets, and now and then it wakes two for one key. */
+import type { Signals, Work } from '#platform/queue.ts';
+import type { Random } from './random.ts';
+import { currentProcess, type SimulatedProcess, type World } from './world.ts';
+
+export interface QueueFaults {
+  lost: number;
+  /** A key is given to a second worker while the first works it. */
+  twice: number;
+}
+
+interface Worker {
+  readonly process: SimulatedProcess;
+  readonly work: Work;
+  readonly concurrency: number;
+  running: number;
+}
+
+/** How long a key of a dead process stays taken. */
+const stalledMs = 30_000;
+
+export class SimulatedQueue {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #faults: QueueFaults;
+  readonly #workers = new Map<string, Worker[]>();
+  readonly #waiting = new Set<string>();
+  readonly #active = new Map<string, number>();
+
+  constructor(world: World, faults: QueueFaults) {
+    this.#world = world;
+    this.#random = world.random.of('queue');
+    this.#faults = faults;
+  }
+
+  /** The queue as one process uses it. */
+  signals(process: SimulatedProcess): Signals {
+    const controllers = new Set<AbortController>();
+    const mine: Worker[] = [];
+    let closed = false;
+    return {
+      signal: (lane, keys) =>
+        process.beyond(`signal ${lane} ${keys.join(' ')}`, { toMs: 0.5, fromMs: 0.5 }, () => {
+          for (const key of keys) {
+            if (this.#world.chaos && this.#random.chance(this.#faults.lost)) continue;
+            this.#wake(lane, key);
+          }
+          return true;
+        }),
+      work: (lane, { concurrency }, work) => {
+        const worker: Worker = {
+          process,
+          concurrency,
+          running: 0,
+          work: async (key) => {
+            const controller = new AbortController();
+            controllers.add(controller);
+            if (closed) controller.abort(new Error('the process is stopping'));
+            try {
+              await work(key, controller.signal);
+            } finally {
+              controllers.delete(controller);
+            }
+          },
+        };
+        mine.push(worker);
+        this.#workers.set(lane, [...(this.#workers.get(lane) ?? []), worker]);
+        process.whenDead.push(() => this.#remove(lane, worker));
+        for (const key of this.#waiting) this.#world.after(1, () => this.#start(key));
+      },
+      ping: async () => undefined,
+      close: async () => {
+        closed = true;
+        for (const controller of controllers) controller.abort(new Error('the process is stopping'));
+        for (const [lane, workers] of this.#workers)
+          this.#workers.set(
+            lane,
+            workers.filter((one) => !mine.includes(one)),
+          );
+        while (mine.some(({ running }) => running > 0))
+          await process.beyond('wait', { toMs: 50, fromMs: 0 }, () => undefined);
+      },
+    };
+  }
+
+  #remove(lane: string, worker: Worker): void {
+    this.#workers.set(
+      lane,
+      (this.#workers.get(lane) ?? []).filter((one) => one !== worker),
+    );
+  }
+
+  #wake(lane: string, key: string): void {
+    const id = `${lane} ${key}`;
+    if (this.#waiting.has(id)) return;
+    this.#waiting.add(id);
+    this.#world.after(0.5 + this.#random.fraction() * 3, () => this.#start(id));
+  }
+
+  #start(id: string): void {
+    if (!this.#waiting.has(id)) return;
+    const isActive = (this.#active.get(id) ?? 0) > 0;
+    if (isActive && !(this.#world.chaos && this.#random.chance(this.#faults.twice))) return;
+    const [lane = '', key = ''] = id.split(' ');
+    const free = (this.#workers.get(lane) ?? []).filter(({ running, concurrency }) => running < concurrency);
+    if (free.length === 0) return;
+    const worker = this.#random.pick(free);
+    this.#waiting.delete(id);
+    this.#active.set(id, (this.#active.get(id) ?? 0) + 1);
+    worker.running += 1;
+    let over = false;
+    const end = () => {
+      if (over) return;
+      over = true;
+      worker.running -= 1;
+      this.#active.set(id, (this.#active.get(id) ?? 1) - 1);
+      // What waits for this key, or for a worker of this lane.
+      for (const other of this.#waiting) this.#world.after(0.5, () => this.#start(other));
+    };
+    worker.process.whenDead.push(() => this.#world.after(stalledMs * this.#random.fraction(), end));
+    worker.process.deliver(() => {
+      this.#world.log(worker.process.id, `works ${id}`);
+      worker.work(key, new AbortController().signal).then(
+        () => end(),
+        (error: unknown) => {
+          this.#world.log(worker.process.id, `work of ${id} failed: ${String(error)}`);
+          end();
+        },
+      );
+    });
+  }
+}
+
+export function processHere(): SimulatedProcess {
+  const process = currentProcess.getStore();
+  if (!process) throw new Error('This runs only in a simulated process.');
+  return process;
+}
