@@ -15,6 +15,7 @@ export type Awards = Map<string, Set<string>>;
 const deskEvent = z.looseObject({
   id: z.string(),
   status: z.string(),
+  closed: z.string().nullable(),
   lots: z.array(z.looseObject({ name: z.string() })),
   suppliers: z.array(z.looseObject({ id: z.string(), external_id: z.string() })),
   bids: z.array(z.looseObject({ lot: z.string(), supplier: z.string(), cost: z.string().nullable() })),
@@ -26,9 +27,16 @@ const deskEvent = z.looseObject({
   ),
 });
 
+export interface ServiceAwards {
+  awards: Awards;
+  /** Ids of events that are open again: until they close, the feed shows what they were awarded before. */
+  reopened: Set<string>;
+}
+
 /** What was awarded, worked out from the buyers' screens: not from the feeds, which the bridge reads. */
-export async function awardsOfService(client: SourceClient): Promise<Awards> {
+export async function awardsOfService(client: SourceClient): Promise<ServiceAwards> {
   const awards: Awards = new Map();
+  const reopened = new Set<string>();
   for (let page = 1, pages = 1; page <= pages; page += 1) {
     const list = await client.call(
       { method: 'GET', path: `/desk/events?page_size=1000&page_number=${page}` },
@@ -37,7 +45,10 @@ export async function awardsOfService(client: SourceClient): Promise<Awards> {
     pages = list.num_pages;
     for (const { id } of list.result) {
       const event = await client.call({ method: 'GET', path: `/desk/events/${String(id)}` }, deskEvent);
-      if (event.status !== 'CLOSED') continue;
+      if (event.status !== 'CLOSED') {
+        if (event.closed !== null && event.status !== 'DELETED') reopened.add(event.id);
+        continue;
+      }
       const supplierId = new Map(event.suppliers.map((supplier) => [supplier.external_id, supplier.id]));
       for (const award of event.scenarios.find(({ awarded }) => awarded)?.awards ?? []) {
         const bid = event.bids.find(({ lot, supplier }) => lot === award.lot && supplier === award.supplier);
@@ -46,7 +57,7 @@ export async function awardsOfService(client: SourceClient): Promise<Awards> {
       }
     }
   }
-  return awards;
+  return { awards, reopened };
 }
 
 const heldDocument = z.looseObject({
@@ -54,12 +65,13 @@ const heldDocument = z.looseObject({
   lines: z.array(z.looseObject({ lot: z.string(), share: z.string(), cost: z.string() })),
 });
 
-/** What the file connector's folder holds. Throws when a file is not a whole document. */
-export async function awardsOfFolder(folder: string): Promise<Awards> {
+/** What the file connector's folder holds of all events but some. Throws when a file is not a whole document. */
+export async function awardsOfFolder(folder: string, but: ReadonlySet<string> = new Set()): Promise<Awards> {
   const awards: Awards = new Map();
   for (const name of await readdir(folder)) {
     if (!name.endsWith('.json')) continue;
     const { key, lines } = heldDocument.parse(JSON.parse(await readFile(join(folder, name), 'utf8')));
+    if (but.has(key.slice(0, key.indexOf('/')))) continue;
     for (const line of lines) addLine(awards, key, `${line.lot} ${line.share} ${line.cost}`);
   }
   return awards;

@@ -54,6 +54,14 @@ describe('the comparison of the demo', () => {
     expect(await awardsOfFolder(folder)).toEqual(new Map([['e/t', new Set(['A 0.5 12.5'])]]));
   });
 
+  test('leaves out the events that it is told to', async () => {
+    const folder = await folderWith({
+      'award_1.json': { key: 'e/s', lines: [line('A')] },
+      'award_2.json': { key: 'e2/s', lines: [line('B')] },
+    });
+    expect(await awardsOfFolder(folder, new Set(['e']))).toEqual(new Map([['e2/s', new Set(['B 1 12.5'])]]));
+  });
+
   test('does not pass over a document that is cut off', async () => {
     const folder = await folderWith({ 'award_1.json': '{"key":"e/s","lines":[' });
     await expect(awardsOfFolder(folder)).rejects.toThrow('JSON');

@@ -9,6 +9,8 @@ export type Awards = Record<string, string[]>;
 
 export interface ServiceState {
   readonly awards: Awards;
+  /** Ids of events that are open again: until they close, nobody is told of a change of their awards. */
+  readonly reopened: readonly string[];
   /** Of any status; templates are none. */
   readonly events: number;
   /** Organisations that have events. */
@@ -31,12 +33,20 @@ export async function readServiceState(databaseUrl: string): Promise<ServiceStat
     for (const { key, line } of lines.rows) (awards[key] ??= []).push(line);
     for (const list of Object.values(awards)) list.sort();
     const [counted] = (
-      await client.query<{ events: number; organisations: number }>(
+      await client.query<{ events: number; organisations: number; reopened: string[] }>(
         `select count(*) filter (where not is_template)::int as events,
-           count(distinct organisation_id)::int as organisations from service.sourcing_events`,
+           count(distinct organisation_id)::int as organisations,
+           coalesce(array_agg(id::text) filter (where status in ('OPEN', 'PAUSED') and closed is not null), '{}')
+             as reopened
+         from service.sourcing_events`,
       )
     ).rows;
-    return { awards, events: counted?.events ?? 0, organisations: counted?.organisations ?? 0 };
+    return {
+      awards,
+      reopened: counted?.reopened ?? [],
+      events: counted?.events ?? 0,
+      organisations: counted?.organisations ?? 0,
+    };
   });
 }
 

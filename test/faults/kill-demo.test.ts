@@ -91,8 +91,8 @@ async function killAgainAndAgain(installation: Installation, count: number, rand
   return runs;
 }
 
-/** What the folder holds, each file checked against its neighbours; fails on anything that is not an award. */
-async function readFolder(folder: string): Promise<Awards> {
+/** What the folder holds of all events but some, each file checked against its neighbours; fails on what is no award. */
+async function readFolder(folder: string, but: readonly string[]): Promise<Awards> {
   const awards: Awards = {};
   let held = 0;
   const names = (await readdir(folder)).filter((name) => !/^\.award_.*\.tmp$/.test(name));
@@ -109,6 +109,7 @@ async function readFolder(folder: string): Promise<Awards> {
       continue;
     }
     expect(document.state).toBe('awarded');
+    if (but.includes(document.key.split('/')[0])) continue;
     awards[document.key] = document.lines
       .map((line: { lot: string; share: string; cost: string }) => `${line.lot} ${line.share} ${line.cost}`)
       .sort();
@@ -136,7 +137,8 @@ async function endAndCompare(
       organisations: service.organisations,
       unfinished: await readUnfinished(url),
       awards: service.awards,
-      folder: await readFolder(join(installation.dataDir, 'erp-inbox')),
+      // A run that was killed between reopening an event and closing it again leaves it open.
+      folder: await readFolder(join(installation.dataDir, 'erp-inbox'), service.reopened),
     };
   });
 }
