@@ -22,6 +22,7 @@ export class BridgeHost {
   readonly #role: Scenario['processes']['roles'][number];
   #lives = 0;
   #bridge: Bridge | undefined;
+  #retired = false;
   process: SimulatedProcess | undefined;
 
   constructor(simulation: Simulation, role: Scenario['processes']['roles'][number], index: number) {
@@ -30,11 +31,25 @@ export class BridgeHost {
     this.name = `${role}${index}`;
   }
 
+  /** It does what it is there for, or is not there any more. */
   get isReady(): boolean {
-    return this.process?.alive === true && this.#bridge !== undefined;
+    return this.#retired ? this.process?.alive !== true : this.process?.alive === true && this.#bridge !== undefined;
+  }
+
+  /** Whether it can do everything. */
+  get doesAll(): boolean {
+    return this.#role === 'all';
+  }
+
+  /** It ends one way or the other, and is not started again. */
+  retire(how: 'stop' | 'kill'): void {
+    this.#retired = true;
+    if (how === 'stop' && this.#bridge) this.stop();
+    else this.kill();
   }
 
   start(): void {
+    if (this.#retired) return;
     const { world, scenario, source, settings, postgres, queue } = this.#simulation;
     this.#lives += 1;
     const id = `${this.name}.${this.#lives}`;

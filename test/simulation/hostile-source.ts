@@ -27,8 +27,9 @@ export interface Habits {
   foreignNext: boolean;
   showsDate: boolean;
   upperCaseIds: boolean;
-  /** How often a record's stamp lies hours ahead. */
+  /** How often a record's stamp lies ahead, and how far at most. */
   futureDated: number;
+  futureMs: number;
   /** A record that was stamped ahead gets an earlier stamp with its next change. */
   goesBack: boolean;
   /** Records from before the bridge have no `modified`; it is shown when they change. */
@@ -149,10 +150,11 @@ export class HostileSource {
     if (agoMs > 0 && this.habits.undated) return Number.NEGATIVE_INFINITY;
     const held = writes.map(({ feed, id }) => this.#versions(feed).get(id)?.at(-1)?.stampMicros ?? 0);
     const isAhead = held.some((stamp) => stamp > now);
-    const aheadHours = !isAhead && this.#random.chance(this.habits.futureDated) ? this.#random.whole(1, 48) : 0;
+    const aheadMs =
+      !isAhead && this.#random.chance(this.habits.futureDated) ? this.#random.fraction() * this.habits.futureMs : 0;
     // A record's own time does not go back, unless it was ahead and the source thinks better of it.
     const least = isAhead && this.habits.goesBack ? held.filter((stamp) => stamp <= now) : held;
-    return Math.max(now + aheadHours * 3_600 * second, ...least.map((stamp) => stamp + 1));
+    return Math.max(now + Math.round(aheadMs * 1_000), ...least.map((stamp) => stamp + 1));
   }
 
   #versions(feed: FeedName): Map<string, Version[]> {

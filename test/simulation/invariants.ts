@@ -24,13 +24,17 @@ export async function checkWatermark(
     );
 }
 
+/** How long after the last fault all that was stamped before it is committed; no replica lags behind it any more. */
+export function arrivedMs({ settings }: Simulation['scenario']): number {
+  return (settings.latenessS + 1) * 1_000;
+}
+
 /** Why it is not at rest yet; undefined when it is. */
 export async function whyNotAtRest(
   { world, scenario, sql, source, underway }: Simulation,
   calmSinceMs: number,
 ): Promise<string | undefined> {
-  // What was stamped before the calm is committed by now, and no replica lags behind it any more.
-  const settledMs = calmSinceMs + (scenario.settings.latenessS + 2) * 2_000;
+  const settledMs = calmSinceMs + arrivedMs(scenario);
   if (world.elapsedMs < settledMs) return 'the source has just calmed down';
   if (underway.size > 0) return 'a notification is under way';
   const { rows } = await sql.query<{ reason: string }>(
@@ -45,6 +49,10 @@ export async function whyNotAtRest(
      select 'flow ' || name || ' is paused: ' || paused_reason from bridge.flows where paused_reason is not null
      union all
      select 'feed ' || feed || ' fails: ' || coalesce(last_error, '') from bridge.checkpoints where failures > 0
+     union all
+     select 'a version of ' || record_id || ' is in doubt' from bridge.doubts
+     union all
+     select 'feed ' || feed || ' is to be read again at ' || range_start from bridge.rereads
      union all
      select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
      where last_pull is null or (last_pull < $1::timestamptz and not $2)

@@ -1,5 +1,6 @@
 /** The source's notifications: one for each changed feed, as far as they are not lost; some twice, some late, some forged. */
 import { createHmac } from 'node:crypto';
+import type { FeedName } from '#contract/feed.ts';
 import { timestampFromMicros } from '#contract/timestamp.ts';
 import { feedTriggers } from '#contract/webhook.ts';
 import type { BridgeHost } from './bridge-host.ts';
@@ -9,7 +10,8 @@ import { feedsOf, type Simulation, signingKey } from './simulation.ts';
 const triesMost = 60;
 const againMs = 5_000;
 
-export function sendNotifications(simulation: Simulation, hosts: readonly BridgeHost[]): void {
+/** Gives what announces each feed once more. */
+export function sendNotifications(simulation: Simulation, hosts: readonly BridgeHost[]): () => void {
   const { world, scenario, source, accepted, forged, underway } = simulation;
   const { lost, twice, lateMs, forged: forgeries } = scenario.notifications;
   const random = world.random.of('notifications');
@@ -44,13 +46,13 @@ export function sendNotifications(simulation: Simulation, hosts: readonly Bridge
     });
   };
 
-  source.onCommit = (feeds, writes) => {
-    for (const feed of feeds.filter((each) => wanted.has(each))) {
+  const announce = (feeds: readonly FeedName[], event: string | undefined) => {
+    for (const feed of feeds) {
       count += 1;
       const body = JSON.stringify({
         trigger: feedTriggers[feed],
         timestamp: timestampFromMicros(world.nowMicros),
-        payload: { sourcing_event: writes[0]?.id, sourcing_event_name: `change ${count}` },
+        payload: { sourcing_event: event, sourcing_event_name: `change ${count}` },
       });
       if (world.chaos && random.chance(forgeries)) {
         const changed = body.replace('change', 'forgery');
@@ -64,4 +66,10 @@ export function sendNotifications(simulation: Simulation, hosts: readonly Bridge
         world.after(10 + random.fraction() * lateMs, () => send(body, signingKey, triesMost));
     }
   };
+  source.onCommit = (feeds, writes) =>
+    announce(
+      feeds.filter((feed) => wanted.has(feed)),
+      writes[0]?.id,
+    );
+  return () => announce([...wanted], undefined);
 }

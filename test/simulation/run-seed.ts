@@ -3,7 +3,7 @@
  * gives the same log, line by line.
  */
 import { BridgeHost } from './bridge-host.ts';
-import { checkEnd, checkWatermark, whyNotAtRest } from './invariants.ts';
+import { arrivedMs, checkEnd, checkWatermark, whyNotAtRest } from './invariants.ts';
 import { sendNotifications } from './notifications.ts';
 import { startOperator } from './operator.ts';
 import { createSimulation, type SeedOptions, type Simulation } from './simulation.ts';
@@ -40,7 +40,7 @@ async function live(simulation: Simulation): Promise<void> {
   const hosts = scenario.processes.roles.map((role, index) => new BridgeHost(simulation, role, index));
   const story = new SourcingStory(world, source, scenario.story);
   for (let left = scenario.story.before; left > 0; left -= 1) story.step(60_000 + left * 5_000);
-  sendNotifications(simulation, hosts);
+  const announce = sendNotifications(simulation, hosts);
   source.onStamped = (feed, stampMicros) => {
     world.after(0, () => checkWatermark(simulation, feed, stampMicros));
   };
@@ -56,10 +56,21 @@ async function live(simulation: Simulation): Promise<void> {
     world.chaos = false;
     postgres.comeBack();
     for (const { process } of hosts) process?.goOn();
+    if (scenario.calm.oneProcess) leaveOne(simulation, hosts);
     startOperator(simulation);
   });
+  if (scenario.calm.lastNews) world.after(arrivedMs(scenario) + 3 * scenario.processes.skewMs + 100, announce);
   await calm(simulation, hosts);
   if (!world.violation) await checkEnd(simulation);
+}
+
+/** Only one that can do everything: what another has left undone must not need that one. */
+function leaveOne({ world }: Simulation, hosts: readonly BridgeHost[]): void {
+  const random = world.random.of('calm');
+  const able = hosts.filter((host) => host.doesAll);
+  if (able.length === 0) return;
+  const left = random.pick(able);
+  for (const host of hosts) if (host !== left) host.retire(random.pick(['stop', 'kill']));
 }
 
 /** When what happens: to the source, and to the processes. */
@@ -68,7 +79,7 @@ function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonl
   const { chaosMs, during } = scenario.story;
   const { crash, freeze, kills, stops, pauses, outages } = scenario.processes;
   const standStill = (process: SimulatedProcess | undefined) =>
-    process?.standStill(random.pick([1_000, 30_000, 130_000, 130_000]));
+    process?.standStill(random.pick(scenario.processes.pauseMs));
   const sometime = (count: number, happen: () => void) => {
     for (let index = 0; index < count; index += 1) world.after(random.fraction() * chaosMs, happen);
   };

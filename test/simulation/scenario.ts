@@ -17,6 +17,12 @@ export interface Scenario {
     readonly during: number;
     readonly chaosMs: number;
   };
+  readonly calm: {
+    /** Each feed is announced once more when all that is on its way has arrived; else it waits for its schedule. */
+    readonly lastNews: boolean;
+    /** One process that can do everything has to do with what the others have left. */
+    readonly oneProcess: boolean;
+  };
   readonly habits: Habits;
   readonly source: SourceFaults;
   readonly database: DatabaseFaults;
@@ -41,6 +47,8 @@ export interface Scenario {
     readonly stops: number;
     readonly pauses: number;
     readonly outages: number;
+    /** How long one stands still. */
+    readonly pauseMs: readonly number[];
   };
   readonly settings: {
     readonly pageSize: number;
@@ -53,17 +61,18 @@ export interface Scenario {
     readonly documents: readonly ('award' | 'sourcing-event' | 'quotation')[];
     readonly flows: number;
     readonly testEvents: boolean;
+    readonly withdrawals: { readonly most: number; readonly share: number; readonly hours: number } | undefined;
   };
 }
 
 export function scenarioOf(seed: string): Scenario {
   const random = createRandom(seed).of('scenario');
-  const latenessS = random.pick([2, 5, 10]);
+  const latenessS = random.pick([2, 3, 6]);
   const processSkewMs = random.chance(0.3) ? 2_000 : 0;
-  const leaseS = random.pick([15, 60]);
+  const leaseS = random.pick([8, 25]);
   const declaresOrder = random.chance(0.35);
   const often = (chance: number, rate: number) => rateOf(random, chance, rate);
-  const timeoutMs = random.pick([5_000, 20_000, 60_000]);
+  const timeoutMs = random.pick([5_000, 12_000, 30_000]);
   /** News comes by notifications alone, so each of them counts. */
   const byNews = declaresOrder && random.chance(0.4);
   const lateMs = declaresOrder || random.chance(0.4) ? 0 : latenessS * 1_000 * random.fraction() * 0.95;
@@ -74,8 +83,9 @@ export function scenarioOf(seed: string): Scenario {
       lots: random.whole(1, 4),
       before: random.pick([0, 2, 8]),
       during: random.whole(8, 40),
-      chaosMs: random.pick([10_000, 30_000, 70_000]),
+      chaosMs: random.pick([10_000, 25_000, 50_000]),
     },
+    calm: { lastNews: !byNews && random.chance(0.7), oneProcess: random.chance(0.6) },
     habits: {
       declaresOrder,
       paging: declaresOrder ? 'cursor' : random.pick(['cursor', 'page-number', 'offset']),
@@ -91,7 +101,8 @@ export function scenarioOf(seed: string): Scenario {
       foreignNext: random.chance(0.1),
       showsDate: random.chance(0.8),
       upperCaseIds: random.chance(0.1),
-      futureDated: declaresOrder || random.chance(0.8) ? 0 : 0.1,
+      futureDated: declaresOrder || random.chance(0.7) ? 0 : 0.15,
+      futureMs: random.chance(0.5) ? latenessS * 900 : 48 * 3_600_000,
       goesBack: random.chance(0.5),
       undated: !declaresOrder && random.chance(0.2),
       perMinute: random.pick([30, 60]),
@@ -158,17 +169,21 @@ export function scenarioOf(seed: string): Scenario {
       stops: random.chance(0.2) ? 1 : 0,
       pauses: random.chance(0.35) ? random.whole(1, 2) : 0,
       outages: random.chance(0.2) ? 1 : 0,
+      pauseMs: [1_000, leaseS * 1_300, leaseS * 1_300, leaseS * 2_000],
     },
     settings: {
       pageSize: random.pick([2, 3, 10]),
       latenessS,
-      pollS: byNews ? 36_000 : random.pick([10, 30, 60]),
+      pollS: byNews ? 36_000 : random.pick([10, 20, 40]),
       timeoutS: random.pick([2, 10]),
       leaseS,
       sweepMs: random.pick([5_000, 15_000]),
       documents: random.pick([['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
       flows: random.pick([1, 1, 1, 2]),
       testEvents: random.chance(0.5),
+      withdrawals: random.chance(0.25)
+        ? { most: random.whole(1, 3), share: random.pick([0, 0.3]), hours: 24 }
+        : undefined,
     },
   };
 }

@@ -1,4 +1,5 @@
 /** The driver's pool, in a simulated process: what `#platform/database/database.ts` is built on, with the world's server behind it. */
+import { CopyIn } from '#platform/database/copy-in.ts';
 import type { Session, SimulatedPostgres, Statement } from './simulated-postgres.ts';
 import { currentProcess, type SimulatedProcess } from './world.ts';
 
@@ -58,7 +59,11 @@ export class SimulatedPool {
   #lend(session: Session) {
     const server = this.#server;
     return {
-      query: async (statement: string | Statement) => {
+      query: async (statement: string | Statement | CopyIn) => {
+        if (statement instanceof CopyIn) {
+          const { text, bytes, callback } = statement;
+          return server.query(session, { text, bytes }).then(() => callback(null), callback);
+        }
         const asked = typeof statement === 'string' ? { text: statement } : statement;
         return server.query(session, asked);
       },

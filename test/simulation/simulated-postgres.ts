@@ -8,6 +8,7 @@
  */
 import { Client, DatabaseError, type QueryResult } from 'pg';
 import { timestampFromMicros } from '#contract/timestamp.ts';
+import { CopyIn } from '#platform/database/copy-in.ts';
 import { sqlTypes } from '#platform/database/sql-types.ts';
 import type { Random } from './random.ts';
 import type { Answered, SimulatedProcess, World } from './world.ts';
@@ -28,6 +29,8 @@ export interface Statement {
   text: string;
   name?: string;
   values?: unknown[];
+  /** Of a COPY: its rows. */
+  bytes?: Buffer;
 }
 
 type Result = Pick<QueryResult, 'rows' | 'command'>;
@@ -44,6 +47,8 @@ export interface Session {
   statements: number;
   begun: boolean;
   failed: boolean;
+  /** Holds, or may hold, locks beyond the end of a transaction. */
+  locks: boolean;
   closed: boolean;
 }
 
@@ -87,7 +92,7 @@ export function createRealSessions(url: string): RealSessions {
       const known = free.pop();
       if (known) return known;
       const settings = options.map((option) => `-c ${option}`).join(' ');
-      const client = new Client({ connectionString: url, types: sqlTypes, options: settings });
+      const client = new Client({ connectionString: url, types: sqlTypes, options: settings, pipeline: true });
       await client.connect();
       all.push(client);
       return client;
@@ -174,6 +179,7 @@ export class SimulatedPostgres {
         statements: 0,
         begun: false,
         failed: false,
+        locks: false,
         closed: false,
       };
       this.#sessions.add(session);
@@ -191,7 +197,7 @@ export class SimulatedPostgres {
       session.inTransaction = false;
       return Promise.resolve({ rows: [], command: text.toUpperCase() });
     }
-    const what = text.replace(/\s+/g, ' ').slice(0, 100);
+    const { what } = readingOf(text);
     return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, async (answer) => {
       const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
       const breaks = this.#world.chaos && this.#random.chance(cutChance);
@@ -253,7 +259,7 @@ export class SimulatedPostgres {
       return true;
     };
     if (await attempt()) return;
-    this.#world.log(session.process.id, `sql waits for a lock: ${statement.text.replace(/\s+/g, ' ').slice(0, 60)}`);
+    this.#world.log(session.process.id, `sql waits for a lock: ${readingOf(statement.text).what.slice(0, 60)}`);
     const waiting: Waiting = {
       session,
       tryAgain: attempt,
@@ -266,19 +272,17 @@ export class SimulatedPostgres {
   async #attempt(session: Session, statement: Statement): Promise<Answered<Result> | 'must wait'> {
     const { client } = session;
     session.statements += 1;
-    if (session.inTransaction && !session.begun) {
-      await client.query('begin');
+    session.locks ||= statement.text.includes('pg_advisory_lock(');
+    const begins = session.inTransaction && !session.begun;
+    if (begins) {
       session.begun = true;
       this.#watchIdle(session, session.transaction);
     }
-    // Whoever waits alone in the world waits for nobody.
+    // Whoever waits alone in the world waits for nobody. A savepoint is never released: a later one hides it.
     const mayWait = session.begun && !session.failed && this.#othersHaveBegun(session);
-    if (mayWait) void client.query('savepoint before_statement');
-    const answered = await answerOf(() => client.query(statement));
-    if (!('error' in answered)) {
-      if (mayWait) await client.query('release before_statement');
-      return { value: this.#inAnyOrder(statement.text, answered.value) };
-    }
+    const before = [...(begins ? ['begin'] : []), ...(mayWait ? [savepoint] : [])];
+    const answered = await answerOf(() => inOnePacket(client, before, statement));
+    if (!('error' in answered)) return { value: this.#inAnyOrder(statement.text, answered.value) };
     if (answered.error instanceof DatabaseError && answered.error.code === lockTimeout) {
       if (mayWait) await client.query('rollback to before_statement');
       else if (session.begun) throw new Error('A transaction waited for a lock that nobody else can hold.');
@@ -290,7 +294,7 @@ export class SimulatedPostgres {
 
   /** SQL promises no order to a statement that asks for none: the seed chooses one. */
   #inAnyOrder(text: string, result: Result): Result {
-    if (result.rows.length < 2 || asksForOrder(text)) return result;
+    if (result.rows.length < 2 || readingOf(text).asksForOrder) return result;
     const rows = result.rows.map((row: unknown) => [JSON.stringify(row), row] as const);
     rows.sort(([a], [b]) => (a < b ? -1 : 1));
     const shuffled: unknown[] = [];
@@ -304,15 +308,12 @@ export class SimulatedPostgres {
   }
 
   /** With the world's time, and prepared: under a name for each text. */
-  #timed({ text, values }: Statement): Statement {
-    if (values === undefined) return { text };
-    const now = `$${values.length + 1}::timestamptz`;
-    const timed = text
-      .replace(/\b(clock_timestamp|now|statement_timestamp)\(\)/g, now)
-      // Of what is due at the same time SQL gives any; here always the same.
-      .replace(/\bdue limit\b/g, 'due, key limit');
-    const given = !timed.includes(now) ? values : [...values, timestampFromMicros(this.#world.nowMicros)];
-    return { name: nameOf(timed), text: timed, values: given };
+  #timed(statement: Statement): Statement {
+    const { text, values } = statement;
+    if (values === undefined) return statement;
+    const { name, timed, asksForTime } = preparedOf(text, values.length);
+    const given = asksForTime ? [...values, timestampFromMicros(this.#world.nowMicros)] : values;
+    return { name, text: timed, values: given };
   }
 
   #wakeWaiting(): void {
@@ -363,7 +364,7 @@ export class SimulatedPostgres {
     this.#sessions.delete(session);
     if (session.begun) await session.client.query('rollback');
     session.begun = false;
-    await session.client.query('select pg_advisory_unlock_all()');
+    if (session.locks) await session.client.query('select pg_advisory_unlock_all()');
     this.#real.giveBack(session.client);
     this.#wakeWaiting();
   }
@@ -386,6 +387,27 @@ export class SimulatedPostgres {
   }
 }
 
+const savepoint = 'savepoint before_statement';
+
+/** One round trip to the server is what most of a statement's time goes into. */
+function inOnePacket(client: Client, before: readonly string[], statement: Statement): Promise<Result> {
+  const { stream } = client.connection;
+  stream.cork();
+  try {
+    // What fails here fails the statement, too.
+    for (const text of before) client.query(text).catch(() => undefined);
+    const { text, bytes } = statement;
+    if (bytes === undefined) return client.query(statement);
+    return new Promise((resolve, reject) => {
+      client.query(
+        new CopyIn(text, bytes, (error) => (error ? reject(error) : resolve({ rows: [], command: 'COPY' }))),
+      );
+    });
+  } finally {
+    stream.uncork();
+  }
+}
+
 /** Outside of parentheses. */
 function asksForOrder(text: string): boolean {
   let depth = 0;
@@ -397,15 +419,43 @@ function asksForOrder(text: string): boolean {
   return false;
 }
 
-const names = new Map<string, string>();
+interface Reading {
+  /** For the log. */
+  readonly what: string;
+  readonly asksForOrder: boolean;
+}
 
-function nameOf(text: string): string {
-  let name = names.get(text);
-  if (name === undefined) {
-    name = `statement ${names.size}`;
-    names.set(text, name);
-  }
-  return name;
+const readings = new Map<string, Reading>();
+
+function readingOf(text: string): Reading {
+  const known = readings.get(text);
+  if (known) return known;
+  const reading = { what: text.replace(/\s+/g, ' ').slice(0, 100), asksForOrder: asksForOrder(text) };
+  readings.set(text, reading);
+  return reading;
+}
+
+interface Prepared {
+  readonly name: string;
+  readonly timed: string;
+  /** Its last parameter is the world's time. */
+  readonly asksForTime: boolean;
+}
+
+const prepared = new Map<string, Prepared>();
+
+function preparedOf(text: string, valuesCount: number): Prepared {
+  const key = `${valuesCount} ${text}`;
+  const known = prepared.get(key);
+  if (known) return known;
+  const now = `$${valuesCount + 1}::timestamptz`;
+  const timed = text
+    .replace(/\b(clock_timestamp|now|statement_timestamp)\(\)/g, now)
+    // Of what is due at the same time SQL gives any; here always the same.
+    .replace(/\bdue limit\b/g, 'due, key limit');
+  const one = { name: `statement ${prepared.size}`, timed, asksForTime: timed.includes(now) };
+  prepared.set(key, one);
+  return one;
 }
 
 function terminated(): Error {

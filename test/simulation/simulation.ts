@@ -103,6 +103,7 @@ function settingsOf(scenario: Scenario): BridgeSettings {
       documents: settings.documents,
       test_events: settings.testEvents,
       circuit: { failures: 4, seconds: 20 },
+      ...(settings.withdrawals ? { withdrawals: settings.withdrawals } : {}),
     })),
   });
 }

@@ -5,6 +5,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
+import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { documentKeysOf } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
@@ -64,7 +65,8 @@ export async function storeRecords(tx: Sql, page: PageToStore, options: StoreOpt
   if (back.length > 0) await takeBack(tx, source, feed, back);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
   const before = replaced.length > 0 ? await keepHistory(tx, source, feed, replaced, now) : new Map<string, object>();
-  const writing = changed.length > 0 ? upsert(tx, source, feed, changed, now) : undefined;
+  const added = changed.filter(({ recordId }) => !held.has(recordId));
+  const writing = write(tx, { source, feed, now }, { replaced, added });
   options.whileWriting?.();
   const touched = [...changed, ...back.filter(({ recordId }) => held.get(recordId)?.gone)];
   const keys = touched.flatMap(({ recordId, record }) => {
@@ -172,24 +174,48 @@ async function keepHistory(
   return new Map(rows.map(({ record_id, body }) => [record_id, JSON.parse(body) as object]));
 }
 
-async function upsert(tx: Sql, source: string, feed: FeedName, changed: readonly Version[], now: Timestamp) {
+/** The lock of the source keeps it so that those are held, and these are not. */
+async function write(
+  tx: Sql,
+  { source, feed, now }: { source: string; feed: FeedName; now: Timestamp },
+  { replaced, added }: { replaced: readonly Version[]; added: readonly Version[] },
+): Promise<void> {
+  if (replaced.length > 0) await replace(tx, source, feed, replaced, now);
+  if (added.length === 0) return;
+  await tx.copy(
+    'bridge.mirror (source, feed, seen, record_id, modified, content_hash, sourcing_event, supplier, body)',
+    copyRows(added.length, [
+      { type: 'text', values: source },
+      { type: 'text', values: feed },
+      { type: 'timestamptz', values: now },
+      { type: 'text', values: added.map(({ recordId }) => recordId) },
+      { type: 'timestamptz', values: added.map(({ modified }) => modified) },
+      { type: 'bytea', values: added.map(({ hash }) => hash) },
+      { type: 'text', values: added.map(({ sourcingEvent }) => sourcingEvent) },
+      { type: 'text', values: added.map(({ supplier }) => supplier) },
+      { type: 'text', values: added.map(({ body }) => body) },
+    ]),
+  );
+}
+
+async function replace(tx: Sql, source: string, feed: FeedName, replaced: readonly Version[], now: Timestamp) {
   await tx.query(
-    `insert into bridge.mirror (source, feed, seen, record_id, modified, content_hash, sourcing_event, supplier, body)
-     select $1, $2, $3, * from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[], $8::text[], $9::text[])
-     on conflict (source, feed, record_id) do update
-       set modified = excluded.modified, content_hash = excluded.content_hash,
-           sourcing_event = excluded.sourcing_event, supplier = excluded.supplier, body = excluded.body, seen = excluded.seen,
-           missing_since = null, gone = null`,
+    `update bridge.mirror m
+     set modified = n.modified, content_hash = n.content_hash, sourcing_event = n.sourcing_event, supplier = n.supplier,
+       body = n.body, seen = $3, missing_since = null, gone = null
+     from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[], $8::text[], $9::text[])
+       as n (record_id, modified, content_hash, sourcing_event, supplier, body)
+     where m.source = $1 and m.feed = $2 and m.record_id = any($4::text[]) and m.record_id = n.record_id`,
     [
       source,
       feed,
       now,
-      idsOf(changed),
-      changed.map(({ modified }) => modified),
-      byteaArray(changed.map(({ hash }) => hash)),
-      textArray(changed.map(({ sourcingEvent }) => sourcingEvent)),
-      textArray(changed.map(({ supplier }) => supplier)),
-      textArray(changed.map(({ body }) => body)),
+      idsOf(replaced),
+      replaced.map(({ modified }) => modified),
+      byteaArray(replaced.map(({ hash }) => hash)),
+      textArray(replaced.map(({ sourcingEvent }) => sourcingEvent)),
+      textArray(replaced.map(({ supplier }) => supplier)),
+      textArray(replaced.map(({ body }) => body)),
     ],
   );
 }

@@ -9,6 +9,7 @@ import pRetry from 'p-retry';
 import { DatabaseError, Pool, type PoolClient, type QueryResult } from 'pg';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
+import { CopyIn } from './copy-in.ts';
 import { sqlTypes } from './sql-types.ts';
 
 export interface Sql {
@@ -17,6 +18,8 @@ export interface Sql {
    * array, so one meant as JSON is given as text. Without params the text may hold several statements.
    */
   query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
+  /** Adds rows, made by `copyRows`, to a table: `into` is its name and the list of columns. One that is there is an error. */
+  copy(into: string, rows: Buffer): Promise<void>;
 }
 
 export interface Database extends Sql {
@@ -108,6 +111,17 @@ export function createDatabase(options: {
     }
   }
 
+  async function copy(client: PoolClient, into: string, rows: Buffer): Promise<void> {
+    const text = `copy ${into} from stdin (format binary)`;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        client.query(new CopyIn(text, rows, (error) => (error ? reject(error) : resolve())));
+      });
+    } catch (error) {
+      throw isConnectionError(error) ? unavailable(place, error) : error;
+    }
+  }
+
   /** Lends a connection to `use`; one that broke meanwhile, or that `use` gave up, is closed rather than reused. */
   async function withClient<T>(use: (client: PoolClient, giveUp: () => void) => Promise<T>): Promise<T> {
     const client = await connect();
@@ -128,10 +142,17 @@ export function createDatabase(options: {
   function attempt<T>(work: (tx: Sql) => Promise<T>): Promise<T> {
     return withClient(async (client, giveUp) => {
       let ended = false;
+      const refuseLate = () => {
+        if (ended) throw new AppError('internal', 'A statement was sent after its transaction had ended.');
+      };
       const tx: Sql = {
         query: async (statement, params) => {
-          if (ended) throw new AppError('internal', 'A statement was sent after its transaction had ended.');
+          refuseLate();
           return run(client, statement, params);
+        },
+        copy: async (into, rows) => {
+          refuseLate();
+          return copy(client, into, rows);
         },
       };
       await run(client, 'begin', undefined);
@@ -165,6 +186,7 @@ export function createDatabase(options: {
 
   return {
     query: (statement, params) => withClient((client) => run(client, statement, params)),
+    copy: (into, rows) => withClient((client) => copy(client, into, rows)),
     transaction: (work) =>
       pRetry(() => attempt(work), {
         retries: 4,
@@ -177,7 +199,10 @@ export function createDatabase(options: {
     session: (use) =>
       withClient(async (client, giveUp) => {
         try {
-          return await use({ query: (statement, params) => run(client, statement, params) });
+          return await use({
+            query: (statement, params) => run(client, statement, params),
+            copy: (into, rows) => copy(client, into, rows),
+          });
         } catch (error) {
           giveUp();
           throw error;

@@ -80,6 +80,7 @@ describe('documents are made of the mirror', () => {
     const count = async (some: typeof keys) => {
       let statements = 0;
       const sql: Sql = {
+        copy: db.database.copy,
         query: (...given) => {
           statements += 1;
           return db.database.query(...given);
@@ -167,6 +168,23 @@ describe('documents are made of the mirror', () => {
       { made: 'document', wanted: true },
       { made: 'rejected', reason: "an award's record: awards.0.cost must be a decimal number as text" },
     ]);
+  });
+
+  test('a lot that does not say who won takes nothing back', async () => {
+    await fill();
+    const made = async () => [
+      ...(await makeDocuments(db.database, flow, [keyOf('award', 1, 0), keyOf('award', 2, 0)])).values(),
+    ];
+    for (const awards of ['pending', { supplier: supplier(0) }]) {
+      await store('awards', { ...lotAwardRecord(idOf(1001), event(1), []), awards });
+      expect(await made()).toMatchObject([
+        { made: 'rejected', reason: expect.stringMatching(/^an award's record: awards /) },
+        { made: 'document', wanted: true },
+      ]);
+    }
+    // What is empty may be left out: nobody won it any more.
+    await store('awards', { ...lotAwardRecord(idOf(1001), event(1), []), awards: undefined });
+    expect(await made()).toMatchObject([{ wanted: false }, { wanted: true }]);
   });
 
   test('with 20,000 lots in an event', async () => {

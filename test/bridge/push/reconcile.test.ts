@@ -70,6 +70,10 @@ function mortal(database: Database, life: Life): Database {
       await life.step(where);
       return sql.query(statement, params);
     },
+    copy: async (into, rows) => {
+      await life.step(where);
+      return sql.copy(into, rows);
+    },
   });
   return {
     ...database,
@@ -195,7 +199,7 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
         expect(erp.faults).toEqual([]);
         const open = await database.query(
           `select from bridge.flow_documents
-           where due is not null or intent_id is not null or waiting_since is not null or forced or doubtful`,
+           where due is not null or intent_id is not null or waiting_since is not null or forced or doubtful_since is not null`,
         );
         expect(open).toEqual([]);
         for (const process of processes) {

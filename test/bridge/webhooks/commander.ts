@@ -65,7 +65,10 @@ export function createCommander(
       if (death && number === death.step) throw new Died();
       return result;
     };
-    const dying = (sql: Sql): Sql => ({ query: (statement, params) => step(() => sql.query(statement, params)) });
+    const dying = (sql: Sql): Sql => ({
+      query: (statement, params) => step(() => sql.query(statement, params)),
+      copy: (into, rows) => step(() => sql.copy(into, rows)),
+    });
     const database: Database = {
       ...db.database,
       ...dying(db.database),

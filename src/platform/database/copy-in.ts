@@ -1,0 +1,120 @@
+/**
+ * `COPY ... FROM STDIN (FORMAT binary)`: many new rows as one buffer, for about half of what the same INSERT costs the
+ * server. It refuses a row that is there already, as any INSERT without ON CONFLICT does. Source: PostgreSQL's "Binary
+ * Format" of COPY. By hand, as pg-copy-streams brings a stream for each, where one buffer needs ten lines.
+ */
+import { Query } from 'pg';
+import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+
+const start = Buffer.from('PGCOPY\n\u00ff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
+const endMark = -1;
+const lengthBytes = 4;
+const countBytes = 2;
+const timeBytes = 8;
+/** PostgreSQL counts from the year 2000. */
+const epochMs = msFromTimestamp('2000-01-01T00:00:00.000000Z');
+
+/** The same value in each row, or one for each; a null is NULL. Text must hold no NUL character: the server refuses it. */
+export type CopyColumn =
+  | { readonly type: 'text'; readonly values: string | readonly (string | null)[] }
+  | { readonly type: 'bytea'; readonly values: readonly Buffer[] }
+  | { readonly type: 'timestamptz'; readonly values: Timestamp | readonly Timestamp[] };
+
+interface Cells {
+  /** How many bytes the value of a row has; undefined for NULL. */
+  size(row: number): number | undefined;
+  write(target: Buffer, row: number, at: number): void;
+}
+
+/** Rows whose columns these are, in the order of the COPY's list. */
+export function copyRows(count: number, columns: readonly CopyColumn[]): Buffer {
+  const cells = columns.map(cellsOf);
+  let bytes = start.length + countBytes;
+  for (let row = 0; row < count; row += 1) {
+    bytes += countBytes;
+    for (const cell of cells) bytes += lengthBytes + (cell.size(row) ?? 0);
+  }
+  const target = Buffer.allocUnsafe(bytes);
+  let at = start.copy(target);
+  for (let row = 0; row < count; row += 1) {
+    at = target.writeInt16BE(cells.length, at);
+    for (const cell of cells) {
+      const size = cell.size(row);
+      at = target.writeInt32BE(size ?? endMark, at);
+      if (size === undefined) continue;
+      cell.write(target, row, at);
+      at += size;
+    }
+  }
+  target.writeInt16BE(endMark, at);
+  return target;
+}
+
+function cellsOf({ type, values }: CopyColumn): Cells {
+  if (type === 'text') return typeof values === 'string' ? sameCells(Buffer.from(values)) : textCells(values);
+  if (type === 'bytea')
+    return {
+      size: (row) => values[row]?.length,
+      write: (target, row, at) => values[row]?.copy(target, at),
+    };
+  if (typeof values === 'string') return sameCells(timeBuffer(values));
+  return {
+    size: (row) => (values[row] === undefined ? undefined : timeBytes),
+    write: (target, row, at) => {
+      const time = values[row];
+      if (time !== undefined) writeTime(target, time, at);
+    },
+  };
+}
+
+function sameCells(value: Buffer): Cells {
+  return { size: () => value.length, write: (target, _row, at) => value.copy(target, at) };
+}
+
+function textCells(values: readonly (string | null)[]): Cells {
+  // Counted once: the size of each is asked for twice.
+  const sizes = values.map((value) => (value === null ? undefined : Buffer.byteLength(value)));
+  return {
+    size: (row) => sizes[row],
+    write: (target, row, at) => {
+      const value = values[row];
+      if (typeof value === 'string') target.write(value, at);
+    },
+  };
+}
+
+function timeBuffer(time: Timestamp): Buffer {
+  const buffer = Buffer.alloc(timeBytes);
+  writeTime(buffer, time, 0);
+  return buffer;
+}
+
+function writeTime(target: Buffer, time: Timestamp, at: number): void {
+  // A number is not exact in the far future.
+  target.writeBigInt64BE(BigInt(msFromTimestamp(time) - epochMs) * 1000n + BigInt(time.slice(23, 26)), at);
+}
+
+/** What the driver's connection has for it, beside what its types tell. */
+interface CopyConnection {
+  sendCopyFromChunk(chunk: Buffer): void;
+  endCopyFrom(): void;
+}
+
+/** The driver's query, which answers the server's request for the rows. */
+export class CopyIn extends Query {
+  readonly text: string;
+  readonly bytes: Buffer;
+  readonly callback: (error: Error | null) => void;
+
+  constructor(text: string, bytes: Buffer, callback: (error: Error | null) => void) {
+    super(text);
+    this.text = text;
+    this.bytes = bytes;
+    this.callback = callback;
+  }
+
+  handleCopyInResponse(connection: CopyConnection): void {
+    connection.sendCopyFromChunk(this.bytes);
+    connection.endCopyFrom();
+  }
+}

@@ -1,0 +1,103 @@
+import * as fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
+import { copyRows } from '#platform/database/copy-in.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
+
+let db: TestDatabase;
+beforeAll(async () => {
+  db = await createEmptyDatabase();
+  await db.database.query(
+    `create table copied (place int generated always as identity, same text not null, own text, bytes bytea not null,
+       at timestamptz not null, since timestamptz not null, own_key text unique)`,
+  );
+});
+
+const into = 'copied (same, own, bytes, at, since)';
+const text = fc.string({ unit: 'binary' }).map((given) => given.replaceAll('\0', ''));
+const time = fc
+  .tuple(fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(9999, 11, 31) }), fc.integer({ min: 0, max: 999 }))
+  .map(([ms, micros]) => addMicros(timestampFromMs(ms), micros));
+
+describe('rows that are copied in', () => {
+  test('arrive as they were given: texts of any characters, nulls, bytes, and times to the microsecond', async () => {
+    const rows = fc.array(fc.record({ own: fc.option(text), bytes: fc.uint8Array(), at: time }), { minLength: 1 });
+    await fc.assert(
+      fc.asyncProperty(rows, text, time, async (given, same, since) => {
+        await db.database.query('truncate copied');
+        await db.database.copy(
+          into,
+          copyRows(given.length, [
+            { type: 'text', values: same },
+            { type: 'text', values: given.map(({ own }) => own) },
+            { type: 'bytea', values: given.map(({ bytes }) => Buffer.from(bytes)) },
+            { type: 'timestamptz', values: given.map(({ at }) => at) },
+            { type: 'timestamptz', values: since },
+          ]),
+        );
+        const held = await db.database.query(
+          `select same, own, encode(bytes, 'hex') as bytes, to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at,
+             to_char(since, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as since from copied order by place`,
+        );
+        expect(held).toEqual(
+          given.map(({ own, bytes, at }) => ({
+            same: same.toWellFormed(),
+            own: own?.toWellFormed() ?? null,
+            bytes: Buffer.from(bytes).toString('hex'),
+            at,
+            since,
+          })),
+        );
+      }),
+    );
+  });
+
+  const keys = (...values: string[]) =>
+    copyRows(values.length, [
+      { type: 'text', values: '' },
+      { type: 'bytea', values: values.map(() => Buffer.alloc(0)) },
+      { type: 'timestamptz', values: '2026-11-21T00:00:00.000001Z' },
+      { type: 'timestamptz', values: '2026-11-21T00:00:00.000001Z' },
+      { type: 'text', values },
+    ]);
+  const intoKeys = 'copied (same, bytes, at, since, own_key)';
+  const heldKeys = async () =>
+    (
+      await db.database.query<{ own_key: string }>('select own_key from copied where own_key is not null order by 1')
+    ).map((row) => row.own_key);
+
+  test('belong to the transaction: all of them or none, and the connection is as good as before', async () => {
+    await db.database.copy(intoKeys, keys('a'));
+    const refused = db.database.transaction(async (tx) => {
+      await tx.copy(intoKeys, keys('b'));
+      await tx.copy(intoKeys, keys('c', 'a'));
+    });
+    await expect(refused).rejects.toMatchObject({ code: '23505' });
+    expect(await heldKeys()).toEqual(['a']);
+    await db.database.transaction((tx) => tx.copy(intoKeys, keys('b', 'c')));
+    expect(await heldKeys()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('are refused with a NUL character, not cut off', async () => {
+    await expect(db.database.copy(intoKeys, keys('d\0e'))).rejects.toMatchObject({ code: '22021' });
+  });
+
+  test('are not taken after the end of their transaction', async () => {
+    let late: Promise<void> | undefined;
+    await db.database.transaction(async (tx) => {
+      late = new Promise((resolve) => setTimeout(resolve, 50)).then(() => tx.copy(intoKeys, keys('f')));
+    });
+    await expect(late).rejects.toThrow('after its transaction had ended');
+    expect(await heldKeys()).not.toContain('f');
+  });
+
+  test('a connection that is lost under them is told as such', async () => {
+    const lost = db.database.transaction(async (tx) => {
+      const [row] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid');
+      await db.database.query('select pg_terminate_backend($1)', [row?.pid]);
+      await tx.copy(intoKeys, keys('g'));
+    });
+    await expect(lost).rejects.toMatchObject({ code: 'unavailable' });
+    expect(await heldKeys()).not.toContain('g');
+  });
+});
