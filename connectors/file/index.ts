@@ -76,6 +76,21 @@ function baseName({ kind, key }: Document): string {
 
 const nameLengthMax = 200;
 
+/**
+ * The document's name in this folder. Keys of suppliers may differ in case only, and some file systems do not tell such
+ * names apart: one whose name another key has goes by a name of its own.
+ */
+async function nameIn(folder: string, document: Document): Promise<string> {
+  const name = baseName(document);
+  if (document.kind !== 'supplier') return name;
+  const json = await readIfAny(join(folder, `${name}.json`));
+  const held = json === undefined ? undefined : keyForm.safeParse(parseJson(json)).data;
+  if (held === undefined || held.key === document.key) return name;
+  return `${name.slice(0, nameLengthMax - 65)}_${sha256(document.key)}`;
+}
+
+const keyForm = z.looseObject({ key: z.string() });
+
 /** What is written beside the JSON, and how the JSON names it; undefined for a kind that has nothing beside it. */
 interface Beside {
   readonly name: string;
@@ -105,9 +120,10 @@ async function besideOf(operation: Operation, base: string, signal: AbortSignal)
 
 async function writeFiles(folder: string, operation: Operation, signal: AbortSignal): Promise<Outcome> {
   const { document, contentHash, action } = operation;
-  const base = baseName(document);
+  let base: string;
   let beside: Beside | undefined;
   try {
+    base = await nameIn(folder, document);
     beside = await besideOf(operation, base, signal);
     if (beside?.content !== undefined) await replaceFile(join(folder, beside.name), beside.content, 0o644);
     else if (beside) await rm(join(folder, beside.name), { force: true });
@@ -135,7 +151,7 @@ const heldForm = z.looseObject({
 
 /** What is withdrawn is not held. Files that do not fit together, or are no document of ours, have no content hash. */
 async function lookup(folder: string, document: Document): Promise<Found | undefined> {
-  const base = baseName(document);
+  const base = await nameIn(folder, document);
   const json = await readIfAny(join(folder, `${base}.json`));
   if (json === undefined) return undefined;
   const held = heldForm.safeParse(parseJson(json)).data;

@@ -87,13 +87,15 @@ export interface FlowState {
 export function lagOfFlow(flow: FlowState, feeds: readonly { feed: string; lag: Lag }[], now: Timestamp): Lag {
   const own =
     flow.oldestWaiting === null ? 0 : Math.max(0, (msFromTimestamp(now) - msFromTimestamp(flow.oldestWaiting)) / 1000);
-  const behind = feeds.toSorted((a, b) => orInfinity(b.lag.seconds) - orInfinity(a.lag.seconds))[0];
+  const byLag = feeds.toSorted((a, b) => orInfinity(b.lag.seconds) - orInfinity(a.lag.seconds));
+  const behind = byLag[0];
+  // One that fails may be less far behind than one that is only read seldom.
+  const late = byLag.find(({ lag }) => !lag.inStep);
   const ofFeed = behind === undefined ? 0 : behind.lag.seconds;
   const seconds = ofFeed === null ? null : Math.max(own, ofFeed);
   const why = whyOfFlow(flow, now);
   if (why !== undefined) return { seconds, inStep: false, why };
-  if (behind !== undefined && !behind.lag.inStep)
-    return { seconds, inStep: false, why: `the feed ${behind.feed}: ${behind.lag.why}` };
+  if (late !== undefined) return { seconds, inStep: false, why: `the feed ${late.feed} is late: see there` };
   return { seconds, inStep: true, why: 'in step' };
 }
 

@@ -34,6 +34,16 @@ export class LeaseLost extends AppError {
   }
 }
 
+/** For what is no error to whoever has lost the lease: somebody else goes on. Rejects with anything else. */
+export async function unlessLost<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof LeaseLost) return undefined;
+    throw error;
+  }
+}
+
 /** Gives the lease, or undefined while it is held by a living process, this one included. */
 export type AcquireLease = (name: string) => Promise<Lease | undefined>;
 

@@ -142,7 +142,7 @@ export const bridgeSettings = z.strictObject({
     .default('127.0.0.1')
     .describe('Where the page that shows what the bridge is doing listens: HTTP, and without a password'),
   console_port: port.default(8081).describe('The port of that page'),
-  body_bytes_max: z.int().min(1).default(1_048_576).describe('Longest notification that is read'),
+  body_bytes_max: z.int().min(1).default(262_144).describe('Longest notification that is read'),
   backlog_max: z.int().min(1).default(10_000).describe('Notifications that may wait for a commit; beyond: 503'),
   lease_seconds: z
     .number()

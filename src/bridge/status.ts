@@ -41,6 +41,8 @@ export interface FlowStatus extends FlowState {
   pausedKind: string | null;
   pausedAt: Timestamp | null;
   failuresInRow: number;
+  /** Of those that wait: tried so often, or answered so, that they will hardly go by themselves. */
+  stuck: number;
   lag: Lag;
 }
 
@@ -85,21 +87,30 @@ export interface DeadDocument extends DocumentStatus {
 }
 
 const shownMost = 20;
+/** About four minutes of tries. */
+const attemptsMany = 8;
+/** The connector answered what `connector-calls.ts` could not read: the next try gets no better answer. */
+const isUnreadable = "d.error_type = 'unknown' and d.last_error like '%the connector gave %'";
 
 const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)';
 const count = `select count(*)::int from ${ofFlow}`;
 /** As the partial indexes have it. */
 const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
 
-/** Of the feeds in the settings and of the flows that are registered: what is not configured any more waits for nothing. */
+type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows'>>;
+
+/**
+ * Of the feeds and flows in the settings, also of those that no process has begun with yet, and of other flows that are
+ * registered: what is not configured any more waits for nothing.
+ */
 export async function readStatus(
   sql: Sql,
-  { settings, now }: { settings: Pick<BridgeSettings, 'sources'>; now: Timestamp },
+  { settings, now }: { settings: ShownSettings; now: Timestamp },
 ): Promise<BridgeStatus> {
   const feeds = await readFeeds(sql, settings, now);
   return {
     feeds,
-    flows: await readFlows(sql, feeds, now),
+    flows: await readFlows(sql, settings, feeds, now),
     backfills: await readBackfills(sql, now),
     quotas: await readQuotasLeft(sql, settings.sources, now),
     delivered: await sql.query<DeliveredDocument>(
@@ -139,37 +150,86 @@ async function readFeeds(
        (select count(*)::int from bridge.doubts d where d.source = c.source and d.feed = c.feed) as doubts
      from bridge.checkpoints c order by source, feed`,
   );
-  return rows.flatMap(({ raisedSeconds, ...row }) => {
-    const source = sources.find(({ name }) => name === row.source);
-    if (!source?.feeds.some((feed) => feed === row.feed)) return [];
-    const feed = {
-      ...row,
-      pollSeconds: source.poll_seconds,
-      latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
-    };
-    return [{ ...feed, lag: lagOfFeed(feed, now) }];
-  });
+  const shown = sources.flatMap((source) =>
+    source.feeds.map((feed): FeedStatus => {
+      const row = rows.find((one) => one.source === source.name && one.feed === feed);
+      const { raisedSeconds, ...held } = row ?? { ...neverRead, source: source.name, feed, nextPull: now };
+      const state = {
+        ...held,
+        pollSeconds: source.poll_seconds,
+        latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
+      };
+      return { ...state, lag: row ? lagOfFeed(state, now) : notBegun('pull') };
+    }),
+  );
+  return shown.toSorted((a, b) => (`${a.source} ${a.feed}` < `${b.source} ${b.feed}` ? -1 : 1));
 }
 
-async function readFlows(sql: Sql, feeds: readonly FeedStatus[], now: Timestamp): Promise<FlowStatus[]> {
+const neverRead = {
+  raisedSeconds: null,
+  watermark: null,
+  lastPull: null,
+  newest: null,
+  ordered: false,
+  waiting: 0,
+  failures: 0,
+  lastError: null,
+  doubts: 0,
+  lateFinds: 0,
+  audited: null,
+  warning: null,
+};
+
+const neverPushed = {
+  pausedReason: null,
+  pausedKind: null,
+  pausedAt: null,
+  circuitUntil: null,
+  failuresInRow: 0,
+  due: 0,
+  retrying: 0,
+  stuck: 0,
+  lastError: null,
+  deadLetters: 0,
+  oldestWaiting: null,
+};
+
+/** Whoever asks for a lag must not be told of none where nothing has ever worked. */
+function notBegun(role: 'pull' | 'push'): Lag {
+  return { seconds: null, inStep: false, why: `no process with the role ${role} has begun with it yet` };
+}
+
+async function readFlows(
+  sql: Sql,
+  { sources, flows: configured = [] }: ShownSettings,
+  feeds: readonly FeedStatus[],
+  now: Timestamp,
+): Promise<FlowStatus[]> {
   const rows = await sql.query<Omit<FlowStatus, 'lag'>>(
     `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
        f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
        (${count} and ${isWaiting}) as due,
        (${count} and ${isWaiting} and d.attempts > 0) as retrying,
-       (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0 limit 1) as "lastError",
+       (${count} and ${isWaiting} and (d.attempts >= ${attemptsMany} or ${isUnreadable})) as stuck,
+       (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0
+        order by d.attempts desc, d.waiting_since limit 1) as "lastError",
        (${count} and d.dead_since is not null) as "deadLetters",
        (select d.waiting_since from ${ofFlow} and ${isWaiting} order by d.waiting_since limit 1) as "oldestWaiting"
      from bridge.flows f where f.kinds <> '{}' order by f.name`,
   );
-  return rows.map((row) => ({
-    ...row,
-    lag: lagOfFlow(
+  const flows = rows.map((row) => {
+    const lag = lagOfFlow(
       row,
       feeds.filter(({ source }) => source === row.source),
       now,
-    ),
-  }));
+    );
+    if (sources.some(({ name }) => name === row.source)) return { ...row, lag };
+    return { ...row, lag: { seconds: null, inStep: false, why: `its source ${row.source} is not configured here` } };
+  });
+  const unknown = configured
+    .filter(({ name }) => rows.every(({ flow }) => flow !== name))
+    .map(({ name, source }) => ({ flow: name, source, ...neverPushed, lag: notBegun('push') }));
+  return [...flows, ...unknown];
 }
 
 function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
@@ -188,13 +248,16 @@ export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, 
   return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
 }
 
-/** True when it does not get better without a person: a pull that fails, a paused flow, an open circuit, a dead letter. */
+/**
+ * True when it does not get better without a person: a pull that fails, a paused flow, an open circuit, a dead letter, a
+ * document that was tried many times, or whose connector gives answers that cannot be read.
+ */
 export function needsLook({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>): boolean {
   return (
     feeds.some(({ failures }) => failures > 0) ||
     flows.some(
-      ({ pausedReason, circuitUntil, deadLetters }) =>
-        pausedReason !== null || circuitUntil !== null || deadLetters > 0,
+      ({ pausedReason, circuitUntil, deadLetters, stuck }) =>
+        pausedReason !== null || circuitUntil !== null || deadLetters > 0 || stuck > 0,
     )
   );
 }

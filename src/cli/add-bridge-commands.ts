@@ -5,7 +5,7 @@ import { runAudit } from './commands/bridge-audit.ts';
 import { runBackfill, runBackfillCancel, runBackfillList } from './commands/bridge-backfill.ts';
 import { runCheck } from './commands/bridge-check.ts';
 import { runCheckpointGet, runCheckpointReset, runCheckpointSet } from './commands/bridge-checkpoint.ts';
-import { runDeadLetters } from './commands/bridge-dead-letters.ts';
+import { readLastSeen, runDeadLetters } from './commands/bridge-dead-letters.ts';
 import { runDoctor } from './commands/bridge-doctor.ts';
 import { runDocumentSchema } from './commands/bridge-document-schema.ts';
 import { runLag } from './commands/bridge-lag.ts';
@@ -50,7 +50,12 @@ export function addBridgeCommands(bridge: Command): void {
 function addFlowCommands(bridge: Command): void {
   addBridgeSubcommand(bridge, 'plan [flow]', 'what would be written to the ERPs now; writes nothing', runPlan)
     .option('--all', 'also documents that are not due')
-    .addOption(limit(100));
+    .addOption(limit(100))
+    .addOption(
+      new Option('--skip <number>', 'pass over what an earlier page has shown')
+        .argParser(wholeNumber(0, 1_000_000_000))
+        .default(0),
+    );
   const mapping = bridge.command('mapping').description('the mapping of a flow');
   addBridgeSubcommand(
     mapping,
@@ -70,7 +75,8 @@ function addFlowCommands(bridge: Command): void {
   );
   addBridgeSubcommand(bridge, 'dead-letters', 'the documents that an ERP refused, and why', runDeadLetters)
     .option('--flow <name>', 'of this flow only')
-    .addOption(limit(50));
+    .addOption(limit(50))
+    .addOption(new Option('--after <place>', 'those after a page before, which names it').argParser(readLastSeen));
   addBridgeSubcommand(bridge, 'replay', 'write documents of a flow again', runReplay)
     .requiredOption('--flow <name>', 'the flow')
     .option('--key <key...>', 'the documents with these keys')

@@ -12,6 +12,7 @@ import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { Registry } from '#platform/metrics.ts';
+import type { Configuration } from './configuration.ts';
 import { type Installation, openInstallation } from './installation.ts';
 import { readCommandConfiguration } from './local-settings.ts';
 import { listenForStop } from './stop-request.ts';
@@ -48,8 +49,24 @@ export async function withBridge<T>(
   checkNames(configuration.bridge);
   using stop = listenForStop();
   const { signal } = stop;
+  try {
+    return await openAndUse(configuration, use, migrate, signal);
+  } catch (error) {
+    // Whatever it was that the signal broke off.
+    if (signal.aborted && !(error instanceof AppError && error.code === 'invalid'))
+      throw new AppError('unavailable', 'It was stopped before its end.', { cause: error });
+    throw error;
+  }
+}
+
+async function openAndUse<T>(
+  configuration: Configuration,
+  use: (command: BridgeCommand) => Promise<T>,
+  migrate: boolean,
+  signal: AbortSignal,
+): Promise<T> {
   await using opened = new AsyncDisposableStack();
-  const installation = await openInstallation(configuration, { name: 'bridge-command', logLevel: 'error' });
+  const installation = await openInstallation(configuration, { name: 'bridge-command', logLevel: 'error', signal });
   opened.defer(() => installation.close());
   const { database } = installation.open;
   if (migrate) await migrateBridge(database);
@@ -70,6 +87,18 @@ export async function withBridge<T>(
     signal,
     clientOf: (source) => clients(findSource(settings, source).name),
   });
+}
+
+/**
+ * For what says how it stands: without a source it would say that all is well, to one who has forgotten `--config`.
+ * Throws AppError `invalid`.
+ */
+export function requireSource({ sources }: Pick<BridgeSettings, 'sources'>): void {
+  if (sources.length > 0) return;
+  throw new AppError(
+    'invalid',
+    'No source is configured (bridge.sources). Name the configuration with --config, or with --data the folder of npm start.',
+  );
 }
 
 /** Throws AppError `invalid` that lists the sources that there are. */

@@ -2,9 +2,9 @@
  * An installation: what its programs stand on (data folder, database, secrets, certificates, outgoing connections), opened
  * and closed here and nowhere else, and how each of the two programs is started on it.
  */
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rmdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
@@ -12,7 +12,7 @@ import { mountConsole } from '#console/console-page.ts';
 import { systemClock } from '#platform/clock.ts';
 import { loadAdminToken, loadMasterKey } from '#platform/data-dir-secret.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
-import { AppError, errorText } from '#platform/errors.ts';
+import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { createS3Storage } from '#platform/file-storage/s3-storage.ts';
 import { checkStorage, type FileStorage } from '#platform/file-storage.ts';
@@ -44,10 +44,13 @@ export interface Installation {
 /** Short, so that after a kill work goes on soon; what runs longer renews its lock. */
 const queueLockMs = 5_000;
 
-/** Opens everything; what was opened is closed again when a later part fails. Throws AppError that says what to do. */
+/**
+ * Opens everything; what was opened is closed again when a later part fails. A server that does not answer is tried no
+ * longer when `signal` aborts. Throws AppError that says what to do.
+ */
 export async function openInstallation(
   configuration: Configuration,
-  options: { name: string; logLevel: string },
+  options: { name: string; logLevel: string; signal?: AbortSignal },
 ): Promise<Installation> {
   const dataDir = resolve(configuration.data_dir);
   const log = createLogger({ name: options.name, level: configuration.log_level ?? options.logLevel });
@@ -66,6 +69,7 @@ export async function openInstallation(
     dataDir,
     log,
     applicationName: `${options.name} ${hostname()} ${process.pid}`,
+    ...(options.signal && { signal: options.signal }),
   });
   opened.defer(() => open.close());
   const outgoing = createGuardedFetch({ extraCa: certificates.caPem, connectionsPerOrigin: 8 });
@@ -125,11 +129,33 @@ async function createStorage({ service: { files } }: Configuration, dataDir: str
   );
 }
 
+/** Throws AppError `invalid` for a folder that cannot be made, or in which nothing can. */
 async function makeDataDir(dataDir: string): Promise<void> {
-  await mkdir(dataDir, { recursive: true }).catch((cause: unknown) => {
-    const message = `The data folder ${dataDir} cannot be made (${errorText(cause)}). Name another with --data or DATA_DIR.`;
+  const refuse = (what: string) => (cause: unknown) => {
+    const message = `The data folder ${dataDir} cannot be ${what} (${errorText(cause)}). Name another with --data or DATA_DIR.`;
     throw new AppError('invalid', message, { cause });
-  });
+  };
+  await makeFolder(dataDir).catch(refuse('made'));
+  // A file of its own, removed at once: what a folder permits is not all that keeps files out of it.
+  await mkdtemp(join(dataDir, '.writable-'))
+    .then((probe) => rmdir(probe))
+    .catch(refuse('written'));
+}
+
+/** As `mkdir` with `recursive`, which never ends where the system answers ENOENT to a folder whose parent exists: /proc. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder);
+  } catch (error) {
+    const isThere = (path: string) =>
+      stat(path)
+        .then(() => true)
+        .catch(() => false);
+    if (hasErrorCode(error, 'EEXIST') && (await stat(folder)).isDirectory()) return;
+    if (!hasErrorCode(error, 'ENOENT') || (await isThere(dirname(folder)))) throw error;
+    await makeFolder(dirname(folder));
+    await makeFolder(folder);
+  }
 }
 
 /** Starts the service; `listen` goes before the configuration. Throws as `startService` does. */

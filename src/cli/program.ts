@@ -103,6 +103,12 @@ function createProgram(): Command {
   return program;
 }
 
+/** Who runs it may know what the API's callers may not: which database, and what it said. Never a secret. */
+function wholeText({ publicMessage, message }: AppError): string {
+  if (message.startsWith(publicMessage)) return message;
+  return `${publicMessage}\n${message}`;
+}
+
 const portHint = `The ports: service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
 SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free one.`;
 
@@ -111,7 +117,7 @@ function report(error: unknown): number {
   // Commander has printed its own already, and its help is no error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const known = error instanceof AppError;
-  console.error(known ? error.publicMessage : error);
+  console.error(known ? wholeText(error) : error);
   if (known && hasErrorCode(error.cause, 'EADDRINUSE')) console.error(portHint);
   return known && error.code === 'invalid' ? 2 : 1;
 }

@@ -15,8 +15,9 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   /** Longest time that one `write` may take. */
   readonly timeoutMs: number;
   /**
-   * How long after a `write` was cut off it may still take effect in the ERP. The bridge waits that long (counted from
-   * the end of the time limit) before it asks `lookup` what became of it; 0 when a write ends with the process (files).
+   * How long after a `write` was cut off it may still take effect in the ERP, and after any `write` its object may be
+   * missing from `lookup`. The bridge waits that long (counted from the end of the time limit, or of the write) before it
+   * asks; 0 when a write ends with the process and is seen at once (files). At most 24 days, in whole milliseconds.
    */
   readonly settleMs: number;
 }
@@ -27,9 +28,12 @@ export interface Operation<Kind extends DocumentKind = DocumentKind> {
   readonly document: DocumentOf<Kind>;
   /** SHA-256 of the document in hexadecimal: what `lookup` gives back for what it finds. */
   readonly contentHash: string;
-  /** The same for every try of this operation: the ERP may use it to recognise a repetition. */
+  /**
+   * The same for every try of this operation until the outcome of one is known: the ERP may use it to recognise a
+   * repetition.
+   */
   readonly idempotencyKey: string;
-  /** What the ERP called the object when it was written last. */
+  /** What the ERP called the object when it was written last: text of at most 2,000 characters. */
   readonly reference: string | undefined;
   /** The bytes of a `file` document, unless it is cancelled. */
   readonly file?: FileContent;
@@ -73,6 +77,7 @@ export type Outcome =
   | { status: 'unknown'; message: string };
 
 export interface Found {
+  /** With two references for one key nothing is written: a person has to say which object is the document's. */
   readonly key: string;
   readonly reference: string;
   /** Of what was written last; undefined when the ERP cannot tell. */

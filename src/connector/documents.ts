@@ -53,7 +53,11 @@ const awardLine = z.strictObject({
   sourcing_request: sourcingRequest,
   share: decimal.describe('"0.6" is 60 % of the lot'),
   quantity: decimal.optional().describe("The share of the lot's quantity; only where the flow names its column"),
-  unit_price: decimal.optional().describe('Only where the flow names its column'),
+  unit_price: decimal
+    .optional()
+    .describe(
+      "In the document's currency, converted where it was given in another; only where the flow names its column",
+    ),
   cost: decimal.describe("For the share, in the document's currency"),
   historic_cost: decimal.optional().describe("For the share, in the document's currency"),
   savings: decimal.optional().describe('historic_cost less cost'),
@@ -79,7 +83,11 @@ const quotationLine = z.strictObject({
   lot: z.string().describe('Its name; unique within the event'),
   sourcing_request: sourcingRequest,
   quantity: decimal.optional().describe("The lot's quantity; only where the flow names its column"),
-  unit_price: decimal.optional().describe('Only where the flow names its column'),
+  unit_price: decimal
+    .optional()
+    .describe(
+      "In the document's currency, converted where it was given in another; only where the flow names its column",
+    ),
   bids: z
     .array(z.strictObject({ value: decimal, volume: decimal.optional() }))
     .describe(
@@ -177,11 +185,11 @@ const rfiAnswer = z.strictObject({
   question: questionHead,
   value: z.string().optional().describe('As the input type has it; a date is its day in UTC'),
   options: z
-    .array(z.strictObject({ value: z.string(), satisfies_gating: z.boolean() }))
+    .array(z.strictObject({ value: z.string(), satisfies_gating: z.boolean().optional() }))
     .describe('Those that were chosen'),
   comment: z.string().optional(),
   currency: z.string().optional().describe('ISO 4217, of an amount'),
-  files: z.array(z.string()).describe('Ids; each is a `file` document of its own'),
+  files: z.array(z.string()).describe('Ids, in their order; each is a `file` document of its own'),
   fields,
 });
 

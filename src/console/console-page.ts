@@ -75,7 +75,10 @@ function flowsSection({ flows }: BridgeStatus): string {
       lagText(flow.lag.seconds),
       flow.due,
       flow.deadLetters,
-      sentence(flow.lag.why, flow.pausedReason !== null || flow.circuitUntil !== null || flow.deadLetters > 0),
+      sentence(
+        flow.lag.why,
+        flow.pausedReason !== null || flow.circuitUntil !== null || flow.deadLetters > 0 || flow.stuck > 0,
+      ),
     ]),
   );
 }

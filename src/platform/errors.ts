@@ -67,7 +67,11 @@ export function askedToWaitMs(error: unknown): number {
   return error instanceof AppError && error.recovery.do === 'retry' ? (error.recovery.afterMs ?? 0) : 0;
 }
 
-/** The text of anything that was thrown. */
+/** The text of anything that was thrown. Never throws itself: code of others may throw anything. */
 export function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  try {
+    return String(error instanceof Error ? error.message || error.name : error);
+  } catch {
+    return 'an error that has no text';
+  }
 }

@@ -31,7 +31,8 @@ const secretNames = new Set([
   'xapikey',
 ]);
 
-const censor = '[secret]';
+/** Stands where a secret stood. */
+export const censor = '[secret]';
 const depthMax = 12;
 
 /** Creates the process's logger; `destination` is standard error unless a test gives its own. */
@@ -75,7 +76,7 @@ function redact(value: unknown, around: readonly object[]): unknown {
   if (value instanceof Uint8Array) return `[${value.length} bytes]`;
   if ('toJSON' in value && typeof value.toJSON === 'function') return redact(value.toJSON(), inside);
   const pairs = value instanceof Headers ? [...value] : Object.entries(value);
-  return Object.fromEntries(pairs.map(([name, item]) => [name, isSecret(name) ? censor : redact(item, inside)]));
+  return Object.fromEntries(pairs.map(([name, item]) => [name, isSecretName(name) ? censor : redact(item, inside)]));
 }
 
 /** Its type, text and stack with those of its causes, and its own fields; a cause's own fields stand under `cause`. */
@@ -88,12 +89,13 @@ function redactError(error: Error, around: readonly object[]): unknown {
   return { ...own, cause: facts };
 }
 
-function isSecret(name: string): boolean {
+/** Whether what stands under this name is a secret. */
+export function isSecretName(name: string): boolean {
   return secretNames.has(name.toLowerCase().replaceAll(/[-_]/g, ''));
 }
 
 /** `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */
-function redactText(line: string): string {
+export function redactText(line: string): string {
   return line
     .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/gi, `$1${censor}@`)
     .replaceAll(/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}/gi, `$1 ${censor}`);

@@ -1,10 +1,11 @@
 import { createServer } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { migrateBridge, startBridge } from '#bridge/create-bridge.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
+import { parseCidrs } from '#platform/network-guard.ts';
 import { createSignals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { scratchFolder, testCertificates, testOutgoing } from '../harness/programs.ts';
@@ -43,6 +44,30 @@ test.each<[string, Record<string, unknown>, string]>([
   const { deps } = await depsOf(settings);
   await expect(startBridge(deps)).rejects.toThrow(named);
   await deps.signals.close(0);
+});
+
+test('the port that the service reaches says to others that it lives, and nothing that costs the database something', async () => {
+  const { deps } = await depsOf({ sources: [source], flows: [flow] });
+  const bridge = await startBridge(deps);
+  onTestFinished(() => bridge.close(1_000));
+  const limits = {
+    allowedNetworks: parseCidrs(['127.0.0.0/8', '::1/128']),
+    timeoutMs: 5_000,
+    responseBytesMax: 10_000,
+  };
+  // As a proxy on this machine passes on what comes from elsewhere.
+  const passedOn = { 'X-Forwarded-For': '203.0.113.7' };
+  for (const [path, elsewhere] of [
+    ['/healthz', 200],
+    ['/readyz', 404],
+    ['/metrics', 404],
+  ] as const) {
+    const url = `${bridge.url}${path}`;
+    const far = await deps.fetch({ url, method: 'GET', headers: passedOn, ...limits });
+    const near = await deps.fetch({ url, method: 'GET', ...limits });
+    const own = await fetch(`${bridge.consoleUrl}${path}`);
+    expect([path, far.status, near.status, own.status]).toEqual([path, elsewhere, 200, 200]);
+  }
 });
 
 test('a port that is taken stops the start, and gives back everything: presence, workers, connectors', async () => {

@@ -65,6 +65,8 @@ describe('a feed’s lag', () => {
       { lastPull: '2030-01-01T11:56:59.000000Z' },
       'it was last read at 2030-01-01T11:56:59Z: it is being caught up with, or no process with the role pull runs',
     ],
+    // A minute more than two polls is not late yet: pulls take their time.
+    [{ lastPull: '2030-01-01T11:57:01.000000Z' }, 'in step'],
     [{ newest: '2030-01-01T11:59:00.000000Z' }, 'records settle 30 s after their time: they are in'],
   ])('%j is told as "%s"', (change, why) => {
     expect(lagOfFeed({ ...feed, ...change }, now).why).toBe(why);
@@ -98,6 +100,7 @@ describe('a flow’s lag', () => {
     [{}, 'in step', true],
     [{ due: 2 }, '2 documents to deliver', false],
     [{ due: 2, retrying: 1, lastError: 'vendor locked' }, '1 document to try again: vendor locked', false],
+    [{ circuitUntil: '2030-01-01T12:00:00.000000Z' }, 'in step', true],
     [{ deadLetters: 1 }, '1 dead letter, all else is delivered', false],
     [{ pausedReason: 'no right to write', due: 3 }, 'paused: no right to write', false],
     [
@@ -109,7 +112,16 @@ describe('a flow’s lag', () => {
     expect(lagOfFlow({ ...flow, ...change }, [{ feed: 'awards', lag: fine }], now)).toMatchObject({ why, inStep });
   });
 
+  test('names the feed that fails, also when one that is well was read longer ago', () => {
+    const feeds = [
+      { feed: 'awards', lag: { ...fine, seconds: 600 } },
+      { feed: 'latest-bids', lag: behind },
+    ];
+    const seen = lagOfFlow(flow, feeds, now);
+    expect(seen).toEqual({ seconds: 600, inStep: false, why: 'the feed latest-bids is late: see there' });
+  });
+
   test('that comes from its source names the feed', () => {
-    expect(lagOfFlow(flow, [{ feed: 'awards', lag: behind }], now).why).toBe('the feed awards: the last pull failed');
+    expect(lagOfFlow(flow, [{ feed: 'awards', lag: behind }], now).why).toBe('the feed awards is late: see there');
   });
 });

@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { createConnectorCalls } from '#bridge/push/connector-calls.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
 import { isIdle, needsLook, readStatus } from '#bridge/status.ts';
 import { registerStatusMetrics } from '#bridge/status-metrics.ts';
+import type { Operation, Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
@@ -49,8 +52,48 @@ async function seed(): Promise<void> {
 }
 
 describe('the status', () => {
-  test('of a bridge that has done nothing yet is empty, idle and well', async () => {
-    const empty = await status();
+  test('of a bridge that has done nothing yet shows what is configured, not idle and not in step', async () => {
+    const flows = bridgeSettings.parse({ flows: [{ name: 'erp', source: 'main', connector: 'file' }] }).flows;
+    const { sources } = settings;
+    const begun = await readStatus(db.database, { settings: { sources, flows }, now: timestampNow(clock) });
+    expect(begun).toMatchObject({
+      feeds: [
+        { source: 'main', feed: 'awards', watermark: null, lastPull: null, lag: { seconds: null, inStep: false } },
+      ],
+      flows: [{ flow: 'erp', source: 'main', due: 0, lag: { seconds: null, inStep: false } }],
+    });
+    expect([isIdle(begun, timestampNow(clock)), needsLook(begun)]).toEqual([false, false]);
+  });
+
+  test('shows a configured flow that no process has begun with beside those that are worked', async () => {
+    await seed();
+    const flows = ['erp', 'warehouse'].map((name) => ({ name, source: 'main', connector: 'file' }));
+    const configured = { ...settings, flows: bridgeSettings.parse({ flows }).flows };
+    const shown = await readStatus(db.database, { settings: configured, now: timestampNow(clock) });
+    expect(shown.flows.map(({ flow, lag }) => [flow, lag.seconds])).toEqual([
+      ['erp', 120],
+      ['stopped', 30],
+      ['warehouse', null],
+    ]);
+  });
+
+  test('has the words of the document that was tried most', async () => {
+    await seed();
+    await db.database.query(
+      `update bridge.flow_documents set attempts = 5, last_error = 'wants a tax code' where key = 'b'`,
+    );
+    expect((await status()).flows[0]).toMatchObject({ retrying: 2, lastError: 'wants a tax code' });
+  });
+
+  test('knows no lag of a flow whose source is not configured here', async () => {
+    await seed();
+    await db.database.query(`update bridge.flows set source = 'former' where name = 'erp'`);
+    const [erp] = (await status()).flows;
+    expect(erp?.lag).toEqual({ seconds: null, inStep: false, why: 'its source former is not configured here' });
+  });
+
+  test('without any configuration is empty and idle', async () => {
+    const empty = await readStatus(db.database, { settings: { sources: [] }, now: timestampNow(clock) });
     expect(empty).toEqual({
       feeds: [],
       flows: [],
@@ -95,6 +138,11 @@ describe('the status', () => {
   test.each([
     ['a dead letter', `update bridge.flows set paused_reason = null, circuit_until = null`],
     ['a paused flow', `delete from bridge.flow_documents`],
+    [
+      'a document that was tried eight times',
+      `delete from bridge.flows where name = 'stopped'; delete from bridge.flow_documents where key <> 'a';
+       update bridge.flow_documents set attempts = 8`,
+    ],
     ['an open circuit', `delete from bridge.flow_documents; update bridge.flows set paused_reason = null`],
     [
       'a failing feed',
@@ -104,6 +152,41 @@ describe('the status', () => {
     await seed();
     await db.database.query(change);
     expect(needsLook(await status())).toBe(true);
+  });
+});
+
+describe('needs a look for a document that is tried again', () => {
+  const alone = async (change: string, params: unknown[] = []) => {
+    await seed();
+    await db.database.query(
+      `delete from bridge.flows where name = 'stopped'; delete from bridge.flow_documents where key <> 'a'`,
+    );
+    await db.database.query(`update bridge.flow_documents set ${change}`, params);
+    return status();
+  };
+
+  test('not at once: an ERP may be away for minutes', async () => {
+    const { flows, ...rest } = await alone('attempts = 7');
+    expect(flows).toMatchObject([{ flow: 'erp', retrying: 1, stuck: 0 }]);
+    expect(needsLook({ flows, ...rest })).toBe(false);
+  });
+
+  test('at once when its connector gives answers that cannot be read', async () => {
+    const session = {
+      write: async () => [{ status: 'done' }],
+      lookup: async () => 'nothing',
+      close: async () => undefined,
+    };
+    const calls = createConnectorCalls(session as unknown as Session, { tell: (text) => text });
+    const limit = { timeoutMs: 1_000, signal: new AbortController().signal };
+    const operation = { action: 'create' } as Operation;
+    const [outcome] = await calls.write([operation], limit, () => undefined);
+    const found = await calls.lookup([], limit).catch((error: Error) => `lookup failed: ${error.message}`);
+    for (const said of [outcome !== undefined && 'message' in outcome ? outcome.message : '', found]) {
+      const { flows, ...rest } = await alone(`attempts = 1, error_type = 'unknown', last_error = $1`, [said]);
+      expect([said, needsLook({ flows, ...rest })]).toEqual([said, true]);
+      await db.database.query('truncate bridge.checkpoints, bridge.inbox, bridge.flows, bridge.flow_documents cascade');
+    }
   });
 });
 
@@ -156,6 +239,12 @@ describe('the metrics', () => {
     const seen = await values();
     expect(seen.get('bridge_feed_lag_seconds{source="main",feed="awards"}')).toBe(Number.POSITIVE_INFINITY);
     expect(seen.get('bridge_flow_lag_seconds{flow="erp"}')).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test('say that a circuit is closed when its time is over', async () => {
+    await seed();
+    clock.advance(300_000);
+    expect((await values()).get('bridge_flow_circuit_open{flow="stopped"}')).toBe(0);
   });
 
   test('forget a flow that is not configured any more', async () => {

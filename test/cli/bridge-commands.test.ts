@@ -2,10 +2,12 @@
  * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most run within this
  * process, as a process of its own for each takes long; test/cli/main.test.ts has the command line as a process.
  */
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
 import { scratchFolder } from '../harness/programs.ts';
@@ -66,6 +68,19 @@ async function json(...args: readonly string[]) {
   expect(stderr).not.toMatch(/^\s+at .*:\d+/m);
   return { code, value: JSON.parse(stdout) };
 }
+
+test('before any process has begun, every configured feed and flow is shown as not known, and lag --max fails', async () => {
+  const status = await json('status');
+  const notBegun = { lag: { seconds: null, inStep: false } };
+  expect(status.value.feeds).toMatchObject([
+    { source: 'main', feed: 'awards', ...notBegun },
+    { source: 'main', feed: 'sourcing-events', ...notBegun },
+  ]);
+  expect(status.value.flows).toMatchObject([{ flow: 'erp', source: 'main', ...notBegun }]);
+  const lag = await bridge('lag', '--max', '1000000');
+  expect([lag.code, lag.stdout]).toEqual([1, expect.stringMatching(/^flow erp +not known .*role push/m)]);
+  expect((await json('checkpoint', 'get')).value.checkpoints).toMatchObject([{ watermark: null }, { watermark: null }]);
+});
 
 test('run reads every feed to its end, delivers all that is due, and exits with 0', async () => {
   const { code, value } = await json('run');
@@ -143,11 +158,11 @@ test('a paused flow delivers nothing, and says why; plan shows what waits; resum
   expect((await json('resume', 'erp')).code).toBe(0);
   expect((await json('run')).code).toBe(0);
   const after = await json('plan');
-  expect([after.code, after.value.plans]).toEqual([0, [{ flow: 'erp', changes: [] }]]);
+  expect([after.code, after.value.plans]).toEqual([0, [{ flow: 'erp', changes: [], documents: 0 }]]);
 });
 
 test('dead letters are shown with the ERP’s words, and replayed', async () => {
-  expect(await json('dead-letters')).toEqual({ code: 0, value: { deadLetters: [] } });
+  expect(await json('dead-letters')).toEqual({ code: 0, value: { deadLetters: [], next: null } });
   await db.database.query(
     `update bridge.flow_documents
      set dead_since = now(), waiting_since = now(), error_type = 'data', last_error = 'no such vendor', wanted = wanted + 1`,
@@ -162,6 +177,51 @@ test('dead letters are shown with the ERP’s words, and replayed', async () => 
   });
   expect((await json('run')).code).toBe(0);
   expect((await json('replay', '--flow', 'erp', '--key', 'no-such-key')).code).toBe(1);
+});
+
+describe('what is more than a page', () => {
+  const keys = [1, 2, 3, 4, 5].map((number) => `${idOf(number + 10)}/${supplier}`);
+  const insert = (columns: string, values: string) =>
+    db.database.query(
+      `insert into bridge.flow_documents (flow, kind, key, ${columns}) select 'erp', 'award', key, ${values} from unnest($1::text[]) key`,
+      [keys],
+    );
+  afterEach(() => db.database.query('delete from bridge.flow_documents where key = any($1)', [keys]));
+
+  test('of dead letters is said, and every one is on one of the pages', async () => {
+    // All at once, as when an ERP refuses a batch.
+    await insert('dead_since, waiting_since, last_error', `'2026-01-01', '2026-01-01', 'refused'`);
+    const seen: string[] = [];
+    let after: string[] = [];
+    for (let page = 1; page <= 3; page += 1) {
+      const { code, value } = await json('dead-letters', '--flow', 'erp', '--limit', '2', ...after);
+      expect([code, value.next === null]).toEqual([1, page === 3]);
+      seen.push(...value.deadLetters.map((one: { key: string }) => one.key));
+      after = ['--after', value.next];
+    }
+    expect(seen.toSorted()).toEqual(keys);
+    const text = (await bridge('dead-letters', '--limit', '2')).stdout;
+    const [, command = ''] = /^There are more: bridge (.*)$/m.exec(text) ?? [];
+    expect((await bridge(...command.split(' '), '--limit', '9')).stdout.match(/^erp /gm)).toHaveLength(3);
+    expect(await bridge('dead-letters', '--after', 'elsewhere')).toMatchObject({ code: 2, stdout: '' });
+  });
+
+  test('of a plan is said, and every document is on one of the pages', async () => {
+    await insert('due, waiting_since', `'2026-01-01', '2026-01-01'`);
+    const seen: string[] = [];
+    for (const skip of ['0', '2', '4']) {
+      const { value } = await json('plan', 'erp', '--limit', '2', '--skip', skip);
+      expect(value.plans).toMatchObject([{ flow: 'erp', documents: 5 }]);
+      seen.push(...value.plans[0].changes.map((one: { key: string }) => one.key));
+    }
+    expect(seen.toSorted()).toEqual(keys);
+    const first = await bridge('plan', '--limit', '2');
+    expect(first.stdout).toMatch(/^1 to 2 of 5; further ones: bridge plan erp --skip 2$/m);
+    // The document that is delivered already is one of all.
+    const all = await bridge('plan', 'erp', '--all', '--limit', '4', '--skip', '1');
+    expect(all.stdout).toMatch(/^2 to 5 of 6; further ones: bridge plan erp --all --skip 5$/m);
+    expect((await bridge('plan', '--limit', '5')).stdout).not.toContain('further');
+  });
 });
 
 test('a checkpoint is shown, set back and reset, and the feed is read from there', async () => {
@@ -239,6 +299,71 @@ test('check asks every source and every connector, and exits with 1 when a line 
   expect(JSON.parse(failed.stdout).checks).toContainEqual(expect.objectContaining({ of: 'source main', ok: false }));
 });
 
+test('what is wrong with a source as a whole is told once by check, not for each of its feeds', async () => {
+  const away = join(folder, 'away.yaml');
+  await writeFile(away, JSON.stringify(configurationOf('http://127.0.0.1:1')));
+  const args = ['bridge', 'check', '--config', away, '--data', folder];
+  const { stdout } = await runHere(args, { DATABASE_URL: db.url });
+  expect(stdout.match(/^FAIL +source main +\S+: answers .*could not be connected to/gm)).toHaveLength(1);
+  expect(stdout).toMatch(/^FAIL +source main +awards: answers +as sourcing-events$/m);
+});
+
+test.each([
+  ['/dev/null', 'made'],
+  // Node's own recursive mkdir never ends there.
+  ['/proc/sourcing/data', 'made'],
+  ['/proc/self', 'written'],
+  [import.meta.filename, 'made'],
+  [join(import.meta.filename, 'data'), 'made'],
+])('a data folder that would be %s cannot be %s: exit code 2, and a message that says so', async (data, what) => {
+  const { code, stdout, stderr } = await runHere(['bridge', 'lag', '--config', config, '--data', data], {
+    DATABASE_URL: db.url,
+  });
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr.slice(0, stderr.indexOf('('))).toBe(`The data folder ${data} cannot be ${what} `);
+  expect(stderr).toContain('). Name another with --data or DATA_DIR.\n');
+});
+
+test('a data folder is made with the folders above it', async () => {
+  const data = join(folder, 'above', 'data');
+  const { code } = await runHere(['bridge', 'dead-letters', '--config', config, '--data', data], {
+    DATABASE_URL: db.url,
+  });
+  expect([code, readdirSync(data).filter((name) => name.startsWith('.writable'))]).toEqual([0, []]);
+});
+
+test('a database that is away is named with what it said, never with its password', async () => {
+  const { code, stdout, stderr } = await runHere(['bridge', 'lag', '--json', '--config', config, '--data', folder], {
+    DATABASE_URL: `${db.url.replace('postgres@', 'postgres:hunter2@')}-not-there`,
+  });
+  expect([code, stdout]).toEqual([1, '']);
+  expect(stderr).toMatch(/^Database .*-not-there: cannot connect: .*does not exist/m);
+  expect(stderr).not.toMatch(/hunter2|^\s+at .*:\d+/m);
+});
+
+test('Ctrl-C while the database does not answer ends the command, and says that it was stopped', async () => {
+  const away = createServer((socket) => void socket.destroy()).listen(0, '127.0.0.1');
+  onTestFinished(() => void away.close());
+  await once(away, 'listening');
+  const asked = once(away, 'connection');
+  const { port } = away.address() as AddressInfo;
+  const status = startCommandLine(['bridge', 'status', '--config', config, '--data', folder], {
+    DATABASE_URL: `postgres://u@127.0.0.1:${port}/x`,
+  });
+  await asked;
+  status.signal('SIGINT');
+  expect([await status.ended, status.stdout(), status.stderr()]).toEqual([1, '', 'It was stopped before its end.\n']);
+});
+
+test('a reader that has seen enough, as head, breaks nothing', async () => {
+  for (const command of ['run', 'document-schema']) {
+    const args = ['bridge', command, '--config', config, '--data', folder];
+    const heard = startCommandLine(args, { DATABASE_URL: db.url });
+    heard.hangUp();
+    expect([command, await heard.ended]).toEqual([command, 0]);
+  }
+});
+
 test('run tries each feed once, also one whose last pull failed and that the daemon would leave alone for now', async () => {
   const away = join(folder, 'away.yaml');
   await writeFile(away, JSON.stringify(configurationOf('http://127.0.0.1:1')));
@@ -246,19 +371,29 @@ test('run tries each feed once, also one whose last pull failed and that the dae
     DATABASE_URL: db.url,
   });
   expect([failed.code, JSON.parse(failed.stdout).failedFeeds]).toEqual([1, ['main/awards', 'main/sourcing-events']]);
+  // The reason is the source's, and told once.
+  for (const command of ['status', 'lag', 'doctor']) {
+    const { stdout } = await bridge(command);
+    expect([command, stdout.match(/the last pull failed.*could not be connected to/g)]).toEqual([
+      command,
+      [expect.anything()],
+    ]);
+    expect(stdout).toMatch(/sourcing-events .*the last pull failed, the next is at \S+: as awards$/m);
+  }
   const { code, value } = await json('run');
   expect([code, value.failedFeeds]).toEqual([0, []]);
 });
 
-test('run and audit without any source refuse, and take no flow away from those who have one', async () => {
+test('what works on sources, or says how they stand, refuses without any, and takes no flow away from those who have one', async () => {
   const empty = join(folder, 'empty.yaml');
   await writeFile(empty, '{}');
-  for (const command of ['run', 'audit']) {
-    const { code, stderr } = await runHere(['bridge', command, '--config', empty, '--data', folder], {
-      DATABASE_URL: db.url,
-    });
-    expect([code, stderr]).toEqual([2, expect.stringContaining('bridge.sources')]);
+  for (const words of ['run', 'audit', 'status', 'lag', 'check', 'plan', 'checkpoint get']) {
+    const args = ['bridge', ...words.split(' '), '--json', '--config', empty, '--data', folder];
+    const { code, stdout, stderr } = await runHere(args, { DATABASE_URL: db.url });
+    expect([words, code, stdout, stderr]).toEqual([words, 2, '', expect.stringContaining('bridge.sources')]);
   }
+  const doctor = await runHere(['bridge', 'doctor', '--config', empty, '--data', folder], { DATABASE_URL: db.url });
+  expect(doctor.stdout).toMatch(/^warn +configuration +valid; sources: none; flows: none\n +-> .*--config/m);
   expect((await json('status')).value.flows).toMatchObject([{ flow: 'erp' }]);
 });
 
@@ -305,7 +440,7 @@ describe('doctor', () => {
       REDIS_URL: 'redis://:hunter2-hunter2@127.0.0.1:1',
     });
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^fail +queue +Redis does not answer/m);
+    expect(stdout).toMatch(/^fail +queue +Redis does not answer: .*ECONNREFUSED/m);
     expect(stdout).toMatch(/^fail +installation +.*ECONNREFUSED/m);
     expect(stdout).toMatch(/^ok +versions/m);
     expect(stdout).not.toContain('hunter2');

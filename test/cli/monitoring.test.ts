@@ -36,13 +36,31 @@ function metricsIn(expression: string): string[] {
     .filter((name) => name.includes('_') || name === 'up');
 }
 
+/** What an expression selects or groups by: `["bridge_outcomes_total", ["status"]]`; the labels after `by` are of all of its metrics. */
+function labelsIn(expression: string): [string, string[]][] {
+  const grouped = [...expression.matchAll(/\bby\s*\(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/[\s,]+/));
+  return metricsIn(expression).map((name) => {
+    const selected = new RegExp(`${name}\\{([^}]*)\\}`).exec(expression)?.[1] ?? '';
+    return [
+      name,
+      [...grouped, ...[...selected.matchAll(/(\w+)\s*[=!]/g)].map(([, label = '']) => label)].filter(Boolean),
+    ];
+  });
+}
+
 let own: Set<string>;
 let known: Set<string>;
+let labelsOf: Map<string, readonly string[]>;
 beforeAll(async () => {
   const { registry } = await startTestBridge({
     sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'k' }],
     flows: [{ name: 'inbox', source: 'main', connector: 'file', settings: { directory: 'inbox' } }],
   });
+  labelsOf = new Map(
+    registry
+      .getMetricsAsArray()
+      .map((metric) => [metric.name, (metric as unknown as { labelNames: string[] }).labelNames]),
+  );
   own = new Set(registry.getMetricsAsArray().map(({ name }) => name));
   known = new Set([
     ...own,
@@ -68,7 +86,38 @@ test('the alert rules and the dashboard name only metrics that a bridge has', ()
   }
 });
 
-test('each metric of the bridge stands in the table of docs/bridge.md, and no other', () => {
+test('they select and group by labels that the metric has', () => {
+  const expressions = [
+    ...rules.map(({ expr }) => expr),
+    ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+  ];
+  const used = expressions
+    .flatMap(labelsIn)
+    .filter(([name, labels]) => name.startsWith('bridge_') && labels.length > 0);
+  expect(used.length).toBeGreaterThan(25);
+  for (const [name, labels] of used)
+    expect([name, labels.filter((label) => labelsOf.get(name)?.includes(label) !== true)]).toEqual([name, []]);
+});
+
+test('what an alert says of a label is a label that its expression keeps', () => {
+  for (const { alert, expr, annotations } of rules) {
+    const kept = new Set(/\bby\s*\(([^)]*)\)/.exec(expr)?.[1]?.split(/[\s,]+/) ?? ['instance', 'job']);
+    const named = [
+      ...Object.values(annotations ?? {})
+        .join(' ')
+        .matchAll(/\$labels\.(\w+)/g),
+    ].map(([, label = '']) => label);
+    expect([alert, named.filter((label) => !kept.has(label))]).toEqual([alert, []]);
+  }
+});
+
+test('each metric of the bridge stands in the table of docs/bridge.md, with its labels, and no other', () => {
+  const written = [...read('docs/bridge.md').matchAll(/^\| `(bridge_[a-z_]+)` \| ([a-z, ]*) \|/gm)];
+  for (const [, name = '', labels = ''] of written)
+    expect([name, labels.split(', ').filter(Boolean).toSorted()]).toEqual([
+      name,
+      [...(labelsOf.get(name) ?? [])].toSorted(),
+    ]);
   const table = [...read('docs/bridge.md').matchAll(/^\| `(bridge_[a-z_]+)`/gm)].map(([, name]) => name);
   const registered = [...own].filter((name) => name.startsWith('bridge_'));
   expect(table).toHaveLength(registered.length);

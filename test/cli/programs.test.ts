@@ -147,7 +147,7 @@ test('simulate shows the token of the data folder to no other machine', async ()
 });
 
 describe('bridge', () => {
-  test('without a source is ready, answers its probes on both ports, warns, and ends with 0 on SIGTERM', async () => {
+  test('without a source is ready, answers its probes on the console’s port, warns, and ends with 0 on SIGTERM', async () => {
     const command = await startOnServer(['bridge']);
     const line = await command.line(/ready/);
     expect(line).toMatch(/^bridge ready https:\/\/localhost:\d+ \(console http:\/\/127\.0\.0\.1:\d+\)$/);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rm, utimes, watch, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rename, rm, utimes, watch, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
@@ -393,6 +393,30 @@ describe('a file', () => {
     ]);
     expect(await readdir(folder)).toEqual([]);
   });
+});
+
+test('a supplier whose name another one has, where names do not differ by case, gets one of its own', async () => {
+  const named = (key: string, name: string) => ({
+    ...operationOf(documentOf()),
+    document: { ...others.supplier, key, external_id: key, name } as Document,
+  });
+  const [upper, lower] = [named('V-1', 'Upper'), named('v-1', 'Lower')];
+  await write(upper);
+  // What such a file system shows under the other name.
+  await rename(join(folder, 'supplier_V-1.json'), join(folder, 'supplier_v-1.json'));
+  const [outcome] = await write(lower);
+  expect(outcome).toEqual({ status: 'created', reference: `supplier_v-1_${sha256('v-1')}.json` });
+  const nameIn = async (file: string) => JSON.parse(await readFile(join(folder, file), 'utf8')).name;
+  expect(await nameIn('supplier_v-1.json')).toBe('Upper');
+  expect(await nameIn(`supplier_v-1_${sha256('v-1')}.json`)).toBe('Lower');
+  expect(await session.lookup([lower.document], never)).toMatchObject([
+    { key: 'v-1', reference: `supplier_v-1_${sha256('v-1')}.json`, contentHash: 'hash-1' },
+  ]);
+  // And again, under the same name.
+  expect(await write({ ...lower, action: 'amend' })).toMatchObject([
+    { reference: `supplier_v-1_${sha256('v-1')}.json` },
+  ]);
+  expect(await readdir(folder)).toHaveLength(2);
 });
 
 test('a key that is longer than a file name may be gets one of its own all the same', async () => {

@@ -48,6 +48,7 @@ const flow: BridgeStatus['flows'][number] = {
   circuitUntil: null,
   due: 0,
   retrying: 0,
+  stuck: 0,
   lastError: null,
   deadLetters: 0,
   oldestWaiting: null,

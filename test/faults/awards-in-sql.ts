@@ -17,6 +17,11 @@ export interface ServiceState {
   readonly organisations: number;
 }
 
+/** Without those of some events: what is left can be compared while these are open again. */
+export function withoutEvents(awards: Awards, events: readonly string[]): Awards {
+  return Object.fromEntries(Object.entries(awards).filter(([key]) => !events.includes(key.split('/')[0] ?? '')));
+}
+
 /** Reads the state of a service's database. */
 export async function readServiceState(databaseUrl: string): Promise<ServiceState> {
   return withClient(databaseUrl, async (client) => {

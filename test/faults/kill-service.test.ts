@@ -13,7 +13,7 @@ import { feedTriggers } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { createOrganisation, testCertificates, testOutgoing } from '../harness/programs.ts';
+import { closeAfterFile, createOrganisation, testCertificates, testOutgoing } from '../harness/programs.ts';
 import { type Received, startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { readRows, readServiceState } from './awards-in-sql.ts';
 import { freePort } from './free-port.ts';
@@ -44,11 +44,18 @@ test(`a service killed at ${kills} instants ends every submission and announces 
   const first = start();
   await lineOf(first, /ready/);
   const { apiKey, signingKey } = await setUp(installation.dataDir, baseUrl, receiver.url);
-  const client = await stubbornClient(baseUrl, apiKey);
+  const failed = new AbortController();
+  const client = await stubbornClient(baseUrl, apiKey, failed.signal);
   const killed = new AbortController();
   const played = new AbortController();
-  const playing = playOn(client, () => killed.signal.aborted);
+  const playing = playOn(client, () => killed.signal.aborted, failed.signal);
   const reading = Promise.all(feedNames.map((feed) => follow(client, feed, played.signal)));
+  // Where the test fails, they end before their connections are closed.
+  closeAfterFile(async () => {
+    failed.abort();
+    played.abort();
+    await Promise.allSettled([playing, reading]);
+  });
   const random = seededRandom(seed);
   let service = first;
   for (let number = 0; number < kills; number += 1) {
@@ -69,8 +76,10 @@ test(`a service killed at ${kills} instants ends every submission and announces 
     await until('nothing waits any more', async () => (await readWaiting(url)).length === 0);
     await expectAnnounced(url, receiver.received, signingKey);
     await expectNothingTwice(url);
-    const { awards } = await readServiceState(url);
+    const { awards, reopened } = await readServiceState(url);
     expect(Object.keys(awards).length).toBeGreaterThan(0);
+    // Each event was played to its end.
+    expect(reopened).toEqual([]);
     expect(await awardsOfFeed(client)).toEqual(awards);
   });
   for (const [index, feed] of feedNames.entries()) {
@@ -185,10 +194,10 @@ async function follow(client: Client, feed: FeedName, signal: AbortSignal) {
   return { held, readOn };
 }
 
-/** One story in parts, every plot in turn, until `isEnough` at the end of a part and each plot was played. */
-async function playOn(client: Client, isEnough: () => boolean): Promise<void> {
+/** One story in parts, every plot in turn, until `isEnough` at the end of a part and each plot was played, or aborted. */
+async function playOn(client: Client, isEnough: () => boolean, signal: AbortSignal): Promise<void> {
   const plots = 8;
-  for (let number = 1; number <= plots || !isEnough(); number += 1)
+  for (let number = 1; !signal.aborted && (number <= plots || !isEnough()); number += 1)
     await playStory({
       client,
       clock: systemClock,
@@ -199,11 +208,12 @@ async function playOn(client: Client, isEnough: () => boolean): Promise<void> {
       lots: 4,
       pauseMs: 5,
       tell: () => undefined,
+      signal,
     });
 }
 
-/** Sends again for as long as the service is away: each call of the story may be repeated. */
-async function stubbornClient(baseUrl: string, apiKey: string): Promise<Client> {
+/** Sends again for as long as the service is away, until it is aborted: each call of the story may be repeated. */
+async function stubbornClient(baseUrl: string, apiKey: string, signal: AbortSignal): Promise<Client> {
   const { fetch } = await testOutgoing();
   const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };
   const client = createSourceClient({ settings, fetch, clock: systemClock });
@@ -212,7 +222,7 @@ async function stubbornClient(baseUrl: string, apiKey: string): Promise<Client> 
       try {
         return await once();
       } catch (error) {
-        if (!(error instanceof AppError) || error.recovery.do !== 'retry') throw error;
+        if (signal.aborted || !(error instanceof AppError) || error.recovery.do !== 'retry') throw error;
         await sleep(100);
       }
     }

@@ -7,6 +7,7 @@ import { resolve } from 'node:path';
 import { setTimeout as slowly } from 'node:timers/promises';
 import { defineConnector, type Outcome } from 'sourcing-bridge/connector';
 import { z } from 'zod';
+import type { Awards } from './awards-in-sql.ts';
 
 /** One call that the ERP carried out. */
 export const ledgerEntry = z.object({
@@ -21,6 +22,27 @@ export function readLedger(file: string): z.infer<typeof ledgerEntry>[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1);
   return lines.map((line) => ledgerEntry.parse(JSON.parse(line)));
+}
+
+export interface LedgerState {
+  /** The lines of each award that the ERP holds. */
+  readonly held: Awards;
+  /** Calls that made what was there, changed or cancelled what was not, or wrote once more what was there already. */
+  readonly doubled: readonly string[];
+}
+
+/** What the ERP holds after all calls, and which of them should not have been. */
+export function replayLedger(file: string): LedgerState {
+  const held = new Map<string, { contentHash: string; lines: string[] }>();
+  const doubled: string[] = [];
+  for (const { action, key, contentHash, lines } of readLedger(file)) {
+    const before = held.get(key);
+    const repeats = action !== 'cancel' && before?.contentHash === contentHash;
+    if (repeats || (action === 'create') === (before !== undefined)) doubled.push(`${action} ${key}`);
+    if (action === 'cancel') held.delete(key);
+    else held.set(key, { contentHash, lines });
+  }
+  return { held: Object.fromEntries([...held].map(([key, { lines }]) => [key, lines])), doubled };
 }
 
 const settings = z.strictObject({ file: z.string() });

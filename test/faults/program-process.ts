@@ -9,7 +9,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
+import { hasErrorCode } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
 import { closeAfterFile, scratchFolder } from '../harness/programs.ts';
 
@@ -26,12 +28,16 @@ export interface Program {
   readonly pid: number;
   /** What it has written to standard output so far, line by line. */
   readonly lines: readonly string[];
+  /** The same of standard error. */
+  readonly errors: readonly string[];
   /** Undefined while it runs. */
   readonly ended: Ended | undefined;
   /** Resolves when the process is gone and its output is read. */
   readonly end: Promise<Ended>;
   /** All that it wrote, for the message of a failed expectation. */
   report(): string;
+  /** Sends a signal to every process of the group; does nothing when it is gone. */
+  signal(name: NodeJS.Signals): void;
   /** Ends every process of the group at once, as `kill -9` does. */
   kill(): Promise<Ended>;
   /** Asks the program to stop, as a service manager does. */
@@ -115,6 +121,14 @@ export function outcomeOf(program: Program): string {
   return program.ended?.signal === 'SIGKILL' ? 'killed' : program.report();
 }
 
+/** Asks it to stop; fails unless it ends with exit code 0 within the ten seconds that a service manager gives. */
+export async function expectGracefulEnd(program: Program): Promise<void> {
+  const began = performance.now();
+  await program.terminate();
+  expect(outcomeOf(program)).toBe('exit code 0');
+  expect(performance.now() - began).toBeLessThan(10_000);
+}
+
 /** The settings of the test run are not the program's. */
 function ownEnvironment(): NodeJS.ProcessEnv {
   const foreign = /^(VITEST|NODE_ENV$|SOURCING_|DATABASE_URL$|REDIS_URL$|DATA_DIR$|LOG_LEVEL$)/;
@@ -140,18 +154,27 @@ function startProgram(args: readonly string[], env: NodeJS.ProcessEnv): Program 
     ended = { code, signal };
     return ended;
   })();
+  const signal = (name: NodeJS.Signals) => {
+    try {
+      if (!ended) process.kill(-pid, name);
+    } catch (error) {
+      // The program ended by itself just now.
+      if (!hasErrorCode(error, 'ESRCH')) throw error;
+    }
+  };
   return {
     pid,
     lines,
+    errors,
     get ended() {
       return ended;
     },
     end,
     report: () =>
       [`${args[0]} ended with ${JSON.stringify(ended)}`, ...lines.slice(-40), ...errors.slice(-40)].join('\n'),
+    signal,
     kill: () => {
-      // The group may be gone already when the program ended by itself.
-      if (!ended) process.kill(-pid, 'SIGKILL');
+      signal('SIGKILL');
       return end;
     },
     terminate: () => {

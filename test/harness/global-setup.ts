@@ -1,10 +1,12 @@
 /**
  * One PostgreSQL server for a run of the tests: the one that DATABASE_URL names, else an embedded one in a folder of its
- * own under `.test`, with fsync off. When the run ends its databases are dropped, or the server and its folder are gone.
+ * own under `.test`, in memory where there is enough, with fsync off. When the run ends its databases are dropped, or the
+ * server and its folder are gone.
  */
 
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import type { TestProject } from 'vitest/node';
@@ -12,6 +14,7 @@ import { parseDatabaseUrl } from '#platform/database/database.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { isRunning } from '#platform/database/is-running.ts';
 import { silentLogger } from '#platform/log.ts';
+import { findScratchRoot } from './scratch-root.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -22,10 +25,12 @@ declare module 'vitest' {
   }
 }
 
-const scratchRoot = join(import.meta.dirname, '..', '..', '.test');
+const root = join(import.meta.dirname, '..', '..');
 
 /** Starts or finds the server and gives the function that takes it down again; rejects when there is none. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // For the programs that tests start, hundreds of times: without it each compiles all of its code anew.
+  process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');
   const databasePrefix = `sourcing_test_${randomBytes(6).toString('hex')}_`;
   const named = process.env['DATABASE_URL'];
   const server = named === undefined || named === '' ? await startScratchServer() : useServer(named, databasePrefix);
@@ -42,8 +47,10 @@ interface Server {
 }
 
 async function startScratchServer(): Promise<Server> {
-  await mkdir(scratchRoot, { recursive: true });
-  await sweepKilledRuns();
+  const found = await findScratchRoot(root);
+  const scratchRoot = join(found, found === root ? '' : `sourcing-bridge-${process.getuid?.()}`, '.test');
+  await mkdir(scratchRoot, { recursive: true, mode: 0o700 });
+  await sweepKilledRuns(scratchRoot);
   const folder = join(scratchRoot, `run-${process.pid}-${randomBytes(4).toString('hex')}`);
   const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true });
   return {
@@ -57,7 +64,7 @@ async function startScratchServer(): Promise<Server> {
 }
 
 /** A run that was killed could not stop its server: attach to it, and be its last user. */
-async function sweepKilledRuns(): Promise<void> {
+async function sweepKilledRuns(scratchRoot: string): Promise<void> {
   for (const name of await readdir(scratchRoot)) {
     const pid = /^run-(\d+)-/.exec(name)?.[1];
     if (pid === undefined || isRunning(Number(pid))) continue;

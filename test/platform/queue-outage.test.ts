@@ -3,8 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { AppError } from '#platform/errors.ts';
 import { createLogger } from '#platform/log.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
+import { startGoodbyeServer } from '../harness/goodbye-server.ts';
 import { findTestRedis, hasRedisServer, startRedisServer } from '../harness/redis.ts';
 import { createEmptyDatabase } from '../harness/test-database.ts';
 import { type CutOffProxy, startCutOffProxy } from './queue/cut-off-proxy.ts';
@@ -230,6 +232,25 @@ test('an outage of PostgreSQL in the middle of a backlog does not make a worker 
   await proxy.restore();
   await vi.waitFor(() => expect(worked).toEqual(['a', 'b', 'c', 'd']), { timeout: 10_000 });
 });
+
+// In the order in which they are made: for the tables, for signals, for a lane's statements, and to listen.
+test.each([1, 2, 3, 4, 5, 6])(
+  'a goodbye of PostgreSQL in one packet with its welcome, to connection %d, ends no process and stops no work',
+  async (number) => {
+    const server = await startGoodbyeServer(database.url, (connection) => connection === number);
+    onTestFinished(() => server.close());
+    const signals = await openSignals({ databaseUrl: server.url }).catch((error: unknown) => {
+      // Where it hits the opening, that is told.
+      if (!(error instanceof AppError) || error.code !== 'unavailable') throw error;
+      return openSignals({ databaseUrl: server.url });
+    });
+    const worked = workLane(signals);
+    await worksAgain(signals, worked, 'first');
+    await worksAgain(signals, worked, 'second');
+    expect(server.connections()).toBeGreaterThanOrEqual(5);
+    await closeSignals();
+  },
+);
 
 describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
   test('FLUSHALL under running work: workers go on, and a signal sent later works', async () => {

@@ -114,7 +114,8 @@ export class HostileSource {
   write(writes: readonly Write[], agoMs = 0): void {
     const stampMicros = this.#stamp(writes, agoMs);
     const isLate = !this.habits.declaresOrder && agoMs === 0 && this.#world.chaos;
-    const lateMs = isLate && this.#random.chance(0.5) ? this.#random.fraction() * this.habits.lateMs : 0;
+    const latest = this.habits.lateMs;
+    const lateMs = isLate ? this.#random.pick([0, 0, latest, latest * this.#random.fraction()]) : 0;
     const commit = () => {
       const committedMicros = this.#world.nowMicros - agoMs * 1_000;
       for (const { feed, id, body } of writes) {

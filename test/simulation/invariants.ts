@@ -118,13 +118,16 @@ async function checkMirror({ world, scenario, sql, source }: Simulation): Promis
   }
 }
 
+/** A flow that is guarded against mass withdrawals cancels no more than its settings allow, until a person agrees. */
+export function guardWithdrawals({ source, scenario, erps }: Simulation): void {
+  const { withdrawals } = scenario.settings;
+  if (!withdrawals) return;
+  const wanted = () => new Set(wantedDocuments(source, scenario.settings).keys());
+  for (const erp of erps.values()) erp.withdrawalRule = { ...withdrawals, wanted };
+}
+
 async function checkErps({ world, scenario, source, erps }: Simulation): Promise<void> {
-  const state = {
-    events: source.currents('sourcing-events'),
-    awards: source.currents('awards'),
-    bids: source.currents('latest-bids'),
-  };
-  const wanted = wantedDocuments(state, scenario.settings);
+  const wanted = wantedDocuments(source, scenario.settings);
   for (const [name, erp] of erps) {
     const living = erp.living();
     for (const [key, document] of wanted) {

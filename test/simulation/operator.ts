@@ -10,7 +10,7 @@ import { currentProcess, SimulatedProcess } from './world.ts';
 
 const everyMs = 30_000;
 
-export function startOperator({ world, settings, postgres }: Simulation): void {
+export function startOperator({ world, settings, postgres, erps }: Simulation): void {
   const operator = new SimulatedProcess(world, 'operator', 0);
   serverOf.set(operator, postgres);
   currentProcess.run(operator, () => {
@@ -21,14 +21,18 @@ export function startOperator({ world, settings, postgres }: Simulation): void {
     });
     const act = async () => {
       const now = timestampFromMs(world.nowMs);
-      for (const { name } of settings.flows) {
+      for (const { name, connector } of settings.flows) {
         const [flow] = await database.query<{ paused: boolean; dead: boolean }>(
           `select paused_reason is not null as paused, exists (
              select from bridge.flow_documents d where d.flow = f.name and d.dead_since is not null) as dead
            from bridge.flows f where name = $1`,
           [name],
         );
-        if (flow?.paused) await resumeFlow(database, name, { agreeToWithdrawals: true }, now);
+        if (flow?.paused) {
+          const erp = erps.get(connector);
+          if (erp) erp.withdrawalRule = undefined;
+          await resumeFlow(database, name, { agreeToWithdrawals: true }, now);
+        }
         if (flow?.dead) await replayDocuments(database, { flow: name, dead: true }, now);
       }
     };

@@ -1,20 +1,17 @@
 /** What the ERP should hold, made of what the source shows now: by itself, without the code under test. */
-import type { Body } from './hostile-source.ts';
+import type { Body, HostileSource } from './hostile-source.ts';
 import type { Scenario } from './scenario.ts';
 
 type Row = Record<string, unknown>;
 
-interface SourceState {
-  readonly events: ReadonlyMap<string, Body>;
-  readonly awards: ReadonlyMap<string, Body>;
-  readonly bids: ReadonlyMap<string, Body>;
-}
-
 /** The documents that a flow wants, by kind and key. */
 export function wantedDocuments(
-  { events, awards, bids }: SourceState,
+  source: HostileSource,
   flow: Pick<Scenario['settings'], 'testEvents' | 'documents'>,
 ): Map<string, Row> {
+  const events = source.currents('sourcing-events');
+  const awards = source.currents('awards');
+  const bids = source.currents('latest-bids');
   const documents = new Map<string, Row>();
   const add = (kind: Scenario['settings']['documents'][number], key: string, rest: Row) => {
     if (flow.documents.includes(kind)) documents.set(`${kind} ${key}`, { kind, key, ...rest });

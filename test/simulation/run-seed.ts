@@ -3,9 +3,10 @@
  * gives the same log, line by line.
  */
 import { BridgeHost } from './bridge-host.ts';
-import { arrivedMs, checkEnd, checkWatermark, whyNotAtRest } from './invariants.ts';
+import { arrivedMs, checkEnd, checkWatermark, guardWithdrawals, whyNotAtRest } from './invariants.ts';
 import { sendNotifications } from './notifications.ts';
 import { startOperator } from './operator.ts';
+import { focusEdges } from './scenario.ts';
 import { createSimulation, type SeedOptions, type Simulation } from './simulation.ts';
 import { SourcingStory } from './sourcing-story.ts';
 import type { SimulatedProcess, Violation } from './world.ts';
@@ -20,6 +21,8 @@ export interface SeedResult {
 /** Nothing takes longer than this to come to rest once the faults have stopped. */
 const calmMostMs = 45 * 60_000;
 const lookEveryMs = 2_000;
+/** How often it happens at an edge of the kind that a seed looks at. */
+const focusChance = 0.06;
 
 /** The tables must be empty. */
 export async function runSeed(seed: string, options: SeedOptions): Promise<SeedResult> {
@@ -41,7 +44,9 @@ async function live(simulation: Simulation): Promise<void> {
   const story = new SourcingStory(world, source, scenario.story);
   for (let left = scenario.story.before; left > 0; left -= 1) story.step(60_000 + left * 5_000);
   const announce = sendNotifications(simulation, hosts);
+  guardWithdrawals(simulation);
   source.onStamped = (feed, stampMicros) => {
+    for (const erp of simulation.erps.values()) erp.forgetWithdrawals();
     world.after(0, () => checkWatermark(simulation, feed, stampMicros));
   };
   letFateHappen(simulation, hosts, story);
@@ -77,9 +82,18 @@ function leaveOne({ world }: Simulation, hosts: readonly BridgeHost[]): void {
 function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonly BridgeHost[], story: SourcingStory) {
   const random = world.random.of('fate');
   const { chaosMs, during } = scenario.story;
-  const { crash, freeze, kills, stops, pauses, outages } = scenario.processes;
-  const standStill = (process: SimulatedProcess | undefined) =>
-    process?.standStill(random.pick(scenario.processes.pauseMs));
+  const { crash, freeze, kills, stops, pauses, outages, focus } = scenario.processes;
+  const standStill = (process: SimulatedProcess | undefined) => {
+    const ms = random.pick(scenario.processes.pauseMs);
+    process?.standStill(ms);
+    // Whoever finds one that does not answer may well kill it.
+    if (process && random.chance(0.2)) world.after(ms + random.fraction() * 200, () => killed(process));
+  };
+  const killed = (process: SimulatedProcess) => {
+    if (!process.alive || !world.chaos) return;
+    world.log(process.id, 'is killed');
+    process.die();
+  };
   const sometime = (count: number, happen: () => void) => {
     for (let index = 0; index < count; index += 1) world.after(random.fraction() * chaosMs, happen);
   };
@@ -91,8 +105,10 @@ function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonl
   sometime(outages, () => postgres.goAway(random.whole(500, 15_000)));
   world.atEdge = (process, where) => {
     if (!world.chaos) return;
-    if (random.chance(freeze)) standStill(process);
-    if (!random.chance(crash)) return;
+    const isFocused = focus !== undefined && focusEdges[focus.on].test(where);
+    const often = (what: 'crash' | 'freeze') => (isFocused && focus.does === what ? focusChance : 0);
+    if (random.chance(Math.max(freeze, often('freeze')))) standStill(process);
+    if (!random.chance(Math.max(crash, often('crash')))) return;
     world.log(process.id, `crashes ${where}`);
     process.die();
   };

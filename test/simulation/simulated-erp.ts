@@ -52,8 +52,19 @@ interface Underway {
   cancelled: boolean;
 }
 
+/** What may be withdrawn before a person has agreed to more. */
+export interface WithdrawalRule {
+  readonly most: number;
+  readonly share: number;
+  /** The keys of what the source asks for now. */
+  readonly wanted: () => ReadonlySet<string>;
+}
+
 export class SimulatedErp {
   readonly objects: ErpObject[] = [];
+  withdrawalRule: WithdrawalRule | undefined;
+  /** Cancelled, and not asked for since. */
+  readonly #withdrawn = new Set<string>();
   readonly habits: ErpHabits;
   readonly #faults: ErpFaults;
   readonly #world: World;
@@ -68,6 +79,12 @@ export class SimulatedErp {
 
   living(): Map<string, ErpObject> {
     return new Map(this.objects.filter(({ living }) => living).map((object) => [object.key, object]));
+  }
+
+  /** The source has changed: what it asks for again is no withdrawal any more. */
+  forgetWithdrawals(): void {
+    if (this.#withdrawn.size === 0) return;
+    for (const key of this.withdrawalRule?.wanted() ?? []) this.#withdrawn.delete(key);
   }
 
   connector(): Connector {
@@ -225,11 +242,22 @@ export class SimulatedErp {
     log(`of ${reference} ${operation.contentHash.slice(0, 6)}`);
     if (action === 'cancel') {
       object.living = false;
+      this.#countWithdrawal(key);
       return { status: 'cancelled', reference: object.reference };
     }
     object.content = document;
     object.contentHash = operation.contentHash;
     return { status: 'updated', reference: object.reference };
+  }
+
+  #countWithdrawal(key: string): void {
+    const rule = this.withdrawalRule;
+    if (!rule || rule.wanted().has(key)) return;
+    this.#withdrawn.add(key);
+    const made = new Set(this.objects.map((object) => object.key)).size;
+    const count = this.#withdrawn.size;
+    if (count > rule.most && count > rule.share * made)
+      this.#world.violate('nobody withdraws so much unasked', `${count} of ${made} objects were cancelled`);
   }
 
   async #lookup(process: SimulatedProcess, documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {

@@ -197,7 +197,7 @@ export class SimulatedPostgres {
       session.inTransaction = false;
       return Promise.resolve({ rows: [], command: text.toUpperCase() });
     }
-    const { what } = readingOf(text);
+    const what = isRenewal(session, text) ? `keep lease ${String(statement.values?.[0])}` : readingOf(text).what;
     return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, async (answer) => {
       const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
       const breaks = this.#world.chaos && this.#random.chance(cutChance);
@@ -406,6 +406,11 @@ function inOnePacket(client: Client, before: readonly string[], statement: State
   } finally {
     stream.uncork();
   }
+}
+
+/** Of a lease under which something is done outside of a transaction: who stands still behind it must not go on with it. */
+function isRenewal({ inTransaction }: Session, text: string): boolean {
+  return !inTransaction && text.startsWith('update bridge.leases set expires');
 }
 
 /** Outside of parentheses. */

@@ -48,6 +48,8 @@ export class SimulatedQueue {
           return true;
         }),
       work: (lane, { concurrency }, work) => {
+        // What it had begun before it died goes on to its next await.
+        if (!process.alive) return;
         const worker: Worker = {
           process,
           concurrency,

@@ -1,8 +1,9 @@
 /** Makes the fields of documents and lines that a flow's mapping asks for. */
 import { type Document, type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { type CompiledField, compileField, FieldFault } from './compile-field.ts';
-import { rejected, Unmade } from './made-document.ts';
+import { rejected } from './made-document.ts';
 import type { MappingRule, MappingSettings } from './mapping-settings.ts';
+import { compareText } from './text-order.ts';
 
 /** Gives the document with its fields. Throws `Unmade` that names flow, kind, field and line, and says what to do. */
 export type ApplyMapping = (document: Document) => Document;
@@ -26,12 +27,14 @@ export function compileMapping(flow: string, mapping: MappingSettings): ApplyMap
   };
 }
 
+/** By name: fields that change their places in the configuration change no document. */
 function all(kind: DocumentKind, rules: Readonly<Record<string, MappingRule>>, inLine: boolean): CompiledField[] {
-  return Object.entries(rules).map(([name, rule]) => {
-    const compiled = compileField(kind, name, rule, inLine);
-    if ('fault' in compiled) throw new TypeError(`the field "${name}" of ${kind} was not checked: ${compiled.fault}`);
-    return compiled;
+  const compiled = Object.entries(rules).map(([name, rule]) => {
+    const field = compileField(kind, name, rule, inLine);
+    if ('fault' in field) throw new TypeError(`the field "${name}" of ${kind} was not checked: ${field.fault}`);
+    return field;
   });
+  return compiled.sort((a, b) => compareText(a.name, b.name));
 }
 
 function makeFields(flow: string, document: Document, fields: readonly CompiledField[], line: unknown) {
@@ -41,7 +44,7 @@ function makeFields(flow: string, document: Document, fields: readonly CompiledF
       const value = make(document, line);
       if (value !== undefined) made.push([name, value]);
     } catch (error) {
-      if (!(error instanceof FieldFault || error instanceof Unmade)) throw error;
+      if (!(error instanceof FieldFault)) throw error;
       const of = line === undefined ? '' : ` of ${lineName(line as Line)}`;
       throw rejected(`flow "${flow}", ${document.kind}: the field "${name}"${of} ${error.message}`);
     }

@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import type { AwardDocument, AwardLine } from '#connector/documents.ts';
 import { awardEntry, lotAward } from '#contract/award.ts';
-import { bidSheetRow, type LineColumns, numberIn } from './bid-sheet-row.ts';
-import { idOf, pairKey } from './document-keys.ts';
+import { amountIn, bidSheetForm, bidSheetRow, type LineColumns, quantityIn } from './bid-sheet-row.ts';
+import { idOf, pairKey, saysWhoWon } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { exactDecimal, sumOf } from './exact-decimal.ts';
 import { type MadeDocument, making, type NotMade, readRecord, rejected } from './made-document.ts';
@@ -31,7 +31,7 @@ export function makeAwardDocument(input: {
       .map(({ record }) => readRecord(awardForm, record, "an award's record"))
       // A lot's name is unique, but nothing here depends on the source keeping to that.
       .sort((a, b) => compareText(a.lot_name, b.lot_name) || compareText(a.id, b.id))
-      .flatMap((award) => linesOf(award, supplierId, columns));
+      .flatMap((award) => linesOf(award, supplierId, columns, event));
     const wanted = lines.length > 0;
     const supplier = ownSupplier(event, supplierId, input.supplier, wanted);
     return {
@@ -53,10 +53,14 @@ export function makeAwardDocument(input: {
 
 /**
  * A lot's award as each of its winners sees it: with its own share only. Entries that name no supplier are left out; those
- * that are wrong otherwise are for the one they name.
+ * that are wrong otherwise are for the one they name. Undefined where `awards` is there and no list: that says nothing of
+ * who won, and is no reason to take an award back.
  */
-export function splitAward(record: Readonly<Record<string, unknown>>): { supplier: string; record: unknown }[] {
+export function splitAward(
+  record: Readonly<Record<string, unknown>>,
+): { supplier: string; record: unknown }[] | undefined {
   const { awards } = record;
+  if (!saysWhoWon(awards)) return undefined;
   if (!Array.isArray(awards)) return [];
   const bySupplier = Map.groupBy(awards as unknown[], (entry) =>
     typeof entry === 'object' && entry !== null ? idOf((entry as { supplier?: unknown }).supplier) : undefined,
@@ -68,16 +72,21 @@ export function splitAward(record: Readonly<Record<string, unknown>>): { supplie
 
 /** What is empty may be left out, and so may the time, which says nothing here. */
 const awardForm = lotAward.omit({ modified: true }).extend({
-  awards: z.array(awardEntry.extend({ bid_sheet_values: awardEntry.shape.bid_sheet_values.default([]) })),
+  awards: z.array(awardEntry.extend({ bid_sheet_values: bidSheetForm })),
 });
 
-function linesOf(award: z.output<typeof awardForm>, supplierId: string, columns: LineColumns): AwardLine[] {
-  return award.awards
+function linesOf(
+  award: z.output<typeof awardForm>,
+  supplierId: string,
+  columns: LineColumns,
+  event: EventInFlow,
+): AwardLine[] {
+  const lines = award.awards
     .filter((entry) => entry.supplier === supplierId)
     .map((entry) => {
       const lot = award.lot_name;
-      const quantity = numberIn(lot, entry.bid_sheet_values, columns.quantity);
-      const unitPrice = numberIn(lot, entry.bid_sheet_values, columns.unitPrice);
+      const quantity = quantityIn(lot, entry.bid_sheet_values, columns.quantity);
+      const unitPrice = amountIn(lot, entry.bid_sheet_values, columns.unitPrice, event);
       return {
         lot,
         ...(award.scenario_name === undefined ? {} : { scenario: award.scenario_name }),
@@ -91,6 +100,8 @@ function linesOf(award: z.output<typeof awardForm>, supplierId: string, columns:
         values: bidSheetRow(entry.bid_sheet_values),
       };
     });
+  // One supplier stands once in a lot; where it does not, its entries have an order all the same.
+  return lines.length > 1 ? lines.sort((a, b) => compareText(JSON.stringify(a), JSON.stringify(b))) : lines;
 }
 
 function costOf({ lot, cost }: AwardLine) {

@@ -31,8 +31,8 @@ export function compileField(
   if (sources.length !== 1 && !(sources.length === 0 && full.default !== undefined))
     return { fault: 'must have one of from, template and value', at: [] };
   const [source = 'default'] = sources;
-  const fault = faultOfDefault(full);
-  if (fault !== undefined) return { fault, at: ['default'] };
+  const fault = faultOfConstants(full);
+  if (fault !== undefined) return fault;
   try {
     const { read, says } = finderOf(kind, full, inLine);
     return { name, make: (document, line) => madeOf(full, read(document, line), says) };
@@ -44,14 +44,28 @@ export function compileField(
 
 type Rule = Exclude<MappingRule, string>;
 
-function faultOfDefault({ default: given, type }: Rule): string | undefined {
-  if (given === undefined) return undefined;
+/** What the settings say themselves must read as the type: else each document would be a dead letter. */
+function faultOfConstants({ default: given, value, map, type, cut: most }: Rule): SettingsFault | undefined {
+  const constants: [readonly string[], string | undefined][] = [
+    [['default'], given],
+    // What a map makes of it counts.
+    [['value'], map === undefined ? value : undefined],
+    ...Object.entries(map ?? {}).map(([key, made]): [string[], string] => [['map', key], made]),
+  ];
+  for (const [at, text] of constants)
+    if (text !== undefined && !readsAs(type, text)) return { fault: `must be ${fieldForms[type].expected}`, at };
+  if (most !== undefined && (type === 'decimal' || type === 'integer'))
+    return { fault: 'is not possible: a number that is cut is another number', at: ['cut'] };
+  return undefined;
+}
+
+function readsAs(type: Rule['type'], text: string): boolean {
   try {
-    if (fieldForms[type].read(given) !== undefined) return undefined;
+    return fieldForms[type].read(text) !== undefined;
   } catch (error) {
-    if (!(error instanceof Unmade)) throw error;
+    if (error instanceof Unmade) return false;
+    throw error;
   }
-  return `must be ${fieldForms[type].expected}`;
 }
 
 function finderOf(kind: DocumentKind, { from, template, value }: Rule, inLine: boolean) {
@@ -110,7 +124,7 @@ function isBlank(text: string | undefined): boolean {
 }
 
 function madeOf(rule: Rule, found: string | undefined, says: string): string | undefined {
-  if (found === undefined || isBlank(found)) {
+  if (found === undefined || (isBlank(found) && rule.value === undefined)) {
     if (rule.default !== undefined) return cut(fieldForms[rule.type].read(rule.default), rule);
     if (rule.required)
       throw new FieldFault(`has no value, as ${says}; fill it in the sourcing service, or give the field a default`);
@@ -127,9 +141,14 @@ function mapped({ map }: Rule, text: string): string {
 
 function typed({ type }: Rule, text: string): string {
   const form = fieldForms[type];
-  const value = form.read(text);
-  if (value === undefined) throw new FieldFault(`is ${quoted(text)}; it must be ${form.expected}`);
-  return value;
+  try {
+    const value = form.read(text);
+    if (value !== undefined) return value;
+  } catch (error) {
+    if (error instanceof Unmade) throw new FieldFault(`is ${quoted(text)}; ${error.message}`);
+    throw error;
+  }
+  throw new FieldFault(`is ${quoted(text)}; it must be ${form.expected}`);
 }
 
 function cut(text: string | undefined, { cut: most }: Rule): string | undefined {

@@ -30,9 +30,11 @@ export interface DocumentKey {
   readonly namedBy?: NamedBy;
   /** Remembered as named, but nothing to be done: a supplier's own id where its external id is the key. */
   readonly noteOnly?: boolean;
+  /** No document, but all of its event: nobody knows which of them the record changes. Nothing is remembered of it. */
+  readonly wholeEvent?: boolean;
 }
 
-const idLengthMax = 255;
+export const idLengthMax = 255;
 
 /** An id that is no UUID gets its document, too: that one says what is wrong with the record. */
 export const recordId = z.union([uuid, z.string().min(1).max(idLengthMax)]);
@@ -81,7 +83,9 @@ const keysOfRecord: Record<FeedName, (record: Fields, current: boolean) => Docum
   },
   'latest-bids': (record) => keysOfPair('quotation', record['sourcing_event'], record['supplier']),
   awards: (record) =>
-    objectsIn(record['awards']).flatMap((award) => keysOfPair('award', record['sourcing_event'], award['supplier'])),
+    saysWhoWon(record['awards'])
+      ? objectsIn(record['awards']).flatMap((award) => keysOfPair('award', record['sourcing_event'], award['supplier']))
+      : wholeEvent('award', record['sourcing_event']),
   'rfi-responses': (record, current) => [
     ...keysOfPair('rfi-answers', record['sourcing_event'], record['supplier']),
     ...fileKeysOf(record, 'document_file_uuids', 'rfi-responses', current),
@@ -108,6 +112,17 @@ function keysOfPair(kind: DocumentKind, event: unknown, supplierOf: unknown): Do
   return [{ kind, key: pairKey(sourcingEvent, supplier), sourcingEvent, supplier }];
 }
 
+function wholeEvent(kind: DocumentKind, event: unknown): DocumentKey[] {
+  const sourcingEvent = idOf(event);
+  if (sourcingEvent === undefined) return [];
+  return [{ kind, key: '', sourcingEvent, supplier: null, noteOnly: true, wholeEvent: true }];
+}
+
+/** Whether a lot's `awards` can be read at all: a list, or left out as what is empty may be. */
+export function saysWhoWon(awards: unknown): boolean {
+  return awards === undefined || awards === null || Array.isArray(awards);
+}
+
 function supplierKeysOf(entry: Fields, namedBy: NamedBy): DocumentKey[] {
   const id = idOf(entry['id']);
   const key = supplierKey(id, entry['external_id']);
@@ -129,6 +144,9 @@ function fileKeysOf(record: Fields, member: string, part: NamedBy['part'], curre
     return key === undefined ? [] : [{ kind: 'file' as const, key: plainKey(key), sourcingEvent, supplier, namedBy }];
   });
 }
+
+/** An external id in an answer of the service. What is empty is left out, as the contract has it: it is none. */
+export const externalIdText = z.string().transform((text) => (text === '' ? undefined : text));
 
 /** The external id, else the id; undefined where neither can be a key. */
 export function supplierKey(id: string | undefined, externalId: unknown): string | undefined {

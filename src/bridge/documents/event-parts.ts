@@ -3,12 +3,12 @@
  */
 import { z } from 'zod';
 import type { DocumentOf, EventHead } from '#connector/documents.ts';
-import { decimalText, timestamp, uuid } from '#contract/scalars.ts';
+import { uuid } from '#contract/scalars.ts';
 import { sourcingEventEssentials } from '#contract/sourcing-event.ts';
-import { idOf } from './document-keys.ts';
+import { externalIdText, idOf } from './document-keys.ts';
 import { type FlowFilter, isTaken } from './flow-filter.ts';
 import { type NotMade, readRecord, Unmade } from './made-document.ts';
-import { compareText } from './text-order.ts';
+import { compareEntries, compareText } from './text-order.ts';
 
 /** What is known of an event. */
 export interface EventSources {
@@ -20,50 +20,39 @@ export interface EventSources {
   readonly included?: unknown;
 }
 
-/** When it was made says nothing here: an included event has no such time, and a source may leave it out. */
-const eventForm = sourcingEventEssentials.omit({ modified: true }).extend({
-  created: timestamp.optional(),
-  published: timestamp.optional(),
-  closed: timestamp.optional(),
-  rounds: z
-    .array(
-      z.looseObject({
-        status: z.string(),
-        starts: timestamp.optional(),
-        ends: timestamp.optional(),
-        awarded_cost: decimalText.optional(),
-        awarded_lot_count: z.int().optional(),
-      }),
-    )
-    .default([]),
-  lot_count: z.int().optional(),
-  event_contact: z.looseObject({ name: z.string().optional(), email: z.string().optional() }).optional(),
-  sourcing_requests: z.array(uuid).default([]),
+/**
+ * What every document of an event is made of; what its own document shows beside that is read there, so that it spoils no
+ * others. When it was made says nothing here: an included event has no such time, and a source may leave it out.
+ */
+const eventForm = sourcingEventEssentials.omit({ modified: true, columns: true }).extend({
+  tags: z.array(z.looseObject({ name: z.string(), value: z.string().default('') })).default([]),
   suppliers: z
-    .array(
-      z.looseObject({
-        id: uuid,
-        name: z.string().default(''),
-        external_id: z.string().optional(),
-        accepted: z.boolean().optional(),
-        participated: z.boolean().optional(),
-      }),
-    )
+    .array(z.looseObject({ id: uuid, name: z.string().default(''), external_id: externalIdText.optional() }))
     .default([]),
 });
 type EventRecord = z.output<typeof eventForm>;
+export type EventSupplier = EventRecord['suppliers'][number];
+
+/** Of a deleted event a source may show no more than that: it withdraws its documents all the same. */
+const deletedForm = eventForm.extend({
+  name: z.string().default(''),
+  type: z.string().default(''),
+  primary_currency: z.string().default(''),
+});
 
 /** An event as the documents of one flow see it. */
 export interface EventInFlow {
   readonly event: EventRecord;
   /** False while something stands in for the record. */
   readonly isRecord: boolean;
-  readonly suppliers: ReadonlyMap<string, EventRecord['suppliers'][number]>;
+  readonly suppliers: ReadonlyMap<string, EventSupplier>;
   /** Whether its documents are wanted; when not, they are withdrawn. */
   readonly wanted: boolean;
   /** A draft shows neither bids nor answers, so that their absence says nothing. */
   readonly isDraft: boolean;
 }
+
+const deleted = 'DELETED';
 
 /** Reads an event; gives why not when its documents cannot be made now. */
 export function readEvent(sources: EventSources | undefined, filter: FlowFilter): EventInFlow | NotMade {
@@ -80,17 +69,20 @@ function readSources({ record, gone = false, included }: EventSources, filter: F
   if (!isRecord && included === undefined)
     throw new Unmade('not-yet', 'the record of its sourcing event has not been read yet');
   const event = isRecord
-    ? readRecord(eventForm, record, "the sourcing event's record")
+    ? readRecord(saysDeleted(record) ? deletedForm : eventForm, record, "the sourcing event's record")
     : readRecord(eventForm, included, 'the sourcing event that a page included');
   // Included events do not say it: a test must not reach the ERP because its record comes late.
   if (!isRecord && event.is_test === undefined && !filter.testEvents)
     throw new Unmade('not-yet', 'only the record of its sourcing event, which was not read yet, says if it is a test');
-  const isDeleted = gone || event.status === 'DELETED';
+  const isDeleted = gone || event.status === deleted;
   if (!isDeleted && filter.status !== undefined && !filter.status.includes(event.status))
     throw new Unmade('held', `its sourcing event is ${event.status}, and this flow takes ${filter.status.join(', ')}`);
-  const suppliers = new Map<string, EventRecord['suppliers'][number]>();
-  // Of one that stands twice the first counts.
-  for (const entry of event.suppliers) if (!suppliers.has(entry.id)) suppliers.set(entry.id, entry);
+  const suppliers = new Map<string, EventSupplier>();
+  // Of one that stands twice the same counts in whatever order they stand: one that says its external id before others.
+  for (const entry of event.suppliers) {
+    const known = suppliers.get(entry.id);
+    if (known === undefined || compareEntries(entry, known) < 0) suppliers.set(entry.id, entry);
+  }
   return {
     event,
     isRecord,
@@ -98,6 +90,10 @@ function readSources({ record, gone = false, included }: EventSources, filter: F
     wanted: !isDeleted && isTaken(event, filter),
     isDraft: event.status === 'DRAFT',
   };
+}
+
+function saysDeleted(record: unknown): boolean {
+  return typeof record === 'object' && record !== null && 'status' in record && record.status === deleted;
 }
 
 export function eventHead({ event }: EventInFlow, eventId: string): EventHead {
@@ -123,7 +119,7 @@ export function exchangeRates({ event }: EventInFlow): DocumentOf<'award'>['exch
 const includedSupplierForm = z.looseObject({
   id: z.string(),
   name: z.string().optional().catch(undefined),
-  external_id: z.string().optional().catch(undefined),
+  external_id: externalIdText.optional().catch(undefined),
 });
 
 /**

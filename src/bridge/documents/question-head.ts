@@ -22,13 +22,14 @@ export function questionHead(questionId: string, eventId: string, question: unkn
   if (question === undefined) return { id: questionId, categories: [] };
   const read = readRecord(questionForm, question, `the question ${questionId}`);
   if (idOf(read.sourcing_event) !== eventId) return { id: questionId, categories: [] };
+  const parent = idOf(read.parent_question_uuid);
   return {
     id: questionId,
     ...(read.identifier === undefined ? {} : { identifier: read.identifier }),
     ...(read.question_text === undefined ? {} : { text: read.question_text }),
     ...(read.question_type === undefined ? {} : { type: read.question_type }),
     ...(read.input_type === undefined ? {} : { input_type: read.input_type }),
-    ...(read.parent_question_uuid === undefined ? {} : { parent: idOf(read.parent_question_uuid) ?? '' }),
+    ...(parent === undefined ? {} : { parent }),
     categories: read.categories,
   };
 }

@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type { QuotationDocument, QuotationLine } from '#connector/documents.ts';
 import { supplierLotBid } from '#contract/bid.ts';
-import { bidSheetRow, type LineColumns, numberIn } from './bid-sheet-row.ts';
+import { amountIn, bidSheetForm, bidSheetRow, type LineColumns, quantityIn } from './bid-sheet-row.ts';
 import { pairKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { type MadeDocument, making, type NotMade, readRecord } from './made-document.ts';
@@ -28,7 +28,7 @@ export function makeQuotationDocument(input: {
       .map((record) => readRecord(bidForm, record, "a bid's record"))
       .filter((bid) => bid.supplier === supplierId && !isWithdrawn(bid))
       .sort((a, b) => compareText(a.lot_name, b.lot_name) || compareText(a.id, b.id))
-      .map((bid) => lineOf(bid, columns));
+      .map((bid) => lineOf(bid, columns, event));
     const wanted = lines.length > 0;
     const supplier = ownSupplier(event, supplierId, input.supplier, wanted);
     return {
@@ -50,7 +50,7 @@ export function makeQuotationDocument(input: {
 /** What is empty may be left out, and so may the time, which says nothing here. */
 const bidForm = supplierLotBid.omit({ modified: true }).extend({
   bids: supplierLotBid.shape.bids.default([]),
-  bid_sheet_values: supplierLotBid.shape.bid_sheet_values.default([]),
+  bid_sheet_values: bidSheetForm,
 });
 type Bid = z.output<typeof bidForm>;
 
@@ -59,9 +59,9 @@ function isWithdrawn(bid: Bid): boolean {
   return bid.bids.length === 0 && bid.bid_sheet_values.length === 0;
 }
 
-function lineOf(bid: Bid, columns: LineColumns): QuotationLine {
-  const quantity = numberIn(bid.lot_name, bid.bid_sheet_values, columns.quantity);
-  const unitPrice = numberIn(bid.lot_name, bid.bid_sheet_values, columns.unitPrice);
+function lineOf(bid: Bid, columns: LineColumns, event: EventInFlow): QuotationLine {
+  const quantity = quantityIn(bid.lot_name, bid.bid_sheet_values, columns.quantity);
+  const unitPrice = amountIn(bid.lot_name, bid.bid_sheet_values, columns.unitPrice, event);
   return {
     lot: bid.lot_name,
     ...(bid.sourcing_request === undefined ? {} : { sourcing_request: bid.sourcing_request }),

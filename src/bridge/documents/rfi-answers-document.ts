@@ -2,7 +2,7 @@
  * The `rfi-answers` document: what one supplier answered to the questions of one event. Made of the event, its RFI
  * responses and its questions; an answer whose question is not known yet is shown with the question's id.
  */
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { RfiAnswer, RfiAnswersDocument } from '#connector/documents.ts';
 import { supplierQuestionResponse } from '#contract/rfi.ts';
 import { pairKey } from './document-keys.ts';
@@ -60,8 +60,10 @@ export function makeRfiAnswersDocument(input: {
   });
 }
 
-/** When it was made says nothing here, and a source may leave it out. */
-const responseForm = supplierQuestionResponse.omit({ modified: true });
+/** When it was made says nothing here, and a source may leave it out; also whether an option satisfies a gate. */
+const responseForm = supplierQuestionResponse.omit({ modified: true }).extend({
+  selected_options: z.array(z.looseObject({ value: z.string(), satisfies_gating: z.boolean().optional() })).optional(),
+});
 type Response = z.output<typeof responseForm>;
 
 /** Where a file was the whole answer, and it was removed, the record stays and holds nothing. */
@@ -76,10 +78,10 @@ function lineOf(response: Response, question: RfiAnswer['question']): RfiAnswer 
     ...(value === undefined ? {} : { value }),
     options: (options ?? []).map(({ value: option, satisfies_gating: gating }) => ({
       value: option,
-      satisfies_gating: gating,
+      ...(gating === undefined ? {} : { satisfies_gating: gating }),
     })),
     ...(comment === undefined ? {} : { comment }),
     ...(currency === undefined ? {} : { currency }),
-    files: [...new Set(files)],
+    files: [...new Set(files)].sort(compareText),
   };
 }

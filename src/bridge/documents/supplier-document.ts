@@ -6,9 +6,9 @@
 import { z } from 'zod';
 import type { SupplierDocument } from '#connector/documents.ts';
 import { uuid } from '#contract/scalars.ts';
-import { supplierKey } from './document-keys.ts';
+import { externalIdText, supplierKey } from './document-keys.ts';
 import { type MadeDocument, making, readRecord, Unmade } from './made-document.ts';
-import { compareText } from './text-order.ts';
+import { compareEntries, compareText } from './text-order.ts';
 
 const contacts = z
   .array(z.looseObject({ name: z.string().default(''), email: z.string() }))
@@ -30,7 +30,7 @@ const masterForm = z.looseObject({
 const namedForm = z.looseObject({
   id: uuid,
   name: z.string().default(''),
-  external_id: z.string().optional(),
+  external_id: externalIdText.optional(),
   contacts,
 });
 
@@ -70,7 +70,7 @@ function namedSupplier(key: string, { included, event }: SupplierSources) {
   const read = candidates.map((entry) => readRecord(namedForm, entry, "the supplier's entry"));
   // One whose key this is goes before one that had it once.
   const own = read.filter((entry) => supplierKey(entry.id, entry.external_id) === key);
-  return (own.length > 0 ? own : read).sort((a, b) => compareText(a.id, b.id))[0];
+  return (own.length > 0 ? own : read).sort(compareEntries)[0];
 }
 
 function isNamed(entry: unknown, key: string): boolean {

@@ -5,6 +5,22 @@ export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
+/** Entries of one id, or of several: by id, those that say an external id first, then by external id and name. */
+export function compareEntries(a: NamedEntry, b: NamedEntry): number {
+  return (
+    compareText(a.id, b.id) ||
+    Number(a.external_id === undefined) - Number(b.external_id === undefined) ||
+    compareText(a.external_id ?? '', b.external_id ?? '') ||
+    compareText(a.name, b.name)
+  );
+}
+
+interface NamedEntry {
+  readonly id: string;
+  readonly external_id?: string | undefined;
+  readonly name: string;
+}
+
 /** A label in parts: `1.10` is `1`, `.`, `10`. */
 export function labelParts(label: string): readonly string[] {
   return label.match(/\d+|\D+/g) ?? [];

@@ -270,8 +270,9 @@ create table bridge.supplier_sweeps (
 -- `paused_kind`: operator, auth, config, withdrawals. `settings_mark` is a MAC of the connector's settings: a pause that
 -- came of them ends when they have changed. The circuit opens after so many failures in a row and lets one document
 -- through after `circuit_until`; before `resting_until` nothing is sent, as the ERP has asked for it. Withdrawals of
--- what began to differ before `withdrawals_agreed` are agreed to.
+-- what began to differ before `withdrawals_agreed` are agreed to. `connector` is what its documents were delivered through.
 alter table bridge.flows
+  add column connector text,
   add column paused_kind text,
   add column paused_at timestamptz,
   add column settings_mark text,
@@ -281,8 +282,8 @@ alter table bridge.flows
   add column withdrawals_agreed timestamptz;
 
 -- `waiting_since` is when the document began to differ from what was delivered; it outlasts the retries. `forced` writes
--- it again even if nothing differs: a replay; the ERP is asked before. `doubtful`: a process that had lost its lease may
--- have called the ERP last; it is asked what it holds. `intent_by` is the process whose call it is. `delivered_body` is what was delivered, for
+-- it again even if nothing differs: a replay; the ERP is asked before. `doubtful_since`: a process that had lost its lease
+-- may have called the ERP last, or the flow got another connector; the ERP is asked what it holds. `intent_by` is the process whose call it is. `delivered_body` is what was delivered, for
 -- people who ask what would change; null where that was too long. `withdraws` is the `wanted` at which the document was
 -- found to be a withdrawal: those are counted before any of them is sent. `withdrawn` is when the ERP took one that
 -- nobody had agreed to.
@@ -290,7 +291,7 @@ alter table bridge.flow_documents
   alter column sourcing_event drop not null,
   add column waiting_since timestamptz,
   add column forced boolean not null default false,
-  add column doubtful boolean not null default false,
+  add column doubtful_since timestamptz,
   add column intent_by text,
   add column error_type text,
   add column delivered_body text,
@@ -309,7 +310,7 @@ create index flow_documents_to_push on bridge.flow_documents (flow, kind, due)
 create index flow_documents_to_withdraw on bridge.flow_documents (flow, kind, due)
   where due is not null and withdraws = wanted;
 create index flow_documents_to_look_up on bridge.flow_documents (flow, kind, due)
-  where due is not null and (intent_id is not null or forced or doubtful);
+  where due is not null and (intent_id is not null or forced or doubtful_since is not null);
 create index flow_documents_withdrawn on bridge.flow_documents (flow, withdrawn) where withdrawn is not null;
 create index flow_documents_dead on bridge.flow_documents (flow, dead_since) include (kind) where dead_since is not null;
 -- The latest deliveries, for the console.

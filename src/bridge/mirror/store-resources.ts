@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { documentKeysOfResource, recordId } from '../documents/document-keys.ts';
+import { documentKeysOfResource, idLengthMax, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
 import { lockSources } from '../source-lock.ts';
 
@@ -97,7 +97,7 @@ export async function storeResources(
 
 const isStorable = (text: string) => text !== '' && !text.includes('\0') && text.isWellFormed();
 const storableId = recordId.refine(isStorable);
-const masterId = z.string().refine(isStorable);
+const masterId = z.string().max(idLengthMax).refine(isStorable);
 
 /** Undefined for an object without an id that can be stored. */
 function resourceOf(kind: ResourceKind, object: Readonly<Record<string, unknown>>): Resource | undefined {

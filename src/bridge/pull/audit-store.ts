@@ -13,18 +13,29 @@ const beginning: Timestamp = '1970-01-01T00:00:00.000000Z';
 
 type AuditSettings = Pick<SourceSettings, 'name' | 'audit_hours' | 'audit_window_hours' | 'audit_full_days'>;
 
+/** An interval that began at the column's time is over; also one that a clock began which was ahead, and is set back. */
+function isOver(column: string, since: string): string {
+  return `(${since}::timestamptz is not null and (${column} <= ${since} or ${column} > $3::timestamptz + interval '1 minute'))`;
+}
+
 /**
  * Opens the audit that is due of the feed, if there is one and none is open: of the whole feed when it was asked for or
- * has its turn, else of the window before the watermark. The first is due its interval after the first pull. Several
- * processes may call it at once.
+ * has its turn, else of the window before the watermark, or before now where the source dates its records later. The
+ * first is due its interval after the first pull. Several processes may call it at once.
  */
 export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
   const id: FeedId = { source: source.name, feed };
-  const [row] = await tx.query<{ watermark: Timestamp; full: boolean; window: boolean }>(
-    `update bridge.checkpoints set audited = coalesce(audited, $3), swept = coalesce(swept, $3)
-     where source = $1 and feed = $2 and watermark is not null
-       and (audited is null or audit_asked is not null or audited <= $4 or swept <= $5)
-     returning watermark, audit_asked is not null or swept <= $5 as full, audited <= $4 as window`,
+  const full = `(audit_asked is not null or ${isOver('swept', '$5')})`;
+  const window = isOver('audited', '$4');
+  const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
+    // Nothing is written while nothing is due, or what is due is open already.
+    `update bridge.checkpoints c set audited = coalesce(audited, $3), swept = coalesce(swept, $3)
+     where source = $1 and feed = $2 and watermark is not null and (audited is null
+       or (${full} or ${window}) and not exists (
+         select from bridge.backfills b
+         where b.source = c.source and b.feed = c.feed and b.finished is null and b.cancelled is null
+           and (b.kind = 'full' or b.kind = 'audit' and not ${full})))
+     returning least(watermark, $3) as "end", ${full} as full, ${window} as window`,
     [
       source.name,
       feed,
@@ -34,12 +45,12 @@ export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedNam
     ],
   );
   if (!row || (!row.full && !row.window)) return;
-  // An audit of a window is part of one of the whole feed.
+  // Once more, as another process may have opened it just now. An audit of a window is part of one of the whole feed.
   if (await isBackfillOpen(tx, id, row.full ? ['full'] : ['audit', 'full'])) return;
   await insertBackfill(tx, id, {
     kind: row.full ? 'full' : 'audit',
-    from: row.full ? beginning : addMicros(row.watermark, -source.audit_window_hours * hourMicros),
-    to: row.watermark,
+    from: row.full ? beginning : addMicros(row.end, -source.audit_window_hours * hourMicros),
+    to: row.end,
     now,
   });
 }
@@ -50,6 +61,17 @@ export async function noteLateFinds(tx: Sql, { source, feed }: FeedId, count: nu
     feed,
     count,
   ]);
+}
+
+/** It was cancelled: the next one is its interval away all the same. */
+export async function skipAudit(tx: Sql, { source, feed }: FeedId, audit: Backfill, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set audited = $3,
+       swept = case when $4 then $3 else swept end,
+       audit_asked = case when $4 and audit_asked <= $5 then null else audit_asked end
+     where source = $1 and feed = $2`,
+    [source, feed, now, audit.kind === 'full', audit.asked],
+  );
 }
 
 /** The next audit is its interval away; an audit that has found something raises the lateness bound. */

@@ -116,22 +116,25 @@ export async function finishBackfill(tx: Sql, id: number, now: Timestamp): Promi
   return row;
 }
 
+/** Does nothing to one that has ended: the end of the transaction that ended it may not have been seen. */
 export async function failBackfill(
   tx: Sql,
   id: number,
   { error, next }: { error: string; next: Timestamp },
 ): Promise<void> {
-  await tx.query('update bridge.backfills set failures = failures + 1, last_error = $2, next_try = $3 where id = $1', [
-    id,
-    storableText(error),
-    next,
-  ]);
+  await tx.query(
+    `update bridge.backfills set failures = failures + 1, last_error = $2, next_try = $3
+     where id = $1 and finished is null and cancelled is null`,
+    [id, storableText(error), next],
+  );
 }
 
-/** What it has stored stays. Does nothing to one that has ended. */
-export async function cancelBackfill(sql: Sql, id: number, now: Timestamp): Promise<void> {
-  await sql.query(
-    'update bridge.backfills set cancelled = $2 where id = $1 and finished is null and cancelled is null',
+/** What it has stored stays. Gives it as it was cancelled; undefined when it had ended before. */
+export async function markCancelled(tx: Sql, id: number, now: Timestamp): Promise<Backfill | undefined> {
+  const [row] = await tx.query<Backfill>(
+    `update bridge.backfills set cancelled = $2 where id = $1 and finished is null and cancelled is null
+     returning ${columns}`,
     [id, now],
   );
+  return row;
 }

@@ -9,7 +9,7 @@
  * Pure but for `ask` and `known`: it moves no checkpoint itself, it says which windows are complete. Source: the design's
  * "Checkpoints", rules 1 to 4.
  */
-import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
+import { laterOf, microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 
@@ -92,6 +92,8 @@ export async function* walkWindows<Record extends WalkedRecord>(walk: Walk<Recor
   let span = cut - start;
   /** A service may give smaller pages than it is asked for. */
   let largestPage = 0;
+  /** The newest row of the windows that were completed: the feed itself has shown it. */
+  let anchor: Timestamp | undefined;
   while (start < cut) {
     let contradictions = 0;
     let end = Math.min(cut, start + span);
@@ -105,7 +107,7 @@ export async function* walkWindows<Record extends WalkedRecord>(walk: Walk<Recor
       const bounds = boundsOf(start, end);
       const answer = await askUntilWhole(walk, bounds, pageSize, shown, range);
       if (answer.records.length === 0 && answer.next === undefined) {
-        const verdict = await judgeEmpty(walk, bounds, range, granularity);
+        const verdict = await judgeEmpty(walk, bounds, range, { anchor, granularity });
         if (verdict === 'nothing at all') return;
         if (verdict === 'not empty') {
           contradictions += 1;
@@ -122,6 +124,7 @@ export async function* walkWindows<Record extends WalkedRecord>(walk: Walk<Recor
       if (answer.next === undefined && (!isFull || isShortest)) {
         if (isFull) await refuseForgottenNext(walk, bounds, answer);
         yield { records: answer.records, complete: range, drained: false };
+        anchor = laterOf(anchor, newestWithin(answer.records, range));
         span = nextSpan(end - start, answer.records.length, fullPage, granularity);
         break;
       }
@@ -130,7 +133,9 @@ export async function* walkWindows<Record extends WalkedRecord>(walk: Walk<Recor
       yield { records: answer.records, complete: undefined, drained: false };
       shown = answer.records;
       if (isShortest) {
-        yield { records: await drain(walk, bounds), complete: range, drained: true };
+        const records = await drain(walk, bounds);
+        yield { records, complete: range, drained: true };
+        anchor = laterOf(anchor, newestWithin(records, range));
         span = granularity;
         break;
       }
@@ -184,19 +189,21 @@ async function askUntilWhole<Record extends WalkedRecord>(
 
 /**
  * "200, no rows" proves nothing by itself. It counts when an answer without an upper bound shows later rows only; or,
- * where there are none, when one that begins so early that a known row belongs to it shows earlier rows only.
+ * where there are none, when one that begins so early that a known row belongs to it shows earlier rows only. A row that
+ * stands between the lower bound and the range should have been shown: who passes it over may pass over others.
  */
 async function judgeEmpty<Record extends WalkedRecord>(
   walk: Walk<Record>,
   { after, before }: Bounds,
   range: Range,
-  granularity: number,
+  given: { anchor: Timestamp | undefined; granularity: number },
 ): Promise<'empty' | 'not empty' | 'nothing at all'> {
+  const { granularity } = given;
   const pageSize = walk.pageSize();
   const later = await walk.ask({ ...(after === undefined ? {} : { after }), pageSize });
-  if (later.records.some((record) => isWithin(record, range))) return 'not empty';
+  if (later.records.some((record) => isTimed(record) && record.modified <= range.to)) return 'not empty';
   if (later.records.some(isTimed)) return 'empty';
-  const anchor = range.after === undefined ? undefined : await walk.anchor?.(range.after);
+  const anchor = given.anchor ?? (range.after === undefined ? undefined : await walk.anchor?.(range.after));
   if (anchor === undefined || before === undefined) return 'nothing at all';
   const earlier = await walk.ask({ after: at(microsFromTimestamp(anchor) - granularity), before, pageSize });
   if (earlier.records.some((record) => isWithin(record, range))) return 'not empty';
@@ -264,6 +271,12 @@ async function drain<Record extends WalkedRecord>(walk: Walk<Record>, bounds: Bo
     before = print;
   }
   throw walkFailed('one stamp holds more records than a page, and they did not hold still long enough to be read');
+}
+
+function newestWithin(records: readonly WalkedRecord[], range: Range): Timestamp | undefined {
+  return records
+    .filter((record) => isWithin(record, range))
+    .reduce<Timestamp | undefined>((newest, { modified }) => laterOf(newest, modified), undefined);
 }
 
 function newerOf<Record extends WalkedRecord>(known: Record | undefined, read: Record): Record {

@@ -19,6 +19,15 @@ export async function openCheckpoint(sql: Sql, { source, feed }: FeedId, now: Ti
   );
 }
 
+/**
+ * For a clock that was set back: what waits for a time of the clock as it was is due now. A wait that was right costs a
+ * request by that.
+ */
+export async function endWaits(sql: Sql, now: Timestamp): Promise<void> {
+  await sql.query('update bridge.checkpoints set next_pull = $1 where next_pull > $1', [now]);
+  await sql.query('update bridge.backfills set next_try = $1 where next_try > $1 and finished is null', [now]);
+}
+
 /** A pull that is due: where it starts, and what it answers. */
 export interface DuePull {
   /** Everything of the feed up to here is in the mirror; null before the first page. */
@@ -162,10 +171,19 @@ export async function saveUnfilteredNext(tx: Sql, { source, feed }: FeedId, next
   ]);
 }
 
-/** The newest stamp in the mirror that is not later than `until`; null when there is none. */
-export async function readNewest(sql: Sql, { source, feed }: FeedId, until: Timestamp): Promise<Timestamp | null> {
+/**
+ * The newest stamp in the mirror that is not later than `until`; null when there is none. `expected`: of the records that
+ * no sweep has missed, so that the feed should show it.
+ */
+export async function readNewest(
+  sql: Sql,
+  { source, feed }: FeedId,
+  until: Timestamp,
+  { expected } = { expected: false },
+): Promise<Timestamp | null> {
   const [row] = await sql.query<{ modified: Timestamp }>(
     `select modified from bridge.mirror where source = $1 and feed = $2 and modified <= $3
+       ${expected ? 'and missing_since is null' : ''}
      order by modified desc limit 1`,
     [source, feed, until],
   );
@@ -180,7 +198,10 @@ export interface Unsettled {
   readonly ripe: Timestamp | null;
 }
 
-/** Notes what is newest now, and lets what was noted before `longAgo` ripen. */
+/**
+ * Notes what is newest now, and lets what was noted before `longAgo` ripen. What was noted at a time that is yet to come
+ * begins anew: the clock has been set back.
+ */
 export async function ripen(
   tx: Sql,
   { source, feed }: FeedId,
@@ -189,8 +210,8 @@ export async function ripen(
   const [row] = await tx.query<Unsettled>(
     `update bridge.checkpoints set
        ripe = case when ripening_at <= $5 then greatest(ripe, ripening) else ripe end,
-       ripening = case when ripening_at is null or ripening_at <= $5 then $3 else ripening end,
-       ripening_at = case when ripening_at is null or ripening_at <= $5 then $4 else ripening_at end
+       ripening = case when ripening_at > $5 and ripening_at <= $4 then ripening else $3 end,
+       ripening_at = case when ripening_at > $5 and ripening_at <= $4 then ripening_at else $4 end
      where source = $1 and feed = $2 returning settled, watermark, ripe`,
     [source, feed, seen.newest, seen.now, seen.longAgo],
   );

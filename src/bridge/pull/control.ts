@@ -5,10 +5,11 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { insertBackfill } from './backfill-store.ts';
-import type { FeedId } from './checkpoint-store.ts';
+import { skipAudit } from './audit-store.ts';
+import { insertBackfill, markCancelled, readBackfills } from './backfill-store.ts';
+import { type FeedId, lockCheckpoint } from './checkpoint-store.ts';
 
-export { type Backfill, cancelBackfill, readBackfills } from './backfill-store.ts';
+export { type Backfill, readBackfills } from './backfill-store.ts';
 
 /**
  * The feed is read from `watermark` on, by the next pull, which is due at once. Gives a sentence that says what happens.
@@ -60,7 +61,9 @@ async function moveCheckpoint(
   await tx.query(
     `update bridge.checkpoints set watermark = $3, generation = generation + 1, next_pull = $4, failures = 0,
        last_error = null, settled = null, unfiltered_next = null,
-       unfiltered = case when $3::timestamptz is null then null else unfiltered end
+       -- Set forward it leaves out what has no time, too, which counts as older than all.
+       unfiltered = case when $3::timestamptz is null then null
+         when watermark is null or $3 > watermark then coalesce(unfiltered, $4) else unfiltered end
      where source = $1 and feed = $2`,
     [source, feed, watermark, now],
   );
@@ -82,6 +85,18 @@ export async function startBackfill(
   return database.transaction(async (tx) => {
     await requireCheckpoint(tx, { source, feed });
     return insertBackfill(tx, { source, feed }, { kind: 'range', from, to, now });
+  });
+}
+
+/** What it has stored stays; an audit that is cancelled is not opened again before its time. Nothing for one that has ended. */
+export async function cancelBackfill(database: Database, id: number, now: Timestamp): Promise<void> {
+  await database.transaction(async (tx) => {
+    const [backfill] = await readBackfills(tx, [id]);
+    if (!backfill) return;
+    // In the order of whoever works on it: the checkpoint first.
+    await lockCheckpoint(tx, backfill);
+    const cancelled = await markCancelled(tx, id, now);
+    if (cancelled && cancelled.kind !== 'range') await skipAudit(tx, cancelled, cancelled, now);
   });
 }
 

@@ -25,8 +25,9 @@ export async function doubt(
      select $1, $2, shown.*, $3::timestamptz, $3::timestamptz
      from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[]) as shown
      on conflict (source, feed, record_id) do update set
+       -- One of a time that is yet to come was noted by a clock that has been set back.
        first_shown = case when d.modified = excluded.modified and d.content_hash = excluded.content_hash
-         then d.first_shown else excluded.first_shown end,
+         and d.first_shown <= excluded.first_shown then d.first_shown else excluded.first_shown end,
        modified = excluded.modified, content_hash = excluded.content_hash, body = excluded.body,
        last_shown = excluded.last_shown
      returning record_id, first_shown`,
@@ -75,12 +76,12 @@ async function dropDoubts(tx: Sql, { source, feed }: FeedId, ids: readonly strin
 export async function dropDoubtsNotShown(
   tx: Sql,
   { source, feed }: FeedId,
-  range: { after: Timestamp; to: Timestamp; since: Timestamp },
+  range: { after: Timestamp; to: Timestamp; since: Timestamp; now: Timestamp },
 ): Promise<void> {
   await tx.query(
     `delete from bridge.doubts
-     where source = $1 and feed = $2 and modified > $3 and modified <= $4 and last_shown < $5`,
-    [source, feed, range.after, range.to, range.since],
+     where source = $1 and feed = $2 and modified > $3 and modified <= $4 and (last_shown < $5 or last_shown > $6)`,
+    [source, feed, range.after, range.to, range.since, range.now],
   );
 }
 
@@ -105,11 +106,17 @@ export async function rereadLater(
   );
 }
 
-export async function readDueRereads(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<Reread[]> {
+/** `latest`: what is due later than that was noted by a clock that has been set back, and is due now. */
+interface DueTimes {
+  readonly now: Timestamp;
+  readonly latest: Timestamp;
+}
+
+export async function readDueRereads(sql: Sql, { source, feed }: FeedId, { now, latest }: DueTimes): Promise<Reread[]> {
   return sql.query<Reread>(
     `select range_start as after, range_end as "to" from bridge.rereads
-     where source = $1 and feed = $2 and due <= $3 order by due, range_start`,
-    [source, feed, now],
+     where source = $1 and feed = $2 and (due <= $3 or due > $4) order by due, range_start`,
+    [source, feed, now, latest],
   );
 }
 
@@ -117,12 +124,12 @@ export async function endReread(
   tx: Sql,
   { source, feed }: FeedId,
   { after, to }: Reread,
-  now: Timestamp,
+  { now, latest }: DueTimes,
 ): Promise<void> {
   await tx.query(
     `delete from bridge.rereads
-     where source = $1 and feed = $2 and range_start = $3 and range_end = $4 and due <= $5`,
-    [source, feed, after, to, now],
+     where source = $1 and feed = $2 and range_start = $3 and range_end = $4 and (due <= $5 or due > $6)`,
+    [source, feed, after, to, now, latest],
   );
 }
 

@@ -42,7 +42,7 @@ export function includesOf(feed: FeedName): string[] {
   return feedIncludes[feed].filter((name) => includedKinds[name] !== undefined);
 }
 
-/** `includes` are asked for with each window; `onRefused` is called when the service answers only without any. */
+/** `includes` are asked for with each window; `onRefused` is called when the service refuses to be asked for them. */
 export function createFeedReader(options: {
   client: Pick<SourceClient, 'readFeed'>;
   feed: FeedName;
@@ -79,16 +79,25 @@ export function createFeedReader(options: {
       ...(include.length > 0 ? { include } : {}),
       pageSize: Math.min(asked ?? pageSize, pageSize),
     });
-    try {
-      return await ask(windowOf(includes));
-    } catch (error) {
-      if (includes.length === 0 || !(error instanceof AppError) || error.code !== 'invalid') throw error;
-      // It may be anything else that it does not like: then this one is refused, too, and says so.
-      const page = await ask(windowOf([]));
-      includes = [];
-      await options.onRefused();
-      return page;
-    }
+    const askForAll = async (): Promise<ReadPage | AppError> => {
+      try {
+        return await ask(windowOf(includes));
+      } catch (error) {
+        if (includes.length === 0 || !(error instanceof AppError) || error.code !== 'invalid') throw error;
+        return error;
+      }
+    };
+    const full = await askForAll();
+    if (!(full instanceof AppError)) return full;
+    // It may be anything else that it does not like: then this one is refused, too, and says so.
+    const bare = await ask(windowOf([]));
+    // Or it did so for a moment only; what is given up is not asked for again.
+    const again = await askForAll();
+    if (!(again instanceof AppError)) return again;
+    includes = [];
+    // An answer that cannot be read is no refusal: the next pull asks for them.
+    if (again.issues.length === 0) await options.onRefused();
+    return bare;
   }
 
   return {

@@ -83,7 +83,8 @@ async function ask(deps: HabitsDeps, signal: AbortSignal, say: Say): Promise<Fee
     ...(clockAheadMs === undefined ? {} : { clockAheadMs }),
   };
   const stamped = first.times.filter((time) => time !== withoutTime);
-  const stamp = stamped.at(-1);
+  // The finest proof, of several the last.
+  const stamp = stamped.toSorted((a, b) => provenBy(b) - provenBy(a)).at(-1);
   if (stamp === undefined) {
     say(
       'bounds',
@@ -262,11 +263,11 @@ async function learnBounds(
   const at = await read({ modifiedAfter: stamp, modifiedBefore: stamp, pageSize });
   const around = await read({ modifiedAfter: addMicros(stamp, -1), modifiedBefore: addMicros(stamp, 1), pageSize });
   const beyond = await read({ modifiedAfter: addMicros(stamp, 1), modifiedBefore: addMicros(stamp, 2), pageSize });
-  const stampMicros = granularityOf([...stamps, ...around.times]);
+  const provenMicros = provenBy(stamp);
   // Kept to the microsecond only if one more of it makes the difference.
   const isExact = has(around) && !has(beyond) && !beyond.times.some((time) => time <= stamp);
   const granularityMicros =
-    isExact && stampMicros < secondMicros ? stampMicros : await coarsestOf(read, new Set(stamps), pageSize);
+    isExact && provenMicros < secondMicros ? provenMicros : await coarsestOf(read, new Set(stamps), pageSize);
   if (granularityMicros === undefined) {
     say('bounds', true, 'how fine they are cannot be told from what it shows: a second is taken for it');
     return {};
@@ -304,11 +305,18 @@ function learnCrowd(first: Sample, second: Sample, stamp: Timestamp, say: Say): 
   );
 }
 
-/** The finest step that all these stamps keep: a microsecond, a millisecond or a second. */
-function granularityOf(stamps: readonly Timestamp[]): number {
-  const micros = stamps.map(microsFromTimestamp);
-  if (micros.some((one) => one % 1_000 !== 0)) return 1;
-  return micros.some((one) => one % secondMicros !== 0) ? 1_000 : secondMicros;
+/**
+ * How finely bounds are kept at least if they tell a microsecond at this stamp: a microsecond, a millisecond or a second.
+ * Next to the end of a step, or to its middle, bounds that are cut or rounded to that step tell one, too.
+ */
+function provenBy(stamp: Timestamp): number {
+  const micros = microsFromTimestamp(stamp);
+  const isApart = (step: number) => {
+    const rest = micros % (step / 2);
+    return rest > 1 && rest < step / 2 - 1;
+  };
+  if (!isApart(secondMicros)) return secondMicros;
+  return isApart(1_000) ? 1 : 1_000;
 }
 
 /** The coarsest of several: the end of one step may be that of a coarser one, too. Undefined where none can be told. */

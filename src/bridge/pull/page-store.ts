@@ -27,8 +27,8 @@ export interface PageToStore {
   readonly observed?: Timestamp;
   /** Everything up to what it gives, of the records' times, is in the mirror then; undefined: it says nothing of that. */
   readonly completeTo?: (times: readonly Timestamp[]) => Timestamp | undefined;
-  /** Whether versions older than those held are looked at again; the quick news do not care. */
-  readonly doubts: boolean;
+  /** Whether versions older than those held are looked at again; the quick news leave that to the walk that settles. */
+  readonly doubts: boolean | ((modified: Timestamp) => boolean);
   /** In the same transaction, after the records. */
   readonly also?: (tx: Sql, stored: { readonly changed: number }) => Promise<void>;
 }
@@ -58,7 +58,9 @@ export function createPageStore(deps: {
       const now = timestampNow(clock);
       const stored = await storeReadable(tx, feed, page, now);
       // One without a time has no place where it could be looked for again.
-      const older = page.doubts ? stored.older.filter(({ modified }) => modified > withoutTime) : [];
+      const { doubts } = page;
+      const isDoubted = typeof doubts === 'boolean' ? () => doubts : doubts;
+      const older = stored.older.filter(({ modified }) => modified > withoutTime && isDoubted(modified));
       const shown = await doubt(tx, feed, older, { now, latenessMs: deps.latenessMs });
       const records = shown.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
       const believed = await storeRecords(tx, { ...feed, records, now }, { believeOlder: true });

@@ -19,7 +19,7 @@ import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { backoffMs } from '../backoff.ts';
-import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
+import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../lease.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 import type { SourceSettings } from '../settings.ts';
 import { type Bounds, defaultGranularityMicros } from './careful-walk.ts';
@@ -60,6 +60,8 @@ export interface PullDeps {
 const backoff = { firstMs: 2_000, mostMs: 5 * 60_000 };
 /** More notifications than this are not looked into: one of them is news. */
 const notificationsLookedInto = 200;
+/** Times that are later than this cannot be counted in microseconds, and no window is asked for around them. */
+const doubtedBefore: Timestamp = '2250-01-01T00:00:00.000000Z';
 
 const announcement = z.looseObject({ payload: z.looseObject({ feed_modified: timestamp }) });
 
@@ -107,14 +109,15 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
     const hadToWait = error instanceof AppError && error.code === 'too-many';
     if (hadToWait) log.info({ ...feed }, `pull waits: ${error.message}`);
     else log.warn({ err: error, ...feed }, 'pull failed');
-    await lease.transaction(async (tx) => {
+    const noted = lease.transaction(async (tx) => {
       const waitMs = backoffMs({ ...backoff, failures: await readFailures(tx, feed), floorMs: askedToWaitMs(error) });
       const text = error instanceof AppError ? error.publicMessage : errorText(error);
-      // A page to go on with may not be there any more: then it is begun anew.
-      const restart = error instanceof AppError && error.recovery.do === 'halt';
+      // A page to go on with may not be there any more: then it is begun anew. Where only a record is at fault, it is.
+      const restart = error instanceof AppError && error.recovery.do === 'halt' && error.issues.length === 0;
       const next = timestampFromMs(clock.nowMs() + waitMs);
       await failPull(tx, feed, { error: text, next, hadToWait, restart, generation: due?.generation });
     });
+    await unlessLost(noted);
   }
 }
 
@@ -249,7 +252,8 @@ async function readNews(pull: Pull): Promise<News & { unfiltered: boolean }> {
   const isResumed = 'next' in from;
   for (;;) {
     try {
-      await followPages(pull, from, due.commitOrdered !== false, news);
+      // Of what was read before its order was declared nobody knows what is missing.
+      await followPages(pull, from, due.commitOrdered !== false && !isResumed, news);
       break;
     } catch (error) {
       // Where the watermark moves by windows this makes news slower, and loses nothing.
@@ -276,12 +280,14 @@ async function followPages(
   news: News,
 ): Promise<void> {
   const unfiltered = isUnfiltered(from);
+  const latestNow = () => timestampFromMs(newestMs({ nowMs: clock.nowMs(), latenessMs }));
   for await (const page of readForward(reader, from, feed.feed)) {
     news.ordered &&= page.commitOrdered;
     const { times } = await store({
       ...page,
       whileWriting: page.readAhead,
-      doubts: news.ordered,
+      // What is dated so late settles only when its time has come.
+      doubts: (modified) => news.ordered || (modified > latestNow() && modified < doubtedBefore),
       completeTo: (shown) => {
         if (!news.ordered) return undefined;
         const stamped = shown.filter((time) => time !== withoutTime);
@@ -294,7 +300,7 @@ async function followPages(
       },
     });
     news.shown = times.at(-1) ?? news.shown;
-    const until = timestampFromMs(newestMs({ nowMs: clock.nowMs(), latenessMs }));
+    const until = latestNow();
     news.latest = times
       .filter((time) => time <= until)
       .reduce<Timestamp | undefined>((a, b) => laterOf(a, b), news.latest);

@@ -94,7 +94,7 @@ interface Worker {
   readonly walking: Map<number, Walking>;
   /** They remember how large a page may be. */
   readonly readers: Map<number, FeedReader>;
-  readonly pace: () => Promise<void>;
+  readonly pace: (lease: Lease) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -135,7 +135,16 @@ async function openWalk(worker: Worker, backfill: Backfill): Promise<Walking> {
   const reader = worker.readers.get(backfill.id) ?? openReader(worker, habits?.includes);
   worker.readers.set(backfill.id, reader);
   const store = createPageStore({ ...deps, feed, latenessMs, transaction });
-  const reading = { feed, reader, store, database, transaction, latenessMs, granularityMicros, pace };
+  const reading = {
+    feed,
+    reader,
+    store,
+    database,
+    transaction,
+    latenessMs,
+    granularityMicros,
+    pace: () => pace(lease),
+  };
   // What may still change under the walk is the live pull's, unless the order says that nothing appears in it.
   const openMicros = commitOrdered === true ? 0 : latenessMs * 1_000 + (granularityMicros ?? defaultGranularityMicros);
   const closed = timestampFromMicros(clock.nowMs() * 1_000 - openMicros);
@@ -213,7 +222,7 @@ async function endWalk({ deps, lease, feed }: Worker, backfill: Backfill, walk: 
 }
 
 /** Half of what the service allows in a minute, and three quarters of what it allows for long, if it has limits. */
-function createPace({ quotas }: SourceSettings, clock: Clock, signal: AbortSignal): () => Promise<void> {
+function createPace({ quotas }: SourceSettings, clock: Clock, signal: AbortSignal): (lease: Lease) => Promise<void> {
   if (quotas.enabled === false) return async () => undefined;
   const { burst, sustained } = limits.feeds;
   const everyMs = Math.ceil(
@@ -223,9 +232,11 @@ function createPace({ quotas }: SourceSettings, clock: Clock, signal: AbortSigna
     ),
   );
   let nextMs = 0;
-  return async () => {
-    const waitMs = nextMs - clock.nowMs();
-    if (waitMs > 0) await clock.sleep(waitMs, signal);
+  return async (lease) => {
+    // Never for longer than that, also where the clock has been set back.
+    const waitMs = Math.min(everyMs, nextMs - clock.nowMs());
+    // With few requests a day the wait is longer than the lease.
+    if (waitMs > 0) await lease.during((lost) => clock.sleep(waitMs, AbortSignal.any([signal, lost])));
     nextMs = clock.nowMs() + everyMs;
   };
 }

@@ -3,6 +3,7 @@
  * `careful-walk.ts` for what makes that safe.
  */
 import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { readVersionKey } from '../mirror/read-version.ts';
 import {
@@ -58,7 +59,7 @@ export async function* walkFeed(
     granularityMicros: reading.granularityMicros,
     pageSize: () => reader.pageSize(),
     known: (window) => readKnownIds(reading.database, feed, window, knownMax),
-    anchor: async (time) => (await readNewest(reading.database, feed, time)) ?? undefined,
+    anchor: async (time) => (await readNewest(reading.database, feed, time, { expected: true })) ?? undefined,
     ask: async (at) => {
       await reading.pace?.();
       // A walk that ended here would begin with the same windows again, and spend the next quota on them.
@@ -103,7 +104,8 @@ export async function settleFeed(request: SettleRequest): Promise<{ againMs: num
   const { settled, watermark, ripe } = await request.transaction((tx) =>
     ripen(tx, feed, { newest, now: timestampFromMs(nowMs), longAgo: timestampFromMs(nowMs - latenessMs) }),
   );
-  if (settled !== null && settled > timestampFromMs(nowMs - latenessMs / 2))
+  // One of a time that is yet to come was made by a clock that has been set back.
+  if (settled !== null && settled <= timestampFromMs(nowMs) && settled > timestampFromMs(nowMs - latenessMs / 2))
     return { againMs: msFromTimestamp(settled) + latenessMs / 2 };
   const cut = cutOf({
     sentMicros: nowMs * 1_000,
@@ -149,6 +151,9 @@ async function settleTo(
   return reached;
 }
 
+/** Our machines' clocks agree to within this, or one of them is wrong. */
+const clocksDifferMs = 60_000;
+
 /** Stamps further in the future than the lateness bound are no news of the source's clock. */
 export function newestMs({ nowMs, latenessMs }: { nowMs: number; latenessMs: number }): number {
   return nowMs + latenessMs;
@@ -161,10 +166,11 @@ function againOf(reading: CarefulReading & { readonly nowMs: number }, { after, 
 }
 
 /** Reads again what is due for it: crowded stamps, and versions in doubt, which are told apart by it. */
-export async function rereadRanges(reading: CarefulReading & { nowMs: number }): Promise<void> {
+export async function rereadRanges(reading: CarefulReading & { nowMs: number; clock: Clock }): Promise<void> {
   const { feed, nowMs } = reading;
   const now = timestampFromMs(nowMs);
-  for (const range of await readDueRereads(reading.database, feed, now)) {
+  const latest = timestampFromMs(nowMs + reading.latenessMs + clocksDifferMs);
+  for (const range of await readDueRereads(reading.database, feed, { now, latest })) {
     let changed = 0;
     let reached: Timestamp = range.after;
     for await (const walked of walkFeed(reading, { from: range.after, cut: range.to })) {
@@ -178,9 +184,10 @@ export async function rereadRanges(reading: CarefulReading & { nowMs: number }):
       if (walked.complete) reached = walked.complete.to;
     }
     await reading.transaction(async (tx) => {
-      await endReread(tx, feed, range, now);
+      await endReread(tx, feed, range, { now, latest });
       // Where the feed has answered with nothing at all, nothing is known.
-      if (reached >= range.to) await dropDoubtsNotShown(tx, feed, { ...range, since: now });
+      if (reached >= range.to)
+        await dropDoubtsNotShown(tx, feed, { ...range, since: now, now: timestampNow(reading.clock) });
       if (reached < range.to || changed > 0) await rereadLater(tx, feed, againOf(reading, range));
     });
   }

@@ -8,7 +8,8 @@ import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { openDueAudit } from './audit-store.ts';
 import { feedsToBackfill } from './backfill-store.ts';
-import { type FeedId, feedsDue } from './checkpoint-store.ts';
+import { endWaits, type FeedId, feedsDue } from './checkpoint-store.ts';
+import { createClockWatch } from './clock-watch.ts';
 import { createNewsPace } from './pace-news.ts';
 import { createFeedPull } from './pull-feed.ts';
 import { createBackfillWorker } from './run-backfills.ts';
@@ -47,20 +48,29 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
       return [source.name, { pull: createFeedPull({ ...base, newsPaceMs }), backfill }];
     }),
   );
+  const mine = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
+  // A walk waits in its place for its source's quota: no feed waits for that of another source.
   for (const [what, concurrency] of [
-    ['pull', 4],
-    ['backfill', 2],
+    ['pull', Math.max(1, mine.size)],
+    ['backfill', Math.max(1, 2 * settings.sources.length)],
   ] as const)
     signals.work(lanes[what], { concurrency }, async (key, signal) => {
       const [source = '', feed = ''] = key.split('/');
       await workers.get(source)?.[what](feed as FeedName, signal);
     });
-  const mine = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
   const keysOf = (feeds: readonly FeedId[]) =>
     feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => mine.has(key));
+  const watchClock = createClockWatch(clock);
   return {
     lanes: [
-      { lane: lanes.pull, due: async () => keysOf(await feedsDue(database, timestampNow(clock))) },
+      {
+        lane: lanes.pull,
+        due: async () => {
+          const now = timestampNow(clock);
+          await watchClock(() => database.transaction((tx) => endWaits(tx, now)));
+          return keysOf(await feedsDue(database, now));
+        },
+      },
       {
         lane: lanes.backfill,
         due: async () => {

@@ -5,6 +5,7 @@ import type { SweptLane } from '#platform/sweep.ts';
 import { type BridgeDeps, lanes } from '../bridge-deps.ts';
 import type { AcquireLease } from '../lease.ts';
 import type { createSourceClients } from '../source-clients.ts';
+import { createClockWatch } from './clock-watch.ts';
 import { openSupplierSweep, supplierSweepsDue } from './supplier-sweep-store.ts';
 import { createSupplierSweep } from './sweep-suppliers.ts';
 
@@ -28,16 +29,16 @@ export function startSupplierSweeps(
   signals.work(lanes.suppliers, { concurrency: Math.max(1, sources.length) }, async (source, signal) => {
     await sweeps.get(source)?.(signal);
   });
-  let opened = false;
+  const watchClock = createClockWatch(clock);
   return {
     lane: lanes.suppliers,
     due: async () => {
-      if (!opened)
+      await watchClock(async () => {
         for (const { name, suppliers_poll_seconds: seconds } of sources) {
           const latest = timestampFromMs(clock.nowMs() + seconds * 1000);
           await openSupplierSweep(database, name, { now: timestampNow(clock), latest });
         }
-      opened = true;
+      });
       const due = await supplierSweepsDue(database, timestampNow(clock));
       return due.filter((source) => sweeps.has(source));
     },

@@ -11,7 +11,7 @@ import type { Database } from '#platform/database/database.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import { backoffMs } from '../backoff.ts';
-import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
+import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../lease.ts';
 import { storeResources } from '../mirror/store-resources.ts';
 import type { SourceSettings } from '../settings.ts';
 import { sitOutQuota } from './sit-out-quota.ts';
@@ -66,11 +66,12 @@ async function sweepIfDue(deps: SupplierSweepDeps, lease: Lease, signal: AbortSi
   } catch (error) {
     if (error instanceof LeaseLost || signal.aborted) return;
     log.warn({ err: error, source: source.name }, 'reading the list of suppliers failed');
-    await lease.transaction(async (tx) => {
+    const noted = lease.transaction(async (tx) => {
       const failures = await readSweepFailures(tx, source.name);
       const waitMs = backoffMs({ ...backoff, failures, floorMs: askedToWaitMs(error) });
       await failSweep(tx, source.name, { error: errorText(error), next: timestampFromMs(clock.nowMs() + waitMs) });
     });
+    await unlessLost(noted);
   }
 }
 

@@ -16,7 +16,7 @@ import {
   postpone,
   readFirstDue,
   takeDue,
-  takeOneToTry,
+  takeToTry,
   writeIntents,
 } from './flow-document-store.ts';
 import { haltFlow, readSendingFlow } from './flow-state.ts';
@@ -61,7 +61,7 @@ const notYetMs = 60_000;
 
 /** Whether the ERP has to be asked first: an earlier call was cut off or is in doubt, or a person wants another one. */
 export function mustLookUp({ document }: Pick<Claimed, 'document'>): boolean {
-  return document.intentId !== null || document.forced || document.doubtful;
+  return document.intentId !== null || document.forced || document.doubtfulSince !== null;
 }
 
 /**
@@ -77,8 +77,9 @@ export async function claimDocuments(tx: Sql, options: ClaimOptions): Promise<Cl
   const due = { flow: flow.name, now, most: options.lookAt };
   if (state.isHalfOpen) {
     if (!isIdle) return { next: 'wait' };
-    const one = await takeOneToTry(tx, { ...due, most: 1 }, options.kinds);
-    return one.length === 0 ? { next: 'nothing' } : work(tx, { ...options, batchesMax: 1, batchMax: 1 }, one);
+    // Several are looked at, as some may need no call; one is called for.
+    const some = await takeToTry(tx, due, options.kinds);
+    return some.length === 0 ? { next: 'nothing' } : work(tx, { ...options, batchesMax: 1, batchMax: 1 }, some);
   }
   const first = await readFirstDue(tx, flow.name, options.kinds, now, busy);
   if (!first) return { next: 'nothing' };
@@ -122,7 +123,7 @@ async function work(tx: Sql, options: ClaimOptions, taken: readonly FlowDocument
   await postpone(tx, flow.name, postponed, now);
   await markUnchanged(tx, flow.name, unchanged);
   await markHeld(tx, flow.name, held);
-  await markWithdrawals(tx, flow.name, withdrawals);
+  await markWithdrawals(tx, flow.name, withdrawals, now);
   if (claimed.some(({ document, operation }) => isWithdrawal(document, operation))) {
     const reason = await guardWithdrawals(tx, flow, now);
     if (reason !== undefined) {

@@ -7,6 +7,8 @@ import { z } from 'zod';
 import type { Found, Operation, Outcome, PlannedOperation, Session } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { errorText } from '#platform/errors.ts';
+import { rawIssuesOf } from '#platform/input.ts';
+import { storableText } from '../storable-text.ts';
 import { createDeadline } from './deadline.ts';
 
 /** A connector has this long to stop after it was told to. */
@@ -19,10 +21,15 @@ export interface ConnectorCalls {
    * called when a call that was given up has ended after all.
    */
   write(operations: readonly Operation[], limit: CallLimit, onLateEnd: () => void): Promise<Outcome[]>;
-  /** What the ERP holds, by document key. Rejects when that could not be found out. */
-  lookup(documents: readonly Document[], limit: CallLimit): Promise<Map<string, Found>>;
+  /** What the ERP holds, by document key. Rejects when that could not be found out of any of them. */
+  lookup(documents: readonly Document[], limit: CallLimit): Promise<ReadonlyMap<string, Found | Unclear>>;
   /** What the connector says it would do, by document key; undefined when it cannot say. Rejects when it fails. */
   plan(operations: readonly Operation[], limit: CallLimit): Promise<ReadonlyMap<string, PlannedOperation> | undefined>;
+}
+
+/** What the ERP holds for this document, if anything, could not be found out. */
+export interface Unclear {
+  readonly unclear: string;
 }
 
 export interface CallLimit {
@@ -31,7 +38,11 @@ export interface CallLimit {
   readonly signal: AbortSignal;
 }
 
-export function createConnectorCalls(session: Session, graceMs = abortGraceMs): ConnectorCalls {
+/** `tell` makes a text of the connector's fit to be kept and shown. */
+export function createConnectorCalls(
+  session: Session,
+  { tell, graceMs = abortGraceMs }: { tell: (text: string) => string; graceMs?: number | undefined },
+): ConnectorCalls {
   let givenUp = 0;
 
   async function call<T>(
@@ -39,33 +50,38 @@ export function createConnectorCalls(session: Session, graceMs = abortGraceMs): 
     run: (signal: AbortSignal) => Promise<T>,
     onLateEnd: () => void = () => undefined,
   ): Promise<T> {
+    if (givenUp > 0) throw new Error('an earlier call of the connector has not ended yet');
     const stop = createDeadline(timeoutMs);
     const end = (reason: unknown) => stop.abort(reason);
     const onAbort = () => end(signal.reason);
     const timer = setTimeout(() => end(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     let graceTimer: NodeJS.Timeout | undefined;
-    const tooLate = new Promise<never>((_resolve, reject) => {
-      stop.signal.addEventListener('abort', () => {
-        graceTimer = setTimeout(() => {
-          givenUp += 1;
-          running
-            .catch(() => undefined)
-            .finally(() => {
-              givenUp -= 1;
-              onLateEnd();
-            });
-          reject(new Error(`the connector did not stop (${errorText(stop.signal.reason)})`));
-        }, graceMs);
-      });
-    });
+    const { promise: tooLate, reject } = Promise.withResolvers<never>();
+    const onStop = () => {
+      graceTimer = setTimeout(() => {
+        givenUp += 1;
+        running
+          .catch(() => undefined)
+          .finally(() => {
+            givenUp -= 1;
+            onLateEnd();
+          });
+        reject(new Error(`the connector did not stop (${errorText(stop.signal.reason)})`));
+      }, graceMs);
+    };
+    stop.signal.addEventListener('abort', onStop);
     signal.addEventListener('abort', onAbort, { once: true });
     if (signal.aborted) onAbort();
     const running = Promise.resolve().then(() => run(stop.signal));
     try {
       return await Promise.race([running, tooLate]);
+    } catch (error) {
+      throw new Error(tell(errorText(error)));
     } finally {
       clearTimeout(timer);
       clearTimeout(graceTimer);
+      // Whoever keeps the signal, and asks it later, ends no call that has ended.
+      stop.signal.removeEventListener('abort', onStop);
       signal.removeEventListener('abort', onAbort);
     }
   }
@@ -77,27 +93,32 @@ export function createConnectorCalls(session: Session, graceMs = abortGraceMs): 
         const outcomes = await call(limit, (signal) => session.write(operations, signal), onLateEnd);
         if (outcomes.length !== operations.length)
           throw new Error(`the connector gave ${outcomes.length} outcomes for ${operations.length} operations`);
-        return operations.map((operation, index) => readOutcome(operation, outcomes[index]));
+        return operations.map((operation, index) => readOutcome(operation, outcomes[index], tell));
       } catch (error) {
         return operations.map(() => ({ status: 'unknown', message: errorText(error) }));
       }
     },
     lookup: async (documents, limit) => {
-      const found = foundForm.safeParse(await call(limit, (signal) => session.lookup(documents, signal)));
-      if (!found.success) throw new Error(`the connector gave an answer that cannot be read${faultOf(found.error)}`);
-      return new Map(found.data.map((one) => [one.key, { ...one, contentHash: one.contentHash ?? undefined }]));
+      const answer: unknown = await call(limit, (signal) => session.lookup(documents, signal));
+      if (!Array.isArray(answer)) throw new Error('the connector gave no list of what it found');
+      return readFound(answer);
     },
     plan: async (operations, limit) => {
       if (!session.plan) return undefined;
       const planned = plannedForm.safeParse(await call(limit, async (signal) => session.plan?.(operations, signal)));
       if (!planned.success) throw new Error(`the connector gave a plan that cannot be read${faultOf(planned.error)}`);
-      return new Map(planned.data.map((one) => [one.key, one]));
+      return new Map(planned.data.map((one) => [one.key, { ...one, steps: one.steps.map(tell) }]));
     },
   };
 }
 
+/** Kept as it is, since the ERP must know it again: one that could only be kept otherwise is none. */
+const reference = z
+  .string()
+  .refine((text) => storableText(text) === text, 'must have at most 2,000 characters, and no zero character');
+
 const outcomeForm = z.union([
-  z.object({ status: z.enum(['created', 'updated', 'unchanged', 'cancelled']), reference: z.string() }),
+  z.object({ status: z.enum(['created', 'updated', 'unchanged', 'cancelled']), reference }),
   z.object({
     status: z.enum(['rejected', 'retry']),
     error: z.object({
@@ -109,9 +130,18 @@ const outcomeForm = z.union([
   z.object({ status: z.literal('unknown'), message: z.string() }),
 ]);
 
-const foundForm = z.array(
-  z.object({ key: z.string(), reference: z.string(), contentHash: z.string().nullable().optional() }),
-);
+const keyForm = z.object({ key: z.string() });
+
+const foundForm = z.object({
+  key: z.string(),
+  reference,
+  // What is no such hash tells nothing of what was written.
+  contentHash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional()
+    .catch(undefined),
+});
 
 const plannedForm = z.array(
   z.object({
@@ -122,17 +152,45 @@ const plannedForm = z.array(
 );
 
 /** A connector may be anybody's, and written in plain JavaScript. */
-function readOutcome({ action }: Operation, given: unknown): Outcome {
+function readOutcome({ action }: Operation, given: unknown, tell: (text: string) => string): Outcome {
   const read = outcomeForm.safeParse(given);
   if (!read.success)
     return { status: 'unknown', message: `the connector gave an outcome that cannot be read${faultOf(read.error)}` };
   const outcome = read.data as Outcome;
   const fits =
     action === 'cancel' ? outcome.status !== 'created' && outcome.status !== 'updated' : outcome.status !== 'cancelled';
-  return fits ? outcome : { status: 'unknown', message: `the connector answered "${outcome.status}" to: ${action}` };
+  if (!fits) return { status: 'unknown', message: `the connector answered "${outcome.status}" to: ${action}` };
+  if ('message' in outcome) return { ...outcome, message: tell(outcome.message) };
+  return 'error' in outcome
+    ? { ...outcome, error: { ...outcome.error, message: tell(outcome.error.message) } }
+    : outcome;
+}
+
+/** What is wrong with one of them is wrong with that document only. */
+function readFound(answer: readonly unknown[]): Map<string, Found | Unclear> {
+  const found = new Map<string, Found | Unclear>();
+  for (const given of answer) {
+    const { data: named } = keyForm.safeParse(given);
+    if (!named) throw new Error('the connector found something and does not say for which key');
+    const read = foundForm.safeParse(given);
+    const one = read.success
+      ? { ...read.data, contentHash: read.data.contentHash }
+      : { unclear: `the connector gave an answer that cannot be read${faultOf(read.error)}` };
+    const other = found.get(named.key);
+    found.set(named.key, other === undefined ? one : bothFound(other, one));
+  }
+  return found;
+}
+
+/** Which of two objects is the document's is for a person to say: the other one would stay as it is. */
+function bothFound(one: Found | Unclear, other: Found | Unclear): Found | Unclear {
+  if ('unclear' in one) return one;
+  if ('unclear' in other || one.reference === other.reference) return other;
+  return { unclear: `the ERP holds two objects for it: ${one.reference} and ${other.reference}` };
 }
 
 /** Where it is wrong, for whoever writes the connector; not what it holds. */
-function faultOf({ issues: [issue] }: z.ZodError): string {
+function faultOf({ issues }: z.ZodError): string {
+  const [issue] = rawIssuesOf(issues);
   return issue === undefined ? '' : ` (${[...issue.path, issue.message].join(': ')})`;
 }

@@ -72,7 +72,7 @@ export async function replayDocuments(database: Database, filter: ReplayFilter, 
     const [replayed] = await tx.query<{ count: number }>(
       `with replayed as (
          update bridge.flow_documents d
-         set wanted = d.wanted + 1, due = $2, waiting_since = coalesce(d.waiting_since, $2), attempts = 0,
+         set wanted = d.wanted + 1, due = least(d.due, $2), waiting_since = coalesce(d.waiting_since, $2), attempts = 0,
              dead_since = null, forced = d.forced or d.dead_since is null
          from bridge.flows f
          where d.flow = $1 and f.name = d.flow and d.kind = any(f.kinds)

@@ -9,8 +9,11 @@ export function createDeadline(timeoutMs: number): AbortController {
   const controller = new AbortController();
   const { signal } = controller;
   const endMs = performance.now() + timeoutMs;
+  // A machine that was suspended may not have counted that time; a clock may be set back. The sooner end is the safe one.
+  const endWallMs = Date.now() + timeoutMs;
   const look = () => {
-    if (performance.now() >= endMs) controller.abort(new Error(`no answer within ${timeoutMs} ms`));
+    if (performance.now() >= endMs || Date.now() >= endWallMs)
+      controller.abort(new Error(`no answer within ${timeoutMs} ms`));
   };
   Object.defineProperties(signal, {
     aborted: {

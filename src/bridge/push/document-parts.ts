@@ -156,7 +156,7 @@ async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Pr
       ],
     );
     for (const { feed, body, gone } of rows)
-      for (const { key, record } of recordsByKey(feed, JSON.parse(body) as Fields))
+      for (const { key, record } of recordsByKey(feed, JSON.parse(body) as Fields, pairs))
         records.get(`${kinds.get(feed)} ${key}`)?.push({ record, gone });
     const last = rows.at(-1);
     if (!last || rows.length < pageSize) break;
@@ -176,11 +176,20 @@ export function placesOf(
   return [...new Map(places.map((place) => [JSON.stringify(Object.values(place)), place])).values()];
 }
 
-function recordsByKey(feed: FeedName, record: Fields): { key: string; record: unknown }[] {
+function recordsByKey(
+  feed: FeedName,
+  record: Fields,
+  pairs: readonly Pair[],
+): readonly { key: string; record: unknown }[] {
   const event = idOf(record['sourcing_event']);
   if (event === undefined) return [];
-  if (feed === 'awards')
-    return splitAward(record).map(({ supplier, record: own }) => ({ key: pairKey(event, supplier), record: own }));
+  if (feed === 'awards') {
+    const own = splitAward(record);
+    // Nobody knows whose it is: each of them says that it cannot be read, and nothing is taken back.
+    if (own === undefined)
+      return pairs.flatMap((pair) => (pair.feed === feed && pair.event === event ? [{ key: pair.key, record }] : []));
+    return own.map(({ supplier, record: one }) => ({ key: pairKey(event, supplier), record: one }));
+  }
   const supplier = supplierOfRecord(feed, record);
   return supplier === undefined ? [] : [{ key: pairKey(event, supplier), record }];
 }

@@ -23,8 +23,10 @@ export interface FlowDocument {
   readonly intentBy: string | null;
   /** Written again although nothing differs. */
   readonly forced: boolean;
-  /** A process that had lost its lease may have called the ERP last. */
-  readonly doubtful: boolean;
+  /** When the ERP took it last, or was found to hold it. */
+  readonly delivered: Timestamp | null;
+  /** When a call ended that may have come after that of another process, or the flow got another ERP. */
+  readonly doubtfulSince: Timestamp | null;
   /** Whether it was found to be a withdrawal and has not changed since. */
   readonly withdraws: boolean;
   /** Failed tries since the document last changed. */
@@ -35,7 +37,8 @@ export interface FlowDocument {
 
 /** The columns of a FlowDocument. */
 export const documentColumns = `kind, key, wanted, delivered_hash as "deliveredHash", reference,
-  intent_id as "intentId", intent_hash as "intentHash", intent_at as "intentAt", intent_by as "intentBy", forced, doubtful,
+  intent_id as "intentId", intent_hash as "intentHash", intent_at as "intentAt", intent_by as "intentBy", forced, delivered,
+  doubtful_since as "doubtfulSince",
   withdraws is not distinct from wanted as withdraws, attempts,
   error_type as "errorType"`;
 
@@ -72,7 +75,7 @@ export async function readFirstDue(
          (select d.due from bridge.flow_documents d where ${due} and d.withdraws = d.wanted
           order by d.due limit 1) as "firstWithdrawal",
          exists (select from bridge.flow_documents d where ${due} and (d.withdraws = d.wanted) is not true
-           and (d.intent_id is not null or d.forced or d.doubtful)) as "lookUp"
+           and (d.intent_id is not null or d.forced or d.doubtful_since is not null)) as "lookUp"
        from unnest($3::text[]) with ordinality as k (kind, place)) as due
      where first is not null or "firstWithdrawal" is not null order by place limit 1`,
     [flow, now, kinds, busy.kind ?? null, busy.keys],
@@ -98,8 +101,8 @@ export async function takeDue(
   busy: Busy,
 ): Promise<FlowDocument[]> {
   const condition = {
-    plain: '(withdraws = wanted) is not true and intent_id is null and not (forced or doubtful)',
-    'look up': '(withdraws = wanted) is not true and (intent_id is not null or forced or doubtful)',
+    plain: '(withdraws = wanted) is not true and intent_id is null and not forced and doubtful_since is null',
+    'look up': '(withdraws = wanted) is not true and (intent_id is not null or forced or doubtful_since is not null)',
     withdrawals: "withdraws = wanted and due < coalesce($6, 'infinity'::timestamptz)",
   }[which];
   const params = [flow, kind, now, most, busy.kind === kind ? busy.keys : []];
@@ -110,15 +113,18 @@ export async function takeDue(
   );
 }
 
-/** Locks the one that failed least: what is tried when the circuit is half open. */
-export async function takeOneToTry(
+/**
+ * Locks those of which one is tried when the circuit is half open: what failed least first, and withdrawals after what
+ * may turn out to be one.
+ */
+export async function takeToTry(
   tx: Sql,
   { flow, now, most }: DueOfFlow,
   kinds: readonly DocumentKind[],
 ): Promise<FlowDocument[]> {
   return tx.query<FlowDocument>(
     `select ${documentColumns} from bridge.flow_documents where flow = $1 and kind = any($2) and due <= $3
-     order by attempts, array_position($2, kind), due limit $4 for update`,
+     order by attempts, withdraws is not distinct from wanted, array_position($2, kind), due limit $4 for update`,
     [flow, kinds, now, most],
   );
 }
@@ -181,11 +187,12 @@ export async function markDelivered(
   if (delivered.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
-     set delivered_hash = o.hash, delivered_body = o.body, reference = o.reference, delivered = $2::timestamptz,
+     set delivered_hash = o.hash, delivered_body = o.body, reference = nullif(o.reference, ''), delivered = $2::timestamptz,
          settled = o.wanted,
          due = case when d.wanted = o.wanted then null else $2::timestamptz end,
          waiting_since = case when d.wanted = o.wanted then null else $2::timestamptz end,
-         forced = d.forced and d.wanted <> o.wanted, doubtful = d.doubtful and d.wanted <> o.wanted,
+         forced = d.forced and d.wanted <> o.wanted,
+         doubtful_since = case when d.wanted <> o.wanted then d.doubtful_since end,
          withdrawn = case when o.hash is not null then null
                           when d.delivered_hash is not null
                             and (d.waiting_since <= f.withdrawals_agreed) is not true then $2::timestamptz
@@ -204,7 +211,7 @@ export async function markDelivered(
       delivered.map(({ document }) => document.key),
       delivered.map(({ hash }) => hash),
       delivered.map(({ body }) => body),
-      delivered.map(({ reference }) => storableText(reference)),
+      delivered.map(({ reference }) => reference),
       delivered.map(({ document }) => document.wanted),
     ],
   );
@@ -245,14 +252,23 @@ export async function markHeld(tx: Sql, flow: string, held: readonly Held[]): Pr
   );
 }
 
-/** They are withdrawals: counted before any of them is sent. */
-export async function markWithdrawals(tx: Sql, flow: string, documents: readonly FlowDocument[]): Promise<void> {
+/**
+ * They are withdrawals: counted before any of them is sent. Whatever is due by now, and may be one, is looked at before;
+ * one that was known for a withdrawal before it changed again keeps its place.
+ */
+export async function markWithdrawals(
+  tx: Sql,
+  flow: string,
+  documents: readonly FlowDocument[],
+  now: Timestamp,
+): Promise<void> {
   if (documents.length === 0) return;
   await tx.query(
-    `update bridge.flow_documents d set withdraws = d.wanted
-     from unnest($2::text[], $3::text[]) as s (kind, key)
+    `update bridge.flow_documents d
+     set withdraws = d.wanted, due = case when d.withdraws is null then $2::timestamptz else d.due end
+     from unnest($3::text[], $4::text[]) as s (kind, key)
      where d.flow = $1 and d.kind = s.kind and d.key = s.key`,
-    [flow, documents.map(({ kind }) => kind), documents.map(({ key }) => key)],
+    [flow, now, documents.map(({ kind }) => kind), documents.map(({ key }) => key)],
   );
 }
 
@@ -280,7 +296,8 @@ export async function postpone(tx: Sql, flow: string, postponed: readonly Postpo
          dead_since = case when d.wanted = p.wanted and p.due is null then $2::timestamptz end,
          intent_id = case when p.unknown then d.intent_id end,
          intent_hash = case when p.unknown then d.intent_hash end,
-         intent_at = case when p.unknown then d.intent_at end,
+         -- One of a clock that was wrong, and is set right by now, must not be waited for all that time.
+         intent_at = case when p.unknown and d.intent_at is not null then least(d.intent_at, $2::timestamptz) end,
          intent_by = case when p.unknown then d.intent_by end
      from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::timestamptz[], $9::boolean[],
          $10::int[])
@@ -313,9 +330,22 @@ export async function markDoubtful(
 ): Promise<void> {
   await sql.query(
     `update bridge.flow_documents d
-     set wanted = d.wanted + 1, doubtful = true, due = $2, waiting_since = coalesce(d.waiting_since, $2), dead_since = null
+     set wanted = d.wanted + 1, doubtful_since = $2, due = least(d.due, $2),
+         waiting_since = coalesce(d.waiting_since, $2), dead_since = null
      from unnest($3::text[], $4::text[]) as s (kind, key)
      where d.flow = $1 and d.kind = s.kind and d.key = s.key`,
     [flow, now, documents.map(({ kind }) => kind), documents.map(({ key }) => key)],
+  );
+}
+
+/**
+ * The same for all that was delivered, or may have been, through another connector than the flow has now. All of it was
+ * marked as due just before.
+ */
+export async function doubtDelivered(tx: Sql, flow: string, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.flow_documents set doubtful_since = $2
+     where flow = $1 and (delivered_hash is not null or intent_id is not null)`,
+    [flow, now],
   );
 }

@@ -1,13 +1,24 @@
 import type { FlowSettings } from '../settings.ts';
 
 /**
- * Everything in a flow's settings that decides what its documents are and what they hold. Two processes whose shapes
- * differ would each undo what the other has delivered: only those that have the shape in force push.
+ * Everything in a flow's settings that decides what its documents are, what they hold, and through which connector they
+ * go. Two processes whose shapes differ would each undo what the other has delivered: only those that have the shape in
+ * force push.
  */
 export function shapeOf(flow: FlowSettings): string {
-  const { source, documents, test_events, only, mapping, quantity_column = null, unit_price_column = null } = flow;
+  const {
+    source,
+    connector,
+    documents,
+    test_events,
+    only,
+    mapping,
+    quantity_column = null,
+    unit_price_column = null,
+  } = flow;
   return JSON.stringify([
     source,
+    connector,
     [...documents].sort(),
     test_events,
     only,

@@ -24,12 +24,15 @@ export interface FlowState {
 const maySend = `f.paused_reason is null and coalesce(f.resting_until, $2::timestamptz) <= $2::timestamptz
   and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.shape = $3`;
 
-/** Undefined while nothing may be sent: paused, resting, the circuit open, or another process's settings in force. */
+/**
+ * Undefined while nothing may be sent: paused, resting, the circuit open, or another process's settings in force. What
+ * it says holds until the transaction's end: a pause that comes meanwhile waits for what is begun in it.
+ */
 export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<FlowState | undefined> {
   const [state] = await sql.query<FlowState>(
     `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
        f.withdrawals_agreed as "withdrawalsAgreed"
-     from bridge.flows f where f.name = $1 and ${maySend}`,
+     from bridge.flows f where f.name = $1 and ${maySend} for share`,
     [flow.name, now, shapeOf(flow)],
   );
   return state;

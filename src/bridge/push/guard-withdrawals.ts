@@ -24,7 +24,8 @@ export async function guardWithdrawals(tx: Sql, flow: FlowSettings, now: Timesta
   if (waiting === 0 || waiting + taken <= most) return undefined;
   // Only now: this reads every document of the flow.
   const [held] = await tx.query<{ count: number }>(
-    'select count(*)::int as count from bridge.flow_documents where flow = $1 and delivered_hash is not null',
+    `select count(*)::int as count from bridge.flow_documents
+     where flow = $1 and (delivered_hash is not null or intent_id is not null)`,
     [flow.name],
   );
   const delivered = (held?.count ?? 0) + taken;

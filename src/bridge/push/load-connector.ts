@@ -42,13 +42,16 @@ function whyNot(cause: unknown): string {
     : ` (${text}). What it imports must be in a node_modules of its folder or above; sourcing-bridge there is a link to this repository.`;
 }
 
+/** No timer takes more, nor a part of a millisecond. */
+const timerMost = 2 ** 31 - 1;
+
 /** With other values nothing would ever be written. */
 const capabilities = z.looseObject({
   kinds: z.array(z.enum(documentKinds)).min(1),
   batchMax: z.int().min(1),
   concurrency: z.int().min(1).optional(),
-  timeoutMs: z.number().positive(),
-  settleMs: z.number().nonnegative(),
+  timeoutMs: z.int().min(1).max(timerMost),
+  settleMs: z.int().min(0).max(timerMost),
 });
 
 function targetOf(name: string): string {

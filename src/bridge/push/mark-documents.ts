@@ -1,7 +1,8 @@
 /**
  * Marks documents as due, in the transaction that changed what they are made of. The caller holds `lockSources`. A
  * document that waits after a failure, or is a dead letter, is tried again: it has another state now. Since when it
- * waits, and whether a replay was asked for, stays as it is.
+ * waits, its place among those that are due, and whether a replay was asked for, stay as they are: one that changes all
+ * the time has its turn like any other.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { textArray } from '#platform/database/binary-array.ts';
@@ -9,8 +10,8 @@ import type { Sql } from '#platform/database/database.ts';
 import type { DocumentKey } from '../documents/document-keys.ts';
 import { mentionsTable, noteMentions } from './note-mentions.ts';
 
-const nowDue = `wanted = d.wanted + 1, due = $2::timestamptz, waiting_since = coalesce(d.waiting_since, $2::timestamptz),
-  attempts = 0, dead_since = null`;
+const nowDue = `wanted = d.wanted + 1, due = least(d.due, $2::timestamptz),
+  waiting_since = coalesce(d.waiting_since, $2::timestamptz), attempts = 0, dead_since = null`;
 
 /**
  * Marks these in every flow of their source that wants their kind, or in one flow only. Where no flow is named, the
@@ -33,6 +34,8 @@ export async function markDocuments(
   if (distinct.length > 0) await markDistinct(tx, { source, flow }, distinct, now);
   const suppliers = keys.flatMap(({ namedBy }) => (namedBy?.part === 'supplier' ? [namedBy.id] : []));
   if (suppliers.length > 0 && flow === undefined) await markNaming(tx, source, 'supplier', suppliers, now);
+  const events = named.flatMap((key) => (key.wholeEvent && key.sourcingEvent !== null ? [key.sourcingEvent] : []));
+  if (events.length > 0 && flow === undefined) await markDocumentsOfEvents(tx, source, events, now);
 }
 
 /** The kinds of documents that any flow of the source wants. */

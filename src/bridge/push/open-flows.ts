@@ -4,6 +4,7 @@ import { AppError, errorText } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import type { BridgeDeps } from '../bridge-deps.ts';
 import type { FlowSettings } from '../settings.ts';
+import { keepSecrets } from './keep-secrets.ts';
 import { loadConnector } from './load-connector.ts';
 
 /** A flow with its connector, opened. */
@@ -32,11 +33,16 @@ export async function openFlows(
     settings.flows.map(async (flow) => {
       const connector = await loadConnector(flow.connector);
       checkKinds(flow, connector);
-      const parsed = parseInput(connector.settings, flow.settings, `The settings of flow "${flow.name}"`);
-      const session = sessionOf(async () => connector.open(parsed, context), patience);
-      opened.defer(() => session.close());
-      await session.opening();
-      return { flow, connector, session };
+      const tell = keepSecrets(flow.settings);
+      try {
+        const parsed = parseInput(connector.settings, flow.settings, `The settings of flow "${flow.name}"`);
+        const session = sessionOf(async () => connector.open(parsed, context), { ...patience, tell });
+        opened.defer(() => session.close());
+        await session.opening();
+        return { flow, connector, session };
+      } catch (error) {
+        throw tellable(error, tell);
+      }
     }),
   );
   return results.map((result) => {
@@ -52,8 +58,22 @@ function checkKinds(flow: FlowSettings, { capabilities }: Connector): void {
     throw new AppError('invalid', `Flow "${flow.name}": "${flow.connector}" takes no ${missing.join(', ')} documents.`);
 }
 
-/** A session that is opened by itself, and opened again when that failed. */
-function sessionOf(open: () => Promise<Session>, patience: { openMs: number; closeMs: number }) {
+/** Without its cause: the connector, or its schema, may have repeated a secret in any part of it. */
+function tellable(error: unknown, tell: (text: string) => string): AppError {
+  if (!(error instanceof AppError)) return new AppError('invalid', tell(errorText(error)));
+  const issues = error.issues.map(({ path, message }) => ({ path, message: tell(message) }));
+  return new AppError(error.code, tell(error.publicMessage), { message: tell(error.message), issues });
+}
+
+function isWrongSetting(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'invalid';
+}
+
+/** A session that is opened by itself, and opened again when that failed. What it says holds no secret. */
+function sessionOf(
+  open: () => Promise<Session>,
+  { tell, ...patience }: { openMs: number; closeMs: number; tell: (text: string) => string },
+) {
   let inner: Session | undefined;
   let trying: Promise<Session> | undefined;
 
@@ -77,15 +97,16 @@ function sessionOf(open: () => Promise<Session>, patience: { openMs: number; clo
       within(patience.openMs, session()).then(
         () => undefined,
         (error: unknown) => {
-          if (error instanceof AppError && error.code === 'invalid') throw error;
+          if (isWrongSetting(error)) throw error;
         },
       ),
     check: async () => {
       try {
         const opened = await within(patience.openMs, session());
-        return await within(patience.openMs, opened.check());
+        const results = await within(patience.openMs, opened.check());
+        return results.map(({ name, ok, message }) => ({ name: tell(name), ok, message: tell(message) }));
       } catch (error) {
-        return [{ name: 'connector', ok: false, message: `It cannot be checked: ${errorText(error)}` }];
+        return [{ name: 'connector', ok: false, message: `It cannot be checked: ${tell(errorText(error))}` }];
       }
     },
     get plan() {
@@ -93,11 +114,15 @@ function sessionOf(open: () => Promise<Session>, patience: { openMs: number; clo
       return plan as NonNullable<Session['plan']>;
     },
     write: async (operations, signal) => {
-      const opened = inner ?? (await within(patience.openMs, session()).catch(errorText));
-      if (typeof opened !== 'string') return opened.write(operations, signal);
-      return operations.map(
-        (): Outcome => ({ status: 'retry', error: { type: 'transient', message: notOpen(opened) } }),
-      );
+      let opened: Session;
+      try {
+        opened = inner ?? (await within(patience.openMs, session()));
+      } catch (error) {
+        const type = isWrongSetting(error) ? 'config' : 'transient';
+        const message = `the connector cannot be opened: ${errorText(error)}`;
+        return operations.map((): Outcome => ({ status: 'retry', error: { type, message } }));
+      }
+      return opened.write(operations, signal);
     },
     lookup: async (documents, signal) =>
       (inner ?? (await within(patience.openMs, session()))).lookup(documents, signal),
@@ -108,8 +133,6 @@ function sessionOf(open: () => Promise<Session>, patience: { openMs: number; clo
   };
   return lazy;
 }
-
-const notOpen = (reason: string) => `the connector cannot be opened: ${reason}`;
 
 /** Rejects when `promise` has not settled after `ms`; its late answer is dropped. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {

@@ -9,6 +9,7 @@ import { type Claimed, mustLookUp, operationFor } from './claim-documents.ts';
 import { createConnectorCalls } from './connector-calls.ts';
 import { documentDifferences } from './document-differences.ts';
 import { documentColumns, type FlowDocument } from './flow-document-store.ts';
+import { keepSecrets } from './keep-secrets.ts';
 import { type DocumentsMade, makeDocuments } from './make-documents.ts';
 import type { OpenFlow } from './open-flows.ts';
 import { resolveCutOff } from './resolve-cut-off.ts';
@@ -32,22 +33,24 @@ interface PlannedDocument extends FlowDocument {
 
 /**
  * What the push would do with the documents that are due, in its order; with `all` with every document of the flow.
- * Changes nothing and takes no lease: the daemon may be working meanwhile. The ERP is only asked what it holds.
+ * Changes nothing and takes no lease: the daemon may be working meanwhile. The ERP is only asked what it holds. `skip`
+ * passes over the first ones, which an earlier page has shown.
  */
 export async function planFlow(
   deps: { database: Database; openFlow: OpenFlow; clock: Clock; processMark?: ProcessMark; abortGraceMs?: number },
-  { limit, all = false, signal }: { limit: number; all?: boolean; signal: AbortSignal },
+  { limit, skip = 0, all = false, signal }: { limit: number; skip?: number; all?: boolean; signal: AbortSignal },
 ): Promise<PlannedChange[]> {
   const { flow, connector, session } = deps.openFlow;
   const { batchMax, timeoutMs } = connector.capabilities;
-  const calls = createConnectorCalls(session, deps.abortGraceMs);
+  const calls = createConnectorCalls(session, { tell: keepSecrets(flow.settings), graceMs: deps.abortGraceMs });
   const processMark = deps.processMark ?? createProcessMark();
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const documents = await deps.database.query<PlannedDocument>(
     `select ${documentColumns}, due, delivered_body as "deliveredBody" from bridge.flow_documents
      where flow = $1 and kind = any($2) and ($4 or due is not null)
-     order by array_position($2, kind), withdraws is not distinct from wanted, due, key limit $3`,
-    [flow.name, kinds, limit, all],
+     order by array_position($2, kind), withdraws is not distinct from wanted, due, key
+     limit $3 offset $5`,
+    [flow.name, kinds, limit, all, skip],
   );
   const changes: PlannedChange[] = [];
   while (changes.length < documents.length) {
@@ -115,6 +118,19 @@ export async function planFlow(
       ...(due !== null && due > now ? { notBefore: due } : {}),
     }));
   }
+}
+
+/** How many documents `planFlow` has to look at without a limit. */
+export async function countPlanned(
+  { database, openFlow: { flow, connector } }: { database: Database; openFlow: OpenFlow },
+  { all = false }: { all?: boolean },
+): Promise<number> {
+  const [row] = await database.query<{ count: number }>(
+    `select count(*)::int as count from bridge.flow_documents
+     where flow = $1 and kind = any($2) and ($3 or due is not null)`,
+    [flow.name, connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind)), all],
+  );
+  return row?.count ?? 0;
 }
 
 /** Between what was delivered and what is to be; a create and a cancellation need none. */

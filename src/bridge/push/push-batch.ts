@@ -3,6 +3,7 @@
  * has learned is written down before the ERP is called.
  */
 import type { Connector, Outcome } from '#connector/connector.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
@@ -15,6 +16,7 @@ import { attachFiles, type LoadFiles } from './attach-files.ts';
 import { type Claimed, commitIntents } from './claim-documents.ts';
 import type { ConnectorCalls } from './connector-calls.ts';
 import { markDoubtful } from './flow-document-store.ts';
+import { readSendingFlow } from './flow-state.ts';
 import { resolveCutOff } from './resolve-cut-off.ts';
 import { type Settled, settleOutcomes } from './settle-outcomes.ts';
 
@@ -67,7 +69,7 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
     }
   }
 
-  /** Loads what the batch needs, and commits its intents. */
+  /** Loads what the batch needs, and commits its intents, unless nothing may be sent any more: then all stays as it is. */
   async function intend(claimed: readonly Claimed[], signal: AbortSignal): Promise<Batch> {
     const { settled, remaining } = await lease.during((lost) =>
       attachFiles(claimed, deps.loadFiles, AbortSignal.any([signal, lost, AbortSignal.timeout(timeoutMs)])),
@@ -76,8 +78,13 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
     // Only now: whoever finds an intent waits for the call from the time that it names.
     const intentMs = clock.nowMs();
     const call = { by: processMark.own, nowMs: intentMs };
-    await lease.transaction((tx) => commitIntents(tx, flow.name, remaining, call));
-    return { claimed: remaining, intentMs };
+    const intended = await lease.transaction(async (tx) => {
+      // It may have been paused since the claim, or another call was told to leave the ERP alone.
+      if (!(await readSendingFlow(tx, flow, timestampFromMs(intentMs)))) return [];
+      await commitIntents(tx, flow.name, remaining, call);
+      return remaining;
+    });
+    return { claimed: intended, intentMs };
   }
 
   /**
@@ -86,7 +93,8 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
    */
   async function write(claimed: readonly Claimed[], intentMs: number, signal: AbortSignal): Promise<Settled[]> {
     const leftMs = Math.min(timeoutMs, intentMs + timeoutMs - clock.nowMs());
-    if (signal.aborted || leftMs <= 0) return claimed.map((one) => ({ ...one, outcome: stopped, notCalled: true }));
+    if (signal.aborted || leftMs <= 0 || calls.isStuck())
+      return claimed.map((one) => ({ ...one, outcome: stopped, notCalled: true }));
     const operations = claimed.map(({ operation }) => operation);
     const outcomes = await calls.write(operations, { timeoutMs: leftMs, signal }, () => void doubt(claimed));
     return claimed.map((one, index) => ({ ...one, outcome: outcomes[index] as Outcome }));
@@ -118,7 +126,9 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
   /** Never rejects: what cannot be written down now has its intent still, or was settled by another process. */
   async function doubt(claimed: readonly Claimed[]): Promise<void> {
     const documents = claimed.map(({ document }) => document);
-    await markDoubtful(database, flow.name, documents, timestampNow(clock)).catch((err: unknown) =>
+    const mark = () => markDoubtful(database, flow.name, documents, timestampNow(clock));
+    // Also when the process is stopping: nobody else knows of it.
+    await patiently(new AbortController().signal, mark).catch((err: unknown) =>
       log.error({ err, flow: flow.name }, 'documents whose call ended late could not be marked: replay them'),
     );
   }
@@ -128,5 +138,8 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
 
 const stopped: Outcome = {
   status: 'retry',
-  error: { type: 'transient', message: 'the process was stopping or had stood still, so the ERP was not called' },
+  error: {
+    type: 'transient',
+    message: 'the ERP was not called: the process was stopping, had stood still, or has a call that does not end',
+  },
 };

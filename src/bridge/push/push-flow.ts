@@ -31,6 +31,7 @@ import {
 import { type ConnectorCalls, createConnectorCalls } from './connector-calls.ts';
 import type { Busy } from './flow-document-store.ts';
 import { hasDue } from './flow-state.ts';
+import { keepSecrets } from './keep-secrets.ts';
 import { type Batch, type BatchDeps, createBatches } from './push-batch.ts';
 
 export interface PushDeps extends BatchDeps {
@@ -45,7 +46,7 @@ export interface PushDeps extends BatchDeps {
 /** Creates the worker of a flow: pushes everything due, and returns when nothing is, or another process does it. */
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
-  const calls = createConnectorCalls(deps.session, deps.abortGraceMs);
+  const calls = createConnectorCalls(deps.session, { tell: keepSecrets(flow.settings), graceMs: deps.abortGraceMs });
   const isDue = () => hasDue(database, flow, timestampNow(clock));
   return async (signal: AbortSignal): Promise<void> => {
     // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.
@@ -111,6 +112,8 @@ async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, oute
       const answered = asked.length > 0 ? await batches.lookUp(asked, signal) : [];
       toSend.push([...batch.filter((one) => !mustLookUp(one)), ...answered]);
     }
+    // What it still does would meet what is written now. All that was asked about has its intent, or its doubt, still.
+    if (calls.isStuck()) return false;
     for (const claimed of toSend) if (claimed.length > 0) start({ claimed, intentMs });
     return true;
   };

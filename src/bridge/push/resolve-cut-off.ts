@@ -23,7 +23,7 @@ export async function resolveCutOff(
   const askable = cutOff.filter((one) => {
     const afterMs = mayTakeEffectForMs(deps, one.document, nowMs);
     if (afterMs > 0)
-      settled.push({ ...unknown(one, 'the call that was cut off may still take effect'), afterMs, notCalled: true });
+      settled.push({ ...unknown(one, 'an earlier call may still take effect'), afterMs, notCalled: true });
     return afterMs <= 0;
   });
   const { batchMax } = deps.connector.capabilities;
@@ -32,8 +32,12 @@ export async function resolveCutOff(
     const documents = asked.map(({ operation }) => operation.document);
     const found = await deps.calls.lookup(documents, limit).catch(errorText);
     for (const one of asked) {
-      const held = typeof found === 'string' ? undefined : found.get(one.document.key);
-      const done = typeof found === 'string' ? unknown(one, `lookup failed: ${found}`) : inPlace(one, held);
+      const held = typeof found === 'string' ? { unclear: found } : found.get(one.document.key);
+      if (held && 'unclear' in held) {
+        settled.push(unknown(one, `lookup failed: ${held.unclear}`));
+        continue;
+      }
+      const done = inPlace(one, held);
       if (done) settled.push(done);
       else remaining.push(asHeld(one, held));
     }
@@ -71,19 +75,29 @@ function asHeld({ document, operation }: Claimed, held: Found | undefined): Clai
   };
 }
 
+/** Clocks of the bridge's machines agree to within this (docs/bridge.md). */
+const clocksDifferMs = 2_000;
+
 /**
- * How long the cut-off call of this document could still take effect in the ERP. A process that has lost its lease, or
- * its connection to the database, may be in the middle of it: only where it surely lives no more, and the ERP does
- * nothing by itself after a call, there is nothing to wait for.
+ * How long an earlier call for this document could still take effect in the ERP, or be missing from what it shows. A
+ * process that has lost its lease, or its connection to the database, may be in the middle of one: only where it surely
+ * lives no more, and the ERP does nothing by itself after a call, there is nothing to wait for.
  */
 function mayTakeEffectForMs(
   { connector, processMark }: { connector: Connector; processMark: ProcessMark },
-  { intentAt, intentBy }: FlowDocument,
+  { intentAt, intentBy, delivered, doubtfulSince }: FlowDocument,
   nowMs: number,
 ): number {
   const { settleMs, timeoutMs } = connector.capabilities;
-  if (intentAt === null) return 0;
-  const isOver = intentBy !== null && (intentBy === processMark.own || processMark.isOver(intentBy));
-  if (settleMs === 0 && isOver) return 0;
-  return msFromTimestamp(intentAt) + timeoutMs + abortGraceMs + settleMs - nowMs;
+  const isOwn = intentBy === processMark.own;
+  const isOver = isOwn || (intentBy !== null && processMark.isOver(intentBy));
+  const waits: number[] = [];
+  const wait = (began: string, wholeMs: number) =>
+    waits.push(Math.min(wholeMs, msFromTimestamp(began) + wholeMs - nowMs));
+  if (intentAt !== null && !(settleMs === 0 && isOver))
+    wait(intentAt, timeoutMs + abortGraceMs + settleMs + (isOwn ? 0 : clocksDifferMs));
+  // Calls that have ended: with an ERP that does nothing afterwards, there is nothing more to come of them.
+  if (settleMs > 0)
+    for (const ended of [delivered, doubtfulSince]) if (ended !== null) wait(ended, settleMs + clocksDifferMs);
+  return Math.max(0, ...waits);
 }

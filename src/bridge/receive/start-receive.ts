@@ -24,7 +24,7 @@ export async function startReceive(
   graceMs: () => number,
 ): Promise<Receive> {
   const { settings, database, signals, clock, log, registry, secrets } = deps;
-  const endpoint = createApplication({ log, registry, readiness: deps.readiness });
+  const endpoint = createApplication({ log, registry, readiness: deps.readiness, probes: 'near' });
   const signingKeys = createSigningKeys({
     configured: new Map(settings.sources.map((source) => [source.name, source.signing_keys])),
     database,

@@ -1,19 +1,18 @@
 /** `bridge audit`: asks for a sweep that reads a whole feed again, and counts what it finds late. */
 import { askAudit } from '#bridge/pull/control.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
-import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';
 import { feedOf } from './bridge-checkpoint.ts';
 
 /** Of the feed `<source>/<feed>`, or of all. A process with the role pull does it; `bridge status` shows what it found. */
 export function runAudit(options: BridgeCommandOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async (command) => {
+    requireSource(command.settings);
     const feeds =
       name === undefined
         ? command.settings.sources.flatMap((source) => source.feeds.map((feed) => ({ source: source.name, feed })))
         : [feedOf(command, name)];
-    if (feeds.length === 0) throw new AppError('invalid', 'No feed is configured (bridge.sources).');
     for (const feed of feeds) await askAudit(command.database, feed, timestampNow(command.clock));
     const names = feeds.map(({ source, feed }) => `${source}/${feed}`);
     print(options, { asked: names }, () => `An audit is asked for of ${names.join(', ')}.`);

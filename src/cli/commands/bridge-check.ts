@@ -7,7 +7,7 @@ import { openFlows } from '#bridge/push/start-push.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { CheckResult } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';
-import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { print, tableOf } from '../output.ts';
 
@@ -18,6 +18,7 @@ interface CheckedLine extends CheckResult {
 
 export function runCheck(options: BridgeCommandOptions): Promise<number> {
   return withBridge(options, async (command) => {
+    requireSource(command.settings);
     const lines: CheckedLine[] = [];
     for (const source of command.settings.sources) lines.push(...(await checkSource(command, source)));
     for (const { name } of command.settings.flows) lines.push(...(await checkFlow(command, name)));
@@ -25,8 +26,7 @@ export function runCheck(options: BridgeCommandOptions): Promise<number> {
     print(options, { ok: good, checks: lines }, () =>
       tableOf(
         ['', 'of', 'check', 'result'],
-        lines.map((line) => [line.ok ? 'ok' : 'FAIL', line.of, line.name, line.message]),
-        'Nothing is configured: bridge.sources and bridge.flows are empty.',
+        sayOnce(lines).map((line) => [line.ok ? 'ok' : 'FAIL', line.of, line.name, line.message]),
       ),
     );
     return good ? 0 : 1;
@@ -73,4 +73,13 @@ async function checked(of: string, name: string, check: () => Promise<CheckResul
   } catch (error) {
     return [{ of, name, ok: false, message: errorText(error) }];
   }
+}
+
+/** What is wrong with a source is wrong with each of its feeds: who reads it is told once. */
+function sayOnce(lines: readonly CheckedLine[]): CheckedLine[] {
+  return lines.map((line, index) => {
+    const feedOf = ({ name }: CheckedLine) => name.slice(0, name.indexOf(':'));
+    const before = lines.slice(0, index).find((one) => !one.ok && one.of === line.of && one.message === line.message);
+    return line.ok || before === undefined ? line : { ...line, message: `as ${feedOf(before) || before.name}` };
+  });
 }

@@ -4,7 +4,14 @@ import { readStatus } from '#bridge/status.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type BridgeCommand, type BridgeCommandOptions, findFeed, findSource, withBridge } from '../bridge-command.ts';
+import {
+  type BridgeCommand,
+  type BridgeCommandOptions,
+  findFeed,
+  findSource,
+  requireSource,
+  withBridge,
+} from '../bridge-command.ts';
 import { confirm } from '../confirm.ts';
 import { print, tableOf } from '../output.ts';
 
@@ -15,6 +22,7 @@ export interface CheckpointOptions extends BridgeCommandOptions {
 /** Of all feeds, or of the one that is named `<source>/<feed>`. */
 export function runCheckpointGet(options: BridgeCommandOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async (command) => {
+    requireSource(command.settings);
     const wanted = name === undefined ? undefined : feedOf(command, name);
     const all = await readCheckpoints(command);
     const checkpoints = all.filter(

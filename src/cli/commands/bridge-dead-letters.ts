@@ -1,28 +1,59 @@
 /** `bridge dead-letters`: the documents that an ERP refused, with its words. */
-import { readDeadLetters } from '#bridge/push/control.ts';
+import { InvalidArgumentError } from 'commander';
+import { z } from 'zod';
+import { type DeadLetter, readDeadLetters } from '#bridge/push/control.ts';
+import { documentKinds } from '#connector/documents.ts';
+import { timestamp } from '#contract/scalars.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { print, shortTime, tableOf } from '../output.ts';
 
 export interface DeadLettersOptions extends BridgeCommandOptions {
   flow?: string;
   limit: number;
+  after?: LastSeen;
+}
+
+const lastSeen = z.tuple([timestamp, z.string(), z.enum(documentKinds), z.string()]);
+
+/** The last one of a page: its time, flow, kind and key. */
+type LastSeen = z.infer<typeof lastSeen>;
+
+/** Reads what a page before has said under `next`. */
+export function readLastSeen(text: string): LastSeen {
+  try {
+    return lastSeen.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
+  } catch {
+    throw new InvalidArgumentError('It must be what a page before has given for it.');
+  }
 }
 
 /** The newest first. Exit code 1 when there is one. */
 export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
   return withBridge(options, async ({ settings, database }) => {
     if (options.flow !== undefined) findFlow(settings, options.flow);
-    const deadLetters = await readDeadLetters(database, {
-      limit: options.limit,
-      ...(options.flow === undefined ? {} : { flow: options.flow }),
+    const { flow, limit, after } = options;
+    const found = await readDeadLetters(database, {
+      limit: limit + 1,
+      ...(flow === undefined ? {} : { flow }),
+      ...(after && { after: { deadSince: after[0], flow: after[1], kind: after[2], key: after[3] } }),
     });
-    print(options, { deadLetters }, () =>
-      tableOf(
+    const deadLetters = found.slice(0, limit);
+    const next = found.length > limit ? placeOf(deadLetters.at(-1)) : null;
+    print(options, { deadLetters, next }, () => {
+      const table = tableOf(
         ['flow', 'kind', 'key', 'since', 'error', 'what the ERP said'],
         deadLetters.map((one) => [one.flow, one.kind, one.key, shortTime(one.deadSince), one.errorType, one.lastError]),
-        'No dead letters.',
-      ),
-    );
+        after ? 'No further dead letters.' : 'No dead letters.',
+      );
+      const ofFlow = flow === undefined ? '' : ` --flow ${flow}`;
+      return next === null ? table : `${table}\nThere are more: bridge dead-letters${ofFlow} --after ${next}`;
+    });
     return deadLetters.length > 0 ? 1 : 0;
   });
+}
+
+function placeOf(one: DeadLetter | undefined): string | null {
+  if (!one) return null;
+  const place: LastSeen = [one.deadSince, one.flow, one.kind, one.key];
+  return Buffer.from(JSON.stringify(place)).toString('base64url');
 }

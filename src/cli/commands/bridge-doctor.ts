@@ -8,7 +8,7 @@ import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
-import { type Finding, fail, ok } from '../doctor/finding.ts';
+import { type Finding, fail, ok, warn } from '../doctor/finding.ts';
 import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
 import { findNotifications, findSource } from '../doctor/source-findings.ts';
@@ -30,7 +30,12 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
     );
   } else {
     const { sources, flows } = configuration.bridge;
-    findings.push(ok('configuration', `valid; sources: ${namesOf(sources)}; flows: ${namesOf(flows)}`));
+    const valid = `valid; sources: ${namesOf(sources)}; flows: ${namesOf(flows)}`;
+    findings.push(
+      sources.length > 0 && flows.length > 0
+        ? ok('configuration', valid)
+        : warn('configuration', valid, 'Is it the right one? --config names the file, --data the folder of npm start.'),
+    );
     findings.push(...(await findQueue(configuration.redis_url)));
     try {
       await withBridge(options, (command) => examine(command, findings), { migrate: false });

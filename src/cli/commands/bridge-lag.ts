@@ -1,7 +1,8 @@
 /** `bridge lag`: how far behind every feed and flow is, in seconds, and why. Exit code 1 beyond `--max`. */
 import { readStatus } from '#bridge/status.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
+import { whysOf } from '../feed-words.ts';
 import { lagText, print, tableOf } from '../output.ts';
 
 export interface LagOptions extends BridgeCommandOptions {
@@ -10,18 +11,20 @@ export interface LagOptions extends BridgeCommandOptions {
 
 export function runLag(options: LagOptions): Promise<number> {
   return withBridge(options, async ({ settings, database, clock }) => {
+    requireSource(settings);
     const status = await readStatus(database, { settings, now: timestampNow(clock) });
     const feeds = status.feeds.map(({ source, feed, lag }) => ({ source, feed, ...lag }));
     const flows = status.flows.map(({ flow, lag }) => ({ flow, ...lag }));
+    const whys = whysOf(status.feeds);
     print(options, { feeds, flows }, () =>
       tableOf(
         ['what', 'behind by', 'seconds', 'why'],
         [
-          ...feeds.map(({ source, feed, seconds, why }) => [
+          ...feeds.map(({ source, feed, seconds }, index) => [
             `feed ${source}/${feed}`,
             lagText(seconds),
             seconds === null ? null : Math.round(seconds),
-            why,
+            whys[index],
           ]),
           ...flows.map(({ flow, seconds, why }) => [
             `flow ${flow}`,

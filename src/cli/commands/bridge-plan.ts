@@ -1,24 +1,33 @@
 /** `bridge plan`: what would be written to each ERP now; changes nothing. */
-import { planFlow } from '#bridge/push/plan-flow.ts';
+import { countPlanned, planFlow } from '#bridge/push/plan-flow.ts';
 import { openFlows } from '#bridge/push/start-push.ts';
-import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
 import { oneLine, print, shortTime, tableOf } from '../output.ts';
 
 export interface PlanOptions extends BridgeCommandOptions {
   limit: number;
+  skip: number;
   all?: boolean;
 }
 
 type Changes = Awaited<ReturnType<typeof planFlow>>;
+
+interface FlowPlan {
+  flow: string;
+  changes: Changes;
+  /** So many documents are due, or with `--all` exist; `changes` has those of one page. */
+  documents: number;
+}
 
 const writes = new Set<Changes[number]['action']>(['create', 'amend', 'cancel', 'reject']);
 
 /** Of one flow, or of all. Exit code 1 when there is something to write, or something that would be refused. */
 export function runPlan(options: PlanOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async ({ settings, database, clock, installation, signal }) => {
+    requireSource(settings);
     const flows = name === undefined ? settings.flows : [findFlow(settings, name)];
     await using opened = new AsyncDisposableStack();
-    const plans: { flow: string; changes: Changes }[] = [];
+    const plans: FlowPlan[] = [];
     for (const flow of flows) {
       const deps = { settings: { ...settings, flows: [flow] }, dataDir: installation.dataDir };
       for (const openFlow of await openFlows(deps, opened))
@@ -26,21 +35,23 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
           flow: flow.name,
           changes: await planFlow(
             { database, openFlow, clock },
-            { limit: options.limit, all: options.all === true, signal },
+            { limit: options.limit, skip: options.skip, all: options.all === true, signal },
           ),
+          documents: await countPlanned({ database, openFlow }, { all: options.all === true }),
         });
     }
     print(options, { plans }, () =>
       plans.length === 0
         ? 'No flow is configured.'
-        : plans.map(({ flow, changes }) => `${flow}\n${textOf(changes)}`).join('\n\n'),
+        : plans.map((plan) => `${plan.flow}\n${textOf(plan, options)}`).join('\n\n'),
     );
     return plans.some(({ changes }) => changes.some(({ action }) => writes.has(action))) ? 1 : 0;
   });
 }
 
-function textOf(changes: Changes): string {
-  return tableOf(
+function textOf({ flow, changes, documents }: FlowPlan, { skip, all }: PlanOptions): string {
+  const end = skip + changes.length;
+  const table = tableOf(
     ['action', 'kind', 'key', 'not before', 'what'],
     changes.map((one) => [
       one.action,
@@ -49,6 +60,9 @@ function textOf(changes: Changes): string {
       shortTime(one.notBefore ?? null),
       one.steps.map(oneLine).join('; '),
     ]),
-    'Nothing to write.',
+    skip > 0 ? 'Nothing further.' : 'Nothing to write.',
   );
+  if (end >= documents || changes.length === 0) return table;
+  const more = `bridge plan ${flow}${all === true ? ' --all' : ''} --skip ${end}`;
+  return `${table}\n${skip + 1} to ${end} of ${documents}; further ones: ${more}`;
 }

@@ -5,9 +5,9 @@
 import { type RunResult, runOnce } from '#bridge/run-once.ts';
 import { needsLook } from '#bridge/status.ts';
 import { systemClock } from '#platform/clock.ts';
-import { AppError } from '#platform/errors.ts';
 import { createRegistry } from '#platform/metrics.ts';
-import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
+import { whysOf } from '../feed-words.ts';
 import { certificateFor } from '../installation.ts';
 import { createProgress, print, tableOf } from '../output.ts';
 
@@ -18,7 +18,7 @@ export interface RunOptions extends BridgeCommandOptions {
 export function runRun(options: RunOptions): Promise<number> {
   return withBridge(options, async ({ installation, settings, database, signal }) => {
     // Nothing would be done, and what another configuration delivers would be taken from its flows.
-    if (settings.sources.length === 0) throw new AppError('invalid', 'No source is configured (bridge.sources).');
+    requireSource(settings);
     const pulling = createProgress('feeds');
     const pushing = createProgress('documents');
     const result = await runOnce(
@@ -56,9 +56,11 @@ function textOf({ failedFeeds, undelivered, status }: RunResult, stopped: boolea
     status.flows.map((flow) => [flow.flow, flow.due, flow.deadLetters, flow.lag.why]),
     'No flow is configured.',
   );
-  const failures = status.feeds
-    .filter(({ source, feed }) => failedFeeds.includes(`${source}/${feed}`))
-    .map(({ source, feed, lag }) => `The feed ${source}/${feed} was not read to its end: ${lag.why}`);
+  const failed = status.feeds.filter(({ source, feed }) => failedFeeds.includes(`${source}/${feed}`));
+  const whys = whysOf(failed);
+  const failures = failed.map(
+    ({ source, feed }, index) => `The feed ${source}/${feed} was not read to its end: ${whys[index]}`,
+  );
   const rest = undelivered > 0 ? [`${undelivered} documents wait for another try: a later run makes it.`] : [];
   return [flows, ...failures, ...rest, ...(stopped ? ['It was stopped before its end.'] : [])].join('\n');
 }

@@ -1,11 +1,13 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs a person. */
 import { type BridgeStatus, needsLook, readStatus } from '#bridge/status.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
+import { whysOf } from '../feed-words.ts';
 import { lagText, print, shortTime, tableOf } from '../output.ts';
 
 export function runStatus(options: BridgeCommandOptions): Promise<number> {
   return withBridge(options, async ({ settings, database, clock }) => {
+    requireSource(settings);
     const status = await readStatus(database, { settings, now: timestampNow(clock) });
     print(options, status, () => textOf(status));
     return needsLook(status) ? 1 : 0;
@@ -13,11 +15,12 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
 }
 
 function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string {
+  const whys = whysOf(feeds);
   const parts = [
     'Feeds',
     tableOf(
       ['source', 'feed', 'behind by', 'read up to', 'last read', 'waiting', 'late finds', 'state'],
-      feeds.map((feed) => [
+      feeds.map((feed, index) => [
         feed.source,
         feed.feed,
         lagText(feed.lag.seconds),
@@ -25,7 +28,7 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
         shortTime(feed.lastPull),
         feed.waiting,
         feed.lateFinds,
-        [feed.lag.why, feed.warning].filter(Boolean).join('; '),
+        [whys[index], feed.warning].filter(Boolean).join('; '),
       ]),
       'No feed has been read yet: start the bridge, or use `bridge run`.',
     ),

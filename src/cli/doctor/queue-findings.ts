@@ -14,8 +14,11 @@ export async function findQueue(redisUrl: string | undefined): Promise<Finding[]
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   });
-  // Told by the command that fails.
-  redis.on('error', () => undefined);
+  // The command that fails says only that the connection is closed.
+  let why: unknown;
+  redis.on('error', (error) => {
+    why = error;
+  });
   try {
     await redis.connect();
     const version = /^redis_version:(.*)$/m.exec(await redis.info('server'))?.[1]?.trim() ?? 'of an unknown version';
@@ -24,7 +27,7 @@ export async function findQueue(redisUrl: string | undefined): Promise<Finding[]
     return [
       fail(
         'queue',
-        `Redis does not answer: ${errorText(error)}`,
+        `Redis does not answer: ${errorText(why ?? error)}`,
         'Start it, or correct REDIS_URL. Until then the sweep finds what is due, later than a signal would.',
       ),
     ];

@@ -1,15 +1,17 @@
 /** What the doctor finds of the work itself: feeds, flows, dead letters, lag. */
 import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status.ts';
+import { whysOf } from '../feed-words.ts';
 import { lagText } from '../output.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 
 export function findWork({ feeds, flows }: BridgeStatus): Finding[] {
-  return [...feeds.flatMap(findFeed), ...flows.flatMap(findFlow)];
+  const whys = whysOf(feeds);
+  return [...feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why)), ...flows.flatMap(findFlow)];
 }
 
-function findFeed(feed: FeedStatus): Finding[] {
+function findFeed(feed: FeedStatus, why: string): Finding[] {
   const name = `feed ${feed.source}/${feed.feed}`;
-  const text = `behind by ${lagText(feed.lag.seconds)}: ${feed.lag.why}`;
+  const text = `behind by ${lagText(feed.lag.seconds)}: ${why}`;
   const findings: Finding[] = [];
   if (feed.failures > 0)
     findings.push(fail(name, text, `The source says why; \`bridge check\` tries it. Pulls go on by themselves.`));
@@ -51,5 +53,13 @@ function flowFinding(name: string, flow: FlowStatus): Finding {
   if (flow.circuitUntil !== null)
     return fail(name, text, 'The ERP fails or refuses everything: mend that. The flow tries again by itself.');
   if (flow.lag.inStep || (flow.due === 0 && flow.deadLetters > 0)) return ok(name, text);
+  if (flow.stuck > 0)
+    return fail(
+      name,
+      text,
+      'Its connector, or the ERP, answers what does not help: see the words, and the connector’s README.',
+    );
+  if (flow.due === 0 && flow.lag.seconds !== null)
+    return warn(name, text, 'The flow itself has delivered all there is: see the line of the feed.');
   return warn(name, text, 'Look again in a minute; if it grows, look at the processes with the role push.');
 }

@@ -29,12 +29,14 @@ export async function openDatabase(options: {
   log: Logger;
   applicationName: string;
   poolMax?: number;
+  /** Aborted: a server that does not answer is tried no longer. */
+  signal?: AbortSignal;
 }): Promise<OpenDatabase> {
-  const { dataDir, log, ...forDatabase } = options;
+  const { dataDir, log, signal, ...forDatabase } = options;
   if (options.url !== undefined) {
     const database = createDatabase({ ...forDatabase, log, url: options.url });
     try {
-      await checkServer(database);
+      await checkServer(database, signal);
     } catch (error) {
       await database.close();
       throw error;
@@ -54,7 +56,7 @@ export async function openDatabase(options: {
   };
 }
 
-async function checkServer(database: Database): Promise<void> {
+async function checkServer(database: Database, signal: AbortSignal | undefined): Promise<void> {
   const [server] = await pRetry(
     () =>
       database.query<{ number: number; version: string; encoding: string }>(
@@ -66,6 +68,7 @@ async function checkServer(database: Database): Promise<void> {
       minTimeout: 200,
       maxTimeout: 2_000,
       maxRetryTime: 15_000,
+      ...(signal && { signal }),
       shouldRetry: ({ error }) =>
         error instanceof AppError && error.code === 'unavailable' && error.recovery.do === 'retry',
     },

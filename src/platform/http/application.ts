@@ -8,6 +8,7 @@ import express, { type Express, type NextFunction, type Request, type Response }
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
+import { specialRangeOf } from '../network-guard.ts';
 import { compress } from './compress.ts';
 import { refuseMethod, sendProblem, toAppError } from './problem.ts';
 
@@ -45,6 +46,8 @@ export interface ApplicationOptions {
   registry: Registry;
   /** Named checks of `/readyz`: each rejects when its part is away. */
   readiness: Readonly<Record<string, () => Promise<unknown>>>;
+  /** `near`: a port that others reach answers /readyz and /metrics to its own machine only, as they tell much and cost work. */
+  probes?: 'all' | 'near';
   /** A check that takes longer has failed. */
   readinessTimeoutMs?: number;
 }
@@ -111,12 +114,15 @@ export function createApplication(options: ApplicationOptions): Application {
   app.use(compress);
 
   const probe = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
-    app.get(path, async (_request, response) => {
+    const isHidden = (request: Request) => options.probes === 'near' && path !== '/healthz' && !isNear(request);
+    const hide = (request: Request, _response: Response, next: NextFunction) =>
+      isHidden(request) ? next('route') : next();
+    app.get(path, hide, async (_request, response) => {
       response.locals.route = path;
       response.setHeader('Cache-Control', 'no-store');
       await answer(response);
     });
-    app.all(path, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+    app.all(path, hide, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
   };
   probe('/healthz', (response) => void response.json({ status: 'ok' }));
   probe('/readyz', async (response) => {
@@ -197,6 +203,12 @@ function durationHistogram(registry: Registry): Histogram<'method' | 'route' | '
       registers: [registry],
     })
   );
+}
+
+/** From this machine itself, and not passed on by a proxy that stands on it. */
+function isNear({ socket, headers }: Request): boolean {
+  const isPassedOn = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+  return !isPassedOn && specialRangeOf(socket.remoteAddress ?? '') === 'loopback';
 }
 
 /** Express looks at a path only where a route has a place for a value in it; here every wrong one is answered alike. */

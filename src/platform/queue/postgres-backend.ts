@@ -34,7 +34,7 @@ export async function openPostgresBackend(options: {
   await migrate({ ...shared, connectionTimeoutMillis: 10_000 }, namespace);
   // A server that hangs must not keep a query, and so its caller, for ever.
   const pooled = { ...shared, schema: namespace, query_timeout: 10_000 };
-  const sending = new PostgresConnection({
+  const sending = new HeardConnection({
     ...pooled,
     max: options.poolMax,
     connectionTimeoutMillis: options.connectMs,
@@ -62,7 +62,7 @@ export async function openPostgresBackend(options: {
           connection: { ...pooled, max: 1, connectionTimeoutMillis: 10_000 },
           concurrency,
         },
-        (name, opts) => new PatientBackend(new PostgresConnection(opts.connection), name, opts, reportError),
+        (name, opts) => new PatientBackend(new HeardConnection(opts.connection), name, opts, reportError),
       );
       worker.on('error', reportError);
       return worker;
@@ -79,14 +79,32 @@ export async function openPostgresBackend(options: {
 type QueueConnection = ConstructorParameters<typeof PostgresConnection>[0];
 
 async function migrate(connection: ConstructorParameters<typeof Client>[0], schema: string): Promise<void> {
-  const client = new Client(connection);
-  // The query that was under way rejects too; without a listener the event would end the process.
-  client.on('error', () => {});
+  const client = new HeardClient(connection);
   await client.connect();
   try {
     await runMigrations(client, schema);
   } finally {
     await client.end();
+  }
+}
+
+const unheard = () => undefined;
+
+/** Whoever waits for it is told by the statement that rejects; without a listener the event would end the process. */
+class HeardClient extends Client {
+  constructor(...config: ConstructorParameters<typeof Client>) {
+    super(...config);
+    this.on('error', unheard);
+  }
+}
+
+/** BullMQ listens to its connections too late, or not: the server's goodbye may come in one packet with its welcome. */
+class HeardConnection extends PostgresConnection {
+  constructor(connection: QueueConnection) {
+    super(connection);
+    this.pool.on('connect', (client) => client.on('error', unheard));
+    // The one that LISTENs is not of the pool, and there is no setting for it.
+    Reflect.set(this, 'pgModule', { Client: HeardClient });
   }
 }
 

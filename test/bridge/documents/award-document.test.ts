@@ -6,7 +6,7 @@ import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
 import { documentOf, inFlow, standing } from './records.ts';
 
-const event = idOf(1);
+const event = idOf(0xe1);
 const [s1, s2] = [idOf(11), idOf(12)];
 const noColumns = { quantity: undefined, unitPrice: undefined };
 
@@ -173,6 +173,121 @@ describe('an award document', () => {
     expect(make([tooMany])).toEqual({ made: 'rejected', reason: 'lot "A": the cost has more than 1000 digits' });
   });
 
+  test('has unit prices in its own currency, whatever each supplier bid in, exact', () => {
+    const inCurrency = (currency: string | undefined, value: string) => {
+      const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1 }], { lot_name: 'A' });
+      const [entry] = lot['awards'] as Record<string, unknown>[];
+      const cells = [{ column_name: 'Price', value, ...(currency === undefined ? {} : { currency }) }];
+      return make([{ ...lot, awards: [{ ...entry, bid_sheet_values: cells }] }], {
+        columns: { quantity: undefined, unitPrice: 'Price' },
+        event: eventRecord(event, [s1], {
+          primary_currency: 'EUR',
+          secondary_currencies: [
+            { code: 'PLN', exchange_rate: '0.23' },
+            { code: 'USD', exchange_rate: '0.9000000000000000000000000000000000000001' },
+          ],
+        }),
+      });
+    };
+    for (const [currency, value, price] of [
+      // 10 x 0.9…1
+      ['USD', '10.00', '9.000000000000000000000000000000000000001'],
+      // 12.5 x 0.23
+      ['PLN', '12.5', '2.875'],
+      ['EUR', '12.50', '12.5'],
+      ['', '12.50', '12.5'],
+      [undefined, '12.50', '12.5'],
+    ] as const) {
+      const [line] = documentOf(inCurrency(currency, value)).lines;
+      expect(line).toMatchObject({ unit_price: price, values: [{ column: 'Price', value }] });
+    }
+    expect(inCurrency('GBP', '12.50')).toEqual({
+      made: 'rejected',
+      reason: 'lot "A": the column "Price" is in GBP, of which its sourcing event has no exchange rate',
+    });
+    expect(documentOf(inCurrency('GBP', ' ')).lines[0], 'nothing to convert').not.toHaveProperty('unit_price');
+  });
+
+  test('takes a cell that holds nothing without its value, and a lot without its row', () => {
+    const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1 }]);
+    const [entry] = lot['awards'] as Record<string, unknown>[];
+    const valuesOf = (cells: unknown) =>
+      documentOf(
+        make([{ ...lot, awards: [{ ...entry, bid_sheet_values: cells }] }], {
+          columns: { quantity: 'Volume', unitPrice: 'Volume' },
+        }),
+      ).lines[0];
+    for (const cell of [{ column_name: 'Volume', value: null, currency: null }, { column_name: 'Volume' }])
+      expect(valuesOf([cell])).toEqual({
+        lot: lot['lot_name'],
+        share: '1',
+        cost: '10',
+        values: [{ column: 'Volume', value: '' }],
+      });
+    for (const row of [null, undefined, []]) expect(valuesOf(row)).toMatchObject({ values: [] });
+  });
+
+  test('takes what a lot says beside its cost, and leaves out what it does not say', () => {
+    const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1, cost: '9' }], { lot_name: 'A' });
+    const [entry] = lot['awards'] as Record<string, unknown>[];
+    const more = { ...entry, historic_cost: '10.50', savings: '1.50', colour: 'unknown here' };
+    const [line] = documentOf(make([{ ...lot, awards: [more], sourcing_request: idOf(90).toUpperCase() }])).lines;
+    expect(line).toEqual({
+      lot: 'A',
+      sourcing_request: idOf(90),
+      share: '1',
+      cost: '9',
+      historic_cost: '10.50',
+      savings: '1.50',
+      values: [],
+    });
+    expect(documentOf(make([lot])).lines).toEqual([{ lot: 'A', share: '1', cost: '9', values: [] }]);
+  });
+
+  test('loses a lot whose award is gone, also in a draft, which shows its awards', () => {
+    const [stays, gone] = [21, 22].map((n) => lotAwardRecord(idOf(n), event, [{ supplier: s1 }]));
+    for (const status of ['CLOSED', 'DRAFT']) {
+      const made = makeAwardDocument({
+        eventId: event,
+        supplierId: s1,
+        event: inFlow({ record: eventRecord(event, [s1], { status }) }),
+        supplier: undefined,
+        awards: [
+          { record: stays, gone: false },
+          { record: gone, gone: true },
+        ],
+        columns: noColumns,
+      });
+      expect(documentOf(made).lines.map(({ lot }) => lot)).toEqual([stays?.['lot_name']]);
+    }
+  });
+
+  test('shows shares as they are, whatever they add up to, and minus zero as nothing', () => {
+    const shares = ['0.7', '0.7', '-0', '1.5'];
+    const awards = shares.map((share, n) =>
+      lotAwardRecord(idOf(21 + n), event, [{ supplier: s1, share, cost: '-0', values: [['Volume', '3']] }]),
+    );
+    const document = documentOf(make(awards, { columns: { quantity: 'Volume', unitPrice: undefined } }));
+    expect(document.lines.map(({ share, quantity }) => [share, quantity])).toEqual([
+      ['0.7', '2.1'],
+      ['0.7', '2.1'],
+      ['-0', '0'],
+      ['1.5', '4.5'],
+    ]);
+    expect(document.total_cost).toBe('0');
+  });
+
+  test('is not spoiled by what it does not show of its event', () => {
+    const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1 }])];
+    for (const odd of [
+      { rounds: 'many' },
+      { created: 'soon', published: 7 },
+      { lot_count: '3', event_contact: 'me', columns: [{}], sourcing_requests: ['x'] },
+      { suppliers: [{ id: s1, name: 'A', accepted: 'yes' }] },
+    ])
+      expect(make(awards, { event: eventRecord(event, [s1], odd) })).toMatchObject({ wanted: true });
+  });
+
   test('takes names as they are, whatever characters they hold', () => {
     for (const name of ['\0', '\ud800', '"', '👩‍👩‍👧'])
       expect(
@@ -231,6 +346,9 @@ describe('for any records', () => {
           const event_ = eventRecord(event, [s1, s2]);
           const one = make(records, { event: event_ });
           expect(JSON.stringify(make(shuffled, { event: event_ }))).toBe(JSON.stringify(one));
+          // Also of its entries, although one supplier should not stand in a lot twice.
+          const turned = records.map((record) => ({ ...record, awards: (record['awards'] as unknown[]).toReversed() }));
+          expect(JSON.stringify(make(turned, { event: event_ }))).toBe(JSON.stringify(one));
           expect(documentSchemas.award.parse(documentOf(one))).toEqual(documentOf(one));
         },
       ),

@@ -12,7 +12,7 @@ import { feedNames } from '#contract/feed.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
 import { answerRecord, bidRecord, questionObject } from './records.ts';
 
-const event = idOf(1);
+const event = idOf(0xe1);
 const [s1, s2] = [idOf(11), idOf(12)];
 const texts = (keys: readonly { kind: string; key: string; noteOnly?: boolean }[]) =>
   keys.map(({ kind, key, noteOnly }) => `${kind} ${key}${noteOnly ? ' (noted)' : ''}`);
@@ -61,6 +61,15 @@ describe('the key of a document', () => {
     const question = questionObject(idOf(31), event, '1', { attachment_file_uuids: [idOf(41)] });
     expect(texts(documentKeysOfResource('question', question))).toEqual([`file ${idOf(41)}`]);
     expect(documentKeysOfResource('sourcing-event', eventRecord(event, [s1]))).toEqual([]);
+  });
+
+  test('of a supplier is its id where the external id is empty or too long for a key', () => {
+    for (const external_id of ['', 'x'.repeat(256), 7, null])
+      expect(texts(documentKeysOfResource('supplier', { id: s1.toUpperCase(), external_id }))).toEqual([
+        `supplier ${s1}`,
+      ]);
+    expect(texts(documentKeysOfResource('supplier-master', { external_id: 'x'.repeat(256) }))).toEqual([]);
+    expect(texts(documentKeysOfResource('supplier-master', { external_id: 'x'.repeat(255) }))).toHaveLength(1);
   });
 
   test('can be stored, whatever the record holds', () => {

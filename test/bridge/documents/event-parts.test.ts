@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { eventHead, exchangeRates } from '#bridge/documents/event-parts.ts';
+import { eventHead, exchangeRates, supplierHead } from '#bridge/documents/event-parts.ts';
 import { makeSourcingEventDocument } from '#bridge/documents/sourcing-event-document.ts';
 import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf } from '../parts.ts';
 import { documentOf, inFlow } from './records.ts';
 
-const event = idOf(1);
+const event = idOf(0xe1);
 const record = (more: Record<string, unknown> = {}) => eventRecord(event, [idOf(12), idOf(11)], more);
 
 describe('an event that a page included', () => {
@@ -26,6 +26,52 @@ describe('an event that a page included', () => {
     const made = makeSourcingEventDocument({ eventId: event, event: inFlow({ included }, { test_events: true }) });
     expect(made).toMatchObject({ made: 'not-yet' });
   });
+});
+
+describe('a deleted event', () => {
+  test('withdraws its documents however little its source still shows of it', () => {
+    const tombstone = { id: event, status: 'DELETED', name: null };
+    const read = inFlow({ record: tombstone });
+    expect(read).toMatchObject({ wanted: false, isRecord: true });
+    expect(makeSourcingEventDocument({ eventId: event, event: read })).toMatchObject({
+      made: 'document',
+      wanted: false,
+      document: { status: 'DELETED' },
+    });
+    expect(inFlow({ record: { ...tombstone, status: 'CLOSED' } })).toMatchObject({ made: 'rejected' });
+  });
+});
+
+describe('the suppliers of an event', () => {
+  test('have no external id where it is empty', () => {
+    const shown = inFlow({ record: record({ suppliers: [{ id: idOf(11), name: 'A', external_id: '' }] }) });
+    if ('made' in shown) throw new Error(shown.reason);
+    expect(supplierHead(shown, idOf(11), undefined)).toEqual({ id: idOf(11), name: 'A' });
+    const included = { id: idOf(11), name: 'B', external_id: 'V-1' };
+    expect(supplierHead(shown, idOf(11), included)).toEqual({ id: idOf(11), name: 'A', external_id: 'V-1' });
+    expect(supplierHead(shown, idOf(12), { id: idOf(12), name: 'C', external_id: '' })).toEqual({
+      id: idOf(12),
+      name: 'C',
+    });
+  });
+
+  test('count once each, the same one in whatever order they stand', () => {
+    const twice = [
+      { id: idOf(11), name: 'A' },
+      { id: idOf(11).toUpperCase(), name: 'B', external_id: 'V-2' },
+      { id: idOf(11), name: 'Z', external_id: 'V-1' },
+    ];
+    for (const suppliers of [twice, twice.toReversed(), [twice[2], twice[0], twice[1]]]) {
+      const made = makeSourcingEventDocument({ eventId: event, event: inFlow({ record: record({ suppliers }) }) });
+      expect(documentOf(made).suppliers).toEqual([{ id: idOf(11), external_id: 'V-1', name: 'Z' }]);
+    }
+  });
+});
+
+test('a tag without a value is one', () => {
+  const shown = inFlow({ record: record({ tags: [{ name: 'Urgent', value: null }] }) });
+  if ('made' in shown) throw new Error(shown.reason);
+  expect(eventHead(shown, event).tags).toEqual([{ name: 'Urgent', value: '' }]);
 });
 
 describe('the filter of a flow', () => {
@@ -79,6 +125,7 @@ describe('a sourcing event document', () => {
         ],
         secondary_currencies: [
           { code: 'USD', exchange_rate: '0.9' },
+          { code: 'PLN', exchange_rate: '0.26' },
           { code: 'PLN', exchange_rate: '0.25' },
         ],
         created: '2029-12-31T23:59:59+01:00',
@@ -111,6 +158,7 @@ describe('a sourcing event document', () => {
       currency: 'EUR',
       exchange_rates: [
         { code: 'PLN', exchange_rate: '0.25' },
+        { code: 'PLN', exchange_rate: '0.26' },
         { code: 'USD', exchange_rate: '0.9' },
       ],
       created: '2029-12-31T22:59:59.000000Z',
@@ -135,6 +183,10 @@ describe('a sourcing event document', () => {
     expect(make(record({ rounds: 'many' }))).toEqual({
       made: 'rejected',
       reason: "the sourcing event's record: rounds Invalid input: expected array, received string",
+    });
+    expect(make(record({ suppliers: [{ id: idOf(11), accepted: 'yes' }] }))).toEqual({
+      made: 'rejected',
+      reason: `the sourcing event's supplier ${idOf(11)}: accepted Invalid input: expected boolean, received string`,
     });
   });
 });

@@ -23,6 +23,7 @@ const award: AwardDocument = {
     tags: [
       { name: 'Cost Center', value: '4711' },
       { name: 'a[b]', value: 'bracket' },
+      { name: 'a"\\b', value: 'quote' },
     ],
   },
   supplier: { id: 's', name: 'Ärmel' },
@@ -92,6 +93,7 @@ describe('a path', () => {
     ['event.tags[Cost Center]', award, '4711'],
     ['event.tags[ Cost Center ]', award, '4711'],
     ['event.tags["a[b]"]', award, 'bracket'],
+    ['event.tags["a\\"\\\\b"]', award, 'quote'],
     ['event.tags[Plant]', award, undefined],
     ['event.category', award, undefined],
     ['exchange_rates[USD]', award, '0.9'],
@@ -167,10 +169,35 @@ describe('a field', () => {
     });
   });
 
+  test('passes over what is blank in its paths and its template', () => {
+    const blank = { ...award, event: { ...award.event, reference_id: ' ' } };
+    expect(
+      fieldsOf(blank, {
+        First: { from: ['event.reference_id', 'supplier.name'] },
+        Part: { template: '{event.reference_id}-{event.name}', default: 'without' },
+      }),
+    ).toEqual({ First: 'Ärmel', Part: 'without' });
+  });
+
+  test('has a default of its type, as short as any other value', () => {
+    expect(
+      fieldsOf(award, {
+        Number: { from: 'event.category', type: 'decimal', default: '01.50' },
+        Text: { from: 'event.category', cut: 2, default: 'long' },
+      }),
+    ).toEqual({ Number: '1.5', Text: 'lo' });
+  });
+
   test('is put into the words of the ERP by its map', () => {
     const map = { DAP: '10', '*': '99' };
     expect(fieldsOf(award, { T: { from: 'lines[1].values[Incoterm]', map } })).toEqual({ T: '10' });
     expect(fieldsOf(award, { T: { from: 'event.type', map } })).toEqual({ T: '99' });
+    expect(linesOf(award, { V: { from: 'line.values[Annual Volume]', map: { '1200.50': 'v', '*': '' } } })).toEqual([
+      { V: 'v' },
+      { V: '' },
+    ]);
+    const constructed = { ...award, event: { ...award.event, name: 'constructor' } };
+    expect(() => fieldsOf(constructed, { T: { from: 'event.name', map: { A: 'x' } } })).toThrow('is "constructor"');
     expect(() => fieldsOf(award, { T: { from: 'event.type', map: { toString: 'x' } } })).toThrow(
       'flow "erp", award: the field "T" is "RFQ", which its map does not have; add it, or "*" for any other value',
     );
@@ -179,6 +206,12 @@ describe('a field', () => {
   test.each([
     ['decimal', '  001200.50 ', '1200.5'],
     ['decimal', '-0.10', '-0.1'],
+    ['decimal', '-0.00', '0'],
+    ['decimal', '+5', undefined],
+    ['decimal', '.5', undefined],
+    ['decimal', 'Infinity', undefined],
+    ['integer', '-0', '0'],
+    ['integer', '9007199254740993', '9007199254740993'],
     ['decimal', '1,5', undefined],
     ['decimal', '1 000', undefined],
     ['decimal', '1e3', undefined],
@@ -216,6 +249,13 @@ describe('a field', () => {
     expect(() => linesOf(answers, { N: { from: 'line.value', type: 'integer' } })).toThrow('of question 1.2 is "yes"');
   });
 
+  test('with more digits than any number has says so', () => {
+    const document = { ...award, event: { ...award.event, name: '9'.repeat(1_001) } };
+    expect(() => fieldsOf(document, { F: { from: 'event.name', type: 'decimal' } })).toThrow(
+      `flow "erp", award: the field "F" is "${'9'.repeat(60)}…"; the number has more than 1000 digits`,
+    );
+  });
+
   test('is cut where the ERP takes no more, between characters', () => {
     const document = { ...award, event: { ...award.event, name: 'a😀b😀c' } };
     expect(fieldsOf(document, { F: { from: 'event.name', cut: 3 } })).toEqual({ F: 'a😀b' });
@@ -234,7 +274,37 @@ describe('a field', () => {
     expect(issuesOf({ template: '{key' })).toMatchObject([{ path: ['award', 'fields', 'F', 'template'] }]);
     expect(issuesOf({ template: 'a } b' })).toMatchObject([{ path: ['award', 'fields', 'F', 'template'] }]);
     expect(issuesOf({ from: ['key', 'nothing'] })).toMatchObject([{ path: ['award', 'fields', 'F', 'from'] }]);
+    expect(issuesOf({ value: '1,5', type: 'decimal' })).toMatchObject([
+      { path: ['award', 'fields', 'F', 'value'], message: expect.stringContaining('1234.50') },
+    ]);
+    expect(issuesOf({ from: 'key', type: 'integer', map: { A: '1', B: 'two' } })).toMatchObject([
+      { path: ['award', 'fields', 'F', 'map', 'B'], message: expect.stringContaining('a whole number') },
+    ]);
+    expect(issuesOf({ value: 'NB', type: 'integer', map: { NB: '7' } })).toBeUndefined();
+    for (const type of ['decimal', 'integer'])
+      expect(issuesOf({ from: 'total_cost', type, cut: 2 })).toMatchObject([
+        {
+          path: ['award', 'fields', 'F', 'cut'],
+          message: 'is not possible: a number that is cut is another number',
+        },
+      ]);
+    expect(issuesOf({ from: 'event.name', type: 'date', cut: 7 })).toBeUndefined();
     expect(mappingSettings.safeParse({ supplier: { lines: { F: 'line.lot' } } }).success).toBe(false);
+  });
+
+  test('that is always the same may be blank', () => {
+    expect(fieldsOf(award, { Blank: { value: ' ' }, Other: { value: ' ', default: 'x' } })).toEqual({
+      Blank: ' ',
+      Other: ' ',
+    });
+  });
+
+  test('that changes its place in the configuration changes no document', () => {
+    const one = apply(award, { award: { fields: { A: 'key', B: 'event.name' }, lines: { C: 'key', D: 'line.lot' } } });
+    const other = apply(award, {
+      award: { lines: { D: 'line.lot', C: 'key' }, fields: { B: 'event.name', A: 'key' } },
+    });
+    expect(JSON.stringify(other)).toBe(JSON.stringify(one));
   });
 
   test('may be called anything', () => {

@@ -4,7 +4,7 @@ import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf } from '../parts.ts';
 import { bidRecord, documentOf, inFlow, standing } from './records.ts';
 
-const event = idOf(1);
+const event = idOf(0xe1);
 const [s1, s2] = [idOf(11), idOf(12)];
 const noColumns = { quantity: undefined, unitPrice: undefined };
 
@@ -38,7 +38,12 @@ describe('a quotation', () => {
         bidRecord(idOf(21), event, s1, '3', { lot_name: 'A' }),
         bidRecord(idOf(23), event, s2, '99', { lot_name: 'A' }),
       ]),
-      { columns: { quantity: 'Volume', unitPrice: 'Price' } },
+      {
+        columns: { quantity: 'Volume', unitPrice: 'Price' },
+        event: inFlow({
+          record: eventRecord(event, [s1, s2], { secondary_currencies: [{ code: 'USD', exchange_rate: '0.9' }] }),
+        }),
+      },
     );
     expect(made).toEqual({
       made: 'document',
@@ -49,14 +54,15 @@ describe('a quotation', () => {
         event: { id: event, name: 'Office chairs', type: 'RFQ', is_test: false, tags: [] },
         supplier: { id: s1, name: 'Supplier 0' },
         currency: 'EUR',
-        exchange_rates: [],
+        exchange_rates: [{ code: 'USD', exchange_rate: '0.9' }],
         lines: [
           { lot: 'A', unit_price: '3', bids: [{ value: '3' }], values: [{ column: 'Price', value: '3' }] },
           {
             lot: 'B',
             sourcing_request: idOf(90),
             quantity: '10',
-            unit_price: '2.5',
+            // 2.50 USD at 0.9.
+            unit_price: '2.25',
             bids: [{ value: '25.00' }],
             values: [
               { column: 'Volume', value: '10' },
@@ -76,6 +82,23 @@ describe('a quotation', () => {
     ];
     const [line] = documentOf(make(standing([bidRecord(idOf(21), event, s1, null, { bids })]))).lines;
     expect(line).toMatchObject({ bids });
+  });
+
+  test('is the same in whatever order its bids come, also of lots with one name', () => {
+    const bids = [1, 2, 3].map((n) => bidRecord(idOf(20 + n), event, s1, `${n}`, { lot_name: n < 3 ? 'B' : 'A' }));
+    for (const order of [bids, bids.toReversed()])
+      expect(documentOf(make(standing(order))).lines.map(({ bids: [bid] }) => bid?.value)).toEqual(['3', '1', '2']);
+  });
+
+  test('keeps a bid that has only one of price and values', () => {
+    const [priced, described] = [
+      bidRecord(idOf(21), event, s1, null, { bids: [{ value: '1' }] }),
+      bidRecord(idOf(22), event, s1, null, { bid_sheet_values: [{ column_name: 'Colour', value: 'red' }] }),
+    ];
+    expect(documentOf(make(standing([priced, described]))).lines).toMatchObject([
+      { bids: [{ value: '1' }], values: [] },
+      { bids: [], values: [{ column: 'Colour', value: 'red' }] },
+    ]);
   });
 
   test('loses the line of a bid that was withdrawn, and is not wanted when none is left', () => {

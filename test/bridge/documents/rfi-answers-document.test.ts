@@ -6,7 +6,7 @@ import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf } from '../parts.ts';
 import { answerRecord, documentOf, inFlow, questionObject, standing } from './records.ts';
 
-const event = idOf(1);
+const event = idOf(0xe1);
 const s1 = idOf(11);
 const [q1, q2, q3] = [idOf(31), idOf(32), idOf(33)];
 
@@ -77,6 +77,50 @@ describe('RFI answers', () => {
     expect(make([{ ...emptied, document_file_uuids: [idOf(41)] }])).toMatchObject({ wanted: true });
     expect(make([answerRecord(1, event, s1, q1, { value: '0' })])).toMatchObject({ wanted: true });
     expect(make([answerRecord(1, event, s1, q1, { value: '0' })], {}, 'DELETED')).toMatchObject({ wanted: false });
+  });
+
+  test('keep an answer that holds anything at all, and lose one that holds blanks only', () => {
+    const wanted = (more: Record<string, unknown>) => make([answerRecord(1, event, s1, q1, more)]);
+    for (const more of [
+      { value: 'x' },
+      { comment: 'x' },
+      { selected_options: [{ value: '', satisfies_gating: false }] },
+      { document_file_uuids: [idOf(41)] },
+    ])
+      expect(wanted(more)).toMatchObject({ wanted: true });
+    for (const more of [{}, { value: '', comment: '' }, { value: null, selected_options: [], currency: 'EUR' }])
+      expect(wanted(more)).toMatchObject({ wanted: false });
+  });
+
+  test('are those of one supplier, the same in whatever order they come', () => {
+    const responses = [
+      answerRecord(10, event, s1, q1, { value: 'later' }),
+      answerRecord(9, event, s1, q1.toUpperCase(), { value: 'earlier' }),
+      answerRecord(8, event, idOf(12), q1, { value: 'of another' }),
+    ];
+    const questions = { [q1]: questionObject(q1, event.toUpperCase(), '1') };
+    for (const order of [responses, responses.toReversed()]) {
+      const { lines } = documentOf(make(order, questions));
+      expect(lines.map(({ value }) => value)).toEqual(['earlier', 'later']);
+      expect(lines.map(({ question }) => question.identifier)).toEqual(['1', '1']);
+    }
+  });
+
+  test('show what is unknown of an option or a question as left out, and files in an order of their own', () => {
+    const made = make(
+      [
+        answerRecord(1, event, s1, q1, {
+          selected_options: [{ value: 'red', satisfies_gating: null }],
+          document_file_uuids: [idOf(42), idOf(41), idOf(42)],
+        }),
+      ],
+      { [q1]: questionObject(q1, event, '1', { parent_question_uuid: '' }) },
+    );
+    const [line] = documentOf(made).lines;
+    expect(line).toMatchObject({ options: [{ value: 'red' }], files: [idOf(41), idOf(42)] });
+    expect(line?.options[0]).not.toHaveProperty('satisfies_gating');
+    expect(line?.question).not.toHaveProperty('parent');
+    expect(documentSchemas['rfi-answers'].parse(documentOf(made))).toEqual(documentOf(made));
   });
 
   test('show nothing of a question of another event', () => {

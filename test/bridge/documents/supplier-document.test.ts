@@ -73,6 +73,23 @@ describe('a supplier', () => {
     expect(make(s1, { included: [included], event })).toEqual(held);
   });
 
+  test('has no external id where it is empty', () => {
+    const made = make(s1, { included: [{ id: s1, name: 'Bolt', external_id: '' }] });
+    expect(documentOf(made)).toMatchObject({ key: s1, id: s1, name: 'Bolt' });
+    expect(documentOf(made)).not.toHaveProperty('external_id');
+  });
+
+  test('that an event names twice is the same one in whatever order they stand', () => {
+    const twice = [included, { ...included, name: 'Zeta' }];
+    for (const suppliers of [twice, twice.toReversed()])
+      expect(documentOf(make('V-1', { event: eventRecord(idOf(1), [], { suppliers }) })).name).toBe('As a page had it');
+  });
+
+  test('whose key was that of another once is itself', () => {
+    const other = { id: s2, name: 'Its external id is an id', external_id: s1 };
+    expect(documentOf(make(s1, { included: [{ ...included, id: s1 }, other] }))).toMatchObject({ id: s2 });
+  });
+
   test('is never withdrawn: what nothing names any more is left as it is', () => {
     expect(make('V-1', {})).toMatchObject({ made: 'held' });
     expect(make('V-1', { event: eventRecord(idOf(1), [s2]) })).toMatchObject({ made: 'held' });

@@ -47,6 +47,15 @@ test('two at once share the work', async () => {
   expect(await left()).toBe(0);
 });
 
+test('housekeeping goes on at its next turn where one was not enough', async () => {
+  const prune = createHistoryPruning({ database: db.database, clock: testClock(), days: 1 });
+  await addHistory(50_001, 25);
+  await prune();
+  expect(await left()).toBe(1);
+  await prune();
+  expect(await left()).toBe(0);
+});
+
 test('housekeeping prunes once an hour', async () => {
   const clock = testClock();
   const prune = createHistoryPruning({ database: db.database, clock, days: 1 });

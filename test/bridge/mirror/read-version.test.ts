@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { checkedKeyOf, readVersionKey, versionsOf } from '#bridge/mirror/read-version.ts';
+import type { FeedName } from '#contract/feed.ts';
 import { idOf } from '../parts.ts';
 
 /** Texts that look like times: most exist, some do not. */
@@ -91,6 +92,20 @@ describe("a record's id and time", () => {
       );
     },
   );
+});
+
+test('a version is found by the event that it is of, and by its supplier where it has one', () => {
+  const [event, supplier] = [idOf(0xe2).toUpperCase(), idOf(0xa1).toUpperCase()];
+  const placeOf = (feed: FeedName, more: Record<string, unknown>) => {
+    const [version] = versionsOf([{ id: idOf(0xab).toUpperCase(), sourcing_event: event, supplier, ...more }], feed);
+    return [version?.sourcingEvent, version?.supplier];
+  };
+  expect(placeOf('sourcing-events', {})).toEqual([idOf(0xab), '']);
+  expect(placeOf('awards', {})).toEqual([idOf(0xe2), '']);
+  expect(placeOf('latest-bids', {})).toEqual([idOf(0xe2), idOf(0xa1)]);
+  expect(placeOf('rfi-responses', {})).toEqual([idOf(0xe2), idOf(0xa1)]);
+  // What cannot be stored is none; the record is kept.
+  expect(placeOf('latest-bids', { sourcing_event: 'a\0b', supplier: '\ud800' })).toEqual([null, '']);
 });
 
 test('a version is told by the SHA-256 of its JSON', () => {

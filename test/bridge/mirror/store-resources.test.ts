@@ -38,6 +38,13 @@ describe('an object without a time of change', () => {
     );
   });
 
+  test('is not undone by an answer that was asked for before it was seen unchanged', async () => {
+    await store('supplier', at(1), { id: idOf(1), name: 'a' });
+    await store('supplier', at(5), { id: idOf(1), name: 'a' });
+    expect(await store('supplier', at(3), { id: idOf(1), name: 'b' })).toMatchObject({ changed: 0 });
+    expect(await bodies()).toEqual([{ id: idOf(1), name: 'a' }]);
+  });
+
   test('of the same answer twice counts as it stands later in it', async () => {
     await store('supplier', at(1), { id: idOf(1), name: 'a' }, { id: idOf(1), name: 'b' });
     expect(await bodies()).toEqual([{ id: idOf(1), name: 'b' }]);
@@ -62,6 +69,12 @@ test('a question counts by its own time, whenever it was asked for; of equal tim
   expect(await bodies()).toMatchObject([{ text: 'second, asked for earlier' }]);
   await store('question', at(0), question(at(30), 'third'));
   expect(await bodies()).toMatchObject([{ text: 'third' }]);
+});
+
+test('a question that stands twice in an answer counts by its own time, too', async () => {
+  const question = (modified: string, text: string) => ({ id: idOf(1), sourcing_event: idOf(90), modified, text });
+  await store('question', at(1), question(at(20), 'second'), question(at(10), 'first'));
+  expect(await bodies()).toMatchObject([{ text: 'second' }]);
 });
 
 test('who is invited on a page is not what a supplier is', async () => {
@@ -96,7 +109,10 @@ test('what has no id that can be stored is passed over and counted', async () =>
     { id: 'good' },
   ];
   expect(await store('supplier', at(1), ...objects)).toEqual({ changed: 1, unreadable: 5 });
-  expect(await store('supplier-master', at(1), { external_id: 7 })).toEqual({ changed: 0, unreadable: 1 });
+  // 10,000 different characters are more than an index of the database takes, and would stop the whole list.
+  const long = Array.from({ length: 10_000 }, (_, n) => String.fromCharCode(0x4e00 + n)).join('');
+  const masters = [{ external_id: 7 }, { external_id: '' }, { external_id: long }, { external_id: 'x'.repeat(255) }];
+  expect(await store('supplier-master', at(1), ...masters)).toEqual({ changed: 1, unreadable: 3 });
 });
 
 describe('documents', () => {

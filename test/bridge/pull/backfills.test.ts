@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createPresence, type Presence } from '#bridge/presence.ts';
+import { openDueAudit } from '#bridge/pull/audit-store.ts';
+import { failBackfill } from '#bridge/pull/backfill-store.ts';
 import { askAudit, cancelBackfill, readBackfills, startBackfill } from '#bridge/pull/control.ts';
 import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -25,7 +27,7 @@ afterAll(async () => {
 const hourMs = 3_600_000;
 
 /** A feed of `count` rows, a minute apart and the last an hour old, and a reader in step with it. */
-async function start(count = 40, settings = {}) {
+async function start(count = 40, settings = {}, leases: { renewEveryMs?: number } = {}) {
   const clock = testClock();
   const source = new ListSource(clock);
   for (let n = 0; n < count; n += 1) source.put(`r${n}`, n, 3_600 + (count - n) * 60);
@@ -35,6 +37,7 @@ async function start(count = 40, settings = {}) {
     client: source.client,
     clock,
     settings: { page_size: 10, ...settings },
+    ...leases,
   });
   await reader.pullFor(80);
   const forget = (...ids: string[]) =>
@@ -138,6 +141,14 @@ describe('a backfill', () => {
     expect(await reader.mirror()).toEqual(source.state);
   });
 
+  test('that has ended shows no failure of a process that has not seen its end', async () => {
+    const { clock, reader, ask, read } = await start(5);
+    const id = await ask(3, 0);
+    await reader.backfill();
+    await failBackfill(db.database, id, { error: 'The connection was lost.', next: timestampNow(clock) });
+    expect(await read(id)).toMatchObject({ failures: 0, lastError: null });
+  });
+
   test('leaves the live pull the better part of the quota, however many there are', async () => {
     const { clock, source, ask, reader } = await start(40, { quotas: { feeds: { burst: 60, sustained: 43_200 } } });
     for (let n = 0; n < 3; n += 1) await ask(3, 0);
@@ -146,6 +157,39 @@ describe('a backfill', () => {
     await reader.backfill();
     const minutes = (clock.nowMs() - beganMs) / 60_000;
     expect((source.asked.length - asked - 1) / minutes).toBeLessThanOrEqual(30);
+  });
+
+  test('keeps its lease while it waits for its turn, which may be longer than a lease', async () => {
+    const quotas = { feeds: { burst: 1, sustained: 500 } };
+    const { clock, source, ask, reader, read } = await start(40, { quotas }, { renewEveryMs: 5 });
+    const id = await ask(3, 0);
+    const { sleep } = clock;
+    const renewed: boolean[] = [];
+    clock.sleep = async (ms, signal) => {
+      await sleep(ms, signal);
+      // Longer than a minute: by then anybody may take it that has not been renewed.
+      await db.database.query(`update bridge.leases set expires = clock_timestamp() + interval '1 s'`);
+      renewed.push(
+        await vi
+          .waitUntil(
+            async () =>
+              (
+                await db.database.query(
+                  `select from bridge.leases where name = $1 and expires > clock_timestamp() + interval '10 s'`,
+                  [`backfill/${reader.source.name}/awards`],
+                )
+              ).length > 0,
+            { timeout: 2_000, interval: 10 },
+          )
+          .catch(() => false),
+      );
+    };
+    const asked = source.asked.length;
+    await reader.backfill();
+    expect(renewed.length).toBeGreaterThan(2);
+    expect(renewed).not.toContain(false);
+    expect(source.asked.length - asked).toBeGreaterThan(2);
+    expect((await read(id)).finished).not.toBeNull();
   });
 
   test('of a range that ends before it begins, or of a feed that is not read here, is refused', async () => {
@@ -187,6 +231,73 @@ describe('an audit', () => {
       late_finds: 1,
       lateness_ms: 60_000,
     });
+  });
+
+  test('that is due writes nothing while it is open, and is opened once by two processes at once', async () => {
+    const { clock, reader } = await start(20, { audit_hours: 24 });
+    const open = () => db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+    const state = () =>
+      reader.one<{ xmin: string; xmax: string; audits: number }>(
+        `select xmin::text, xmax::text, (select count(*)::int from bridge.backfills b where b.source = c.source) as audits
+         from bridge.checkpoints c where source = $1`,
+      );
+    await open();
+    clock.advance(25 * hourMs);
+    await Promise.all([open(), open(), open()]);
+    const opened = await state();
+    expect(opened?.audits).toBe(1);
+    await open();
+    expect(await state()).toEqual(opened);
+    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await open();
+    expect((await state())?.audits, 'one of the whole feed is more than that').toBe(2);
+    const both = await state();
+    await open();
+    expect(await state()).toEqual(both);
+  });
+
+  test.each(['audit', 'full'] as const)('that is cancelled (%s) is not opened again before its time', async (kind) => {
+    const { clock, source, reader } = await start(20, { audit_hours: 24 });
+    await reader.audit();
+    clock.advance(25 * hourMs);
+    if (kind === 'full') await askAudit(db.database, reader.feed, timestampNow(clock));
+    await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+    const [audit] = (await readBackfills(db.database)).filter((one) => one.source === reader.feed.source);
+    expect(audit).toMatchObject({ kind, finished: null });
+    await cancelBackfill(db.database, audit?.id ?? 0, timestampNow(clock));
+    const asked = source.asked.length;
+    await reader.audit();
+    expect(source.asked).toHaveLength(asked);
+    clock.advance(24 * hourMs);
+    await reader.audit();
+    expect(source.asked.length).toBeGreaterThan(asked);
+  });
+
+  test('reads back from now where a record of next year has carried the watermark away', async () => {
+    const { clock, source, reader } = await start(20, { audit_hours: 24, audit_window_hours: 48 });
+    source.commitOrdered = true;
+    source.rows.set('future', { modified: timestampFromMs(clock.nowMs() + 365 * 24 * hourMs), value: 1 });
+    await reader.pullFor(40);
+    await reader.audit();
+    // Against what the source declares: nothing that comes now is later than that.
+    source.put('now', 2);
+    await reader.pullFor(40);
+    clock.advance(25 * hourMs);
+    await reader.audit();
+    expect((await reader.mirror()).get('now')).toBe(2);
+    expect(await reader.metric('late_finds')).toBe(1);
+  });
+
+  test('has its turn although the one before was made by a clock that was a month ahead', async () => {
+    const { clock, source, reader, forget } = await start(20, { audit_hours: 24 });
+    clock.advance(30 * 24 * hourMs);
+    await reader.audit();
+    clock.advance(-30 * 24 * hourMs);
+    source.put('fresh', 1, 120);
+    await reader.pullFor(80);
+    await forget('fresh');
+    await reader.audit();
+    expect((await reader.mirror()).get('fresh')).toBe(1);
   });
 
   /** Two complete readings, further apart than the lateness bound, with pulls between them. */
@@ -252,6 +363,26 @@ describe('an audit', () => {
     await sweep(started);
     expect((await reader.mirror()).size).toBe(190);
     expect((await reader.checkpoint()).warning).toBeNull();
+  });
+
+  test('takes the newest records for deleted although nothing newer shows that the feed answers, also after a kill', async () => {
+    const started = await start();
+    const { source, reader } = started;
+    for (let n = 31; n < 40; n += 1) source.rows.delete(`r${n}`);
+    const killed = new AbortController();
+    source.answer = (at) => {
+      // In the first reading the process dies where nothing is left.
+      if ('modifiedBefore' in at && (at.modifiedAfter ?? '') > (source.rows.get('r30')?.modified ?? '')) killed.abort();
+      return undefined;
+    };
+    await reader.pullFor(80);
+    await askAudit(db.database, reader.feed, timestampNow(started.clock));
+    await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(started.clock)));
+    await reader.backfill(killed.signal);
+    expect(killed.signal.aborted).toBe(true);
+    source.answer = () => undefined;
+    await sweep(started, 2);
+    expect(await reader.mirror()).toEqual(source.state);
   });
 
   test('of the whole feed has its turn by itself, too', async () => {

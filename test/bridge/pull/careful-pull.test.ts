@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createPresence, type Presence } from '#bridge/presence.ts';
+import { endWaits } from '#bridge/pull/checkpoint-store.ts';
 import { resetFeed, setCheckpoint } from '#bridge/pull/control.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -70,6 +71,51 @@ describe('an older version than the one held', () => {
     await reader.pull();
     expect((await reader.mirror()).get('a'), 'not at once').toBe(4);
     await reader.pullFor(120);
+    expect((await reader.mirror()).get('a')).toBe(1);
+    expect(await count('doubts')).toBe(0);
+  });
+
+  test('is looked at again after the lateness bound, however rarely the feed is polled', async () => {
+    const { clock, source, reader } = await start({ commitOrdered: true, settings: { poll_seconds: 3_600 } });
+    const old = { ...source.rows.get('c'), value: 3 };
+    source.put('c', 4);
+    await reader.pullFor(3_600, 3_600);
+    source.rows.set('c', old);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    expect((await reader.checkpoint()).next_pull).toBe(addMicros(timestampNow(clock), 30_000_000));
+  });
+
+  test('is believed after the lateness bound also when it was first shown while our clock was a month ahead', async () => {
+    const { clock, source, reader } = await start();
+    const month = 30 * 86_400_000;
+    const old = { ...source.rows.get('a'), value: 1 };
+    source.put('a', 4);
+    await reader.pullFor(80);
+    source.rows.set('a', old);
+    clock.advance(month);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    clock.advance(-month);
+    await endWaits(db.database, timestampNow(clock));
+    await reader.pullFor(120);
+    expect((await reader.mirror()).get('a')).toBe(1);
+  });
+
+  test('stays in doubt while the feed answers with nothing, and is believed when it is shown again', async () => {
+    const { clock, source, reader, count } = await start();
+    const old = { ...source.rows.get('a'), value: 1 };
+    source.put('a', 4);
+    await reader.pullFor(80);
+    source.rows.set('a', old);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    expect(await count('doubts')).toBe(1);
+    source.answer = () => ended;
+    await reader.pullFor(60);
+    expect(await count('doubts')).toBe(1);
+    source.answer = () => undefined;
+    await reader.pullFor(60);
     expect((await reader.mirror()).get('a')).toBe(1);
     expect(await count('doubts')).toBe(0);
   });
@@ -153,6 +199,55 @@ describe('records without a time', () => {
   });
 });
 
+describe('a record of a first reading that can neither be kept nor be passed over', () => {
+  test('is stepped over by setting the checkpoint, for good', async () => {
+    const { clock, source, reader } = await start({ settled: false });
+    source.rows.set('bad', { modified: '1999-13-01', value: 0 });
+    await reader.pull();
+    expect((await reader.checkpoint()).last_error).toContain('bridge checkpoint set');
+    await setCheckpoint(db.database, reader.feed, '2001-01-01T00:00:00.000000Z', timestampNow(clock));
+    await reader.pullFor(120);
+    expect((await reader.checkpoint()).last_error).toBeNull();
+    expect([...(await reader.mirror()).keys()].sort()).toEqual(['a', 'b', 'c']);
+    expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+  });
+
+  test('is asked for again by its page, not with all pages before it', async () => {
+    const { source, reader, clock } = await start({ settled: false, settings: { page_size: 2 } });
+    source.rows.set('bad', { modified: '2030-13-01', value: 0 });
+    await reader.pull();
+    expect((await reader.mirror()).size).toBe(2);
+    const asked = source.asked.length;
+    clock.advance(10_000);
+    await reader.pull();
+    expect(source.asked.slice(asked)).toEqual([{ next: expect.stringContaining('"skip":2') }]);
+    source.rows.set('bad', { modified: '2030-01-01T00:00:00.000000Z', value: 4 });
+    clock.advance(10_000);
+    await reader.pullFor(120);
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+});
+
+test('a service that declares its order only now has not been read in it before: the watermark passes nothing of that', async () => {
+  const { clock, source, reader } = await start({ settled: false, settings: { page_size: 2 } });
+  const killed = new AbortController();
+  source.answer = () => {
+    if (source.asked.length === 2) killed.abort(new Error('killed'));
+    return undefined;
+  };
+  await reader.pull(killed.signal);
+  source.answer = () => undefined;
+  expect((await reader.mirror()).size, 'the first page').toBe(2);
+  // Committed late, before the service was made to keep its order.
+  source.put('late', 9, 295);
+  source.commitOrdered = true;
+  clock.advance(1_000);
+  await reader.pull();
+  await reader.pullFor(60);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+});
+
 test('one stamp that holds more than a page is read by paging, and once more after the lateness bound', async () => {
   const { clock, source, reader, count } = await start({ settings: { page_size: 3 } });
   for (let n = 0; n < 10; n += 1) source.put(`tied-${n}`, n);
@@ -167,6 +262,58 @@ test('one stamp that holds more than a page is read by paging, and once more aft
   expect(await count('rereads')).toBe(0);
   await reader.pullFor(100);
   expect(await count('rereads')).toBe(0);
+});
+
+describe('what is read once more', () => {
+  async function crowd() {
+    const started = await start({ settings: { page_size: 3 } });
+    const { clock, source, reader } = started;
+    for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
+    const modified = source.rows.get('tied-0')?.modified ?? '';
+    // The news show this one only.
+    clock.advance(10_000);
+    const newest = source.put('newest', 8);
+    await reader.pullFor(60, 10);
+    expect((await reader.checkpoint()).watermark).toBe(newest);
+    /** Committed now, and stamped long ago. */
+    const commit = (id: string) => source.rows.set(id, { modified, value: 9 });
+    return { ...started, commit };
+  }
+
+  test('stays to be read while the feed answers with nothing', async () => {
+    const { source, reader, commit } = await crowd();
+    commit('late');
+    source.answer = () => ended;
+    await reader.pullFor(60);
+    expect((await reader.mirror()).has('late')).toBe(false);
+    source.answer = () => undefined;
+    await reader.pullFor(60);
+    expect((await reader.mirror()).get('late')).toBe(9);
+  });
+
+  test('is read again until it shows nothing new', async () => {
+    const { source, reader, commit, count } = await crowd();
+    commit('late');
+    for (let seconds = 0; seconds < 60 && !(await reader.mirror()).has('late'); seconds += 5)
+      await reader.pullFor(5, 5);
+    commit('later');
+    await reader.pullFor(40, 10);
+    expect(await reader.mirror()).toEqual(source.state);
+    await reader.pullFor(40, 10);
+    expect(await count('rereads')).toBe(0);
+  });
+});
+
+test('a source whose clock is behind is settled by its clock, although one of its records is of our time', async () => {
+  const { clock, source, reader } = await start();
+  const behindSeconds = 300;
+  source.answer = () => ({ sourceMs: clock.nowMs() - behindSeconds * 1_000 - 1_000 });
+  source.put('ours', 4);
+  await reader.pullFor(100);
+  const modified = source.put('theirs', 5, behindSeconds);
+  await reader.pullFor(100);
+  expect((await reader.mirror()).get('theirs')).toBe(5);
+  expect((await reader.checkpoint()).watermark ?? '').toSatisfy((watermark: string) => watermark >= modified);
 });
 
 test('a record of tomorrow is mirrored, and lets the watermark not past what is not written yet', async () => {
@@ -193,6 +340,70 @@ test('a version of tomorrow that the source takes back is taken back, although n
   await reader.pullFor(200);
   expect((await reader.mirror()).get('a')).toBe(8);
   expect((await reader.checkpoint()).watermark).toBe(modified);
+});
+
+describe('a version of the day after tomorrow that the source takes back for one of tomorrow', () => {
+  const day = 86_400_000_000;
+
+  test('is taken back when the older one has been shown for the lateness bound', async () => {
+    const { clock, source, reader, count } = await start();
+    const before = (await reader.checkpoint()).watermark;
+    source.rows.set('a', { modified: addMicros(timestampNow(clock), 2 * day), value: 7 });
+    await reader.pullFor(60);
+    source.rows.set('a', { modified: addMicros(timestampNow(clock), day), value: 8 });
+    clock.advance(10_000);
+    await reader.pull();
+    expect((await reader.mirror()).get('a'), 'not at once').toBe(7);
+    await reader.pullFor(60);
+    expect((await reader.mirror()).get('a')).toBe(8);
+    await reader.pullFor(60);
+    expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+    expect((await reader.checkpoint()).watermark, 'which is of no other record').toBe(before);
+  });
+
+  test('stays when the older one was shown for a moment only, and holds nothing up', async () => {
+    const { clock, source, reader, count } = await start();
+    const older = { modified: addMicros(timestampNow(clock), day), value: 6 };
+    const newer = { modified: addMicros(timestampNow(clock), 2 * day), value: 7 };
+    source.rows.set('a', newer);
+    await reader.pullFor(60);
+    source.rows.set('a', older);
+    await reader.pullFor(20);
+    source.rows.set('a', newer);
+    await reader.pullFor(80);
+    expect((await reader.mirror()).get('a')).toBe(7);
+    expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+    const modified = source.put('d', 9);
+    await reader.pullFor(80);
+    expect((await reader.checkpoint()).watermark).toBe(modified);
+  });
+});
+
+test('our own clock was a month ahead and is set right: nothing waits for that time', async () => {
+  const { clock, source, reader, count } = await start({ settings: { page_size: 3 } });
+  const month = 30 * 86_400_000;
+  const old = { id: 'a', ...source.rows.get('a') };
+  source.put('a', 4);
+  for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
+  const shown = new Map(source.rows);
+  clock.advance(month);
+  // Everything is open meanwhile: a stamp that is crowded, a version in doubt, a walk that was made just now.
+  source.answer = (at) =>
+    'modifiedBefore' in at && (at.modifiedBefore ?? '') < (shown.get('a')?.modified ?? '')
+      ? { records: [old], next: undefined }
+      : undefined;
+  await setCheckpoint(db.database, reader.feed, addMicros(old.modified ?? '', -1), timestampNow(clock));
+  await reader.pullFor(60);
+  expect([await count('doubts'), await count('rereads')]).not.toContain(0);
+  source.answer = () => undefined;
+  clock.advance(-month);
+  const modified = source.put('d', 8);
+  // As each start, and each process that sees its clock set back, does.
+  await endWaits(db.database, timestampNow(clock));
+  await reader.pullFor(120);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect((await reader.checkpoint()).watermark).toBe(modified);
+  expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
 });
 
 test('a walk that the quota interrupts waits in its place, and comes to its end', async () => {
@@ -259,6 +470,21 @@ describe('related objects', () => {
     await reader.pull();
     expect(source.asked.slice(asked).filter((at) => 'include' in at)).toEqual([]);
   });
+});
+
+test('related objects that were refused for a moment only are asked for again', async () => {
+  const { clock, source, reader } = await start({ settled: false });
+  let refusals = 1;
+  source.answer = (at) => {
+    if ('include' in at && refusals-- > 0) throw new AppError('invalid', 'The answer of the awards feed is not valid.');
+    return undefined;
+  };
+  await reader.pull();
+  expect((await reader.mirror()).size).toBe(3);
+  const asked = source.asked.length;
+  clock.advance(60_000);
+  await reader.pull();
+  expect(source.asked[asked]).toMatchObject({ include: ['sourcing_events', 'suppliers'] });
 });
 
 test.each([true, false])(
@@ -393,6 +619,20 @@ describe('a checkpoint that a person sets', () => {
       expect((await reader.checkpoint()).watermark).toBe(source.rows.get('d')?.modified);
     },
   );
+
+  test('while a pull fails: it is read from there at once, and has not failed', async () => {
+    const { clock, source, reader } = await start();
+    clock.advance(60_000);
+    source.answer = async () => {
+      source.answer = () => undefined;
+      await setCheckpoint(db.database, reader.feed, source.rows.get('a')?.modified ?? '', timestampNow(clock));
+      throw new AppError('unavailable', 'GET /api/feeds/awards was answered with 503.');
+    };
+    const asked = source.asked.length;
+    await reader.pull();
+    expect(await reader.checkpoint()).toMatchObject({ failures: 0, last_error: null });
+    expect(source.asked.length - asked).toBeGreaterThan(1);
+  });
 
   test('that was never read is named', async () => {
     const nowhere = { source: 'nowhere', feed: 'awards' };

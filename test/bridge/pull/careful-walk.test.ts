@@ -461,3 +461,44 @@ test('records without a time, which every open beginning shows, keep no window f
   expect([...read].sort()).toEqual(['r1', 'r2', 'r3', 'r4']);
   expect(reached).toBe(range.cut);
 });
+
+/** A feed of these rows, oldest first and inclusive, that answers in pages of five. */
+function listed(rows: readonly Row[]): Ask<Row> {
+  return async (at) => {
+    const { after = '', before = '9', skip = 0 } = 'next' in at ? JSON.parse(at.next) : at;
+    const shown = rows.filter(({ modified }) => modified >= after && modified <= before);
+    const next = JSON.stringify({ after, before, skip: skip + 5 });
+    return { records: shown.slice(skip, skip + 5), next: skip + 5 < shown.length ? next : undefined };
+  };
+}
+
+const rowAt = (id: string, time: string): Row => ({ id, version: 0, modified: `2026-01-01T00:${time}Z` });
+
+test('an empty answer does not count because of rows before its range, of which there are more than a page', async () => {
+  const crowd = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`before-${n}`, `00:09.${n}00000`));
+  const list = listed([...crowd, rowAt('missed', '00:15.000000')]);
+  let blank = 1;
+  const ask: Ask<Row> = async (at) => ('before' in at && blank-- > 0 ? { records: [], next: undefined } : list(at));
+  const read = new Set<string>();
+  const range = { from: '2026-01-01T00:00:10.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
+  const passed = new Set<string>();
+  for await (const { records, complete } of walkWindows({ ask, pageSize: () => 5, ...range })) {
+    for (const { id } of records) read.add(id);
+    if (complete && complete.to >= '2026-01-01T00:00:15.000000Z') passed.add(String(read.has('missed')));
+  }
+  expect([...passed]).toEqual(['true']);
+});
+
+test('an empty end of a range counts when what the walk itself was shown before is shown still', async () => {
+  // The newest rows are deleted at the source; the reader holds them still, and believes them to be there.
+  const rows = Array.from({ length: 12 }, (_, n) => rowAt(`r${n}`, `${10 + n}:00.000000`));
+  const anchor = async (time: Timestamp) =>
+    ['2026-01-01T00:10:00.000000Z', '2026-01-01T00:21:30.000000Z', '2026-01-01T00:40:00.000000Z'].findLast(
+      (held) => held <= time,
+    );
+  const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:59:00.000000Z' };
+  let reached: Timestamp | undefined;
+  for await (const { complete } of walkWindows({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
+    reached = complete?.to ?? reached;
+  expect(reached).toBe(range.cut);
+});

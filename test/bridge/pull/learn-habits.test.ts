@@ -79,6 +79,36 @@ test('the fineness of stamps and bounds is never taken for finer than it is', as
         }
 });
 
+test.each([
+  ['milliseconds', 1_000],
+  ['seconds', 1_000_000],
+] as const)('bounds that are cut to %s are seen although a stamp ends there by chance', async (_what, step) => {
+  const { learnt } = await learnOfList((source, now) => {
+    source.rows.clear();
+    const cut = (time: string | undefined) =>
+      time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / step) * step);
+    // The last of the first three, whose bounds are tried, ends with the step; the others do not.
+    for (const [n, micros] of [123_457, 77_003, 0, 5_001, 999_999].entries())
+      source.rows.set(`r${n}`, {
+        modified: timestampFromMicros(now * 1_000 - 3_600_000_000 + n * 60_000_000 + micros),
+        value: n,
+      });
+    source.answer = (at) => {
+      if ('next' in at) return undefined;
+      const [after, before] = [cut(at.modifiedAfter), cut(at.modifiedBefore)];
+      const records = [...source.rows]
+        .map(([id, row]) => ({ id, ...row }))
+        .filter(
+          ({ modified = '' }) =>
+            (after === undefined || modified > after) && (before === undefined || modified <= before),
+        );
+      const isAll = at.pageSize >= records.length;
+      return { records: records.slice(0, at.pageSize), next: isAll ? undefined : 'more=1' };
+    };
+  });
+  expect(learnt?.['granularityMicros']).toBeGreaterThanOrEqual(step);
+});
+
 describe('settings that are not safe are refused', () => {
   test('a lateness bound that is smaller than the difference of the clocks', async () => {
     const { failed } = await learnOf({ dateSkewSeconds: 90 });

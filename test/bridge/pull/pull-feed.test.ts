@@ -278,6 +278,30 @@ describe('an interrupted pull', () => {
     expect(await mirrored()).toEqual(records.map(({ id }) => id));
   });
 
+  test.each(['the answer', 'an error'])(
+    'that has lost its lease when %s comes ends quietly, and writes nothing',
+    async (what) => {
+      source.append('awards', award(10));
+      const [first, second] = [await startPuller(), await startPuller()];
+      source.onRequest = async (_query, response) => {
+        source.onRequest = () => undefined;
+        // The process stood still; another one has taken over, and is done.
+        await db.database.query(`update bridge.leases set expires = clock_timestamp() - interval '1 ms'`);
+        await second.pull('awards', never);
+        if (what === 'the answer') return undefined;
+        response.writeHead(500).end();
+        return true;
+      };
+      const state = async () => (await db.database.query('select xmin::text, * from bridge.checkpoints'))[0];
+      await first.pull('awards', never);
+      expect(source.asked).toHaveLength(2);
+      expect(await checkpoint()).toMatchObject({ failures: 0, last_error: null });
+      const before = await state();
+      await first.pull('awards', never);
+      expect(await state()).toEqual(before);
+    },
+  );
+
   test('does not move the watermark, waits longer each time, is not hastened by notifications, and heals', async () => {
     source.append('awards', award(10), award(11), award(12));
     const { pull } = await startPuller();

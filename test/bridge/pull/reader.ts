@@ -56,8 +56,9 @@ export async function startReader(options: {
   client: Pick<SourceClient, 'readFeed'>;
   clock: TestClock;
   settings?: Partial<SourceSettings>;
+  renewEveryMs?: number;
 }) {
-  const { database, presence, client, clock } = options;
+  const { database, presence, client, clock, renewEveryMs } = options;
   readers += 1;
   const name = `reader-${readers}`;
   const [source] = settingsOf({
@@ -78,7 +79,7 @@ export async function startReader(options: {
     source,
     client,
     database,
-    acquireLease: createLeases({ database, presence }),
+    acquireLease: createLeases({ database, presence, ...(renewEveryMs === undefined ? {} : { renewEveryMs }) }),
     clock,
     log: silentLogger,
     records: counter('records', ['feed', 'result']),

@@ -3,6 +3,7 @@ import { resumeFlow } from '#bridge/push/control.ts';
 import type { Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { startProcess } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
 import { createPusher, keyOf, type Pusher } from './pusher.ts';
 
@@ -92,6 +93,50 @@ describe('the circuit', () => {
     await push(pusher);
     expect(erp.living().map(({ key }) => key)).toHaveLength(1);
   });
+});
+
+test('a circuit whose trial is told to wait tries again when that time is over', async () => {
+  const pusher = await createPusher(4, { circuit });
+  erp = createFakeErp({ batchMax: 1 });
+  erp.onWrite = async () => [refused];
+  await award(pusher, 0, 4);
+  await push(pusher);
+  pusher.clock.advance(60_000);
+  erp.onWrite = async () => [
+    { status: 'retry', error: { type: 'rate-limited', message: 'slowly', retryAfterMs: 2_000 } },
+  ];
+  await push(pusher);
+  erp.onWrite = async (operations, apply) => operations.map(apply);
+  pusher.clock.advance(2_500);
+  await push(pusher);
+  expect(erp.living()).toHaveLength(1);
+  expect(await pusher.flowRow()).toMatchObject({ circuit_until: null });
+});
+
+test('while a circuit is tried, what needs no call is settled in few transactions', async () => {
+  const pusher = await createPusher(40);
+  erp = createFakeErp({ batchMax: 1 });
+  await award(pusher, 0, 40);
+  await push(pusher);
+  await award(pusher, 0, 40);
+  await pusher.db.database.query('update bridge.flows set circuit_until = $1', [timestampNow(pusher.clock)]);
+  const process = await startProcess(pusher.db);
+  let transactions = 0;
+  const worker = await pusher.worker(erp, {
+    process,
+    database: {
+      ...process.database,
+      transaction: (work) => {
+        transactions += 1;
+        return process.database.transaction(work);
+      },
+    },
+  });
+  await worker.push();
+  expect(await pusher.row(39)).toMatchObject({ due: null });
+  expect(erp.calls).toHaveLength(40);
+  // 1, 2, 4, 8, 16 and the rest, and one that finds nothing.
+  expect(transactions).toBeLessThanOrEqual(8);
 });
 
 describe('an ERP that limits its callers', () => {

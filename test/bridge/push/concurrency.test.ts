@@ -124,6 +124,48 @@ test('the ERP is not asked what it holds before all calls have ended', async () 
   expect(erp.calls).toEqual(['write create', 'write create', 'lookup 1', 'write amend']);
 });
 
+test('when one call ends under a lease that is lost, the others are told to stop at once', async () => {
+  const pusher = await createPusher(2);
+  erp = createFakeErp({ batchMax: 1, concurrency: 2 });
+  const { open, onWrite } = gates();
+  const stopped: string[] = [];
+  erp.onWrite = (operations, apply, signal) => {
+    const { key } = operations[0]?.document ?? { key: '' };
+    signal.addEventListener('abort', () => stopped.push(key));
+    return onWrite(operations, apply, signal);
+  };
+  await pusher.award(...all(2));
+  const running = (await pusher.worker(erp)).push();
+  await expect.poll(() => open.length).toBe(2);
+  await pusher.db.database.query('update bridge.leases set epoch = epoch + 1');
+  open[0]?.end();
+  await expect.poll(() => stopped).toEqual(open[1]?.keys);
+  open[1]?.end();
+  await running;
+});
+
+test('a document that changes all the time has its turn like any other', async () => {
+  const pusher = await createPusher(3);
+  erp = createFakeErp({ batchMax: 1 });
+  const change = (n: number) =>
+    pusher.store(
+      'awards',
+      lotAwardRecord(idOf(500 + n), event, [{ supplier: supplier(n), cost: String(erp.operations.length) }]),
+    );
+  for (const n of [0, 1, 2]) await change(n);
+  erp.onWrite = async (operations, apply) => {
+    if (erp.operations.length < 12) {
+      pusher.clock.advance(1_000);
+      for (const { document } of operations) await change([0, 1, 2].find((n) => keyOf(n) === document.key) ?? 0);
+      await change(2);
+    }
+    return operations.map(apply);
+  };
+  await (await pusher.worker(erp)).push();
+  expect(new Set(erp.operations.slice(0, 3).map(({ document }) => document.key)).size).toBe(3);
+  expect(erp.living()).toHaveLength(3);
+});
+
 test('many documents that need no call are settled in few transactions, whatever the batch size', async () => {
   const pusher = await createPusher(40);
   erp = createFakeErp({ batchMax: 1 });

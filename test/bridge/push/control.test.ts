@@ -5,6 +5,7 @@ import { registerFlows } from '#bridge/push/register-flows.ts';
 import type { Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';
+import { startProcess } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
 import { createPusher, event, keyOf, type Pusher } from './pusher.ts';
 
@@ -47,6 +48,57 @@ describe('a pause', () => {
     expect(erp.calls).toEqual(['write create']);
     expect(erp.living()).toHaveLength(1);
     expect(await pusher.db.database.query('select from bridge.flow_documents where intent_id is not null')).toEqual([]);
+  });
+
+  test('is heeded by what was claimed and not begun, while the ERP is asked what it holds', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async () => {
+      throw new Error('connection lost');
+    };
+    await push();
+    erp.onWrite = take;
+    pusher.clock.advance(60_000);
+    erp.onLookup = async (_documents, find) => {
+      await pauseFlow(pusher.db.database, 'erp', 'stocktaking', now());
+      return find();
+    };
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    erp.onLookup = async (_documents, find) => find();
+    await resumeFlow(pusher.db.database, 'erp', { agreeToWithdrawals: false }, now());
+    await push();
+    expect(erp.living()).toHaveLength(1);
+  });
+
+  test('has begun when the command ends: no intent is committed any more', async () => {
+    await pusher.award([1, '10']);
+    const process = await startProcess(pusher.db);
+    const events: string[] = [];
+    let pausing: Promise<unknown> | undefined;
+    const worker = await pusher.worker(erp, {
+      process,
+      database: {
+        ...process.database,
+        transaction: async (work) => {
+          let claims = false;
+          const result = await process.database.transaction(async (tx) => {
+            const done = await work(tx);
+            const [own] = await tx.query('select from bridge.flow_documents where intent_id is not null');
+            claims = own !== undefined && pausing === undefined;
+            if (claims) {
+              pausing = pauseFlow(pusher.db.database, 'erp', 'stocktaking', now()).then(() => events.push('paused'));
+              await Promise.race([pausing, new Promise((resolve) => setTimeout(resolve, 300))]);
+              events.push('commits');
+            }
+            return done;
+          });
+          return result;
+        },
+      },
+    });
+    await worker.push();
+    await pausing;
+    expect(events).toEqual(['commits', 'paused']);
   });
 
   test('by a person is not replaced by what the ERP says meanwhile', async () => {
@@ -120,6 +172,28 @@ describe('a process whose settings shape documents otherwise than those in force
   });
 });
 
+describe('a flow that gets another connector', () => {
+  test('asks it what it holds of all that was delivered, and makes there what is missing', async () => {
+    await pusher.award([1, '10'], [2, '20']);
+    await push();
+    const old = erp;
+    erp = createFakeErp();
+    const flow = { ...pusher.flow, connector: 'another' };
+    await registerFlows(pusher.db.database, [flow], now());
+    await (await pusher.worker(old)).push();
+    expect(old.calls, 'no process of the old one pushes any more').toHaveLength(2);
+    await (await pusher.worker(erp, { flow })).push();
+    expect(erp.calls).toEqual(['lookup 2', 'write create create']);
+    expect(erp.living().map(({ key, total }) => [key, total])).toEqual([
+      [keyOf(1), '10'],
+      [keyOf(2), '20'],
+    ]);
+    await registerFlows(pusher.db.database, [flow], now());
+    await (await pusher.worker(erp, { flow })).push();
+    expect(erp.calls, 'once').toHaveLength(2);
+  });
+});
+
 describe('a replay', () => {
   test('of what the ERP holds asks it, and writes it again without making a second object', async () => {
     await pusher.award([1, '10'], [2, '20']);
@@ -171,6 +245,14 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ attempts: 0 });
     await push();
     expect(erp.living()).toHaveLength(1);
+  });
+
+  test('of what waits for its turn leaves it its place', async () => {
+    await pusher.award([1, '10']);
+    const before = (await pusher.row(1))?.due;
+    pusher.clock.advance(5_000);
+    await replayDocuments(pusher.db.database, { flow: 'erp' }, now());
+    expect((await pusher.row(1))?.due).toBe(before);
   });
 
   test('of a dead letter tries it again; the dead letters alone can be chosen', async () => {

@@ -1,7 +1,11 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { createDeadline } from '#bridge/push/deadline.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 /** As a process that stands still: no timer fires meanwhile. */
 function standStill(ms: number): void {
@@ -16,6 +20,21 @@ test('a signal is aborted for whoever asks it after its time, although no timer 
   standStill(25);
   expect(signal.aborted).toBe(true);
   expect(() => signal.throwIfAborted()).toThrow('no answer within 20 ms');
+});
+
+test('the end is kept also by a machine that was suspended, whose clock alone has gone on', () => {
+  const { signal } = createDeadline(60_000);
+  expect(signal.aborted).toBe(false);
+  const now = Date.now();
+  vi.spyOn(Date, 'now').mockReturnValue(now + 60_001);
+  expect(signal.aborted).toBe(true);
+});
+
+test('nor does a clock that is set back put it off', () => {
+  const { signal } = createDeadline(20);
+  vi.spyOn(Date, 'now').mockReturnValue(0);
+  standStill(25);
+  expect(signal.aborted).toBe(true);
 });
 
 test('throwing is the first to notice it, too', () => {

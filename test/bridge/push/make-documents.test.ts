@@ -218,7 +218,7 @@ describe('marking', () => {
       )
     )[0];
 
-  test('remembers since when a document waits, and leaves a replay that was asked for', async () => {
+  test('remembers since when a document waits, and leaves its place and a replay that was asked for', async () => {
     await store('awards', lotAwardRecord(idOf(21), event(1), [{ supplier: supplier(0) }]));
     await db.database.query('update bridge.flow_documents set forced = true');
     const later = '2030-01-01T00:05:00.000000Z';
@@ -230,7 +230,7 @@ describe('marking', () => {
         now: later,
       }),
     );
-    expect(await waiting('award')).toEqual({ wanted: 2, waiting_since: now, due: later, forced: true });
+    expect(await waiting('award')).toEqual({ wanted: 2, waiting_since: now, due: now, forced: true });
   });
 
   test('marks the answers of both events when a question moves from one to the other', async () => {
@@ -241,6 +241,26 @@ describe('marking', () => {
       `select distinct sourcing_event from bridge.flow_documents where kind = 'rfi-answers' and due is not null order by 1`,
     );
     expect(marked.map((row) => row.sourcing_event)).toEqual([event(1), event(2)]);
+  });
+
+  test('marks all documents of an event when a lot of it stops or begins to say who won', async () => {
+    await fill();
+    const lotOf = (awards: unknown) => ({ ...lotAwardRecord(idOf(1001), event(1), []), awards });
+    const marked = async () => {
+      const rows = await db.database.query<{ key: string }>(
+        `select key from bridge.flow_documents where kind = 'award' and due is not null order by 1`,
+      );
+      await db.database.query('update bridge.flow_documents set due = null');
+      return rows.map(({ key }) => key);
+    };
+    await marked();
+    const all = [0, 1, 2].map((s) => keyOf('award', 1, s).key);
+    await store('awards', lotOf('pending'));
+    expect(await marked()).toEqual(all);
+    await store('awards', lotOf([{ supplier: supplier(2), cost: '1', share_awarded: '1', bid_sheet_values: [] }]));
+    expect(await marked()).toEqual(all);
+    await store('awards', lotOf([]));
+    expect(await marked()).toEqual([keyOf('award', 1, 2).key]);
   });
 
   test('marks what each flow wants, and notes nothing for kinds that none wants', async () => {

@@ -3,14 +3,32 @@ import { z } from 'zod';
 import { defineConnector } from '#connector/connector.ts';
 import { AppError } from '#platform/errors.ts';
 
-const settings = z.strictObject({
-  opens: z.enum(['well', 'wrong settings', 'fails', 'never', 'throws at once', 'at the second time']).default('well'),
-  checks: z.enum(['well', 'never', 'throws']).default('well'),
-  closes: z.enum(['well', 'never', 'throws']).default('well'),
-});
+const settings = z
+  .strictObject({
+    opens: z
+      .enum([
+        'well',
+        'wrong settings',
+        'wrong settings at the second time',
+        'fails',
+        'never',
+        'throws at once',
+        'at the second time',
+        'refuses',
+        'repeats',
+      ])
+      .default('well'),
+    checks: z.enum(['well', 'never', 'throws', 'repeats', 'throws it']).default('well'),
+    closes: z.enum(['well', 'never', 'throws']).default('well'),
+    password: z.string().default(''),
+  })
+  .superRefine(({ opens, password }, context) => {
+    if (opens === 'refuses') context.addIssue({ code: 'custom', message: `The password ${password} is too short` });
+  });
 
 const never = () => new Promise<never>(() => undefined);
 let tries = 0;
+let wrongTries = 0;
 
 /** @public The bridge loads it by its path. */
 // oxlint-disable-next-line import/no-default-export
@@ -18,10 +36,18 @@ export default defineConnector({
   name: 'odd',
   settings,
   capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0 },
-  open({ opens, checks, closes }) {
+  open({ opens, checks, closes, password }) {
     if (opens === 'throws at once') throw new Error('thrown at once');
     return (async () => {
       if (opens === 'wrong settings') throw new AppError('invalid', 'The folder is missing.');
+      if (opens === 'repeats') {
+        const cause = new Error(`login ${password} failed`);
+        throw new AppError('invalid', `The password ${password} is wrong.`, { cause });
+      }
+      if (opens === 'wrong settings at the second time') {
+        wrongTries += 1;
+        throw wrongTries === 1 ? new Error('connection refused') : new AppError('invalid', 'The folder is missing.');
+      }
       if (opens === 'fails') throw new Error('connection refused');
       if (opens === 'never') return never();
       tries += 1;
@@ -30,6 +56,9 @@ export default defineConnector({
         check: async () => {
           if (checks === 'never') return never();
           if (checks === 'throws') throw new Error('no check');
+          if (checks === 'throws it') throw new Error(`The password ${password} is wrong.`);
+          if (checks === 'repeats')
+            return [{ name: 'login', ok: false, message: `The password ${password} is wrong.` }];
           return [{ name: 'it', ok: true, message: 'It is well.' }];
         },
         write: async (operations) => operations.map(() => ({ status: 'created', reference: '1' })),

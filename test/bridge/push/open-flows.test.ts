@@ -1,4 +1,5 @@
 import { tmpdir } from 'node:os';
+import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { openFlows } from '#bridge/push/open-flows.ts';
 import type { Operation } from '#connector/connector.ts';
@@ -42,6 +43,31 @@ test('a connector that could not be opened is opened with its next call', async 
   expect(checked[0]).toMatchObject([{ ok: true }]);
 });
 
+test('settings that turn out to be wrong when a connector is opened later pause the flow', async () => {
+  const { written } = await open({ opens: 'wrong settings at the second time' });
+  expect(written[0]).toMatchObject([
+    { status: 'retry', error: { type: 'config', message: expect.stringContaining('The folder is missing') } },
+  ]);
+});
+
+test.each([
+  ['when its settings are read', { opens: 'refuses', password: 'hunter/2two' }],
+  ['when it is opened', { opens: 'repeats', password: 'hunter/2two' }],
+])('a secret that a connector repeats %s is in no error that stops the start', async (_what, settings) => {
+  const error: unknown = await open(settings).catch((thrown: unknown) => thrown);
+  const shown = inspect(error, { depth: 20 });
+  expect(shown).toContain('The password');
+  expect(shown).not.toContain('hunter');
+});
+
+test('a secret that a connector repeats is in no line of its check', async () => {
+  for (const checks of ['repeats', 'throws it']) {
+    const { checked } = await open({ checks, password: 'hunter/2two' });
+    expect(JSON.stringify(checked[0])).toContain('The password');
+    expect(JSON.stringify(checked[0])).not.toContain('hunter');
+  }
+});
+
 test.each([
   ['never answers', { checks: 'never' }],
   ['throws', { checks: 'throws' }],
@@ -80,6 +106,10 @@ test.each([
   ['batchMax', 0],
   ['concurrency', 0],
   ['timeoutMs', -1],
+  ['timeoutMs', 1_000.5],
+  ['timeoutMs', 2 ** 31],
+  ['settleMs', 0.5],
+  ['settleMs', 2 ** 31],
 ])('a connector that declares what cannot work stops the start and says so: %s %d', async (name, value) => {
   const declared = { kinds: ['award'], batchMax: 1, timeoutMs: 1, settleMs: 0, [name]: value };
   const code = `export default { name: 'x', settings: {}, capabilities: ${JSON.stringify(declared)}, open() {} }`;

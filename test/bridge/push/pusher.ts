@@ -11,7 +11,7 @@ import type { FlowSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
-import { silentLogger } from '#platform/log.ts';
+import { type Logger, silentLogger } from '#platform/log.ts';
 import { Counter, Registry } from '#platform/metrics.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import {
@@ -61,7 +61,14 @@ export interface Pusher {
   /** A worker in a process of its own, or in the given one. */
   worker(
     erp: FakeErp,
-    options?: { process?: TestProcess; database?: Database; loadFiles?: LoadFiles; processMark?: ProcessMark },
+    options?: {
+      process?: TestProcess;
+      database?: Database;
+      loadFiles?: LoadFiles;
+      processMark?: ProcessMark;
+      log?: Logger;
+      flow?: FlowSettings;
+    },
   ): Promise<PushWorker>;
   row(n: number): Promise<DocumentRow | undefined>;
   flowRow(): Promise<FlowRow | undefined>;
@@ -113,14 +120,14 @@ export async function createPusher(suppliers = 4, settings: Partial<FlowSettings
       const stop = new AbortController();
       const database = options.database ?? process.database;
       const push = createFlowPush({
-        flow,
+        flow: options.flow ?? flow,
         connector: erp.connector,
         session: erp.session,
         database,
         acquireLease: options.database ? createLeases({ database, presence: process.presence }) : process.acquireLease,
         clock,
         processMark: options.processMark ?? testProcess,
-        log: silentLogger,
+        log: options.log ?? silentLogger,
         outcomes: new Counter({ name: 'o', help: 'o', labelNames: ['flow', 'status'], registers: [new Registry()] }),
         abortGraceMs: 20,
         lookAgainMs: 5,

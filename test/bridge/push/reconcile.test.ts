@@ -1,12 +1,14 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { pauseFlow, replayDocuments, resumeFlow } from '#bridge/push/control.ts';
-import type { Operation, Outcome } from '#connector/connector.ts';
+import { registerFlows } from '#bridge/push/register-flows.ts';
+import type { Found, Operation, Outcome } from '#connector/connector.ts';
+import type { Document } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
-import { eventRecord, startProcess } from '../parts.ts';
-import { createFakeErp } from './fake-erp.ts';
+import { eventRecord, startProcess, type TestClock } from '../parts.ts';
+import { createFakeErp, type FakeErp } from './fake-erp.ts';
 import { createPusher, event, keyOf, supplier } from './pusher.ts';
 
 const suppliers = [0, 1, 2, 3, 4].map(supplier);
@@ -22,9 +24,20 @@ const fate = fc.constantFrom<Fate>(
   'rate-limited',
   'auth',
   'unknown, done',
+  'unknown, done late',
   'unknown, not done',
 );
-type Fate = 'done' | 'retry' | 'rejected' | 'rate-limited' | 'auth' | 'unknown, done' | 'unknown, not done';
+type Fate =
+  | 'done'
+  | 'retry'
+  | 'rejected'
+  | 'rate-limited'
+  | 'auth'
+  | 'unknown, done'
+  | 'unknown, done late'
+  | 'unknown, not done';
+const controls = ['pause', 'resume', 'replay all', 'replay dead', 'others register', 'register again'] as const;
+type Control = (typeof controls)[number];
 /** What happens to a whole call. */
 const end = fc.constantFrom('answers', 'answers', 'answers', 'throws', 'loses an outcome');
 /** What happens to the process before which of its statements. */
@@ -51,11 +64,12 @@ const step = fc.oneof(
     arbitrary: fc.record({
       fates: fc.array(fate, { minLength: 7, maxLength: 7 }),
       end,
+      lookup: fc.constantFrom('answers', 'answers', 'answers', 'fails', 'gives one that cannot be read'),
       trouble,
       waitMs: fc.constantFrom(0, 2_000, 100_000),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ control: fc.constantFrom('pause', 'resume', 'replay all', 'replay dead') }) },
+  { weight: 1, arbitrary: fc.record({ control: fc.constantFrom<Control>(...controls) }) },
 );
 
 interface Life {
@@ -94,14 +108,16 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
     fc.asyncProperty(
       fc.array(step, { minLength: 1, maxLength: 16 }),
       fc.integer({ min: 1, max: 3 }),
-      async (steps, concurrency) => {
+      fc.constantFrom(0, 30_000),
+      async (steps, concurrency, settleMs) => {
         const pusher = await createPusher(suppliers.length, {
           documents: ['sourcing-event', 'award'],
           circuit: { failures: 4, seconds: 60 },
         });
         const { database } = pusher.db;
         const now = () => timestampNow(pusher.clock);
-        const erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 2, concurrency });
+        const erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 2, concurrency, settleMs });
+        const { showing, applyLate, view, catchUp } = slowErp(erp, pusher.clock, settleMs);
         const processes = [await startProcess(pusher.db), await startProcess(pusher.db)] as const;
         let stepsDone = 0;
         let plan: { at: number; how: 'dies' | 'stands still' } | null = null;
@@ -166,13 +182,27 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
           } else if ('control' in each) {
             if (each.control === 'pause') await pauseFlow(database, 'erp', 'lunch', now());
             else if (each.control === 'resume') await resumeFlow(database, 'erp', { agreeToWithdrawals: false }, now());
+            else if (each.control === 'others register')
+              await registerFlows(database, [{ ...pusher.flow, quantity_column: 'Volume' }], now());
+            else if (each.control === 'register again') await registerFlows(database, [pusher.flow], now());
             else await replayDocuments(database, { flow: 'erp', dead: each.control === 'replay dead' }, now());
           } else {
             let place = 0;
             erp.onWrite = async (operations, apply) => {
-              const outcomes = operations.map((one) => outcomeOf(each.fates[place++ % 7] ?? 'done', one, apply));
+              const outcomes = operations.map((one) =>
+                outcomeOf(each.fates[place++ % 7] ?? 'done', one, {
+                  apply: showing(apply),
+                  applyLate: applyLate(apply),
+                }),
+              );
               if (each.end === 'throws') throw new Error('connection lost');
               return each.end === 'loses an outcome' ? outcomes.slice(1) : outcomes;
+            };
+            erp.onLookup = async (_documents, find) => {
+              if (each.lookup === 'fails') throw new Error('no service');
+              const [first, ...others] = view(find());
+              const spoilt = first && each.lookup !== 'answers' ? [{ ...first, reference: 7 as never }] : [first];
+              return [...spoilt, ...others].filter((one) => one !== undefined);
             };
             pusher.clock.advance(each.waitMs);
             plan = each.trouble;
@@ -181,7 +211,9 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
           }
         }
         // Calm: the ERP does what it is asked, a person has resumed the flow and replays what was refused.
-        erp.onWrite = async (operations, apply) => operations.map(apply);
+        erp.onWrite = async (operations, apply) => operations.map(showing(apply));
+        erp.onLookup = async (_documents, find) => view(find());
+        await registerFlows(database, [pusher.flow], now());
         await resumeFlow(database, 'erp', { agreeToWithdrawals: false }, now());
         await replayDocuments(database, { flow: 'erp', dead: true }, now());
         for (let count = 0; count < 3; count += 1) {
@@ -189,6 +221,7 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
           await run();
           await other.push();
         }
+        catchUp();
         const expected = wanted.flatMap((cost, n) => (cost === null ? [] : [`award ${keyOf(n)} ${cost}`]));
         expect(
           erp
@@ -213,7 +246,65 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
   );
 });
 
-function outcomeOf(fate: Fate, operation: Operation, apply: (one: Operation) => Outcome): Outcome {
+/**
+ * Makes the ERP one that is slow by up to `settleMs`: what was cut off may take effect so late, and what it holds is
+ * shown so late. Without a time for that, at once.
+ */
+function slowErp(erp: FakeErp, clock: TestClock, settleMs: number) {
+  const late: { atMs: number; run: () => void }[] = [];
+  const states: { atMs: number; place: string; found: Found | undefined }[] = [];
+  const note = ({ kind, key }: Document, atMs: number) => {
+    const [held] = erp.living(key).filter((one) => one.kind === kind);
+    const found = held && { key, reference: held.reference, contentHash: held.contentHash };
+    states.push({ atMs, place: `${kind} ${key}`, found });
+  };
+  const catchUp = () => {
+    const isDue = ({ atMs }: { atMs: number }) => atMs <= clock.nowMs();
+    for (const one of late.filter(isDue)) one.run();
+    late.splice(0, late.length, ...late.filter((one) => !isDue(one)));
+  };
+  const { session } = erp;
+  const { write, lookup } = session;
+  Object.assign(session, {
+    write: (operations: readonly Operation[], signal: AbortSignal) => {
+      catchUp();
+      return write(operations, signal);
+    },
+    lookup: (documents: readonly Document[], signal: AbortSignal) => {
+      catchUp();
+      return lookup(documents, signal);
+    },
+  });
+  type Apply = (one: Operation) => Outcome;
+  const showing = (apply: Apply) => (one: Operation) => {
+    const outcome = apply(one);
+    note(one.document, clock.nowMs());
+    return outcome;
+  };
+  const applyLate = (apply: Apply) => (one: Operation) => {
+    const atMs = clock.nowMs() + settleMs;
+    const run = () => {
+      apply(one);
+      note(one.document, atMs);
+    };
+    if (settleMs === 0) run();
+    else late.push({ atMs, run });
+  };
+  /** Of what is held now, what is shown already; and what is not held any more and is shown still. */
+  const view = (held: readonly Found[]) => {
+    if (settleMs === 0) return [...held];
+    const shown = new Map<string, Found | undefined>();
+    for (const { atMs, place, found } of states) if (atMs + settleMs <= clock.nowMs()) shown.set(place, found);
+    return [...shown.values()].filter((one) => one !== undefined);
+  };
+  return { showing, applyLate, view, catchUp };
+}
+
+function outcomeOf(
+  fate: Fate,
+  operation: Operation,
+  { apply, applyLate }: { apply: (one: Operation) => Outcome; applyLate: (one: Operation) => void },
+): Outcome {
   switch (fate) {
     case 'retry':
       return { status: 'retry', error: { type: 'transient', message: 'later' } };
@@ -224,6 +315,9 @@ function outcomeOf(fate: Fate, operation: Operation, apply: (one: Operation) => 
     case 'auth':
       return { status: 'retry', error: { type: 'auth', message: 'who are you?' } };
     case 'unknown, not done':
+      return { status: 'unknown', message: 'no answer' };
+    case 'unknown, done late':
+      applyLate(operation);
       return { status: 'unknown', message: 'no answer' };
     case 'unknown, done':
       apply(operation);

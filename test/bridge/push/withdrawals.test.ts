@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { resumeFlow } from '#bridge/push/control.ts';
+import { pauseFlow, resumeFlow } from '#bridge/push/control.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { idOf, lotAwardRecord } from '../parts.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
@@ -100,6 +100,23 @@ describe('more withdrawals at once than both bounds', () => {
   });
 });
 
+test('withdrawals of what the ERP may hold, as nobody knows how its creation ended, count like any other', async () => {
+  pusher = await createPusher(6, { withdrawals: { most: 3, share: 0.5, hours: 1 } });
+  erp = createFakeErp();
+  await won(...range(5));
+  erp.onWrite = async (operations, apply) => {
+    operations.map(apply);
+    throw new Error('connection lost');
+  };
+  await push();
+  erp.onWrite = async (operations, apply) => operations.map(apply);
+  pusher.clock.advance(60_000);
+  await lost(...range(5));
+  await push();
+  expect(erp.living()).toHaveLength(5);
+  expect((await pusher.flowRow())?.paused_reason).toContain('5 of 5 delivered documents');
+});
+
 describe('withdrawals within one bound', () => {
   test.each([
     ['few of few', 4, 3],
@@ -132,6 +149,60 @@ describe('withdrawals within one bound', () => {
     await lost(...range(2, 5));
     await push();
     expect(cancels()).toBe(7);
+  });
+});
+
+describe('withdrawals and a queue that is long already', () => {
+  test('are all counted before any is sent, also of documents that have waited for long', async () => {
+    await delivered(10);
+    await pauseFlow(pusher.db.database, 'erp', 'month end', timestampNow(pusher.clock));
+    // Each has differed for a time of its own, and keeps its place.
+    for (const n of range(8)) {
+      pusher.clock.advance(1_000);
+      await pusher.store('awards', lotAwardRecord(idOf(500 + n), event, [{ supplier: supplier(n), cost: '77' }]));
+    }
+    pusher.clock.advance(1_000);
+    await lost(...range(8));
+    await resume(false);
+    await push();
+    expect(cancels()).toBe(0);
+    expect((await pusher.flowRow())?.paused_reason).toContain('8 of 10 delivered documents');
+  });
+
+  test('are all counted before the one that tries a circuit is sent', async () => {
+    await delivered(10);
+    await pusher.db.database.query('update bridge.flows set circuit_until = $1', [timestampNow(pusher.clock)]);
+    await lost(...range(8));
+    await push();
+    expect(cancels()).toBe(0);
+    expect((await pusher.flowRow())?.paused_kind).toBe('withdrawals');
+  });
+
+  test('one that changes all the time is sent in its turn', async () => {
+    await delivered(8);
+    Object.assign(erp.connector.capabilities, { batchMax: 1 });
+    const before = erp.operations.length;
+    const change = (n: number) =>
+      pusher.store(
+        'awards',
+        lotAwardRecord(idOf(500 + n), event, [{ supplier: supplier(n), cost: String(erp.operations.length) }]),
+      );
+    await lost(0);
+    await change(1);
+    await change(2);
+    erp.onWrite = async (operations, apply) => {
+      if (erp.operations.length < before + 12) {
+        pusher.clock.advance(1_000);
+        await change(1);
+        await change(2);
+        // It wins something, and loses it before anybody has looked.
+        await won(0);
+        await lost(0);
+      }
+      return operations.map(apply);
+    };
+    await push();
+    expect(erp.operations.slice(before, before + 4).map(({ action }) => action)).toContain('cancel');
   });
 });
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
+import { startGoodbyeServer } from '../../harness/goodbye-server.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 
 let test: TestDatabase;
@@ -287,6 +288,18 @@ describe('a database that is away', () => {
     );
     expect(error).toMatchObject({ code: 'unavailable' });
     expect(await other.transaction((tx) => tx.query('select 1 as value'))).toEqual([{ value: 1 }]);
+  });
+
+  it('ends no process when its goodbye comes in one packet with its welcome', async () => {
+    const server = await startGoodbyeServer(test.url, (connection) => connection <= 2);
+    const other = openOther(server.url, 1);
+    expect(await failure(other.query('select 1'))).toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });
+    const inTransaction = other.transaction((tx) => tx.query('select 1'));
+    expect(await failure(inTransaction)).toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });
+    // Both are gone from the pool of one.
+    expect(await other.query('select 1 as value')).toEqual([{ value: 1 }]);
+    expect(server.connections()).toBe(3);
+    await server.close();
   });
 
   it('ends no process when it cuts idle and busy connections', async () => {

@@ -21,6 +21,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createDatabase } from '#platform/database/database.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { silentLogger } from '#platform/log.ts';
+import { findScratchRoot } from '../../harness/scratch-root.ts';
 
 const isRoot = process.getuid?.() === 0;
 
@@ -31,7 +32,7 @@ let started: EmbeddedPostgres[];
 let children: ChildProcessWithoutNullStreams[];
 
 beforeEach(async () => {
-  parent = await mkdtemp(join(tmpdir(), 'embedded-'));
+  parent = await mkdtemp(join(await findScratchRoot(tmpdir()), 'embedded-'));
   dataDir = join(parent, '.test', 'data');
   started = [];
   children = [];

@@ -1,0 +1,289 @@
+/** What a connector of somebody else may answer, and what then must not happen. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { planFlow } from '#bridge/push/plan-flow.ts';
+import type { Found, Outcome } from '#connector/connector.ts';
+import { createLogger } from '#platform/log.ts';
+import { createFakeErp, type FakeErp } from './fake-erp.ts';
+import { createPusher, keyOf, type Pusher, testProcess } from './pusher.ts';
+
+let pusher: Pusher;
+let erp: FakeErp;
+beforeEach(async () => {
+  pusher = await createPusher();
+  erp = createFakeErp();
+});
+afterEach(() => erp.throwFaults());
+
+const push = async () => (await pusher.worker(erp)).push();
+const take: FakeErp['onWrite'] = async (operations, apply) => operations.map(apply);
+
+/** Written, and nobody has heard of it; the time has come to ask. */
+async function cutOff(...numbers: number[]): Promise<void> {
+  await pusher.award(...numbers.map((n): [number, string] => [n, '10']));
+  erp.onWrite = async (operations, apply) => {
+    operations.map(apply);
+    throw new Error('connection lost');
+  };
+  await push();
+  erp.onWrite = take;
+  pusher.clock.advance(60_000);
+}
+const changed = (find: () => Found[], n: number, change: object) =>
+  find().map((one) => (one.key === keyOf(n) ? { ...one, ...change } : one));
+
+describe('a lookup', () => {
+  test.each([
+    ['is no text', 4711],
+    ['cannot be kept', 'PO\0-1'],
+    ['is too long to be kept', 'P'.repeat(2_001)],
+  ])('whose reference of one object %s keeps that document waiting, and no other', async (_what, reference) => {
+    await cutOff(1, 2);
+    erp.onLookup = async (_documents, find) => changed(find, 1, { reference, contentHash: undefined });
+    await push();
+    expect(await pusher.row(2)).toMatchObject({ due: null, intent_id: null });
+    expect(await pusher.row(1)).toMatchObject({ last_error: expect.stringContaining('reference'), dead_since: null });
+    expect((await pusher.row(1))?.intent_id).not.toBeNull();
+    expect(erp.calls).toEqual(['write create create', 'lookup 2']);
+  });
+
+  test('that finds two objects for a document writes to neither, and tells of both', async () => {
+    await cutOff(1, 2);
+    erp.onLookup = async (_documents, find) => [...find(), { ...(find()[0] as Found), reference: 'PO-77' }];
+    await pusher.award([1, '11'], [2, '10']);
+    await push();
+    expect((await pusher.row(1))?.last_error).toMatch(/two objects.*PO-1.*PO-77/);
+    expect(await pusher.row(2)).toMatchObject({ due: null });
+    expect(erp.calls).toEqual(['write create create', 'lookup 2']);
+    // Somebody has removed the second one.
+    erp.onLookup = async (_documents, find) => find();
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.living(keyOf(1))).toMatchObject([{ reference: 'PO-1', total: '11' }]);
+  });
+
+  test('that gives one object twice, or objects that nobody has asked for, has found what it was asked for', async () => {
+    await cutOff(1);
+    erp.onLookup = async (_documents, find) => [...find(), ...find(), { ...(find()[0] as Found), key: keyOf(3) }];
+    await push();
+    expect(await pusher.row(1)).toMatchObject({ due: null, reference: 'PO-1' });
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+  });
+
+  test.each([
+    ['a number', 5],
+    ['a text that is no hash', 'a\0b'],
+    ['nothing', null],
+  ])('that tells %s for what was written last leads to an amendment', async (_what, contentHash) => {
+    await cutOff(1);
+    erp.onLookup = async (_documents, find) => changed(find, 1, { contentHash }) as Found[];
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend']);
+    expect(await pusher.row(1)).toMatchObject({ due: null });
+  });
+
+  test.each([
+    ['no list', () => ({}) as never],
+    ['what has no key', () => [{ reference: 'PO-1' }] as never],
+  ])('that gives %s is no answer: nothing is written', async (_what, answer) => {
+    await cutOff(1);
+    erp.onLookup = async () => answer();
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    expect(await pusher.row(1)).toMatchObject({ last_error: expect.stringContaining('lookup failed') });
+  });
+
+  test('that does not end is followed by no other call, whatever others have answered', async () => {
+    erp = createFakeErp({ batchMax: 1, concurrency: 3, timeoutMs: 30 });
+    await pusher.award([0, '1'], [1, '1'], [2, '1']);
+    erp.onWrite = async () => {
+      throw new Error('connection lost');
+    };
+    await push();
+    erp.onWrite = take;
+    erp.calls.length = 0;
+    let asked = 0;
+    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    erp.onLookup = async (_documents, find) => {
+      asked += 1;
+      if (asked === 2) await ended;
+      return find();
+    };
+    pusher.clock.advance(60_000);
+    const worker = await pusher.worker(erp);
+    await worker.push();
+    await worker.push();
+    expect(erp.calls).toEqual(['lookup 1', 'lookup 1']);
+    end();
+    pusher.clock.advance(60_000);
+    await expect
+      .poll(async () => {
+        await worker.push();
+        return erp.living();
+      })
+      .toHaveLength(3);
+  });
+});
+
+describe('a write', () => {
+  test.each<[string, unknown]>([
+    ['an object without any text', Object.create(null)],
+    ['an error whose message is an object', Object.assign(new Error('x'), { message: { Fault: 'down' } })],
+    ['nothing', undefined],
+  ])('that throws %s is as unknown as any other, and waits like it', async (_what, thrown) => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async (operations, apply) => {
+      operations.map(apply);
+      throw thrown;
+    };
+    await push();
+    await push();
+    expect(await pusher.row(1)).toMatchObject({ attempts: 1, error_type: 'unknown' });
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+  });
+
+  test('whose reference could not be kept as it is has no known outcome: it would be amended under another', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async (operations, apply) =>
+      operations.map(apply).map(() => ({ status: 'created', reference: 'P'.repeat(2_001) }));
+    await push();
+    expect(await pusher.row(1)).toMatchObject({ reference: null, last_error: expect.stringContaining('reference') });
+    pusher.clock.advance(60_000);
+    await push();
+    expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    expect(await pusher.row(1)).toMatchObject({ due: null, reference: 'PO-1' });
+  });
+
+  test('that says more than a person reads is cut short, in what is kept and in what is logged', async () => {
+    await pusher.award([1, '10'], [2, '20']);
+    const message = 'no '.repeat(1_000_000);
+    const lines: string[] = [];
+    const log = createLogger({ name: 'test', level: 'trace', destination: { write: (line) => lines.push(line) } });
+    erp.onWrite = async () => [
+      { status: 'rejected', error: { type: 'auth', message } },
+      { status: 'unknown', message },
+    ];
+    await (await pusher.worker(erp, { log })).push();
+    expect((await pusher.row(1))?.last_error).toHaveLength(2_000);
+    expect((await pusher.row(2))?.last_error).toHaveLength(2_000);
+    expect((await pusher.flowRow())?.paused_reason).toHaveLength(2_000);
+    expect(lines.join('')).toContain('flow paused');
+    expect(lines.join('').length).toBeLessThan(10_000);
+  });
+
+  test('whose signal is asked when the call has long ended is not doubted for it', async () => {
+    erp = createFakeErp({ timeoutMs: 100 });
+    await pusher.award([1, '10']);
+    let kept: AbortSignal | undefined;
+    erp.onWrite = async (operations, apply, signal) => {
+      kept = signal;
+      return operations.map(apply);
+    };
+    const worker = await pusher.worker(erp);
+    await worker.push();
+    await expect.poll(() => kept?.aborted).toBe(true);
+    // Longer than a connector may take to stop.
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(await pusher.row(1)).toMatchObject({ due: null });
+    expect(erp.calls).toEqual(['write create']);
+  });
+
+  test('that only found out by asking that nothing is there gives the next one no reference', async () => {
+    await cutOff(1);
+    for (const object of erp.objects) object.cancelled = true;
+    await pusher.award();
+    await push();
+    await pusher.award([1, '12']);
+    await push();
+    expect(erp.operations.at(-1)).toMatchObject({ action: 'create', reference: undefined });
+  });
+});
+
+describe('a secret of the settings', () => {
+  const settings = {
+    url: 'https://erp.example.com/?sap-client=100',
+    proxy: 'http://proxy-user:Pr%2Fxy-pass@proxy.example.com',
+    auth: { type: 'basic', user: 'PRINTS', db_password: 'hunter/2"two' },
+    api_keys: { apiKey: 'AKIA-0123' },
+    SigningSecret: ['older-one', 'newer-one'],
+  };
+  const texts = [
+    'hunter/2"two',
+    'hunter%2F2%22two',
+    'hunter/2\\"two',
+    'AKIA-0123',
+    'older-one',
+    'newer-one',
+    'Pr/xy-pass',
+    'Pr%2Fxy-pass',
+  ];
+  const message = `basic PRINTS at ${settings.url}: ${texts.join(', ')}`;
+
+  test('is in nothing that is kept, logged or shown of what the connector says', async () => {
+    pusher = await createPusher(6, { settings });
+    const lines: string[] = [];
+    const log = createLogger({ name: 'test', level: 'trace', destination: { write: (line) => lines.push(line) } });
+    const said: Outcome[] = [
+      { status: 'rejected', error: { type: 'data', message } },
+      { status: 'retry', error: { type: 'transient', message } },
+      { status: 'unknown', message },
+      { status: 'retry', error: { type: 'auth', message } },
+    ];
+    await pusher.award([0, '1'], [1, '1'], [2, '1'], [3, '1']);
+    erp.onWrite = async () => said;
+    await (await pusher.worker(erp, { log })).push();
+    const kept = async () =>
+      (
+        await pusher.db.database.query<{ text: string }>(
+          'select d::text as text from bridge.flow_documents d union all select f::text from bridge.flows f',
+        )
+      )
+        .map(({ text }) => text)
+        .join('\n');
+    expect((await pusher.row(0))?.last_error).toContain('basic PRINTS at https://erp.example.com/?sap-client=100: ');
+    expect(lines.join('')).toContain('PRINTS');
+    const all = [await kept(), ...lines].join('\n');
+    expect(texts.filter((text) => all.includes(text))).toEqual([]);
+  });
+
+  test('is not in an error that the connector throws, nor in a plan', async () => {
+    pusher = await createPusher(4, { settings });
+    await pusher.award([0, '1']);
+    erp.onWrite = async () => {
+      throw new Error(message);
+    };
+    erp.onLookup = async () => {
+      throw new Error(message);
+    };
+    await push();
+    const first = (await pusher.row(0))?.last_error;
+    pusher.clock.advance(60_000);
+    await push();
+    const second = (await pusher.row(0))?.last_error;
+    expect(second).toContain('lookup failed');
+    await pusher.award([0, '1'], [1, '1']);
+    const plans = [
+      async () => {
+        throw new Error(message);
+      },
+      async () => [{ key: keyOf(1), action: 'create' as const, steps: [message] }],
+    ];
+    const planned = await Promise.all(
+      plans.map((plan) =>
+        planFlow(
+          {
+            database: pusher.db.database,
+            openFlow: { flow: pusher.flow, connector: erp.connector, session: { ...erp.session, plan } },
+            clock: pusher.clock,
+            processMark: testProcess,
+          },
+          { limit: 10, signal: new AbortController().signal },
+        ),
+      ),
+    );
+    const shown = JSON.stringify([first, second, planned]);
+    expect(shown.split('PRINTS').length).toBeGreaterThan(4);
+    expect(texts.filter((text) => shown.includes(text))).toEqual([]);
+  });
+});

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { storableText } from '#bridge/storable-text.ts';
+import { createTestDatabase } from '../harness/test-database.ts';
+
+test("somebody else's text can be stored whatever it holds, and stays short", async () => {
+  const { database } = await createTestDatabase();
+  // The cut may fall in the middle of a character; what is no character shows as one that says so.
+  for (const [text, kept] of [
+    ['PO 4711 is blocked: żółty 😀', 'PO 4711 is blocked: żółty 😀'],
+    ['a\0b\0', 'ab'],
+    ['a\ud800b', 'a\ufffdb'],
+    [`${'x'.repeat(1_999)}😀 and more`, `${'x'.repeat(1_999)}\ufffd`],
+    [`\0${'x'.repeat(3_000)}`, 'x'.repeat(2_000)],
+  ] as const) {
+    const [row] = await database.query<{ text: string }>('select $1::text as text', [storableText(text)]);
+    expect(row?.text).toBe(kept);
+  }
+});
