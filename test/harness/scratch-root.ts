@@ -7,9 +7,10 @@ import { statfs } from 'node:fs/promises';
 import { freemem } from 'node:os';
 
 const memory = '/dev/shm';
-const memoryBytesMin = 4 * 1024 ** 3;
+/** Ten times what the servers of a run held at their most. */
+const memoryBytesMin = 2 * 1024 ** 3;
 
-/** The folder for a server's folder: `memory` when 4 GB of it are free, else `disk`. */
+/** The folder for a server's folder: `memory` when 2 GB of it are free, else `disk`. */
 export async function findScratchRoot(disk: string): Promise<string> {
   const found = await statfs(memory).catch(() => undefined);
   return found !== undefined && Math.min(found.bavail * found.bsize, freemem()) > memoryBytesMin ? memory : disk;

@@ -21,8 +21,6 @@ export interface SeedResult {
 /** Nothing takes longer than this to come to rest once the faults have stopped. */
 const calmMostMs = 45 * 60_000;
 const lookEveryMs = 2_000;
-/** How often it happens at an edge of the kind that a seed looks at. */
-const focusChance = 0.06;
 
 /** The tables must be empty. */
 export async function runSeed(seed: string, options: SeedOptions): Promise<SeedResult> {
@@ -60,7 +58,8 @@ async function live(simulation: Simulation): Promise<void> {
     world.log('world', '=== calm ===');
     world.chaos = false;
     postgres.comeBack();
-    for (const { process } of hosts) process?.goOn();
+    // One that goes on when others have done its work is the worst.
+    if (scenario.processes.focus?.does !== 'freeze') for (const { process } of hosts) process?.goOn();
     if (scenario.calm.oneProcess) leaveOne(simulation, hosts);
     startOperator(simulation);
   });
@@ -105,8 +104,8 @@ function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonl
   sometime(outages, () => postgres.goAway(random.whole(500, 15_000)));
   world.atEdge = (process, where) => {
     if (!world.chaos) return;
-    const isFocused = focus !== undefined && focusEdges[focus.on].test(where);
-    const often = (what: 'crash' | 'freeze') => (isFocused && focus.does === what ? focusChance : 0);
+    const edge = focus && focusEdges[focus.on];
+    const often = (what: 'crash' | 'freeze') => (edge?.where.test(where) && focus?.does === what ? edge.chance : 0);
     if (random.chance(Math.max(freeze, often('freeze')))) standStill(process);
     if (!random.chance(Math.max(crash, often('crash')))) return;
     world.log(process.id, `crashes ${where}`);
@@ -126,7 +125,12 @@ async function calm(simulation: Simulation, hosts: readonly BridgeHost[]): Promi
     await world.run(() => isDue);
     if (world.violation) return;
     const starting = hosts.find((host) => !host.isReady);
-    const unrest = starting ? `${starting.name} is starting` : await whyNotAtRest(simulation, sinceMs);
+    const still = hosts.find(({ process }) => process?.alive && process.standsStill);
+    const unrest = starting
+      ? `${starting.name} is starting`
+      : still
+        ? `${still.name} stands still`
+        : await whyNotAtRest(simulation, sinceMs);
     if (unrest === undefined) return;
     if (world.elapsedMs - sinceMs > calmMostMs) world.violate('it comes to rest', unrest);
   }

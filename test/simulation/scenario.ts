@@ -67,36 +67,38 @@ export interface Scenario {
   };
 }
 
-/** Where it matters most what becomes of a process; `atEdge` tells where it is. */
+/** Where it matters most what becomes of a process, and how often a seed that looks at it lets something happen there. */
 export const focusEdges = {
-  'keeps a push': /^after keep lease push/,
-  'keeps a pull': /^after keep lease pull/,
-  commits: /^(before|after) commit$/,
-  'calls the ERP': /^(before|after) call the ERP/,
-  'looks into the ERP': /^(before|after) look into the ERP/,
-  'asks the source': /^(before|after) GET/,
+  'keeps a push': { where: /^after keep lease push/, chance: 0.2 },
+  'keeps a pull': { where: /^after keep lease pull/, chance: 0.1 },
+  commits: { where: /^(before|after) commit$/, chance: 0.05 },
+  'calls the ERP': { where: /^(before|after) call the ERP/, chance: 0.15 },
+  'looks into the ERP': { where: /^(before|after) look into the ERP/, chance: 0.2 },
+  'asks the source': { where: /^(before|after) GET/, chance: 0.05 },
 };
 
 export function scenarioOf(seed: string): Scenario {
   const random = createRandom(seed).of('scenario');
+  const focus = random.chance(0.4)
+    ? {
+        on: random.pick(Object.keys(focusEdges) as (keyof typeof focusEdges)[]),
+        does: random.pick(['crash', 'freeze'] as const),
+      }
+    : undefined;
+  /** Then there is time for others to take over and to do the same. */
+  const freezes = focus?.does === 'freeze';
   const latenessS = random.pick([2, 3, 6]);
   const processSkewMs = random.chance(0.3) ? 2_000 : 0;
-  const leaseS = random.pick([8, 25]);
+  const leaseS = freezes ? 8 : random.pick([8, 25]);
   const declaresOrder = random.chance(0.35);
   const often = (chance: number, rate: number) => rateOf(random, chance, rate);
-  const timeoutMs = random.pick([5_000, 12_000, 30_000]);
+  const timeoutMs = random.pick(freezes ? [5_000, 10_000] : [5_000, 12_000, 30_000]);
   /** News comes by notifications alone, so each of them counts. */
   const byNews = declaresOrder && random.chance(0.4);
   /** Some stamps are ahead by less than others are late: then only the time that is told keeps the watermark back. */
   const slightlyAhead = !declaresOrder && random.chance(0.12);
   const isLate = slightlyAhead || !(declaresOrder || random.chance(0.4));
   const lateMs = isLate ? latenessS * 950 * (slightlyAhead ? 1 : random.fraction()) : 0;
-  const focus = random.chance(0.35)
-    ? {
-        on: random.pick(Object.keys(focusEdges) as (keyof typeof focusEdges)[]),
-        does: random.pick(['crash', 'freeze'] as const),
-      }
-    : undefined;
   return {
     story: {
       events: random.whole(1, 3),
@@ -104,9 +106,9 @@ export function scenarioOf(seed: string): Scenario {
       lots: random.whole(1, 4),
       before: random.pick([0, 2, 8]),
       during: random.whole(8, 40),
-      chaosMs: random.pick([10_000, 25_000, 50_000]),
+      chaosMs: freezes ? 50_000 : random.pick([10_000, 25_000, 50_000]),
     },
-    calm: { lastNews: !byNews && random.chance(0.7), oneProcess: random.chance(0.6) },
+    calm: { lastNews: !byNews && random.chance(0.7), oneProcess: !freezes && random.chance(0.6) },
     habits: {
       declaresOrder,
       paging: declaresOrder ? 'cursor' : random.pick(['cursor', 'page-number', 'offset']),
@@ -151,13 +153,13 @@ export function scenarioOf(seed: string): Scenario {
       batchMax: random.pick([1, 2, 5, 20]),
       concurrency: random.pick([1, 1, 3]),
       timeoutMs,
-      settleMs: random.pick([0, 3_000, 20_000]),
+      settleMs: random.pick(freezes ? [0, 3_000] : [0, 3_000, 20_000]),
       knowsHashes: random.chance(0.7),
       stubbornMs: random.pick([1_000, 4_000, 12_000]),
     },
     erpFaults: {
       lostBefore: often(0.3, 0.2),
-      lostAnswer: often(0.4, 0.3),
+      lostAnswer: focus?.on === 'looks into the ERP' ? 0.4 : often(0.4, 0.3),
       hang: often(0.25, 0.15),
       slow: often(0.25, 0.2),
       transient: often(0.3, 0.2),
@@ -177,12 +179,11 @@ export function scenarioOf(seed: string): Scenario {
     },
     processes: {
       roles: random.pick<Scenario['processes']['roles']>([
-        // One that stands still does harm where another takes over.
-        ...(focus?.does === 'freeze' ? [] : [['all'] as const]),
         ['all', 'all'],
         ['all', 'all', 'all'],
-        ['receive', 'pull', 'push'],
         ['pull', 'all', 'push'],
+        // One that stands still does harm where another takes over.
+        ...(freezes ? [] : [['all'] as const, ['receive', 'pull', 'push'] as const]),
       ]),
       skewMs: processSkewMs,
       oneMachine: random.chance(0.5),
@@ -193,7 +194,7 @@ export function scenarioOf(seed: string): Scenario {
       pauses: random.chance(0.35) ? random.whole(1, 2) : 0,
       focus,
       outages: random.chance(0.2) ? 1 : 0,
-      pauseMs: [1_000, leaseS * 1_300, leaseS * 2_000, 60_000],
+      pauseMs: freezes ? [12_000, 25_000, 45_000] : [1_000, leaseS * 1_300, leaseS * 2_000, 60_000],
     },
     settings: {
       pageSize: random.pick(declaresOrder ? [2, 3, 10] : [3, 10, 10]),

@@ -62,7 +62,14 @@ export class SimulatedPool {
       query: async (statement: string | Statement | CopyIn) => {
         if (statement instanceof CopyIn) {
           const { text, bytes, callback } = statement;
-          return server.query(session, { text, bytes }).then(() => callback(null), callback);
+          try {
+            await server.query(session, { text, bytes });
+          } catch (error) {
+            callback(error as Error);
+            return undefined;
+          }
+          callback(null);
+          return undefined;
         }
         const asked = typeof statement === 'string' ? { text: statement } : statement;
         return server.query(session, asked);

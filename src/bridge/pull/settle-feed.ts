@@ -172,6 +172,7 @@ export async function rereadRanges(reading: CarefulReading & { nowMs: number; cl
   const latest = timestampFromMs(nowMs + reading.latenessMs + clocksDifferMs);
   for (const range of await readDueRereads(reading.database, feed, { now, latest })) {
     let changed = 0;
+    let drained = false;
     let reached: Timestamp = range.after;
     for await (const walked of walkFeed(reading, { from: range.after, cut: range.to })) {
       const kept = await reading.store({
@@ -180,7 +181,9 @@ export async function rereadRanges(reading: CarefulReading & { nowMs: number; cl
         observed: walked.observed,
         doubts: true,
       });
-      if (walked.drained) changed += kept.changed;
+      // A part of a crowded stamp is given before all of it.
+      changed += kept.changed;
+      drained ||= walked.drained;
       if (walked.complete) reached = walked.complete.to;
     }
     await reading.transaction(async (tx) => {
@@ -188,7 +191,7 @@ export async function rereadRanges(reading: CarefulReading & { nowMs: number; cl
       // Where the feed has answered with nothing at all, nothing is known.
       if (reached >= range.to)
         await dropDoubtsNotShown(tx, feed, { ...range, since: now, now: timestampNow(reading.clock) });
-      if (reached < range.to || changed > 0) await rereadLater(tx, feed, againOf(reading, range));
+      if (reached < range.to || (drained && changed > 0)) await rereadLater(tx, feed, againOf(reading, range));
     });
   }
 }

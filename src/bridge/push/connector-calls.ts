@@ -76,6 +76,8 @@ export function createConnectorCalls(
     try {
       return await Promise.race([running, tooLate]);
     } catch (error) {
+      // Without its cause, which would tell what the text does not.
+      // oxlint-disable-next-line preserve-caught-error
       throw new Error(tell(errorText(error)));
     } finally {
       clearTimeout(timer);

@@ -163,7 +163,7 @@ describe('a backfill', () => {
     const quotas = { feeds: { burst: 1, sustained: 500 } };
     const { clock, source, ask, reader, read } = await start(40, { quotas }, { renewEveryMs: 5 });
     const id = await ask(3, 0);
-    const { sleep } = clock;
+    const sleep = clock.sleep.bind(clock);
     const renewed: boolean[] = [];
     clock.sleep = async (ms, signal) => {
       await sleep(ms, signal);
@@ -333,6 +333,7 @@ describe('an audit', () => {
     for (let round = 0; round < 3; round += 1) {
       source.rows.delete('r7');
       await sweep(started, 1);
+      expect((await reader.mirror()).has('r7')).toBe(true);
       if (row) source.rows.set('r7', row);
       await sweep(started, 1);
     }
@@ -341,6 +342,43 @@ describe('an audit', () => {
     source.put('r8', 801);
     await sweep(started, 1);
     expect(await reader.mirror()).toEqual(source.state);
+  });
+
+  test('takes nothing for deleted while nobody pulls: what has changed stands elsewhere', async () => {
+    const { clock, source, reader } = await start();
+    source.put('r7', 700);
+    for (let count = 0; count < 3; count += 1) {
+      clock.advance(60_000);
+      await askAudit(db.database, reader.feed, timestampNow(clock));
+      await reader.audit();
+    }
+    expect((await reader.mirror()).get('r7'), 'as it was').toBe(7);
+    await reader.pullFor(80);
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+
+  test('counts nothing for missed that came just after the watermark', async () => {
+    const { clock, source, reader } = await start();
+    await reader.pullFor(80);
+    const watermark = (await reader.checkpoint()).watermark ?? '';
+    source.rows.set('fresh', { modified: addMicros(watermark, 500_000), value: 1 });
+    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await reader.audit();
+    expect(await reader.checkpoint()).toMatchObject({ late_finds: 0, lateness_ms: null });
+  });
+
+  test('has not ended while the feed answers with nothing', async () => {
+    const { clock, source, reader } = await start();
+    const answer = () => ({ records: [], next: undefined });
+    source.answer = answer;
+    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await reader.audit();
+    const last = async () => (await readBackfills(db.database)).find((one) => one.source === reader.feed.source);
+    expect(await last()).toMatchObject({ finished: null, lastError: expect.stringContaining('no records at all') });
+    source.answer = () => undefined;
+    clock.advance(60_000);
+    await reader.audit();
+    expect((await last())?.finished).not.toBeNull();
   });
 
   test('takes nothing for deleted while the feed answers with nothing, or when very many are missing at once', async () => {

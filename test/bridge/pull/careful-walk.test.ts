@@ -502,3 +502,75 @@ test('an empty end of a range counts when what the walk itself was shown before 
     reached = complete?.to ?? reached;
   expect(reached).toBe(range.cut);
 });
+
+/** What the completed windows have shown of a feed, and how far they reach. */
+async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01T00:00:10.000000Z') {
+  const ids = new Set<string>();
+  let reached: Timestamp | undefined;
+  const range = { from, cut: '2026-01-01T00:00:20.000000Z' };
+  const walk = walkWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
+  for await (const { records, complete } of walk) {
+    if (!complete) continue;
+    for (const { id } of records) ids.add(id);
+    reached = complete.to;
+  }
+  return { ids: [...ids].sort(), reached };
+}
+
+const perSecond = (count: number) =>
+  Array.from({ length: count }, (_, n) => rowAt(`r${n}`, `${11 + n}.000000`.padStart(12, '00:0')));
+
+test('a window begins so early that a stamp which was rounded up is in it', async () => {
+  const row = rowAt('rounded', '00:12.000000');
+  // The source compares what it has rounded the stamp from.
+  const exact = '2026-01-01T00:00:11.600000Z';
+  const ask: Ask<Row> = async (at) => {
+    const { after = '', before = '9' } = at as { after?: Timestamp; before?: Timestamp };
+    return { records: exact > after && exact < before ? [row] : [], next: undefined };
+  };
+  expect((await completedOf(ask, undefined, '2026-01-01T00:00:11.999999Z')).ids).toEqual(['rounded']);
+});
+
+test('a full page without "next" does not count for its window: that is made shorter', async () => {
+  const rows = perSecond(8);
+  const list = listed(rows);
+  const ask: Ask<Row> = async (at) => ({ ...(await list(at)), next: undefined });
+  expect(await completedOf(ask)).toEqual({
+    ids: rows.map(({ id }) => id),
+    reached: '2026-01-01T00:00:20.000000Z',
+  });
+});
+
+test('two passes over a crowded second that agree do not count where they have seen a row twice', async () => {
+  let bad = 2;
+  const completed = await crowd((rows, at) => {
+    if (!('next' in at)) return pageFrom(rows, 0);
+    // Row 4 has been pushed to the second page, and row 9 from it.
+    if (at.next === '5' && bad-- > 0) return { records: rows.slice(4, 9), next: 'third' };
+    if (at.next === 'third') return { records: rows.slice(10), next: undefined };
+    return pageFrom(rows, Number(at.next));
+  })();
+  expect(new Set(completed.filter((count) => count > 5))).toEqual(new Set([12]));
+});
+
+test('an empty answer does not count where what comes after a known row fills more than a page', async () => {
+  const crowded = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`r${n}`, `00:0${n}.000000`));
+  const list = listed([...crowded, rowAt('missed', '00:15.000000')]);
+  const ask: Ask<Row> = async (at) =>
+    'before' in at && ((at as { after?: Timestamp }).after ?? '') < '2026-01-01T00:00:05'
+      ? list(at)
+      : { records: [], next: undefined };
+  expect((await completedOf(ask, '2026-01-01T00:00:01.000000Z')).reached).toBeUndefined();
+});
+
+test('a shorter window that lacks what the longer one has shown is asked for again', async () => {
+  const rows = perSecond(8);
+  const list = listed(rows);
+  let asked = 0;
+  const ask: Ask<Row> = async (at) => {
+    asked += 1;
+    // A replica that lags answers the second time.
+    return asked === 2 ? { records: rows.slice(0, 1), next: undefined } : list(at);
+  };
+  expect((await completedOf(ask)).ids).toEqual(rows.map(({ id }) => id));
+});

@@ -126,7 +126,7 @@ test('the ERP is not asked what it holds before all calls have ended', async () 
 
 test('when one call ends under a lease that is lost, the others are told to stop at once', async () => {
   const pusher = await createPusher(2);
-  erp = createFakeErp({ batchMax: 1, concurrency: 2 });
+  erp = createFakeErp({ batchMax: 1, concurrency: 2, timeoutMs: 120_000 });
   const { open, onWrite } = gates();
   const stopped: string[] = [];
   erp.onWrite = (operations, apply, signal) => {

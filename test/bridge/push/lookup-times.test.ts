@@ -129,7 +129,8 @@ test('a call that ended late is doubted also when the database is away just then
     database: {
       ...process.database,
       query: async (statement, params) => {
-        if (String(statement).includes('doubtful_since = $2') && ++refused < 3) throw new Error('no database');
+        const text = typeof statement === 'string' ? statement : statement.text;
+        if (text.includes('doubtful_since = $2') && ++refused < 3) throw new Error('no database');
         return process.database.query(statement, params);
       },
     },

@@ -80,7 +80,7 @@ describe('documents are made of the mirror', () => {
     const count = async (some: typeof keys) => {
       let statements = 0;
       const sql: Sql = {
-        copy: db.database.copy,
+        copy: (into, rows) => db.database.copy(into, rows),
         query: (...given) => {
           statements += 1;
           return db.database.query(...given);

@@ -496,6 +496,37 @@ describe('an outcome', () => {
     expect(erp.living()).toMatchObject([{ total: '11' }]);
   });
 
+  test('of a state that is old by then is no failure of the newer one', async () => {
+    await pusher.award([1, '10']);
+    erp.onWrite = async () => {
+      if (erp.calls.length === 1) await pusher.award([1, '11']);
+      return [later({ type: 'transient', message: 'not now' })];
+    };
+    await push();
+    expect(erp.calls).toHaveLength(2);
+    expect(await pusher.row(1)).toMatchObject({ attempts: 1 });
+  });
+
+  test('is written down although the database is away for a moment: nothing has to be asked', async () => {
+    await pusher.award([1, '10']);
+    const process = await startProcess(pusher.db);
+    let refused = 0;
+    const worker = await pusher.worker(erp, {
+      process,
+      database: {
+        ...process.database,
+        transaction: async (work) => {
+          if (erp.calls.length === 1 && ++refused < 4) throw new Error('no database');
+          return process.database.transaction(work);
+        },
+      },
+    });
+    await worker.push();
+    expect(refused).toBeGreaterThan(3);
+    expect(erp.calls).toEqual(['write create']);
+    expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
+  });
+
   test.each(['transient', 'locked'] as const)('%s is tried again, later each time', async (type) => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => [later({ type, message: 'not now' })];

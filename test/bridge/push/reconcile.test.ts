@@ -264,7 +264,8 @@ function slowErp(erp: FakeErp, clock: TestClock, settleMs: number) {
     late.splice(0, late.length, ...late.filter((one) => !isDue(one)));
   };
   const { session } = erp;
-  const { write, lookup } = session;
+  const write = session.write.bind(session);
+  const lookup = session.lookup.bind(session);
   Object.assign(session, {
     write: (operations: readonly Operation[], signal: AbortSignal) => {
       catchUp();

@@ -272,7 +272,7 @@ test('each name costs one statement, however much the page holds', async () => {
     const { data } = await read('latest-bids', `page_size=${pageSize}`);
     const statements: unknown[] = [];
     const sql: Sql = {
-      copy: service.db.database.copy,
+      copy: (into, rows) => service.db.database.copy(into, rows),
       query: (statement, params) => {
         statements.push(statement);
         return service.db.database.query(statement, params);

@@ -55,8 +55,9 @@ test.each(withBody)('%s with a body of 10 MB', async (_name, target) => {
           ({ text }): Round => ({
             shot: { ...valid, body: text },
             check: ({ status, body }) => {
-              // Ten million spaces before a number are valid.
-              if (!target.body?.safeParse(jsonOf(text)).success) expect([400, 413]).toContain(status);
+              // Taken, it must be valid, as ten million spaces before a number are. Asked only then: it takes long.
+              if (![400, 413].includes(status))
+                expect([status, target.body?.safeParse(jsonOf(text)).success]).toEqual([status, true]);
               expect(JSON.stringify(body).length).toBeLessThan(50_000);
             },
           }),
