@@ -4,7 +4,7 @@ import type { ProcessMark } from '#bridge/process-mark.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import { createRegistry } from '#platform/metrics.ts';
+import { Registry } from '#platform/metrics.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { sleepIn } from './replaced-globals.ts';
 import type { Scenario } from './scenario.ts';
@@ -81,7 +81,8 @@ export class BridgeHost {
         secrets: createSecretBox(Buffer.alloc(32, 7)),
         clock: { nowMs: () => process.nowMs, sleep: (ms, signal) => sleepIn(process, ms, signal) },
         log,
-        registry: createRegistry(),
+        // Without Node's own metrics, whose observers live as long as this process of Node does.
+        registry: new Registry(),
         processMark: markOf(process, scenario.processes.oneMachine),
       }).then(
         (bridge) => {

@@ -6,10 +6,11 @@ import { feedsOf, type Simulation } from './simulation.ts';
 
 /** What is committed from now on with such a stamp must still be read: the checkpoint may not have passed it. */
 export async function checkWatermark(
-  { source, sql, world }: Simulation,
+  { source, sql, world, postgres }: Simulation,
   feed: FeedName,
   stampMicros: number,
 ): Promise<void> {
+  await postgres.flush();
   const { rows } = await sql.query<{ watermark: string | null }>(
     `select watermark from bridge.checkpoints where feed = $1`,
     [feed],
@@ -31,12 +32,13 @@ export function arrivedMs({ settings }: Simulation['scenario']): number {
 
 /** Why it is not at rest yet; undefined when it is. */
 export async function whyNotAtRest(
-  { world, scenario, sql, source, underway }: Simulation,
+  { world, scenario, sql, source, postgres, underway }: Simulation,
   calmSinceMs: number,
 ): Promise<string | undefined> {
   const settledMs = calmSinceMs + arrivedMs(scenario);
   if (world.elapsedMs < settledMs) return 'the source has just calmed down';
   if (underway.size > 0) return 'a notification is under way';
+  await postgres.flush();
   const { rows } = await sql.query<{ reason: string }>(
     `select 'document ' || key || ' is due ' || due || ' ' || coalesce(last_error, '') as reason
      from bridge.flow_documents where due is not null
@@ -95,6 +97,7 @@ async function unsettledOf(
 
 /** Everything else, when it is at rest. */
 export async function checkEnd(simulation: Simulation): Promise<void> {
+  await simulation.postgres.flush();
   await checkMirror(simulation);
   await checkErps(simulation);
   await checkInbox(simulation);

@@ -87,26 +87,26 @@ export function scenarioOf(seed: string): Scenario {
     : undefined;
   /** Then there is time for others to take over and to do the same. */
   const freezes = focus?.does === 'freeze';
-  const latenessS = random.pick([2, 3, 6]);
+  const declaresOrder = random.chance(0.35);
+  /** Some stamps are ahead by less than others are late: then only the time that is told keeps the watermark back. */
+  const slightlyAhead = !declaresOrder && random.chance(0.12);
+  const latenessS = slightlyAhead ? 10 : random.pick([2, 3, 6]);
   const processSkewMs = random.chance(0.3) ? 2_000 : 0;
   const leaseS = freezes ? 8 : random.pick([8, 25]);
-  const declaresOrder = random.chance(0.35);
   const often = (chance: number, rate: number) => rateOf(random, chance, rate);
   const timeoutMs = random.pick(freezes ? [5_000, 10_000] : [5_000, 12_000, 30_000]);
   /** News comes by notifications alone, so each of them counts. */
   const byNews = declaresOrder && random.chance(0.4);
-  /** Some stamps are ahead by less than others are late: then only the time that is told keeps the watermark back. */
-  const slightlyAhead = !declaresOrder && random.chance(0.12);
   const isLate = slightlyAhead || !(declaresOrder || random.chance(0.4));
   const lateMs = isLate ? latenessS * 950 * (slightlyAhead ? 1 : random.fraction()) : 0;
   return {
     story: {
-      events: random.whole(1, 3),
+      events: random.pick([1, 2, 6]),
       suppliers: random.whole(1, 3),
       lots: random.whole(1, 4),
       before: random.pick([0, 2, 8]),
-      during: random.whole(8, 40),
-      chaosMs: freezes ? 50_000 : random.pick([10_000, 25_000, 50_000]),
+      during: random.whole(6, 24),
+      chaosMs: freezes || slightlyAhead ? 50_000 : random.pick([10_000, 25_000, 50_000]),
     },
     calm: { lastNews: !byNews && random.chance(0.7), oneProcess: !freezes && random.chance(0.6) },
     habits: {
@@ -180,6 +180,7 @@ export function scenarioOf(seed: string): Scenario {
     processes: {
       roles: random.pick<Scenario['processes']['roles']>([
         ['all', 'all'],
+        ['all', 'all'],
         ['all', 'all', 'all'],
         ['pull', 'all', 'push'],
         // One that stands still does harm where another takes over.
@@ -199,10 +200,10 @@ export function scenarioOf(seed: string): Scenario {
     settings: {
       pageSize: random.pick(declaresOrder ? [2, 3, 10] : [3, 10, 10]),
       latenessS,
-      pollS: byNews ? 36_000 : random.pick([10, 20, 40]),
+      pollS: byNews ? 36_000 : random.pick([15, 40]),
       timeoutS: random.pick([2, 10]),
       leaseS,
-      sweepMs: random.pick([6_000, 15_000]),
+      sweepMs: freezes ? 6_000 : random.pick([8_000, 20_000]),
       documents: random.pick([['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
       flows: random.pick([1, 1, 1, 2]),
       testEvents: random.chance(0.5),

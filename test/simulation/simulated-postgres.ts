@@ -143,6 +143,8 @@ export class SimulatedPostgres {
   readonly #real: RealSessions;
   readonly #sessions = new Set<Session>();
   #waiting: Waiting[] = [];
+  /** A commit that goes out with the next statement of its session, and before any of another one. */
+  #unsent: { readonly client: Client; readonly done: Promise<unknown> } | undefined;
   #away = false;
 
   constructor(world: World, real: RealSessions, faults: DatabaseFaults) {
@@ -244,11 +246,42 @@ export class SimulatedPostgres {
   }
 
   async #end(session: Session, text: string): Promise<Answered<Result>> {
-    const ended = await answerOf(() => session.client.query(text));
+    const { client, failed } = session;
+    const ended = text === 'commit' && !failed ? await this.#commit(client) : await this.#ask(client, { text });
     session.inTransaction = false;
     session.begun = false;
     this.#wakeWaiting();
     return ended;
+  }
+
+  /** It cannot fail: what could refuse it has been checked by each statement. */
+  async #commit(client: Client): Promise<Answered<Result>> {
+    await this.flush();
+    client.connection.stream.cork();
+    this.#unsent = { client, done: client.query('commit') };
+    return { value: { rows: [], command: 'COMMIT' } };
+  }
+
+  /** After this, whoever asks the server sees all that was committed. */
+  async flush(): Promise<void> {
+    const unsent = this.#unsent;
+    if (!unsent) return;
+    this.#unsent = undefined;
+    unsent.client.connection.stream.uncork();
+    await unsent.done;
+  }
+
+  /** Each round trip to the server is dear: what can go out together does. */
+  async #ask(client: Client, statement: Statement, before: readonly string[] = []): Promise<Answered<Result>> {
+    const { stream } = client.connection;
+    if (this.#unsent?.client !== client) await this.flush();
+    stream.cork();
+    // What fails here fails the statement, too.
+    for (const text of before) client.query(text).catch(() => undefined);
+    const answered = answerOf(() => send(client, statement));
+    stream.uncork();
+    await this.flush();
+    return answered;
   }
 
   async #execute(session: Session, statement: Statement, finish: (answer: Answered<Result>) => Promise<void>) {
@@ -279,12 +312,13 @@ export class SimulatedPostgres {
       this.#watchIdle(session, session.transaction);
     }
     // Whoever waits alone in the world waits for nobody. A savepoint is never released: a later one hides it.
-    const mayWait = session.begun && !session.failed && this.#othersHaveBegun(session);
+    const mayWait =
+      session.begun && !session.failed && readingOf(statement.text).locks && this.#othersHaveBegun(session);
     const before = [...(begins ? ['begin'] : []), ...(mayWait ? [savepoint] : [])];
-    const answered = await answerOf(() => inOnePacket(client, before, statement));
+    const answered = await this.#ask(client, statement, before);
     if (!('error' in answered)) return { value: this.#inAnyOrder(statement.text, answered.value) };
     if (answered.error instanceof DatabaseError && answered.error.code === lockTimeout) {
-      if (mayWait) await client.query('rollback to before_statement');
+      if (mayWait) await this.#ask(client, { text: 'rollback to before_statement' });
       else if (session.begun) throw new Error('A transaction waited for a lock that nobody else can hold.');
       return 'must wait';
     }
@@ -362,9 +396,9 @@ export class SimulatedPostgres {
     session.closed = true;
     this.#waiting = this.#waiting.filter((one) => one.session !== session);
     this.#sessions.delete(session);
-    if (session.begun) await session.client.query('rollback');
+    if (session.begun) await this.#ask(session.client, { text: 'rollback' });
     session.begun = false;
-    if (session.locks) await session.client.query('select pg_advisory_unlock_all()');
+    if (session.locks) await this.#ask(session.client, { text: 'select pg_advisory_unlock_all()' });
     this.#real.giveBack(session.client);
     this.#wakeWaiting();
   }
@@ -379,6 +413,7 @@ export class SimulatedPostgres {
   /** At the end of a world: the real sessions are as good as new. */
   async closeAll(): Promise<void> {
     for (const session of Array.from(this.#sessions)) await this.close(session);
+    await this.flush();
   }
 
   #latencyMs(): number {
@@ -389,23 +424,12 @@ export class SimulatedPostgres {
 
 const savepoint = 'savepoint before_statement';
 
-/** One round trip to the server is what most of a statement's time goes into. */
-function inOnePacket(client: Client, before: readonly string[], statement: Statement): Promise<Result> {
-  const { stream } = client.connection;
-  stream.cork();
-  try {
-    // What fails here fails the statement, too.
-    for (const text of before) client.query(text).catch(() => undefined);
-    const { text, bytes } = statement;
-    if (bytes === undefined) return client.query(statement);
-    return new Promise((resolve, reject) => {
-      client.query(
-        new CopyIn(text, bytes, (error) => (error ? reject(error) : resolve({ rows: [], command: 'COPY' }))),
-      );
-    });
-  } finally {
-    stream.uncork();
-  }
+function send(client: Client, statement: Statement): Promise<Result> {
+  const { text, bytes } = statement;
+  if (bytes === undefined) return client.query(statement);
+  return new Promise((resolve, reject) => {
+    client.query(new CopyIn(text, bytes, (error) => (error ? reject(error) : resolve({ rows: [], command: 'COPY' }))));
+  });
 }
 
 /** Of a lease under which something is done outside of a transaction: who stands still behind it must not go on with it. */
@@ -427,6 +451,8 @@ function asksForOrder(text: string): boolean {
 interface Reading {
   /** For the log. */
   readonly what: string;
+  /** Whether it may have to wait for a lock. */
+  readonly locks: boolean;
   readonly asksForOrder: boolean;
 }
 
@@ -435,7 +461,11 @@ const readings = new Map<string, Reading>();
 function readingOf(text: string): Reading {
   const known = readings.get(text);
   if (known) return known;
-  const reading = { what: text.replace(/\s+/g, ' ').slice(0, 100), asksForOrder: asksForOrder(text) };
+  const reading = {
+    what: text.replace(/\s+/g, ' ').slice(0, 100),
+    locks: !/^\s*select\b/.test(text) || /\bfor (no key )?update\b|\bfor (key )?share\b|lock|bridge\.\w+\(/.test(text),
+    asksForOrder: asksForOrder(text),
+  };
   readings.set(text, reading);
   return reading;
 }

@@ -9,6 +9,7 @@ import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
+import { createFreshStatistics } from '../mirror/fresh-statistics.ts';
 import { readVersionKey, type Version, withoutTime } from '../mirror/read-version.ts';
 import { type StoredPage, storeRecords } from '../mirror/store-records.ts';
 import { includedKinds, storeResources } from '../mirror/store-resources.ts';
@@ -47,12 +48,14 @@ export function createPageStore(deps: {
   latenessMs: number;
   /** A transaction that writes only while the work is still ours. */
   transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
+  database: Sql;
   clock: Clock;
   log: Logger;
   records: Counter<'feed' | 'result'>;
   wakeFlows: () => void;
 }): StorePage {
   const { feed, clock, log } = deps;
+  const keepStatistics = createFreshStatistics(deps.database);
   return async (page) => {
     const { stored, believed, resources, watermark } = await deps.transaction(async (tx) => {
       const now = timestampNow(clock);
@@ -78,6 +81,7 @@ export function createPageStore(deps: {
       log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
     }
     if (changed + resources > 0) deps.wakeFlows();
+    await keepStatistics(changed);
     return { times: stored.times, changed, watermark };
   };
 }
