@@ -93,5 +93,7 @@ async function fill(installation: Installation, count: number, baseUrl: string):
     [feed, stampOf(0), template, id, timestampNow(systemClock), many - count, many - 1],
   );
   await database.query('vacuum analyze bridge.mirror');
+  // What was filled in is written out now, not while the pull is measured.
+  await database.query('checkpoint');
   return mirror;
 }

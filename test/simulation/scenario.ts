@@ -121,7 +121,7 @@ export function scenarioOf(seed: string): Scenario {
       lagMs: !byNews && random.chance(0.3) ? (latenessS * 1_000 - lateMs) * 0.95 * random.fraction() : 0,
       skewMs: random.chance(0.4) ? random.whole(-120_000, 120_000) : 0,
       // Ranges that do not fit a page are halved, which takes many requests where pages hold next to nothing.
-      pageMax: random.pick(declaresOrder ? [2, 3, 1_000] : [3, 5, 1_000]),
+      pageMax: random.pick(declaresOrder ? [2, 3, 1_000] : [3, 5, 1_000, 1_000]),
       foreignNext: random.chance(0.1),
       showsDate: slightlyAhead || random.chance(0.8),
       upperCaseIds: random.chance(0.1),
@@ -198,13 +198,13 @@ export function scenarioOf(seed: string): Scenario {
       pauseMs: freezes ? [12_000, 25_000, 45_000] : [1_000, leaseS * 1_300, leaseS * 2_000, 60_000],
     },
     settings: {
-      pageSize: random.pick(declaresOrder ? [2, 3, 10] : [3, 10, 10]),
+      pageSize: random.pick(declaresOrder ? [2, 3, 10] : [5, 10]),
       latenessS,
       pollS: byNews ? 36_000 : random.pick([15, 40]),
       timeoutS: random.pick([2, 10]),
       leaseS,
       sweepMs: freezes ? 6_000 : random.pick([8_000, 20_000]),
-      documents: random.pick([['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
+      documents: random.pick([['award'], ['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
       flows: random.pick([1, 1, 1, 2]),
       testEvents: random.chance(0.5),
       withdrawals: random.chance(0.25)

@@ -4,7 +4,7 @@
  */
 import type { Sql } from '#platform/database/database.ts';
 
-/** The first look comes after so many records, each further one when there are ten times as many as at the last. */
+/** It is looked after so many records, and again when there are ten times as many as at the last look. */
 const firstLookAfter = 1_000;
 const lookAgainFactor = 10;
 
@@ -16,7 +16,10 @@ export function createFreshStatistics(sql: Sql): (changed: number) => Promise<vo
     stored += changed;
     if (stored < nextLook) return;
     nextLook = stored * lookAgainFactor;
+    const [known] = await sql.query<{ rows: number }>(
+      `select reltuples::float8 as rows from pg_class where oid = 'bridge.mirror'::regclass`,
+    );
     // Another process that looks just now has it done for us.
-    await sql.query('analyze (skip_locked) bridge.mirror, bridge.flow_documents');
+    if (known && known.rows < stored) await sql.query('analyze (skip_locked) bridge.mirror, bridge.flow_documents');
   };
 }
