@@ -34,8 +34,8 @@ export interface Habits {
   goesBack: boolean;
   /** Records from before the bridge have no `modified`; it is shown when they change. */
   undated: boolean;
-  /** What it answers within a minute for one feed; beyond: 429. */
-  perMinute: number;
+  /** What it answers within a minute for one feed, beyond: 429; null: it has no limits, and the bridge is told so. */
+  perMinute: number | null;
   /** By how much the clocks of the bridge's processes are off, at most. */
   bridgeSkewMs: number;
 }
@@ -244,10 +244,12 @@ export class HostileSource {
 
   /** A bridge that counts along never meets this limit, but for what the clocks of its processes are off. */
   #isWithinQuota(feed: FeedName): boolean {
+    const { perMinute } = this.habits;
+    if (perMinute === null) return true;
     const sinceMicros = this.#world.nowMicros - 60 * second + 2_000 * this.habits.bridgeSkewMs;
     const arrivals = (this.#arrivals.get(feed) ?? []).filter((micros) => micros > sinceMicros);
     this.#arrivals.set(feed, arrivals);
-    if (arrivals.length >= this.habits.perMinute) {
+    if (arrivals.length >= perMinute) {
       this.#world.violate(
         'the quotas of the source are kept',
         `${feed}: more than ${arrivals.length} requests in a minute`,

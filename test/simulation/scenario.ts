@@ -129,7 +129,7 @@ export function scenarioOf(seed: string): Scenario {
       futureMs: slightlyAhead ? latenessS * 900 : 48 * 3_600_000,
       goesBack: random.chance(0.5),
       undated: !declaresOrder && random.chance(0.2),
-      perMinute: random.pick([30, 60, 120, 120]),
+      perMinute: random.pick([30, 100, null, null]),
       bridgeSkewMs: processSkewMs,
     },
     source: {

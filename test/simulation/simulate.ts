@@ -59,7 +59,7 @@ export function seedsOf(share: number, shares: number): string[] {
     .map(String);
 }
 
-const seedsInAll = 300;
+const seedsInAll = 2_000;
 
 const summaryOf = ({ seed, violation }: SeedResult) => `Seed ${seed}: ${violation?.message.slice(0, 500) ?? 'nothing'}`;
 

@@ -86,7 +86,8 @@ function settingsOf(scenario: Scenario): BridgeSettings {
         api_key: apiKey,
         signing_keys: [signingKey],
         feeds: feedsOf(scenario),
-        quotas: { feeds: { burst: habits.perMinute, sustained: 43_200 } },
+        quotas:
+          habits.perMinute === null ? { enabled: false } : { feeds: { burst: habits.perMinute, sustained: 43_200 } },
         poll_seconds: settings.pollS,
         page_size: settings.pageSize,
         timeout_seconds: settings.timeoutS,

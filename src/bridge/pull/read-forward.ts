@@ -1,4 +1,5 @@
 /** Following the pages of a feed: its `next`, to the last page, and never round in a circle. */
+import { setImmediate } from 'node:timers/promises';
 import type { FeedName } from '#contract/feed.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Version, versionsOf } from '../mirror/read-version.ts';
@@ -8,6 +9,8 @@ import type { FeedReader, ReadPage } from './feed-reader.ts';
 /** Pages in a row that show nothing, or what the page before showed. */
 const idlePagesMax = 20;
 const asksForEmpty = 3;
+/** Takes about a millisecond. */
+const recordsPerSlice = 100;
 
 /** `next` leads back to a page that was read, or shows nothing new for too long. */
 export class LeadsNowhere extends AppError {
@@ -80,13 +83,21 @@ function isEnd({ records, next }: ReadPageOf): boolean {
 
 async function readWithVersions(reader: FeedReader, at: { next: string }, feed: FeedName): Promise<ReadPageOf> {
   const page = await readWhole(reader, at);
-  return { ...page, versions: versionsIfReadable(page.records, feed) };
+  return { ...page, versions: await versionsIfReadable(page.records, feed) };
 }
 
-/** Undefined where one cannot be read: that is told when the page is stored. */
-function versionsIfReadable(records: ReadPage['records'], feed: FeedName): Version[] | undefined {
+/**
+ * Undefined where one cannot be read: that is told when the page is stored. A slice at a time: what the database answers
+ * of the page before is gone on with in between.
+ */
+async function versionsIfReadable(records: ReadPage['records'], feed: FeedName): Promise<Version[] | undefined> {
+  const versions: Version[] = [];
   try {
-    return versionsOf(records, feed);
+    for (let at = 0; at < records.length; at += recordsPerSlice) {
+      if (at > 0) await setImmediate();
+      versions.push(...versionsOf(records.slice(at, at + recordsPerSlice), feed));
+    }
+    return versions;
   } catch {
     return undefined;
   }

@@ -103,13 +103,13 @@ async function markNaming(
      from (
        select d.flow, d.kind, d.key from bridge.flow_documents d
        join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds)
-       where d.${column} = any($3)
+       where d.${column} = any($3::text[])
        union
        select f.name, m.kind, m.key from bridge.mentions m
        join bridge.flows f on f.source = m.source and m.kind = any(f.kinds)
-       where m.source = $1 and m.${column} = any($3)
+       where m.source = $1 and m.${column} = any($3::text[])
      ) as touched
      where d.flow = touched.flow and d.kind = touched.kind and d.key = touched.key`,
-    [source, now, [...new Set(ids)]],
+    [source, now, textArray([...new Set(ids)])],
   );
 }
