@@ -27,7 +27,7 @@ export interface Habits {
   foreignNext: boolean;
   showsDate: boolean;
   upperCaseIds: boolean;
-  /** How often a record's stamp lies ahead, and how far at most. */
+  /** How often a record's stamp lies ahead, and how far, more or less. */
   futureDated: number;
   futureMs: number;
   /** A record that was stamped ahead gets an earlier stamp with its next change. */
@@ -152,7 +152,9 @@ export class HostileSource {
     const held = writes.map(({ feed, id }) => this.#versions(feed).get(id)?.at(-1)?.stampMicros ?? 0);
     const isAhead = held.some((stamp) => stamp > now);
     const aheadMs =
-      !isAhead && this.#random.chance(this.habits.futureDated) ? this.#random.fraction() * this.habits.futureMs : 0;
+      !isAhead && this.#random.chance(this.habits.futureDated)
+        ? (0.7 + 0.3 * this.#random.fraction()) * this.habits.futureMs
+        : 0;
     // A record's own time does not go back, unless it was ahead and the source thinks better of it.
     const least = isAhead && this.habits.goesBack ? held.filter((stamp) => stamp <= now) : held;
     return Math.max(now + Math.round(aheadMs * 1_000), ...least.map((stamp) => stamp + 1));

@@ -89,7 +89,7 @@ export function scenarioOf(seed: string): Scenario {
   const freezes = focus?.does === 'freeze';
   const declaresOrder = random.chance(0.35);
   /** Some stamps are ahead by less than others are late: then only the time that is told keeps the watermark back. */
-  const slightlyAhead = !declaresOrder && random.chance(0.12);
+  const slightlyAhead = !declaresOrder && random.chance(0.08);
   const latenessS = slightlyAhead ? 10 : random.pick([2, 3, 6]);
   const processSkewMs = random.chance(0.3) ? 2_000 : 0;
   const leaseS = freezes ? 8 : random.pick([8, 25]);
@@ -103,10 +103,10 @@ export function scenarioOf(seed: string): Scenario {
     story: {
       events: random.pick([1, 2, 6]),
       suppliers: random.whole(1, 3),
-      lots: random.whole(1, 4),
+      lots: random.pick([1, 2, 4, 7]),
       before: random.pick([0, 2, 8]),
-      during: random.whole(6, 24),
-      chaosMs: freezes || slightlyAhead ? 50_000 : random.pick([10_000, 25_000, 50_000]),
+      during: slightlyAhead ? 40 : random.whole(6, 24),
+      chaosMs: slightlyAhead ? 90_000 : freezes ? 50_000 : random.pick([10_000, 25_000, 50_000]),
     },
     calm: { lastNews: !byNews && random.chance(0.7), oneProcess: !freezes && random.chance(0.6) },
     habits: {
@@ -125,7 +125,7 @@ export function scenarioOf(seed: string): Scenario {
       foreignNext: random.chance(0.1),
       showsDate: slightlyAhead || random.chance(0.8),
       upperCaseIds: random.chance(0.1),
-      futureDated: slightlyAhead ? 0.4 : declaresOrder || random.chance(0.8) ? 0 : 0.1,
+      futureDated: slightlyAhead ? 0.2 : declaresOrder || random.chance(0.8) ? 0 : 0.1,
       futureMs: slightlyAhead ? latenessS * 900 : 48 * 3_600_000,
       goesBack: random.chance(0.5),
       undated: !declaresOrder && random.chance(0.2),
@@ -200,10 +200,10 @@ export function scenarioOf(seed: string): Scenario {
     settings: {
       pageSize: random.pick(declaresOrder ? [2, 3, 10] : [5, 10]),
       latenessS,
-      pollS: byNews ? 36_000 : random.pick([15, 40]),
+      pollS: byNews ? 36_000 : slightlyAhead ? 5 : random.pick([15, 40]),
       timeoutS: random.pick([2, 10]),
       leaseS,
-      sweepMs: freezes ? 6_000 : random.pick([8_000, 20_000]),
+      sweepMs: slightlyAhead ? 2_500 : freezes ? 6_000 : random.pick([8_000, 20_000]),
       documents: random.pick([['award'], ['award'], ['award'], ['award', 'sourcing-event'], ['quotation', 'award']]),
       flows: random.pick([1, 1, 1, 2]),
       testEvents: random.chance(0.5),

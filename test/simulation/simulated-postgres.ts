@@ -47,6 +47,8 @@ export interface Session {
   statements: number;
   begun: boolean;
   failed: boolean;
+  /** The lease that this transaction wanted to be held, and that another process has taken over. */
+  lostLease: string | undefined;
   /** Holds, or may hold, locks beyond the end of a transaction. */
   locks: boolean;
   closed: boolean;
@@ -145,6 +147,8 @@ export class SimulatedPostgres {
   #waiting: Waiting[] = [];
   /** A commit that goes out with the next statement of its session, and before any of another one. */
   #unsent: { readonly client: Client; readonly done: Promise<unknown> } | undefined;
+  /** The epoch of each lease. */
+  readonly #epochs = new Map<unknown, unknown>();
   #away = false;
 
   constructor(world: World, real: RealSessions, faults: DatabaseFaults) {
@@ -181,6 +185,7 @@ export class SimulatedPostgres {
         statements: 0,
         begun: false,
         failed: false,
+        lostLease: undefined,
         locks: false,
         closed: false,
       };
@@ -242,11 +247,14 @@ export class SimulatedPostgres {
     session.transaction += 1;
     session.begun = false;
     session.failed = false;
+    session.lostLease = undefined;
     return Promise.resolve({ rows: [], command: 'BEGIN' });
   }
 
   async #end(session: Session, text: string): Promise<Answered<Result>> {
-    const { client, failed } = session;
+    const { client, failed, lostLease } = session;
+    if (text === 'commit' && lostLease !== undefined)
+      this.#world.violate('nobody writes under a lease that another has', `${session.process.id}: ${lostLease}`);
     const ended = text === 'commit' && !failed ? await this.#commit(client) : await this.#ask(client, { text });
     session.inTransaction = false;
     session.begun = false;
@@ -316,7 +324,10 @@ export class SimulatedPostgres {
       session.begun && !session.failed && readingOf(statement.text).locks && this.#othersHaveBegun(session);
     const before = [...(begins ? ['begin'] : []), ...(mayWait ? [savepoint] : [])];
     const answered = await this.#ask(client, statement, before);
-    if (!('error' in answered)) return { value: this.#inAnyOrder(statement.text, answered.value) };
+    if (!('error' in answered)) {
+      this.#watchLease(session, statement, answered.value);
+      return { value: this.#inAnyOrder(statement.text, answered.value) };
+    }
     if (answered.error instanceof DatabaseError && answered.error.code === lockTimeout) {
       if (mayWait) await this.#ask(client, { text: 'rollback to before_statement' });
       else if (session.begun) throw new Error('A transaction waited for a lock that nobody else can hold.');
@@ -324,6 +335,18 @@ export class SimulatedPostgres {
     }
     session.failed = session.begun;
     return answered;
+  }
+
+  #watchLease(session: Session, { text, values }: Statement, { rows }: Result): void {
+    const [name, epoch] = values ?? [];
+    if (text.startsWith('update bridge.leases set epoch') && rows.length > 0)
+      this.#epochs.set(name, (rows[0] as { epoch: number }).epoch);
+    if (
+      text.startsWith('update bridge.leases set expires') &&
+      session.inTransaction &&
+      this.#epochs.get(name) !== epoch
+    )
+      session.lostLease = String(name);
   }
 
   /** SQL promises no order to a statement that asks for none: the seed chooses one. */
