@@ -1,55 +1,11 @@
 /** What the doctor says of feeds and flows: who is to be looked at is the one that is late. */
 import { expect, test } from 'vitest';
-import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status.ts';
+import type { FlowStatus } from '#bridge/status.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
-
-const inStep = { seconds: 5, inStep: true, why: 'in step' };
-const feed: FeedStatus = {
-  source: 'main',
-  feed: 'awards',
-  watermark: '2030-01-01T00:00:00.000000Z',
-  lastPull: '2030-01-01T00:00:00.000000Z',
-  nextPull: '2030-01-01T00:01:00.000000Z',
-  newest: null,
-  ordered: true,
-  latenessSeconds: 30,
-  pollSeconds: 60,
-  waiting: 0,
-  failures: 0,
-  lastError: null,
-  doubts: 0,
-  lateFinds: 0,
-  audited: null,
-  warning: null,
-  lag: inStep,
-};
-const flow: FlowStatus = {
-  flow: 'erp',
-  source: 'main',
-  pausedReason: null,
-  pausedKind: null,
-  pausedAt: null,
-  failuresInRow: 0,
-  circuitUntil: null,
-  due: 0,
-  retrying: 0,
-  stuck: 0,
-  lastError: null,
-  deadLetters: 0,
-  oldestWaiting: null,
-  lag: inStep,
-};
+import { feedInStep, flowInStep, noStatus } from '../bridge/statuses.ts';
 
 function of(change: Partial<FlowStatus>) {
-  const status: BridgeStatus = {
-    feeds: [feed],
-    flows: [{ ...flow, ...change }],
-    backfills: [],
-    quotas: [],
-    delivered: [],
-    waiting: [],
-    deadLetters: [],
-  };
+  const status = { ...noStatus, feeds: [feedInStep], flows: [{ ...flowInStep, ...change }] };
   return findWork(status).filter(({ name }) => name.startsWith('flow'));
 }
 

@@ -7,52 +7,17 @@ import { type HttpServer, listen } from '#platform/http/server.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { settingsOf, testClock } from '../bridge/parts.ts';
+import { feedInStep, flowInStep, noStatus } from '../bridge/statuses.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 
-const nothing: BridgeStatus = {
-  feeds: [],
-  flows: [],
-  backfills: [],
-  quotas: [],
-  delivered: [],
-  waiting: [],
-  deadLetters: [],
-};
-const inStep = { seconds: 4, why: 'in step', inStep: true };
-const feed: BridgeStatus['feeds'][number] = {
-  source: 'main',
-  feed: 'awards',
+const nothing = noStatus;
+const flow = flowInStep;
+const { lag: inStep } = flow;
+const feed = {
+  ...feedInStep,
   watermark: '2030-01-02T03:04:05.678901Z',
   lastPull: null,
   nextPull: '2030-01-02T03:05:00.000000Z',
-  newest: null,
-  ordered: true,
-  latenessSeconds: 30,
-  pollSeconds: 60,
-  waiting: 0,
-  failures: 0,
-  lastError: null,
-  doubts: 0,
-  lateFinds: 0,
-  audited: null,
-  warning: null,
-  lag: inStep,
-};
-const flow: BridgeStatus['flows'][number] = {
-  flow: 'erp',
-  source: 'main',
-  pausedReason: null,
-  pausedKind: null,
-  pausedAt: null,
-  failuresInRow: 0,
-  circuitUntil: null,
-  due: 0,
-  retrying: 0,
-  stuck: 0,
-  lastError: null,
-  deadLetters: 0,
-  oldestWaiting: null,
-  lag: inStep,
 };
 const working = { seconds: 90, why: '1 notification to answer', inStep: false };
 

@@ -43,7 +43,8 @@ import { createPageStore, type StorePage } from './page-store.ts';
 import { LeadsNowhere, readForward } from './read-forward.ts';
 import { newestMs, rereadRanges, settleFeed } from './settle-feed.ts';
 
-export interface PullDeps {
+/** What reading a feed into the mirror needs, whether live or over a range beside it. */
+export interface ReadingDeps {
   source: SourceSettings;
   client: Pick<SourceClient, 'readFeed'>;
   database: Database;
@@ -53,6 +54,9 @@ export interface PullDeps {
   records: Counter<'feed' | 'result'>;
   /** Wakes the flows of this source, after a commit that marked documents. */
   wakeFlows: () => void;
+}
+
+export interface PullDeps extends ReadingDeps {
   /** How long a feed's next notification waits. */
   newsPaceMs: (feed: FeedName) => Promise<number>;
 }

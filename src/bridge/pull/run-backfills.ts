@@ -3,17 +3,14 @@
  * touch. Each window is one transaction with its position, so that a kill costs reading one window again. Those that are
  * open take turns, and all together they leave the live pull the better part of the service's quota.
  */
-import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { limits } from '#contract/limits.ts';
 import { addMicros, type Timestamp, timestampFromMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Database } from '#platform/database/database.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
-import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { backoffMs } from '../backoff.ts';
-import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
+import { type Lease, LeaseLost } from '../lease.ts';
 import type { SourceSettings } from '../settings.ts';
 import { endAudit, noteLateFinds } from './audit-store.ts';
 import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBackfills } from './backfill-store.ts';
@@ -21,20 +18,13 @@ import { defaultGranularityMicros } from './careful-walk.ts';
 import { type FeedId, lockCheckpoint, readFeedReading, readNewest, rememberNoIncludes } from './checkpoint-store.ts';
 import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from './feed-reader.ts';
 import { createPageStore, type StorePage } from './page-store.ts';
+import type { ReadingDeps } from './pull-feed.ts';
 import { type CarefulReading, type WalkedPage, walkFeed } from './settle-feed.ts';
 import { judgeMissing, markMissing, type Vanished } from './vanished-records.ts';
 
-export interface BackfillDeps {
-  source: SourceSettings;
-  client: Pick<SourceClient, 'readFeed'>;
-  database: Database;
-  acquireLease: AcquireLease;
-  clock: Clock;
-  log: Logger;
-  records: Counter<'feed' | 'result'>;
+export interface BackfillDeps extends ReadingDeps {
   lateFinds: Counter<'source' | 'feed'>;
   refusals: Counter<'source' | 'feed'>;
-  wakeFlows: () => void;
 }
 
 const backoff = { firstMs: 5_000, mostMs: 10 * 60_000 };

@@ -96,6 +96,8 @@ export function createDatabase(options: {
     }
   }
 
+  const told = (error: unknown) => (isConnectionError(error) ? unavailable(place, error) : error);
+
   async function run<Row extends object>(
     client: PoolClient,
     statement: string | PreparedStatement,
@@ -107,7 +109,7 @@ export function createDatabase(options: {
       // Several statements in one text give an array of results, against the driver's types.
       return Array.isArray(result) ? [] : result.rows;
     } catch (error) {
-      throw isConnectionError(error) ? unavailable(place, error) : error;
+      throw told(error);
     }
   }
 
@@ -118,7 +120,7 @@ export function createDatabase(options: {
         client.query(new CopyIn(text, rows, (error) => (error ? reject(error) : resolve())));
       });
     } catch (error) {
-      throw isConnectionError(error) ? unavailable(place, error) : error;
+      throw told(error);
     }
   }
 
