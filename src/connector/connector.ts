@@ -3,7 +3,9 @@
  * It never retries and never decides about order: it answers exactly one outcome for each operation it was given.
  */
 import type { ZodType, z } from 'zod';
+import type { Clock } from '#platform/clock.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
+import type { ReadPage, ReadStream } from './records.ts';
 
 export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   /** In this order where several are due: a supplier before the award that names it. Kinds are never written at once. */
@@ -12,6 +14,13 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   readonly batchMax: number;
   /** Most calls of `write` at once, never with the same key; 1 when it is left out. */
   readonly concurrency?: number;
+  /** Most requests to the ERP that are under way at once, over all calls; as `concurrency` when it is left out. */
+  readonly requestsAtOnce?: number;
+  /**
+   * What keeps a repeated create from making a second object: the ERP knows the idempotency key again (`key`), the object
+   * is stored under the document's key (`external-id`), or nothing but that `lookup` is asked first (`lookup`).
+   */
+  readonly idempotency: 'key' | 'external-id' | 'lookup';
   /** Longest time that one `write` may take. */
   readonly timeoutMs: number;
   /**
@@ -20,6 +29,8 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
    * asks; 0 when a write ends with the process and is seen at once (files). At most 24 days, in whole milliseconds.
    */
   readonly settleMs: number;
+  /** What `read` gives; left out: nothing. */
+  readonly reads?: readonly ReadStream[];
 }
 
 /** One thing to make true. */
@@ -107,21 +118,46 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
    * cancelled. Never called during a `write`. Throws when it cannot tell.
    */
   lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<Found[]>;
+  /**
+   * The other direction: what has changed in the ERP since the checkpoint (undefined: everything), oldest first. A page's
+   * checkpoint may be kept once the page is stored: reading from it again gives all that has changed since, perhaps also
+   * what was read before; nothing is ever left out. Each call ends; throws when it cannot go on. Left out with `reads`.
+   */
+  read?<Stream extends ReadStream>(
+    stream: Stream,
+    checkpoint: string | undefined,
+    signal: AbortSignal,
+  ): AsyncIterable<ReadPage<Stream>>;
   /** Called once, at the end; a write that did not stop in time may still be running. */
   close(): Promise<void>;
+}
+
+type LogLine = (message: string, fields?: Readonly<Record<string, unknown>>) => void;
+
+export interface ConnectorLog {
+  readonly debug: LogLine;
+  readonly info: LogLine;
+  readonly warn: LogLine;
+  readonly error: LogLine;
 }
 
 /** What the bridge lends to a connector. */
 export interface ConnectorContext {
   /** Relative paths in settings are taken from here. */
   readonly dataDir: string;
+  /** For changes of state, not for records. Secrets of the settings are taken out of what is logged. */
+  readonly log: ConnectorLog;
+  /** The only source of time. */
+  readonly clock: Clock;
 }
 
 export interface Connector<Settings = unknown, Kind extends DocumentKind = DocumentKind> {
   readonly name: string;
   readonly settings: ZodType<Settings>;
   readonly capabilities: Capabilities<Kind>;
-  /** Throws AppError when the settings cannot work; nothing is written yet. */
+  /** What these settings change of `capabilities`, as a batch size that is set. */
+  capabilitiesWith?(settings: Settings): Partial<Omit<Capabilities<Kind>, 'kinds'>>;
+  /** Throws ConfigError when the settings cannot work; nothing is written yet. Closes what it has opened when it throws. */
   open(settings: Settings, context: ConnectorContext): Promise<Session<Kind>>;
 }
 

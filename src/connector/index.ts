@@ -1,12 +1,14 @@
 /** What a connector author imports: `import { … } from 'sourcing-bridge/connector'`. */
 
+export { z } from 'zod';
+export { type Clock, systemClock } from '#platform/clock.ts';
 export { replaceFile } from '#platform/durable-file.ts';
-export { AppError } from '#platform/errors.ts';
 export {
   type Capabilities,
   type CheckResult,
   type Connector,
   type ConnectorContext,
+  type ConnectorLog,
   defineConnector,
   type FileContent,
   type Found,
@@ -16,4 +18,13 @@ export {
   type PlannedOperation,
   type Session,
 } from './connector.ts';
+export * from './dates.ts';
 export * from './documents.ts';
+export * from './errors.ts';
+export * from './http.ts';
+export * from './http-auth.ts';
+export * from './numbers.ts';
+export * from './outcomes.ts';
+export * from './read-from.ts';
+export * from './records.ts';
+export { Secret, secret } from './settings.ts';

@@ -8,6 +8,7 @@
  * organisation that may reach 10.0.0.0/8 must not leave a connection there that another, which may not, would find.
  */
 import { lookup as systemLookup } from 'node:dns/promises';
+import type { IncomingHttpHeaders } from 'node:http';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { callbackify } from 'node:util';
@@ -36,6 +37,8 @@ export type FetchFailure =
 /** An AppError that also says, for machines, what went wrong. Its texts name the host, never path, query, header or body. */
 export class FetchError extends AppError {
   readonly reason: FetchFailure;
+  /** Whether any of the request may have left this process. */
+  sent = false;
 
   constructor(
     code: ErrorCode,
@@ -51,10 +54,12 @@ export class FetchError extends AppError {
 
 export interface GuardedRequest {
   url: string;
+  /** Instead of the URL's own path and query, and sent as it stands: only what may stand in a URL. */
+  path?: string | undefined;
   method: string;
   /** `host` may not be given: it would also choose the name that the certificate is checked for. */
   headers?: Record<string, string>;
-  body?: string | Uint8Array;
+  body?: string | Uint8Array | undefined;
   /** Networks that this caller may reach although they are not public. */
   allowedNetworks: readonly Cidr[];
   /** For the whole exchange: waiting for a connection, DNS, connecting, TLS, sending, and reading the body. */
@@ -86,6 +91,8 @@ export type GuardedFetch = (request: GuardedRequest) => Promise<GuardedResponse>
 export interface GuardedFetchOptions {
   /** PEM of authorities trusted beside the usual ones (Node's own and NODE_EXTRA_CA_CERTS). */
   extraCa?: string;
+  /** PEM of a certificate that is shown to servers that want one, and of its key. */
+  clientCertificate?: { certPem: string; keyPem: string };
   /** More requests than this at once to one origin wait, and their time limit runs meanwhile. Default 4. */
   connectionsPerOrigin?: number;
   /** How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep. */
@@ -112,12 +119,14 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   const { connectionsPerOrigin = 4, keepAliveMs = 4_000 } = options;
   const lookup = options.lookup ?? ((hostname: string) => systemLookup(hostname, { all: true }));
   // Made once: reading some 150 root certificates anew for each connection would cost more than its handshake.
-  const secureContext = createSecureContext(
-    options.extraCa === undefined ? {} : { ca: [...getCACertificates('default'), options.extraCa] },
-  );
+  const { extraCa, clientCertificate } = options;
+  const secureContext = createSecureContext({
+    ...(extraCa === undefined ? {} : { ca: [...getCACertificates('default'), extraCa] }),
+    ...(clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem }),
+  });
   /** In the order of their last use. */
   const pools = new Map<string, OriginPool>();
-  const exchanges = new Set<(error: FetchError) => void>();
+  const exchanges = new Set<Exchange>();
   let closed = false;
 
   function openPool(origin: string, allowedNetworks: readonly Cidr[]): OriginPool {
@@ -157,10 +166,11 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   }
 
   function enter(origin: string, allowedNetworks: readonly Cidr[]): OriginPool {
-    const key = [origin, ...allowedNetworks.map((cidr) => cidr.text).sort()].join(' ');
+    const key = `${origin} ${textOfNetworks(allowedNetworks)}`;
     const entry = pools.get(key) ?? openPool(origin, allowedNetworks);
     clearTimeout(entry.idleTimer);
     entry.users += 1;
+    if (pools.size === 1 && pools.has(key)) return entry;
     pools.delete(key);
     pools.set(key, entry);
     for (const [otherKey, other] of pools) {
@@ -187,110 +197,197 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
     return entry.pool.destroy();
   }
 
-  async function fetch(request: GuardedRequest): Promise<GuardedResponse> {
-    const url = checkedUrl(request);
-    if (closed) throw failure('aborted', url.hostname);
-    const startedAt = performance.now();
-    const ended = new AbortController();
-    const end = (error: FetchError) => ended.abort(error);
-    const timer = setTimeout(() => end(failure('timeout', url.hostname)), request.timeoutMs);
-    const onAbort = () => end(failure('aborted', url.hostname));
-    if (request.signal?.aborted) onAbort();
-    request.signal?.addEventListener('abort', onAbort, { once: true });
-    exchanges.add(end);
-
-    const entry = enter(url.origin, request.allowedNetworks);
+  function fetch(request: GuardedRequest): Promise<GuardedResponse> {
+    let url: URL;
     try {
-      const response = await endedBy(ended.signal, exchange(entry.pool, url, request, ended.signal));
-      return { ...response, durationMs: Math.round(performance.now() - startedAt) };
+      url = checkedUrl(request);
+      if (closed) throw failure('aborted', url.hostname);
     } catch (error) {
-      throw asFetchError(error, url.hostname);
-    } finally {
-      clearTimeout(timer);
-      request.signal?.removeEventListener('abort', onAbort);
-      exchanges.delete(end);
-      leave(entry);
+      return Promise.reject(error);
     }
+    const entry = enter(url.origin, request.allowedNetworks);
+    const exchange = new Exchange(url, request, (settled) => {
+      exchanges.delete(settled);
+      leave(entry);
+    });
+    exchanges.add(exchange);
+    return exchange.run(entry.pool);
   }
 
   return {
     fetch,
     async close() {
       closed = true;
-      for (const end of exchanges) end(failure('aborted', ''));
+      for (const exchange of exchanges) exchange.end('aborted');
       await Promise.all([...pools].map(([key, entry]) => discard(key, entry)));
     },
   };
 }
 
+/** Whom a signal ends: many exchanges have the same one, and a listener costs more than a place in a set. */
+const waitingBySignal = new WeakMap<AbortSignal, Set<Exchange>>();
+
+function waitingFor(signal: AbortSignal): Set<Exchange> {
+  const known = waitingBySignal.get(signal);
+  if (known) return known;
+  const waiting = new Set<Exchange>();
+  waitingBySignal.set(signal, waiting);
+  signal.addEventListener('abort', () => waiting.forEach((exchange) => exchange.end('aborted')), { once: true });
+  return waiting;
+}
+
 /**
- * Settles as the work does, or at once with the signal's reason: undici heeds a signal only when the request has a
- * connection, not while it waits for one. What the abandoned work still says is of no interest.
+ * One request over a pool, and what the pool tells of it. It settles as soon as it is ended: given up while it waits for a
+ * connection, it is not sent at all, and what the connection says after that is no news. A class, as there is one for
+ * each request: closures would be ten objects.
  */
-function endedBy<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-    work.then(resolve, reject);
-  });
-}
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #url: URL;
+  readonly #request: GuardedRequest;
+  readonly #onSettled: (exchange: Exchange) => void;
+  readonly #result = Promise.withResolvers<GuardedResponse>();
+  readonly #startedAt = performance.now();
+  readonly #timer: NodeJS.Timeout;
+  readonly #waiting: Set<Exchange> | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #ended: FetchError | undefined;
+  #isSettled = false;
+  /** From when it gets its connection nobody knows what of it has left. */
+  #sent = false;
+  #status = 0;
+  #headers: Record<string, string> = {};
+  #chunks: Buffer[] = [];
+  #length = 0;
 
-async function exchange(
-  pool: Pool,
-  url: URL,
-  request: GuardedRequest,
-  signal: AbortSignal,
-): Promise<Omit<GuardedResponse, 'durationMs'>> {
-  signal.throwIfAborted();
-  const response = await pool.request({
-    path: `${url.pathname}${url.search}`,
-    method: request.method,
-    headers: request.headers ?? {},
-    body: request.body ?? null,
-    signal,
-  });
-  const { body, truncated } = await readBody(response, request, url.hostname);
-  return { status: response.statusCode, headers: joinedHeaders(response.headers), body, truncated };
-}
-
-async function readBody(
-  response: Dispatcher.ResponseData,
-  request: GuardedRequest,
-  host: string,
-): Promise<{ body: Buffer; truncated: boolean }> {
-  const stream = response.body;
-  // Leaving the loop destroys the stream, and with it the connection; what it says about that is no news.
-  stream.on('error', () => {});
-  if (request.onTooLarge === 'fail' && Number(response.headers['content-length']) > request.responseBytesMax) {
-    stream.destroy();
-    throw failure('too-large', host);
+  constructor(url: URL, request: GuardedRequest, onSettled: (exchange: Exchange) => void) {
+    this.#url = url;
+    this.#request = request;
+    this.#onSettled = onSettled;
+    this.#timer = setTimeout(endInTime, request.timeoutMs, this);
+    this.#waiting = request.signal && waitingFor(request.signal);
+    this.#waiting?.add(this);
   }
-  const chunks: Buffer[] = [];
-  let length = 0;
-  let truncated = false;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > request.responseBytesMax) {
-      truncated = true;
-      break;
-    }
+
+  run(pool: Pool): Promise<GuardedResponse> {
+    const { method, headers = {}, body = null, path, signal } = this.#request;
+    if (signal?.aborted) this.end('aborted');
+    else pool.dispatch({ path: path ?? `${this.#url.pathname}${this.#url.search}`, method, headers, body }, this);
+    return this.#result.promise;
   }
-  if (truncated && request.onTooLarge === 'fail') throw failure('too-large', host);
-  return { body: Buffer.concat(chunks).subarray(0, request.responseBytesMax), truncated };
+
+  /** Before its time. */
+  end(reason: 'timeout' | 'aborted'): void {
+    this.#cut(failure(reason, this.#url.hostname));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#ended) controller.abort(this.#ended);
+    else this.#sent = true;
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = joinedHeaders(headers);
+    const { onTooLarge, responseBytesMax } = this.#request;
+    if (onTooLarge === 'fail' && Number(this.#headers['content-length']) > responseBytesMax)
+      this.#cut(failure('too-large', this.#url.hostname));
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isSettled) return;
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+    if (this.#length <= this.#request.responseBytesMax) return;
+    if (this.#request.onTooLarge !== 'fail') this.#answer(true);
+    this.#cut(failure('too-large', this.#url.hostname));
+  }
+
+  onResponseEnd(): void {
+    this.#answer(false);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
+    this.#fail(error);
+  }
+
+  #cut(error: FetchError): void {
+    this.#ended = error;
+    this.#fail(error);
+    this.#controller?.abort(error);
+  }
+
+  #answer(truncated: boolean): void {
+    if (!this.#settle()) return;
+    const [only] = this.#chunks;
+    const whole = only && this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks);
+    this.#result.resolve({
+      status: this.#status,
+      headers: this.#headers,
+      body: truncated ? whole.subarray(0, this.#request.responseBytesMax) : whole,
+      truncated,
+      durationMs: Math.round(performance.now() - this.#startedAt),
+    });
+  }
+
+  #fail(error: unknown): void {
+    if (!this.#settle()) return;
+    const failed = asFetchError(error, this.#url.hostname);
+    failed.sent = this.#sent;
+    this.#result.reject(failed);
+  }
+
+  /** False when it is settled already. */
+  #settle(): boolean {
+    if (this.#isSettled) return false;
+    this.#isSettled = true;
+    clearTimeout(this.#timer);
+    this.#waiting?.delete(this);
+    this.#onSettled(this);
+    return true;
+  }
 }
 
-function joinedHeaders(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
-  const entries = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
-    value === undefined ? [] : [[name, typeof value === 'string' ? value : value.join(', ')]],
-  );
-  return Object.fromEntries(entries);
+function endInTime(exchange: Exchange): void {
+  exchange.end('timeout');
+}
+
+function joinedHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const joined: Record<string, string> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined) joined[name] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return joined;
+}
+
+/** Callers give the same list with each request. */
+const networkTexts = new WeakMap<readonly Cidr[], string>();
+
+function textOfNetworks(networks: readonly Cidr[]): string {
+  let text = networkTexts.get(networks);
+  if (text === undefined) {
+    text = networks
+      .map((cidr) => cidr.text)
+      .sort()
+      .join(' ');
+    networkTexts.set(networks, text);
+  }
+  return text;
+}
+
+/** Of the last URL, which many callers ask for again and again. */
+let lastParsed: { readonly text: string; readonly url: URL | null } = { text: '', url: null };
+
+function parsedUrl(text: string): URL | null {
+  if (lastParsed.text !== text) lastParsed = { text, url: URL.parse(text) };
+  return lastParsed.url;
 }
 
 function checkedUrl(request: GuardedRequest): URL {
-  const url = URL.canParse(request.url) ? new URL(request.url) : undefined;
-  if (url === undefined) throw unsendable('The URL is not valid.');
+  const url = parsedUrl(request.url);
+  if (!url) throw unsendable('The URL is not valid.');
   const protocols: readonly string[] = request.protocols ?? ['https:'];
   if (!protocols.includes(url.protocol))
     throw unsendable(`A URL must begin with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}.`);

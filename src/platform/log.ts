@@ -4,32 +4,9 @@
  * lines mark boot and changes of state, not records.
  */
 import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
+import { isSecretName } from './secret-names.ts';
 
 export type { Logger } from 'pino';
-
-const secretNames = new Set([
-  'accesstoken',
-  'admintoken',
-  'apikey',
-  'authorization',
-  'clientsecret',
-  'cookie',
-  'key',
-  'keypem',
-  'masterkey',
-  'passphrase',
-  'password',
-  'privatekey',
-  'proxyauthorization',
-  'refreshtoken',
-  'secret',
-  'secrets',
-  'setcookie',
-  'signingkey',
-  'signingkeys',
-  'token',
-  'xapikey',
-]);
 
 /** Stands where a secret stood. */
 export const censor = '[secret]';
@@ -87,11 +64,6 @@ function redactError(error: Error, around: readonly object[]): unknown {
   if (typeof cause !== 'object' || cause === null) return cause === undefined ? own : { ...own, cause };
   const { message: _message, stack: _stack, ...facts } = Object(redact(cause, around)) as Record<string, unknown>;
   return { ...own, cause: facts };
-}
-
-/** Whether what stands under this name is a secret. */
-export function isSecretName(name: string): boolean {
-  return secretNames.has(name.toLowerCase().replaceAll(/[-_]/g, ''));
 }
 
 /** `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */

@@ -88,7 +88,14 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
 
 /** Asked for first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
 async function createTable(tx: Sql, schema: string, table: string): Promise<void> {
-  const [there] = await tx.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
+  // Out of the catalog's tables: what to_regclass() says may be from before the wait for the lock.
+  const [there] = await tx.query<{ found: boolean }>(
+    `select exists (
+       select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+       where n.nspname = $1 and c.relname = 'migrations'
+     ) as found`,
+    [schema],
+  );
   if (there?.found) return;
   await tx.query(`create schema if not exists ${escapeIdentifier(schema)}`);
   await tx.query(`create table ${table} (

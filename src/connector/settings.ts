@@ -1,0 +1,49 @@
+/**
+ * Settings of connectors. A secret is marked where the schema declares it: parsed, it is a `Secret`, which shows itself
+ * to nobody but who asks for it, and which the bridge takes out of every text that the connector says.
+ */
+import { inspect } from 'node:util';
+import { z } from 'zod';
+import { censor } from '#platform/log.ts';
+
+/** A text that no log line, JSON document or error shows: each gets `[secret]`. */
+export class Secret {
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** The text itself: for the header, the driver or the signature that needs it, and nothing else. */
+  reveal(): string {
+    return this.#text;
+  }
+
+  toString(): string {
+    return censor;
+  }
+
+  toJSON(): string {
+    return censor;
+  }
+
+  [inspect.custom](): string {
+    return censor;
+  }
+}
+
+/** A setting that is a secret: a password, a token, a key, or a URL that holds one. */
+export function secret() {
+  return z
+    .string()
+    .min(1)
+    .transform((text) => new Secret(text))
+    .meta({ format: 'password', writeOnly: true });
+}
+
+/** The texts of all secrets in parsed settings. */
+export function secretsIn(value: unknown): string[] {
+  if (value instanceof Secret) return [value.reveal()];
+  if (typeof value !== 'object' || value === null) return [];
+  return (Array.isArray(value) ? value : Object.values(value)).flatMap(secretsIn);
+}

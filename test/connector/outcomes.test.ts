@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest';
+import type { Operation, Outcome } from '#connector/connector.ts';
+import {
+  AuthError,
+  ConfigError,
+  ConflictError,
+  DataError,
+  LockedError,
+  RateLimited,
+  TransientError,
+  UnknownOutcome,
+} from '#connector/errors.ts';
+import { outcomeOf, stopped, writeEach } from '#connector/outcomes.ts';
+
+const never = new AbortController().signal;
+const operations = ['a', 'b', 'c', 'd'].map((key) => ({ document: { key } }) as Operation);
+const done = ({ document }: Operation): Outcome => ({ status: 'created', reference: document.key });
+
+describe('what a connector throws', () => {
+  const kinds: [Error, Outcome][] = [
+    [new TransientError('m'), { status: 'retry', error: { type: 'transient', message: 'm' } }],
+    [new LockedError('m'), { status: 'retry', error: { type: 'locked', message: 'm' } }],
+    [new AuthError('m'), { status: 'retry', error: { type: 'auth', message: 'm' } }],
+    [new ConfigError('m'), { status: 'retry', error: { type: 'config', message: 'm' } }],
+    [new DataError('m'), { status: 'rejected', error: { type: 'data', message: 'm' } }],
+    [new ConflictError('m'), { status: 'rejected', error: { type: 'conflict', message: 'm' } }],
+    [new RateLimited('m'), { status: 'retry', error: { type: 'rate-limited', message: 'm' } }],
+    [
+      new RateLimited('m', { retryAfterMs: 5 }),
+      { status: 'retry', error: { type: 'rate-limited', message: 'm', retryAfterMs: 5 } },
+    ],
+    [new UnknownOutcome('m'), { status: 'unknown', message: 'm' }],
+    // Nobody knows where this comes from: perhaps from behind the request.
+    [new TypeError('m'), { status: 'unknown', message: 'm' }],
+  ];
+  test.each(kinds)('as %s is what the bridge has to do', (error, outcome) => {
+    expect(outcomeOf(error)).toEqual(outcome);
+  });
+});
+
+describe('writing each', () => {
+  test('gives each operation its own outcome, whatever the others do', async () => {
+    const outcomes = await writeEach(
+      operations,
+      async (operation) => {
+        if (operation.document.key === 'b') throw new DataError('bad');
+        if (operation.document.key === 'c') throw new UnknownOutcome('gone');
+        return done(operation);
+      },
+      { signal: never, atOnce: 2 },
+    );
+    expect(outcomes.map(({ status }) => status)).toEqual(['created', 'rejected', 'unknown', 'created']);
+  });
+
+  test('takes what is thrown before the first await as well', async () => {
+    const throwing = (): Promise<Outcome> => {
+      throw new DataError('bad');
+    };
+    const outcomes = await writeEach(operations, throwing, { signal: never });
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected', 'rejected']);
+  });
+
+  test.each([new RateLimited('later', { retryAfterMs: 9 }), new AuthError('no'), new ConfigError('no')])(
+    'sends none after %s: the others have the same outcome',
+    async (error) => {
+      const sent: string[] = [];
+      const outcomes = await writeEach(
+        operations,
+        async (operation) => {
+          sent.push(operation.document.key);
+          if (operation.document.key === 'b') throw error;
+          return done(operation);
+        },
+        { signal: never },
+      );
+      expect(sent).toEqual(['a', 'b']);
+      expect(outcomes).toEqual([
+        done(operations[0] as Operation),
+        ...Array.from({ length: 3 }, () => outcomeOf(error)),
+      ]);
+    },
+  );
+
+  test('begins none once it is stopped; what is under way keeps its outcome', async () => {
+    const stop = new AbortController();
+    const outcomes = await writeEach(
+      operations,
+      async (operation) => {
+        if (operation.document.key === 'b') stop.abort();
+        return done(operation);
+      },
+      { signal: stop.signal },
+    );
+    expect(outcomes).toEqual([...operations.slice(0, 2).map(done), stopped, stopped]);
+  });
+
+  test('has no more under way at once than it may', async () => {
+    let under = 0;
+    let most = 0;
+    const outcomes = await writeEach(
+      operations,
+      async (operation) => {
+        under += 1;
+        most = Math.max(most, under);
+        await new Promise(setImmediate);
+        under -= 1;
+        return done(operation);
+      },
+      { signal: never, atOnce: 3 },
+    );
+    expect(most).toBe(3);
+    expect(outcomes).toEqual(operations.map(done));
+  });
+});
