@@ -77,7 +77,7 @@ export function superviseProgram(
 
 const isReady = ({ lines }: Program) => lines.some((line) => / ready /.test(line));
 
-/** One that had been ready must outlast its database; before, the text is the last that it says. */
+/** One that had been ready must outlast its database; before, the text is the last that it says, with the reason. */
 function couldNotStart(program: Program): boolean {
-  return !isReady(program) && program.ended?.code === 1 && program.errors.at(-1) === databaseAway;
+  return !isReady(program) && program.ended?.code === 1 && program.errors.slice(-2).includes(databaseAway);
 }

@@ -92,7 +92,7 @@ export class SimulatedErp {
     return {
       name: 'simulated',
       settings: z.looseObject({}),
-      capabilities: { kinds: documentKinds, batchMax, concurrency, timeoutMs, settleMs },
+      capabilities: { kinds: documentKinds, batchMax, concurrency, timeoutMs, settleMs, idempotency: 'lookup' },
       open: async () => this.#open(),
     };
   }

@@ -1,17 +1,22 @@
 import { resolve } from 'node:path';
-import type { Connector, Outcome, Session } from '#connector/connector.ts';
+import type { Connector, ConnectorLog, Outcome, Session } from '#connector/connector.ts';
+import { ConfigError } from '#connector/errors.ts';
+import { outcomeOf } from '#connector/outcomes.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import { parseInput } from '#platform/input.ts';
+import { messageOf, pathText, rawIssuesOf } from '#platform/input.ts';
+import type { Logger } from '#platform/log.ts';
 import type { BridgeDeps } from '../bridge-deps.ts';
 import type { FlowSettings } from '../settings.ts';
-import { keepSecrets } from './keep-secrets.ts';
-import { loadConnector } from './load-connector.ts';
+import { keepSecrets, type SecretKeeper } from './keep-secrets.ts';
+import { checkedCapabilities, loadConnector } from './load-connector.ts';
 
 /** A flow with its connector, opened. */
 export interface OpenFlow {
   readonly flow: FlowSettings;
+  /** With the capabilities that it has with the flow's settings. */
   readonly connector: Connector;
   readonly session: Session;
+  readonly secrets: SecretKeeper;
 }
 
 /** How long a start waits for a connector to open; it goes on opening beside. */
@@ -24,22 +29,25 @@ const closeMs = 5_000;
  * again with its next call, and until it is, its documents wait.
  */
 export async function openFlows(
-  { settings, dataDir }: Pick<BridgeDeps, 'settings' | 'dataDir'>,
+  { settings, dataDir, log, clock }: Pick<BridgeDeps, 'settings' | 'dataDir' | 'log' | 'clock'>,
   opened: AsyncDisposableStack,
   patience: { openMs: number; closeMs: number } = { openMs, closeMs },
 ): Promise<OpenFlow[]> {
-  const context = { dataDir: resolve(dataDir) };
   const results = await Promise.allSettled(
-    settings.flows.map(async (flow) => {
-      const connector = await loadConnector(flow.connector);
-      checkKinds(flow, connector);
-      const tell = keepSecrets(flow.settings);
+    settings.flows.map(async (flow, index) => {
+      const loaded = await loadConnector(flow.connector);
+      checkKinds(flow, loaded);
+      const secrets = keepSecrets(flow.settings);
+      const { tell } = secrets;
       try {
-        const parsed = parseInput(connector.settings, flow.settings, `The settings of flow "${flow.name}"`);
-        const session = sessionOf(async () => connector.open(parsed, context), { ...patience, tell });
+        const parsed = readSettings(loaded, flow, index);
+        secrets.learn(parsed);
+        const connector = withCapabilities(loaded, parsed);
+        const context = { dataDir: resolve(dataDir), log: connectorLog(log, flow, secrets), clock };
+        const session = sessionOf(async () => loaded.open(parsed, context), { ...patience, tell });
         opened.defer(() => session.close());
         await session.opening();
-        return { flow, connector, session };
+        return { flow, connector, session, secrets };
       } catch (error) {
         throw tellable(error, tell);
       }
@@ -58,6 +66,48 @@ function checkKinds(flow: FlowSettings, { capabilities }: Connector): void {
     throw new AppError('invalid', `Flow "${flow.name}": "${flow.connector}" takes no ${missing.join(', ')} documents.`);
 }
 
+/** Names everything that is wrong, each where it stands in the configuration; never a value, which may be a secret. */
+function readSettings(loaded: Connector, { name, connector, settings }: FlowSettings, index: number): unknown {
+  const parsed = loaded.settings.safeParse(settings, { error: messageOf });
+  if (parsed.success) return parsed.data;
+  const issues = rawIssuesOf(parsed.error.issues).map(({ path, message }) => ({
+    path: pathText(['bridge', 'flows', index, 'settings', ...path]),
+    message: message === 'is not a known field' ? 'is not a known setting' : message,
+  }));
+  const lines = issues.map(({ path, message }) => `  ${path} ${message}`);
+  const text = `The settings of flow "${name}" are not valid for its connector "${connector}":\n${lines.join('\n')}`;
+  throw new AppError('invalid', text, { issues });
+}
+
+/** What the connector can do with these settings. */
+function withCapabilities(connector: Connector, settings: unknown): Connector {
+  const capabilities = { ...connector.capabilities, ...connector.capabilitiesWith?.(settings) };
+  return { ...connector, capabilities: checkedCapabilities(connector.name, capabilities) };
+}
+
+/** Whatever a connector logs, it holds no secret of its settings. */
+function connectorLog(
+  log: Logger,
+  { name: flow, connector }: FlowSettings,
+  { tell, hide }: SecretKeeper,
+): ConnectorLog {
+  const write =
+    (level: 'debug' | 'info' | 'warn' | 'error'): ConnectorLog['info'] =>
+    (message, fields = {}) => {
+      if (log.isLevelEnabled(level)) log[level]({ ...plain(fields, hide), flow, connector }, tell(message));
+    };
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+}
+
+function plain(fields: Readonly<Record<string, unknown>>, hide: (text: string) => string): object {
+  const text = (_name: string, value: unknown) => (value instanceof Error ? errorText(value) : value);
+  try {
+    return JSON.parse(hide(JSON.stringify(fields, text))) as object;
+  } catch {
+    return { fields: 'could not be written as JSON' };
+  }
+}
+
 /** Without its cause: the connector, or its schema, may have repeated a secret in any part of it. */
 function tellable(error: unknown, tell: (text: string) => string): AppError {
   if (!(error instanceof AppError)) return new AppError('invalid', tell(errorText(error)));
@@ -66,7 +116,7 @@ function tellable(error: unknown, tell: (text: string) => string): AppError {
 }
 
 function isWrongSetting(error: unknown): boolean {
-  return error instanceof AppError && error.code === 'invalid';
+  return error instanceof ConfigError || (error instanceof AppError && error.code === 'invalid');
 }
 
 /** A session that is opened by itself, and opened again when that failed. What it says holds no secret. */
@@ -118,9 +168,8 @@ function sessionOf(
       try {
         opened = inner ?? (await within(patience.openMs, session()));
       } catch (error) {
-        const type = isWrongSetting(error) ? 'config' : 'transient';
-        const message = `the connector cannot be opened: ${errorText(error)}`;
-        return operations.map((): Outcome => ({ status: 'retry', error: { type, message } }));
+        const outcome = unopened(error);
+        return operations.map(() => outcome);
       }
       return opened.write(operations, signal);
     },
@@ -132,6 +181,14 @@ function sessionOf(
     },
   };
   return lazy;
+}
+
+/** Nothing was sent, whatever it was. */
+function unopened(error: unknown): Outcome {
+  const message = `the connector cannot be opened: ${errorText(error)}`;
+  const outcome = outcomeOf(error);
+  if ('error' in outcome) return { status: 'retry', error: { ...outcome.error, message } };
+  return { status: 'retry', error: { type: isWrongSetting(error) ? 'config' : 'transient', message } };
 }
 
 /** Rejects when `promise` has not settled after `ms`; its late answer is dropped. */

@@ -9,7 +9,6 @@ import { type Claimed, mustLookUp, operationFor } from './claim-documents.ts';
 import { createConnectorCalls } from './connector-calls.ts';
 import { documentDifferences } from './document-differences.ts';
 import { documentColumns, type FlowDocument } from './flow-document-store.ts';
-import { keepSecrets } from './keep-secrets.ts';
 import { type DocumentsMade, makeDocuments } from './make-documents.ts';
 import type { OpenFlow } from './open-flows.ts';
 import { resolveCutOff } from './resolve-cut-off.ts';
@@ -40,9 +39,9 @@ export async function planFlow(
   deps: { database: Database; openFlow: OpenFlow; clock: Clock; processMark?: ProcessMark; abortGraceMs?: number },
   { limit, skip = 0, all = false, signal }: { limit: number; skip?: number; all?: boolean; signal: AbortSignal },
 ): Promise<PlannedChange[]> {
-  const { flow, connector, session } = deps.openFlow;
+  const { flow, connector, session, secrets } = deps.openFlow;
   const { batchMax, timeoutMs } = connector.capabilities;
-  const calls = createConnectorCalls(session, { tell: keepSecrets(flow.settings), graceMs: deps.abortGraceMs });
+  const calls = createConnectorCalls(session, { tell: secrets.tell, graceMs: deps.abortGraceMs });
   const processMark = deps.processMark ?? createProcessMark();
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const documents = await deps.database.query<PlannedDocument>(
@@ -105,10 +104,11 @@ export async function planFlow(
             )
             .catch((error: unknown) => `the connector's plan failed: ${errorText(error)}`);
     for (const { document, operation } of toDo) {
-      const own = typeof said === 'object' ? said.get(document.key)?.steps : undefined;
+      // It has looked at the ERP, which may hold other than what was delivered.
+      const own = typeof said === 'object' ? said.get(document.key) : undefined;
       const delivered = batch.find(({ key }) => key === document.key);
-      const steps = own ?? [...(typeof said === 'string' ? [said] : []), ...differences(delivered, operation)];
-      planned.set(document.key, { action: operation.action, steps });
+      const steps = own?.steps ?? [...(typeof said === 'string' ? [said] : []), ...differences(delivered, operation)];
+      planned.set(document.key, { action: own?.action ?? operation.action, steps });
     }
     const now = timestampNow(deps.clock);
     return batch.map(({ kind, key, due }) => ({

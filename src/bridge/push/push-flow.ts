@@ -31,11 +31,12 @@ import {
 import { type ConnectorCalls, createConnectorCalls } from './connector-calls.ts';
 import type { Busy } from './flow-document-store.ts';
 import { hasDue } from './flow-state.ts';
-import { keepSecrets } from './keep-secrets.ts';
+import type { SecretKeeper } from './keep-secrets.ts';
 import { type Batch, type BatchDeps, createBatches } from './push-batch.ts';
 
 export interface PushDeps extends BatchDeps {
   session: Session;
+  secrets: Pick<SecretKeeper, 'tell'>;
   acquireLease: AcquireLease;
   /** How long a connector may take to stop when it is told to. */
   abortGraceMs?: number;
@@ -46,7 +47,7 @@ export interface PushDeps extends BatchDeps {
 /** Creates the worker of a flow: pushes everything due, and returns when nothing is, or another process does it. */
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
-  const calls = createConnectorCalls(deps.session, { tell: keepSecrets(flow.settings), graceMs: deps.abortGraceMs });
+  const calls = createConnectorCalls(deps.session, { tell: deps.secrets.tell, graceMs: deps.abortGraceMs });
   const isDue = () => hasDue(database, flow, timestampNow(clock));
   return async (signal: AbortSignal): Promise<void> => {
     // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.

@@ -35,11 +35,11 @@ export async function startPush(
   const clientOf = createSourceClients(deps);
   const processMark = deps.processMark ?? createProcessMark();
   const pushes = new Map(
-    flows.map(({ flow, connector, session }) => {
+    flows.map(({ flow, connector, session, secrets }) => {
       const files = flow.documents.includes('file') ? createFileLoader(clientOf(flow.source), clock) : undefined;
       const loadFiles = files && ((ids: readonly string[], signal: AbortSignal) => files.load(ids, signal));
       const edges = { database, acquireLease, clock, log, outcomes, processMark };
-      return [flow.name, createFlowPush({ flow, connector, session, loadFiles, ...edges })];
+      return [flow.name, createFlowPush({ flow, connector, session, secrets, loadFiles, ...edges })];
     }),
   );
   // Each flow has a worker of its own: one that waits for its ERP keeps no other waiting.

@@ -107,7 +107,14 @@ export function createFakeErp(capabilities: Partial<Connector['capabilities']> =
     connector: {
       name: 'fake',
       settings: z.unknown(),
-      capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 5_000, settleMs: 0, ...capabilities },
+      capabilities: {
+        kinds: ['award'],
+        batchMax: 10,
+        timeoutMs: 5_000,
+        settleMs: 0,
+        idempotency: 'lookup',
+        ...capabilities,
+      },
       open: async () => session,
     },
     session,

@@ -1,5 +1,6 @@
 /** What a connector of somebody else may answer, and what then must not happen. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { keepSecrets } from '#bridge/push/keep-secrets.ts';
 import { planFlow } from '#bridge/push/plan-flow.ts';
 import type { Found, Outcome } from '#connector/connector.ts';
 import { createLogger } from '#platform/log.ts';
@@ -278,7 +279,12 @@ describe('a secret of the settings', () => {
         planFlow(
           {
             database: pusher.db.database,
-            openFlow: { flow: pusher.flow, connector: erp.connector, session: { ...erp.session, plan } },
+            openFlow: {
+              flow: pusher.flow,
+              connector: erp.connector,
+              session: { ...erp.session, plan },
+              secrets: keepSecrets(pusher.flow.settings),
+            },
             clock: pusher.clock,
             processMark: testProcess,
           },

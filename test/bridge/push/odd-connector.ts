@@ -1,6 +1,7 @@
 /** A connector that opens, checks and closes as its settings say: for what a connector of somebody else may do. */
 import { z } from 'zod';
 import { defineConnector } from '#connector/connector.ts';
+import { secret } from '#connector/settings.ts';
 import { AppError } from '#platform/errors.ts';
 
 const settings = z
@@ -16,11 +17,13 @@ const settings = z
         'at the second time',
         'refuses',
         'repeats',
+        'logs',
       ])
       .default('well'),
     checks: z.enum(['well', 'never', 'throws', 'repeats', 'throws it']).default('well'),
     closes: z.enum(['well', 'never', 'throws']).default('well'),
     password: z.string().default(''),
+    pin: secret().optional(),
   })
   .superRefine(({ opens, password }, context) => {
     if (opens === 'refuses') context.addIssue({ code: 'custom', message: `The password ${password} is too short` });
@@ -35,8 +38,8 @@ let wrongTries = 0;
 export default defineConnector({
   name: 'odd',
   settings,
-  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0 },
-  open({ opens, checks, closes, password }) {
+  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' },
+  open({ opens, checks, closes, password, pin }, { log }) {
     if (opens === 'throws at once') throw new Error('thrown at once');
     return (async () => {
       if (opens === 'wrong settings') throw new AppError('invalid', 'The folder is missing.');
@@ -50,6 +53,10 @@ export default defineConnector({
       }
       if (opens === 'fails') throw new Error('connection refused');
       if (opens === 'never') return never();
+      if (opens === 'logs') {
+        const shown = `${pin?.reveal()} and ${password}`;
+        log.warn(`logging in with ${shown}`, { shown, deep: { list: [shown] }, err: new Error(`no: ${shown}`), pin });
+      }
       tries += 1;
       if (opens === 'at the second time' && tries === 1) throw new Error('connection refused');
       return {

@@ -3,9 +3,12 @@ import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
 import { openFlows } from '#bridge/push/open-flows.ts';
 import type { Operation } from '#connector/connector.ts';
+import { systemClock } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
 import { settingsOf } from '../parts.ts';
 
 const odd = './test/bridge/push/odd-connector.ts';
+const edges = { dataDir: tmpdir(), log: silentLogger, clock: systemClock };
 const patience = { openMs: 50, closeMs: 50 };
 const operation = { action: 'create', idempotencyKey: '1', contentHash: 'x' } as Operation;
 const signal = new AbortController().signal;
@@ -14,7 +17,7 @@ const signal = new AbortController().signal;
 async function open(settings: Record<string, unknown>, connector = odd) {
   await using opened = new AsyncDisposableStack();
   const flows = await openFlows(
-    { settings: settingsOf({}, [{ connector, settings }, { connector: odd }]), dataDir: tmpdir() },
+    { ...edges, settings: settingsOf({}, [{ connector, settings }, { connector: odd }]) },
     opened,
     patience,
   );
@@ -96,10 +99,57 @@ test.each<[string, Record<string, unknown>, string, RegExp]>([
   await expect(open(settings, connector)).rejects.toThrow(message);
 });
 
+test('wrong settings are named all together, each where it stands in the configuration, and their values are not', async () => {
+  const settings = { opnes: 'well', checks: 'hunter2', password: 4_711 };
+  const error: unknown = await open(settings).catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({
+    code: 'invalid',
+    message: [
+      `The settings of flow "flow-0" are not valid for its connector "${odd}":`,
+      '  bridge.flows[0].settings.checks must be one of well, never, throws, repeats, throws it',
+      '  bridge.flows[0].settings.password must be a string',
+      '  bridge.flows[0].settings.opnes is not a known setting',
+    ].join('\n'),
+  });
+  expect(inspect(error, { depth: 20 })).not.toMatch(/hunter2|4711/);
+});
+
+/** A connector in plain JavaScript whose settings are its capabilities. */
+const adjustable = `data:text/javascript,${encodeURIComponent(`export default {
+  name: 'adjustable',
+  settings: { _zod: {}, safeParse: (data) => ({ success: true, data }) },
+  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' },
+  capabilitiesWith: (settings) => settings,
+  open: async () => ({ check: async () => [], write: async () => [], lookup: async () => [], close: async () => {} }),
+}`)}`;
+
+test('what the settings change of the capabilities holds for that flow alone', async () => {
+  await using opened = new AsyncDisposableStack();
+  const flows = [
+    { connector: adjustable, settings: { batchMax: 3, settleMs: 5_000 } },
+    { connector: adjustable, settings: {} },
+  ];
+  const [first, second] = await openFlows({ ...edges, settings: settingsOf({}, flows) }, opened);
+  const declared = { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' };
+  expect(first?.connector.capabilities).toEqual({ ...declared, batchMax: 3, settleMs: 5_000 });
+  expect(second?.connector.capabilities).toEqual(declared);
+});
+
+test('settings that make capabilities with which nothing would be written stop the start and say so', async () => {
+  await expect(open({ batchMax: 0 }, adjustable)).rejects.toThrow('capabilities.batchMax');
+});
+
+test('settings that are no schema of zod 4 stop the start and say so', async () => {
+  const old = `export default { settings: {}, capabilities: { kinds: ['award'], batchMax: 1, timeoutMs: 1, settleMs: 0 }, open() {} }`;
+  await expect(open({}, `data:text/javascript,${encodeURIComponent(old)}`)).rejects.toThrow(
+    'must be a schema of zod 4',
+  );
+});
+
 test('kinds of documents that a connector does not take stop the start and say so', async () => {
   await using opened = new AsyncDisposableStack();
   const settings = settingsOf({}, [{ connector: odd, documents: ['award', 'file'] }]);
-  await expect(openFlows({ settings, dataDir: tmpdir() }, opened)).rejects.toThrow(/takes no file documents/);
+  await expect(openFlows({ ...edges, settings }, opened)).rejects.toThrow(/takes no file documents/);
 });
 
 test.each([

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { replayDocuments } from '#bridge/push/control.ts';
 import { documentDifferences } from '#bridge/push/document-differences.ts';
+import { keepSecrets } from '#bridge/push/keep-secrets.ts';
 import { type PlannedChange, planFlow } from '#bridge/push/plan-flow.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { idOf, lotAwardRecord } from '../parts.ts';
@@ -8,7 +9,7 @@ import { createFakeErp, type FakeErp } from './fake-erp.ts';
 import { createPusher, event, keyOf, type Pusher, supplier, testProcess } from './pusher.ts';
 
 function plan(pusher: Pusher, erp: FakeErp, options: { limit?: number; all?: boolean } = {}): Promise<PlannedChange[]> {
-  const openFlow = { flow: pusher.flow, connector: erp.connector, session: erp.session };
+  const openFlow = { flow: pusher.flow, connector: erp.connector, session: erp.session, secrets: keepSecrets({}) };
   return planFlow(
     { database: pusher.db.database, openFlow, clock: pusher.clock, processMark: testProcess, abortGraceMs: 20 },
     { limit: 100, signal: new AbortController().signal, ...options },
@@ -82,6 +83,12 @@ describe('a plan', () => {
     };
     const planned = await plan(pusher, { ...erp, session });
     expect(planned.find(({ key }) => key === keyOf(0))?.steps).toEqual([`PATCH ${keyOf(0)}`]);
+    const held = {
+      ...erp.session,
+      plan: async () => [{ key: keyOf(0), action: 'none' as const, steps: ['as it is'] }],
+    };
+    const unchanged = (await plan(pusher, { ...erp, session: held })).find(({ key }) => key === keyOf(0));
+    expect(unchanged).toMatchObject({ action: 'none', steps: ['as it is'] });
     const broken = { ...erp, session: { ...erp.session, plan: async () => 'nonsense' as never } };
     const said = (await plan(pusher, broken)).find(({ key }) => key === keyOf(0));
     expect(said).toMatchObject({ action: 'amend' });

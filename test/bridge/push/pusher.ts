@@ -5,6 +5,7 @@ import { createLeases } from '#bridge/lease.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import type { ProcessMark } from '#bridge/process-mark.ts';
 import type { LoadFiles } from '#bridge/push/attach-files.ts';
+import { keepSecrets } from '#bridge/push/keep-secrets.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
 import { registerFlows } from '#bridge/push/register-flows.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
@@ -123,6 +124,7 @@ export async function createPusher(suppliers = 4, settings: Partial<FlowSettings
         flow: options.flow ?? flow,
         connector: erp.connector,
         session: erp.session,
+        secrets: keepSecrets(flow.settings),
         database,
         acquireLease: options.database ? createLeases({ database, presence: process.presence }) : process.acquireLease,
         clock,
