@@ -1,0 +1,97 @@
+/**
+ * What the conformance kit is told of this connector and of its ERP. What the ERP holds is asked of the ERP itself, and
+ * put into the document's shape here, not by mapping.ts: a mapping that is wrong must not also judge itself.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Document, DocumentKind, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
+import type { ConformanceTarget } from 'sourcing-bridge/connector/testing';
+import memory from './index.ts';
+import type { ErpObject } from './mapping.ts';
+import type { MemoryErp } from './memory-erp.ts';
+
+export const credentials = { clientId: 'bridge', clientSecret: 'k7/Q ü"x+Zr' };
+
+export function memoryTarget(erp: MemoryErp): ConformanceTarget {
+  return {
+    connector: memory,
+    verified: 'real server',
+    against: 'its own ERP, which lives in memory',
+    edge: { protocol: 'http', address: () => erp.address },
+    settings: (address) => ({
+      base_url: address,
+      client_id: credentials.clientId,
+      client_secret: credentials.clientSecret,
+    }),
+    held: async ({ kind, key }) =>
+      erp.held(kind, key).map((object) => ({
+        reference: object.number,
+        document: heldDocument(kind, object),
+        ...(object.content === undefined ? {} : { bytes: Buffer.from(object.content, 'base64') }),
+      })),
+    poison: (document) => withTitle(document, 'x'.repeat(201)),
+    expireLogin: async () => erp.expireLogins(),
+    changeRecord: async (stream, name) => {
+      const number = randomUUID();
+      erp.saveRecord(`${stream}s`, { number, name, closed: false, items: [{ name, quantity: '2.50', unit: 'kg' }] });
+      const supplier: SupplierRecord = { external_id: number, name, archived: false, fields: {}, contacts: [] };
+      const items = [{ name, quantity: '2.50', unit: 'kg' }];
+      const requisition: RequisitionRecord = { reference_id: number, name, tags: [], items, open: true };
+      return { supplier, requisition }[stream] as RecordOf<typeof stream>;
+    },
+  };
+}
+
+function heldDocument(kind: DocumentKind, object: ErpObject): unknown {
+  const { title, state, contacts, currency, dates, total, partner, lines = [] } = object;
+  const head = { event: { name: title }, supplier: { external_id: partner?.number, name: partner?.name } };
+  switch (kind) {
+    case 'supplier':
+      return { name: title, archived: state === 'blocked', contacts };
+    case 'sourcing-event': {
+      const rounds = dates?.map(({ from, to }) => ({ starts: from, ends: to }));
+      return { event: { name: title }, status: state, currency, rounds };
+    }
+    case 'award':
+      return {
+        ...head,
+        currency,
+        total_cost: total,
+        lines: lines.map(({ item, quantity, price, amount }) => ({
+          lot: item,
+          quantity,
+          unit_price: price,
+          cost: amount,
+        })),
+      };
+    case 'quotation':
+      return {
+        ...head,
+        currency,
+        lines: lines.map(({ item, quantity, price, amount }) => ({
+          lot: item,
+          quantity,
+          unit_price: price,
+          bids: [{ value: amount }],
+        })),
+      };
+    case 'rfi-answers':
+      return {
+        ...head,
+        lines: lines.map(({ item, text, choices = [], remark }) => ({
+          question: { id: item },
+          value: text,
+          options: choices.map((value) => ({ value })),
+          comment: remark,
+        })),
+      };
+    case 'file':
+      return { question: { text: title } };
+  }
+}
+
+/** This ERP refuses titles of more than 200 characters. */
+function withTitle(document: Document, title: string): Document {
+  if (document.kind === 'supplier') return { ...document, name: title };
+  if (document.kind === 'file') return { ...document, question: { ...document.question, text: title } };
+  return { ...document, event: { ...document.event, name: title } };
+}

@@ -1,0 +1,109 @@
+/**
+ * What becomes what: documents of the bridge become objects of the ERP, records of the ERP become records for the
+ * sourcing service. The part that an author fills in; it does no I/O. Amounts stay text from end to end: a JavaScript
+ * number cannot hold them.
+ */
+import type {
+  AwardDocument,
+  Document,
+  QuotationDocument,
+  RequisitionRecord,
+  RfiAnswersDocument,
+  SupplierRecord,
+} from 'sourcing-bridge/connector';
+
+/** An object as the ERP takes it. `key` and `hash` are fields that were added to the ERP for the bridge. */
+export interface ErpObject {
+  readonly key: string;
+  readonly hash: string;
+  readonly title: string;
+  readonly partner?: { readonly number: string; readonly name: string } | undefined;
+  readonly currency?: string | undefined;
+  readonly total?: string | undefined;
+  readonly state?: string | undefined;
+  readonly contacts?: readonly { readonly name: string; readonly email: string }[];
+  readonly dates?: readonly { readonly from: string | undefined; readonly to: string | undefined }[];
+  readonly lines?: readonly ErpLine[];
+  /** Base64. */
+  readonly content?: string | undefined;
+}
+
+interface ErpLine {
+  readonly item: string;
+  readonly quantity?: string | undefined;
+  readonly price?: string | undefined;
+  readonly amount?: string | undefined;
+  readonly text?: string | undefined;
+  readonly choices?: readonly string[];
+  readonly remark?: string | undefined;
+}
+
+export function toErpObject(document: Document, hash: string, bytes?: Uint8Array): ErpObject {
+  const { key } = document;
+  switch (document.kind) {
+    case 'supplier': {
+      const { name, archived, contacts } = document;
+      return { key, hash, title: name, state: archived ? 'blocked' : 'active', contacts };
+    }
+    case 'sourcing-event': {
+      const { event, status, currency, rounds } = document;
+      const dates = rounds.map(({ starts, ends }) => ({ from: starts, to: ends }));
+      return { key, hash, title: event.name, state: status, currency, dates };
+    }
+    case 'award': {
+      const { event, currency, total_cost, lines } = document;
+      const erpLines = lines.map(({ lot, quantity, unit_price, cost }) => ({
+        item: lot,
+        quantity,
+        price: unit_price,
+        amount: cost,
+      }));
+      const partner = partnerOf(document);
+      return { key, hash, title: event.name, partner, currency, total: total_cost, lines: erpLines };
+    }
+    case 'quotation': {
+      const { event, currency, lines } = document;
+      const erpLines = lines.map(({ lot, quantity, unit_price, bids }) => ({
+        item: lot,
+        quantity,
+        price: unit_price,
+        amount: bids[0]?.value,
+      }));
+      return { key, hash, title: event.name, partner: partnerOf(document), currency, lines: erpLines };
+    }
+    case 'rfi-answers': {
+      const erpLines = document.lines.map(({ question, value, options, comment }) => ({
+        item: question.id,
+        text: value,
+        choices: options.map((option) => option.value),
+        remark: comment,
+      }));
+      return { key, hash, title: document.event.name, partner: partnerOf(document), lines: erpLines };
+    }
+    case 'file': {
+      const content = bytes && Buffer.from(bytes).toString('base64');
+      return { key, hash, title: document.question.text ?? document.question.id, content };
+    }
+  }
+}
+
+/** Under the number that the ERP gave it, where the sourcing service knows that. */
+function partnerOf({ supplier }: AwardDocument | QuotationDocument | RfiAnswersDocument) {
+  return { number: supplier.external_id ?? supplier.id, name: supplier.name };
+}
+
+/** A supplier or requisition as the ERP gives it. */
+export interface ErpRecord {
+  readonly number: string;
+  readonly name: string;
+  readonly closed: boolean;
+  readonly items?: readonly { readonly name: string; readonly quantity: string; readonly unit: string }[];
+}
+
+export function toSupplierRecord({ number, name, closed }: ErpRecord): SupplierRecord {
+  return { external_id: number, name, archived: closed, fields: {}, contacts: [] };
+}
+
+export function toRequisitionRecord({ number, name, closed, items = [] }: ErpRecord): RequisitionRecord {
+  return { reference_id: number, name, tags: [], items: [...items], open: !closed };
+}

@@ -1,0 +1,123 @@
+/**
+ * An ERP for tests and for trying things out: it keeps everything in memory and is reached over HTTP, as ERPs are. It has
+ * what a typical one has: logins that expire, objects with numbers of its own, a field that can be searched for somebody
+ * else's key, rules that a record can break, and lists of what has changed. Not part of a connector: yours has a real ERP.
+ */
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { json, text } from 'node:stream/consumers';
+import type { ErpObject, ErpRecord } from './mapping.ts';
+
+interface Stored extends ErpObject {
+  readonly type: string;
+  readonly number: string;
+  readonly cancelled: boolean;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+export type RecordList = 'suppliers' | 'requisitions';
+
+const pageSize = 3;
+const titleLengthMax = 200;
+
+export type MemoryErp = Awaited<ReturnType<typeof startMemoryErp>>;
+
+/** Listens on a free port of this machine as long as the process lives. */
+export async function startMemoryErp({ clientId, clientSecret }: { clientId: string; clientSecret: string }) {
+  const objects = new Map<string, Stored>();
+  const tokens = new Set<string>();
+  const changes: { sequence: number; list: RecordList; record: ErpRecord }[] = [];
+  let numbers = 0;
+
+  function logIn(authorization: string | undefined): Answer {
+    const expected = `Basic ${Buffer.from(`${clientId}:${encodeURIComponent(clientSecret)}`).toString('base64')}`;
+    if (authorization !== expected) return { status: 401, body: { error: 'invalid_client' } };
+    const token = randomUUID();
+    tokens.add(token);
+    return { status: 200, body: { access_token: token, expires_in: 3_600 } };
+  }
+
+  function refusal({ title }: ErpObject): Answer | undefined {
+    if (title.length <= titleLengthMax) return undefined;
+    return { status: 422, body: { error: `The title has ${title.length} characters; ${titleLengthMax} are allowed.` } };
+  }
+
+  function create(type: string, object: ErpObject): Answer {
+    numbers += 1;
+    const number = `${type.slice(0, 3).toUpperCase()}-${String(numbers).padStart(6, '0')}`;
+    objects.set(number, { ...object, type, number, cancelled: false });
+    return { status: 201, body: { number, changed: true } };
+  }
+
+  function change(number: string, changed: Partial<Stored>): Answer {
+    const stored = objects.get(number);
+    if (!stored) return { status: 404, body: { error: `There is no object ${number}.` } };
+    if (stored.cancelled && changed.cancelled !== true)
+      return { status: 409, body: { error: `${number} is cancelled: it cannot be changed.` } };
+    const after = { ...stored, ...changed };
+    const isChanged = JSON.stringify(after) !== JSON.stringify(stored);
+    objects.set(number, after);
+    return { status: 200, body: { number, changed: isChanged } };
+  }
+
+  function search(type: string, keys: readonly string[]): Answer {
+    const wanted = new Set(keys);
+    const found = [...objects.values()].filter((one) => one.type === type && !one.cancelled && wanted.has(one.key));
+    return { status: 200, body: found.map(({ number, key, hash }) => ({ number, key, hash })) };
+  }
+
+  function changesSince(list: string, since: number): Answer {
+    const due = changes.filter((one) => one.list === list && one.sequence > since).slice(0, pageSize);
+    return { status: 200, body: { records: due.map(({ record }) => record), last: due.at(-1)?.sequence ?? since } };
+  }
+
+  async function answer(request: IncomingMessage): Promise<Answer> {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://erp');
+    const [resource = '', type = '', number = '', verb = ''] = pathname.slice(1).split('/').map(decodeURIComponent);
+    const { authorization } = request.headers;
+    if (resource === 'token') {
+      await text(request);
+      return logIn(authorization);
+    }
+    const body = request.method === 'GET' ? undefined : await json(request);
+    if (!tokens.has(authorization?.replace('Bearer ', '') ?? ''))
+      return { status: 401, body: { error: 'The token is not valid, or not any more.' } };
+    if (resource === 'me') return { status: 200, body: { user: clientId, may_write: true } };
+    if (resource === 'changes') return changesSince(type, Number(searchParams.get('since')));
+    if (resource === 'search') return search(type, (body as { keys: string[] }).keys);
+    if (resource !== 'objects') return { status: 404, body: { error: `There is no ${pathname}.` } };
+    if (verb === 'cancel') return change(number, { cancelled: true });
+    const object = body as ErpObject;
+    return refusal(object) ?? (number === '' ? create(type, object) : change(number, object));
+  }
+
+  const server = createServer((request, response) => {
+    void answer(request)
+      .catch((error: unknown): Answer => ({ status: 400, body: { error: String(error) } }))
+      .then(({ status, body }) => {
+        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+      });
+  });
+  // It keeps no process alive: nobody has to close it.
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve).unref());
+
+  return {
+    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** What people would see in the ERP's own screens. */
+    held: (type: string, key: string) =>
+      [...objects.values()].filter((one) => one.type === type && one.key === key && !one.cancelled),
+    expireLogins: () => tokens.clear(),
+    /** A person in the ERP changes one, or makes it. */
+    saveRecord: (list: RecordList, record: ErpRecord) => {
+      const sequence = (changes.at(-1)?.sequence ?? 0) + 1;
+      const at = changes.findIndex((one) => one.list === list && one.record.number === record.number);
+      if (at >= 0) changes.splice(at, 1);
+      changes.push({ sequence, list, record });
+    },
+  };
+}

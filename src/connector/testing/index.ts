@@ -1,0 +1,5 @@
+/** What a connector's tests import: `import { conformance } from 'sourcing-bridge/connector/testing'`. */
+
+export { conformance } from './conformance.ts';
+export * from './target.ts';
+export * from './test-context.ts';

@@ -1,0 +1,165 @@
+/**
+ * What a check works with: sessions of the connector, each with an edge of its own before the ERP, documents that are
+ * fresh, and the ways in which the bridge calls a connector. Closes what it has opened.
+ */
+import { tmpdir } from 'node:os';
+import type { Capabilities, Connector, Operation } from '#connector/connector.ts';
+import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
+import { secretsIn } from '#connector/settings.ts';
+import type { Compared } from './compare.ts';
+import type { Edge } from './edge.ts';
+import { expectHeld } from './expect-held.ts';
+import { fault, NotApplicable } from './finding.ts';
+import { startHttpEdge } from './http-edge.ts';
+import { operation, shownOutcome, slices } from './operations.ts';
+import { type Sample, sampleOf } from './sample-documents.ts';
+import type { ConformanceTarget } from './target.ts';
+import { startTcpEdge } from './tcp-edge.ts';
+import { testContext } from './test-context.ts';
+import type { Told } from './told.ts';
+import { type Opened, watchSession } from './watched-session.ts';
+import { within } from './within.ts';
+
+/** What a call that should take moments may take, where the connector allows itself minutes. */
+const callMsMost = 30_000;
+/** An ERP that was asked something has this long to answer, whether anybody waits for it or not. */
+const answerMs = 5_000;
+
+export interface Stage {
+  readonly target: ConformanceTarget;
+  readonly connector: Connector;
+  readonly capabilities: Capabilities;
+  readonly kinds: readonly DocumentKind[];
+  readonly told: Told;
+  /** The bridge gives a connector this long to stop after it was told to. */
+  readonly stopMs: number;
+  open(): Promise<Opened>;
+  /** Where nothing listens, in the form of the target's addresses. */
+  readonly deadAddress: string;
+  /** The check does not apply without. */
+  needEdge(opened: Opened): Edge;
+  needHttpEdge(opened: Opened): Edge;
+  /** A document as the ERP can take it. */
+  sample(kind: DocumentKind, n?: number): Sample;
+  /** Creates the first versions, in as few writes as there may be. */
+  create(opened: Opened, samples: readonly Sample[]): Promise<Operation[]>;
+  /**
+   * Fails unless the ERP holds exactly this, once; with undefined: nothing. `when` says after what, `lookAt` where the
+   * author finds why it holds something else.
+   */
+  expectHeld(sample: Sample, version: Document | undefined, when: string, lookAt?: string): Promise<Compared>;
+  /** Resolves when earlier calls can take no effect any more. */
+  settled(...opened: Opened[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+export function createStage(target: ConformanceTarget, told: Told, { stopMs }: { stopMs: number }): Stage {
+  const { connector } = target;
+  const opened: Opened[] = [];
+  const edges: Edge[] = [];
+  let capabilities = connector.capabilities;
+
+  async function startEdge(): Promise<Edge | undefined> {
+    if (!target.edge) return undefined;
+    const start = target.edge.protocol === 'http' ? startHttpEdge : startTcpEdge;
+    const edge = await start(target.edge.address());
+    edges.push(edge);
+    return edge;
+  }
+
+  async function open(): Promise<Opened> {
+    const edge = await startEdge();
+    const parsed = connector.settings.parse(target.settings(edge?.address ?? ''));
+    told.learn(secretsIn(parsed));
+    capabilities = { ...connector.capabilities, ...connector.capabilitiesWith?.(parsed) };
+    const { context, lines } = testContext({ dataDir: target.dataDir?.() ?? tmpdir() });
+    const session = await connector.open(parsed, context);
+    const callMs = Math.min(capabilities.timeoutMs + stopMs, callMsMost);
+    const one = watchSession(session, { edge, told, logged: lines, callMs });
+    opened.push(one);
+    return one;
+  }
+
+  async function create(one: Opened, samples: readonly Sample[]): Promise<Operation[]> {
+    const created: Operation[] = [];
+    const operations = samples.map((sample) => operation('create', sample, sample.versions[0]));
+    for (const slice of slices(operations, capabilities.batchMax)) {
+      const outcomes = await one.write(slice);
+      for (const [index, operation] of slice.entries()) {
+        const outcome = outcomes[index];
+        if (!outcome || !('reference' in outcome))
+          fault({
+            expected: `a ${operation.document.kind} document of the kit can be created`,
+            seen: shownOutcome(outcome),
+            lookAt:
+              'the ERP’s answer, then the mapping; adapt() of the conformance test makes documents that the ERP can take',
+          });
+        created.push({ ...operation, reference: outcome.reference });
+      }
+    }
+    return created;
+  }
+
+  return {
+    target,
+    connector,
+    get capabilities() {
+      return capabilities;
+    },
+    kinds: target.kinds ?? connector.capabilities.kinds,
+    told,
+    stopMs,
+    deadAddress: deadAddressOf(target),
+    open,
+    needEdge: ({ edge }) => {
+      if (!edge) throw new NotApplicable('the ERP is not reached over a network');
+      return edge;
+    },
+    needHttpEdge: ({ edge }) => {
+      if (!edge || target.edge?.protocol !== 'http') throw new NotApplicable('the ERP is not reached over HTTP');
+      return edge;
+    },
+    sample: (kind, n = 0) => adaptedSample(target, kind, n),
+    create,
+    expectHeld: async (sample, version, when, lookAt) => expectHeld(target, sample, version, { when, lookAt }),
+    settled: async (...some) => {
+      for (const { edge } of some) if (edge) await within(answerMs, 'the ERP’s answer', 'the ERP', edge.quiet());
+      await target.settled?.();
+    },
+    close: async () => {
+      // That a session closes is what one check is for; here it may only not keep the others waiting.
+      const closing = Promise.allSettled(opened.map(async (one) => one.close()));
+      await within(stopMs, 'close()', 'close()', closing).catch(() => undefined);
+      await Promise.all(edges.map((edge) => edge.close()));
+    },
+  };
+}
+
+/** The discard port, which nobody uses. */
+function deadAddressOf({ edge }: ConformanceTarget): string {
+  if (!edge) return '';
+  return edge.protocol === 'http' ? 'http://127.0.0.1:9' : '127.0.0.1:9';
+}
+
+function adaptedSample(target: ConformanceTarget, kind: DocumentKind, n: number): Sample {
+  const { versions, withdrawn, ...sample } = sampleOf(kind, n);
+  const [first, second, third] = versions;
+  return {
+    ...sample,
+    versions: [adapted(target, first), adapted(target, second), adapted(target, third)],
+    withdrawn: withdrawn && adapted(target, withdrawn),
+  };
+}
+
+function adapted({ adapt }: ConformanceTarget, document: Document): Document {
+  if (!adapt) return document;
+  const made = adapt(document);
+  const { success, error } = documentSchemas[document.kind].safeParse(made);
+  if (!success || made.key !== document.key)
+    fault({
+      expected: `target.adapt() gives a ${document.kind} document with the key that it had`,
+      seen: success ? `the key ${made.key}` : String(error),
+      lookAt: 'adapt() in the conformance test',
+    });
+  return made;
+}

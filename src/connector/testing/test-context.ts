@@ -1,0 +1,18 @@
+import { tmpdir } from 'node:os';
+import { inspect } from 'node:util';
+import type { ConnectorContext, ConnectorLog } from '#connector/connector.ts';
+import { type Clock, systemClock } from '#platform/clock.ts';
+
+/** A context as the bridge lends it; what is logged is kept in `lines`, with what its errors and their causes say. */
+export function testContext({ dataDir = tmpdir(), clock = systemClock }: { dataDir?: string; clock?: Clock } = {}) {
+  const lines: string[] = [];
+  const write: ConnectorLog['info'] = (message, fields) => {
+    lines.push(
+      fields === undefined
+        ? message
+        : `${message} ${inspect(fields, { depth: 12, maxArrayLength: Infinity, breakLength: Infinity })}`,
+    );
+  };
+  const context: ConnectorContext = { dataDir, clock, log: { debug: write, info: write, warn: write, error: write } };
+  return { context, lines };
+}

@@ -1,0 +1,145 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { documentKinds, documentSchemas } from '#connector/documents.ts';
+import { conformance, conformanceChecks } from '#connector/testing/conformance.ts';
+import { sampleOf } from '#connector/testing/sample-documents.ts';
+import type { ConformanceTarget } from '#connector/testing/target.ts';
+import { credentials, memoryTarget } from '../../../connectors/memory/conformance-target.ts';
+import { startMemoryErp } from '../../../connectors/memory/memory-erp.ts';
+
+const erp = await startMemoryErp(credentials);
+const target: ConformanceTarget = { ...memoryTarget(erp), kinds: ['award'] };
+
+function run(name: string, changed: Partial<ConformanceTarget> = {}): Promise<void> {
+  const found = conformance({ ...target, ...changed }).find(({ title }) => title.startsWith(`${name}: `));
+  return found?.run() ?? Promise.reject(new Error(`there is no check "${name}"`));
+}
+
+describe('results', () => {
+  let folder = '';
+  afterEach(async () => {
+    vi.unstubAllEnvs();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test('are written after each check: passed, failed, or not applicable with the reason', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'conformance-'));
+    vi.stubEnv('CONFORMANCE_RESULTS', folder);
+    const held = async () => [];
+    const tests = conformance({
+      ...target,
+      held,
+      against: 'ERP 1.2/3',
+      notApplicable: { settings: 'none are needed' },
+    });
+    for (const name of ['settings', 'same document twice', 'ERP away'])
+      await tests
+        .find(({ title }) => title.startsWith(`${name}: `))
+        ?.run()
+        .catch(() => undefined);
+    expect(JSON.parse(await readFile(join(folder, 'memory', 'ERP-1.2-3.json'), 'utf8'))).toEqual({
+      connector: 'memory',
+      against: 'ERP 1.2/3',
+      verified: 'real server',
+      kinds: ['award'],
+      reads: ['supplier', 'requisition'],
+      checks: [
+        { name: 'settings', result: 'not applicable', reason: 'none are needed' },
+        { name: 'same document twice', result: 'failed' },
+        { name: 'ERP away', result: 'passed' },
+      ],
+    });
+    expect(tests[0]?.title).toContain('(not applicable: none are needed)');
+  });
+
+  test('of what cannot be tried say why', async () => {
+    folder = await mkdtemp(join(tmpdir(), 'conformance-'));
+    vi.stubEnv('CONFORMANCE_RESULTS', folder);
+    const { edge: _edge, poison: _poison, expireLogin: _expire, ...bare } = target;
+    const tests = conformance({ ...bare, settings: () => target.settings(erp.address), against: 'bare' });
+    for (const { run } of tests) await run();
+    const { checks } = JSON.parse(await readFile(join(folder, 'memory', 'bare.json'), 'utf8'));
+    expect(checks.filter(({ reason }: { reason?: string }) => reason)).toEqual(
+      Object.entries({
+        'ERP away': 'the ERP is not reached over a network',
+        'poisoned record': 'the ERP refuses no record',
+        crash: 'the ERP is not reached over a network',
+        'lost answer': 'the ERP is not reached over a network',
+        'server errors': 'the ERP is not reached over HTTP',
+        'rate limit': 'the ERP is not reached over HTTP',
+        'expired login': 'the login does not expire',
+        'requests at once': 'the ERP is not reached over a network',
+      }).map(([name, reason]) => ({ name, result: 'not applicable', reason })),
+    );
+    expect(checks).toHaveLength(conformanceChecks.length);
+  });
+});
+
+describe('a target that would prove nothing is refused', () => {
+  test('when notApplicable names no check', () => {
+    expect(() => conformance({ ...target, notApplicable: { crashes: 'never' } })).toThrow(
+      'notApplicable names "crashes", which is no check: settings, ',
+    );
+  });
+
+  test('when its settings lead past the edge', async () => {
+    const settings = () => target.settings(erp.address);
+    await expect(run('crash', { settings })).rejects.toThrow('Seen:     nothing came there');
+  });
+
+  test.each([
+    ['no text', { currency: 'EUR' }, 'at least one text with other letters'],
+    ['no amount', { event: {} }, 'at least one price or amount'],
+  ])('when held() shows %s', async (what, shown, message) => {
+    const held: ConformanceTarget['held'] = async (document) => {
+      const objects = await target.held(document);
+      const name = 'event' in document ? document.event.name : '';
+      return objects.map(({ reference }) => ({
+        reference,
+        document: what === 'no text' ? {} : { ...shown, event: { name } },
+      }));
+    };
+    await expect(run('fidelity', { held })).rejects.toThrow(message);
+  });
+});
+
+test('a connector that makes numbers of amounts is told which digits are lost', async () => {
+  const { connector } = target;
+  const open: typeof connector.open = async (...given) => {
+    const session = await connector.open(...given);
+    return {
+      ...session,
+      write: (operations, signal) =>
+        session.write(
+          operations.map((one) => {
+            if (one.document.kind !== 'award') return one;
+            const lines = one.document.lines.map((line) => ({ ...line, cost: Number(line.cost).toFixed(2) }));
+            return { ...one, document: { ...one.document, lines } };
+          }),
+          signal,
+        ),
+    };
+  };
+  await expect(run('fidelity', { connector: { ...connector, open } })).rejects.toThrow(
+    '.cost: expected "3703703.6715", the ERP holds "3703703.67"',
+  );
+});
+
+test.each(documentKinds)(
+  'the sample documents of kind %s are as their schema says, each with a key of its own',
+  (kind) => {
+    const keys = new Set<string>();
+    for (let n = 0; n < 12; n += 1) {
+      const { key, versions, withdrawn } = sampleOf(kind, n);
+      keys.add(key);
+      for (const document of [...versions, ...(withdrawn ? [withdrawn] : [])]) {
+        expect(documentSchemas[kind].parse(document)).toEqual(document);
+        expect(document.key).toBe(key);
+      }
+      expect(new Set(versions.map((version) => JSON.stringify(version))).size).toBe(3);
+    }
+    expect(keys.size).toBe(12);
+  },
+);
