@@ -1,0 +1,209 @@
+/** What the answers of an ERP mean, as the settings say it: errors, references, what it holds. */
+import {
+  AuthError,
+  ConfigError,
+  ConflictError,
+  type ConnectorError,
+  DataError,
+  errorOfStatus,
+  type HttpRequest,
+  type HttpResponse,
+  LockedError,
+  type Operation,
+  RateLimited,
+  TransientError,
+  UnknownOutcome,
+} from 'sourcing-bridge/connector';
+import { answerPath, Fault } from './paths.ts';
+import type { AnswerRule, ReferenceForm, Settings } from './settings.ts';
+
+export interface Answers {
+  /** For `createHttp`: what an answer means where it is not what its status says. */
+  errorOf(response: HttpResponse, request: HttpRequest): ConnectorError | 'fine' | undefined;
+  isLoginRefused(response: HttpResponse): boolean;
+}
+
+export function compileAnswers(
+  { answers: rules, message, expect }: Pick<Settings, 'answers' | 'message' | 'expect'>,
+  nowMs: () => number,
+): Answers {
+  const compiled = rules.map((rule) => ({ means: rule.means, fits: compileRule(rule) }));
+  const wordsAt = message === undefined ? undefined : answerPath(message);
+  // Answers are parsed only where a rule asks for what is in them.
+  const ruleOf = (response: HttpResponse) => compiled.find(({ fits }) => fits(response));
+
+  /** With the ERP's own words in place of the whole answer, where it has any. */
+  function inItsWords(response: HttpResponse): HttpResponse {
+    const words = wordsAt?.(response.jsonIfAny());
+    if (words === undefined || words === null || words === '') return response;
+    return { ...response, text: () => (typeof words === 'string' ? words : JSON.stringify(words)) };
+  }
+
+  return {
+    isLoginRefused: (response) => response.status === 401 || ruleOf(response)?.means === 'login-expired',
+    errorOf: (response, request) => {
+      const means = ruleOf(response)?.means;
+      if (means === 'done') return 'fine';
+      if (means === undefined && response.status >= 200 && response.status < 300)
+        return expect === 'json' && isPage(response) ? pageError(response, request) : undefined;
+      const worded = inItsWords(response);
+      if (means === undefined) return errorOfStatus(worded, request, nowMs());
+      return errorOf(means, worded, request, nowMs());
+    },
+  };
+}
+
+/** A page of a proxy or of a server that is being maintained, or an answer that ends in the middle. */
+function isPage(response: HttpResponse): boolean {
+  return response.bytes.length > 0 && response.jsonIfAny() === undefined;
+}
+
+/** Who answers in JSON has not answered. */
+function pageError(response: HttpResponse, request: HttpRequest): ConnectorError | undefined {
+  const error = errorOfStatus({ ...response, status: 500 }, request, 0);
+  if (error) error.message = error.message.replace('answered 500', `answered ${response.status} with what is no JSON`);
+  return error;
+}
+
+function errorOf(
+  means: Exclude<AnswerRule['means'], 'done'>,
+  response: HttpResponse,
+  request: HttpRequest,
+  nowMs: number,
+): ConnectorError {
+  // Its text, and how long to wait, are those of any refusal.
+  const limited = errorOfStatus({ ...response, status: 429 }, request, nowMs);
+  const text = limited?.message.replace('answered 429', `answered ${response.status}`) ?? '';
+  switch (means) {
+    case 'data':
+      return new DataError(text);
+    case 'conflict':
+      return new ConflictError(text);
+    case 'transient':
+      return new TransientError(text);
+    case 'rate-limited':
+      return new RateLimited(text, { retryAfterMs: limited instanceof RateLimited ? limited.retryAfterMs : undefined });
+    case 'locked':
+      return new LockedError(text);
+    case 'auth':
+    case 'login-expired':
+      return new AuthError(text);
+    case 'config':
+      return new ConfigError(text);
+    case 'unknown':
+      return new UnknownOutcome(text);
+  }
+}
+
+type Fits = (response: HttpResponse) => boolean;
+
+function compileRule({ status, body }: AnswerRule): Fits {
+  const statuses = status === undefined ? undefined : [status].flat().map(compileStatus);
+  const members = Object.entries(body).map(([path, expected]) => ({
+    read: answerPath(path),
+    is: compileExpected(expected),
+  }));
+  return (response) =>
+    (statuses === undefined || statuses.some((one) => one(response.status))) &&
+    members.every(({ read, is }) => is(read(response.jsonIfAny())));
+}
+
+/** `409`, `4xx` or `500-599`. */
+function compileStatus(form: number | string): (status: number) => boolean {
+  if (typeof form === 'number') return (status) => status === form;
+  const [first = '', last = first] = form.includes('x') ? [`${form[0]}00`, `${form[0]}99`] : form.split('-');
+  return (status) => status >= Number(first) && status <= Number(last);
+}
+
+function compileExpected(expected: AnswerRule['body'][string]): (value: unknown) => boolean {
+  if (typeof expected === 'object' && expected !== null && !Array.isArray(expected)) {
+    if ('exists' in expected) return (value) => (value !== undefined && value !== null) === expected.exists;
+    const pattern = patternOf(expected.matches);
+    return (value) => isSingle(value) && pattern.test(String(value));
+  }
+  const values = [expected].flat();
+  return (value) => values.some((one) => isSameText(value, one));
+}
+
+export function patternOf(text: string): RegExp {
+  try {
+    return new RegExp(text, 'u');
+  } catch {
+    throw new Fault('must be a regular expression');
+  }
+}
+
+/** Whether a value of an answer is this one, be it written as a text or not: YAML and the ERP may differ there. */
+export function isSameText(value: unknown, expected: unknown): boolean {
+  return (
+    value === expected ||
+    (isSingle(value) && value !== null && isSingle(expected) && String(value) === String(expected))
+  );
+}
+
+function isSingle(value: unknown): value is string | number | boolean | null {
+  return value === null || ['string', 'number', 'boolean'].includes(typeof value);
+}
+
+/**
+ * What the ERP calls the object, from the answer to what was sent. An answer to a create without it leaves the outcome
+ * unknown: `lookup` finds it.
+ */
+export function compileReference(form: ReferenceForm): (response: HttpResponse, operation: Operation) => string {
+  const read = compileReferenceRead(form);
+  return (response, { action, document, reference }) => {
+    const given = action === 'cancel' ? undefined : read(response, document.key);
+    if (given !== undefined) return given;
+    if (reference !== undefined && reference !== '') return reference;
+    if (action === 'cancel') return document.key;
+    throw new UnknownOutcome(`the ERP answered ${response.status} without the reference of what it holds now`);
+  };
+}
+
+function compileReferenceRead(form: ReferenceForm): (response: HttpResponse, key: string) => string | undefined {
+  if (form === 'key') return (_response, key) => key;
+  if (form === 'location') return ({ headers }) => lastSegment(headers['location']);
+  if ('header' in form) {
+    const name = form.header.toLowerCase();
+    return ({ headers }) => headers[name] || undefined;
+  }
+  const read = answerPath(form.body);
+  return (response) => referenceText(read(exactJson(response)));
+}
+
+/** Of `https://erp.example.com/orders/4711?x=1`: 4711. */
+function lastSegment(location: string | undefined): string | undefined {
+  const [path = ''] = (location ?? '').split(/[?#]/);
+  const segment = path.replace(/\/+$/, '').split('/').at(-1) ?? '';
+  if (segment === '') return undefined;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+export function referenceText(value: unknown): string | undefined {
+  return isSingle(value) && value !== null && value !== '' ? String(value) : undefined;
+}
+
+/** The answer's JSON; a whole number that a JavaScript number would change is its text. Undefined when it is no JSON. */
+export function exactJson(response: HttpResponse): unknown {
+  const text = response.text();
+  if (!/\d{16}/.test(text)) return response.jsonIfAny();
+  try {
+    return JSON.parse(text, keepDigits);
+  } catch {
+    return undefined;
+  }
+}
+
+/** `source` is ECMAScript's; TypeScript's types do not have it yet. */
+function keepDigits(_name: string, value: unknown, ...[context]: readonly { source?: string }[]): unknown {
+  return typeof value === 'number' &&
+    !Number.isSafeInteger(value) &&
+    context?.source !== undefined &&
+    /^-?\d+$/.test(context.source)
+    ? context.source
+    : value;
+}

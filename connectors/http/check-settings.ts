@@ -1,0 +1,192 @@
+/**
+ * What is wrong with settings that have the right form: paths that no document has, requests that do not fit their kind,
+ * and what could make a second object, or leave one behind.
+ */
+import { type DocumentKind, documentKinds } from 'sourcing-bridge/connector';
+import { patternOf } from './answers.ts';
+import { isByKey, kindOf } from './kinds.ts';
+import { answerPath, Fault } from './paths.ts';
+import { isFilePart } from './requests.ts';
+import type { Action, KindSettings, RequestSettings, Settings } from './settings.ts';
+import { jsonTemplate, placesOf, shapesOf, textTemplate, urlTemplate } from './templates.ts';
+
+interface Wrong {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** With the place of each. */
+export function faultsOf(settings: Settings): Wrong[] {
+  const wrong: Wrong[] = [];
+  const tryAt = (path: readonly (string | number)[], run: () => unknown) => {
+    try {
+      run();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      wrong.push({ path: [...path, ...placesOf(error)], message: error.message });
+    }
+  };
+  for (const kind of documentKinds) {
+    if (!settings.documents[kind]) continue;
+    const given = kindOf(settings, kind);
+    const place = ['documents', kind];
+    for (const action of ['create', 'amend', 'cancel'] as const) {
+      const one = given[action];
+      // As create: said there.
+      if (one && !(action === 'amend' && settings.documents[kind].amend === undefined))
+        for (const each of requestFaults(kind, action, one)) tryAt([...place, action, ...each.path], each.run);
+    }
+    if (given.lookup) for (const each of lookupFaults(kind, given)) tryAt([...place, 'lookup', ...each.path], each.run);
+    tryAt(place, () => requireWhole(kind, given));
+    const { reference } = given;
+    if (typeof reference === 'object' && 'body' in reference)
+      tryAt([...place, 'reference', 'body'], () => answerPath(reference.body));
+  }
+  for (const [index, { body: rule, status }] of settings.answers.entries()) {
+    for (const [path, expected] of Object.entries(rule)) {
+      tryAt(['answers', index, 'body', path], () => answerPath(path));
+      if (typeof expected === 'object' && expected !== null && 'matches' in expected)
+        tryAt(['answers', index, 'body', path, 'matches'], () => patternOf(expected.matches));
+    }
+    if (status === undefined && Object.keys(rule).length === 0)
+      wrong.push({ path: ['answers', index], message: 'must have a status, a body or both' });
+  }
+  const { message } = settings;
+  if (message !== undefined) tryAt(['message'], () => answerPath(message));
+  return wrong;
+}
+
+/** Nothing twice and nothing left behind: a kind that is set needs all of it. */
+function requireWhole(kind: DocumentKind, given: KindSettings): void {
+  if (!given.create) throw new Fault('needs create: how a document is sent for the first time');
+  if (!given.amend) throw new Fault('needs amend: how a document that has changed is sent (only a PUT does for both)');
+  if (!given.cancel && kind !== 'supplier') throw new Fault('needs cancel: how a document is taken back');
+  if (given.lookup) return;
+  if (!isByKey(given))
+    throw new Fault(
+      'needs lookup: after a request that was cut off the bridge has to ask what the ERP holds, or it would make a second object. Only a PUT to a path of the document, for create and amend, does without',
+    );
+  if (given.cancel && given.cancel.path !== given.create.path)
+    throw new Fault(
+      'needs lookup, as cancel has another path than create: what a cut off request has done is to be seen',
+    );
+  if (given.reference !== 'key') throw new Fault('needs lookup, or the reference "key"');
+}
+
+interface Attempt {
+  readonly path: readonly (string | number)[];
+  readonly run: () => unknown;
+}
+
+function requestFaults(
+  kind: DocumentKind,
+  action: Action,
+  { method, path, headers, body: content }: RequestSettings,
+): Attempt[] {
+  const shapes = shapesOf(kind);
+  const usesFile =
+    content === 'file' || (typeof content === 'object' && 'multipart' in content && hasFile(content.multipart));
+  return [
+    { path: ['path'], run: () => urlTemplate(shapes, path) },
+    {
+      path: ['path'],
+      run: () => {
+        if (action === 'create' && method === 'PUT' && !namesDocument(kind, path))
+          throw new Fault(
+            'must name the document, as with {key} (or a field of the mapping): another one would replace what stands there',
+          );
+        if (action === 'create' && path.includes('{reference}'))
+          throw new Fault('cannot have {reference}: the ERP gives it only when the document is created');
+        if (action === 'cancel') refuseFields(path);
+      },
+    },
+    ...Object.entries(headers).map(([name, text]) => ({
+      path: ['headers', name],
+      run: () => textTemplate(shapes, text),
+    })),
+    {
+      path: ['body'],
+      run: () => {
+        if (usesFile && kind !== 'file')
+          throw new Fault(`cannot have bytes: only file documents have, and not ${kind} documents`);
+        if (usesFile && action === 'cancel')
+          throw new Fault('cannot have bytes: a file that is taken back has none any more');
+      },
+    },
+    ...(typeof content === 'object' && 'json' in content
+      ? [{ path: ['body', 'json'], run: () => jsonTemplate(shapes, content.json) }]
+      : []),
+    ...(typeof content === 'object' && 'multipart' in content
+      ? Object.entries(content.multipart)
+          .filter(([, part]) => !isFilePart(part))
+          .map(([name, part]) => ({ path: ['body', 'multipart', name], run: () => jsonTemplate(shapes, part) }))
+      : []),
+  ];
+}
+
+/** Else what is taken back could not be found. */
+function refuseFields(text: string): void {
+  if (/\{\s*(?:fields|lines?)[.[]/.test(text))
+    throw new Fault('cannot have fields or lines: a document that is taken back has none. Use its key or {reference}');
+}
+
+function hasFile(parts: Readonly<Record<string, unknown>>): boolean {
+  return Object.values(parts).some(isFilePart);
+}
+
+/** Two documents never have the same URL. */
+function namesDocument(kind: DocumentKind, path: string): boolean {
+  const has = (...names: string[]) =>
+    names.every((name) => new RegExp(`\\{\\s*${name.replaceAll('.', '\\.')}[\\s}]`).test(path));
+  if (has('key') || /\{\s*fields[.[]/.test(path)) return true;
+  if (kind === 'sourcing-event') return has('event.id');
+  return kind !== 'supplier' && kind !== 'file' && has('event.id', 'supplier.id');
+}
+
+function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
+  const one = given.lookup;
+  if (!one) return [];
+  const shapes = shapesOf(kind);
+  const { path, headers, body: content, list, where, withdrawn, reference, content_hash: hash } = one;
+  const needsReference =
+    typeof given.reference === 'object' ? 'header' in given.reference : given.reference === 'location';
+  return [
+    { path: ['path'], run: () => urlTemplate(shapes, path) },
+    {
+      path: ['path'],
+      run: () => {
+        if (/\{\s*(?:reference|content_hash|idempotency_key|action)[\s}]/.test(path))
+          throw new Fault('can only have what the document itself has: a crash leaves nothing else');
+        refuseFields([path, ...Object.values(where), ...(content ? [JSON.stringify(content.json)] : [])].join(' '));
+      },
+    },
+    ...Object.entries(headers).map(([name, text]) => ({
+      path: ['headers', name],
+      run: () => textTemplate(shapes, text),
+    })),
+    ...(content ? [{ path: ['body', 'json'], run: () => jsonTemplate(shapes, content.json) }] : []),
+    ...(list === undefined ? [] : [{ path: ['list'], run: () => answerPath(list) }]),
+    ...Object.entries(where).flatMap(([place, text]) => [
+      { path: ['where', place], run: () => answerPath(place) },
+      { path: ['where', place], run: () => textTemplate(shapes, text) },
+    ]),
+    ...(withdrawn ? [{ path: ['withdrawn', 'path'], run: () => answerPath(withdrawn.path) }] : []),
+    ...(reference === undefined ? [] : [{ path: ['reference'], run: () => answerPath(reference) }]),
+    ...(hash && 'body' in hash ? [{ path: ['content_hash', 'body'], run: () => answerPath(hash.body) }] : []),
+    {
+      path: [],
+      run: () => {
+        if (list !== undefined && Object.keys(where).length === 0)
+          throw new Fault(
+            'needs where: a search may give others, and another object must not be taken for the document',
+          );
+        if (needsReference && reference === undefined)
+          throw new Fault('needs reference: where what was found has what the ERP calls it');
+        const readsBody = [list, withdrawn, reference, ...Object.keys(where)].some((member) => member !== undefined);
+        const isInBody = (form: object | string | undefined) => typeof form === 'object' && 'body' in form;
+        if (one.method === 'HEAD' && (readsBody || isInBody(hash) || isInBody(given.reference)))
+          throw new Fault('must be a GET: the answer to a HEAD has no body');
+      },
+    },
+  ];
+}

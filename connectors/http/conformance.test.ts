@@ -1,0 +1,83 @@
+/**
+ * Against a REST server of the tests (rest-erp.ts): suppliers, events, quotations, answers and files with a URL each, as
+ * when nothing is set for them; awards as purchase orders that the ERP numbers.
+ */
+import type { Document } from 'sourcing-bridge/connector';
+import { conformance } from 'sourcing-bridge/connector/testing';
+import { afterAll, beforeAll, test } from 'vitest';
+import http from './index.ts';
+import { type Order, type RestErp, startRestErp, titleMax } from './rest-erp.ts';
+
+const client = { id: 'bridge', secret: 'k7/Q ü"x+Zr:9' };
+let erp: RestErp;
+beforeAll(async () => {
+  erp = await startRestErp(client);
+});
+afterAll(() => erp.close());
+
+const order = {
+  externalKey: '{key}',
+  hash: '{content_hash}',
+  title: '{event.name}',
+  vendor: { id: '{supplier.external_id}', name: '{supplier.name}' },
+  currency: '{currency}',
+  notes: 'Total {total_cost} {currency}',
+  items: {
+    each: 'lines',
+    as: { lot: '{line.lot}', quantity: '{line.quantity as number}', price: '{line.unit_price as number}' },
+  },
+};
+
+const settings = (address: string) => ({
+  base_url: address,
+  auth: { type: 'oauth', token_url: '/token', client_id: client.id, client_secret: client.secret },
+  documents: {
+    award: {
+      create: { method: 'POST', path: '/purchase-orders', body: { json: order } },
+      amend: { method: 'PATCH', path: '/purchase-orders/{reference}', body: { json: order } },
+      cancel: { method: 'POST', path: '/purchase-orders/{reference}/cancel', body: 'none' },
+      reference: 'location',
+      lookup: {
+        path: '/purchase-orders?externalKey={key}',
+        list: 'items',
+        where: { externalKey: '{key}' },
+        reference: 'number',
+        content_hash: { body: 'hash' },
+        withdrawn: { path: 'status', is: ['cancelled'] },
+      },
+    },
+  },
+  answers: [{ status: 200, body: { success: false }, means: 'data' }],
+  message: 'error.text',
+});
+
+for (const { title, run } of conformance({
+  connector: http,
+  verified: 'real server',
+  against: 'a REST server of the tests, on Node',
+  edge: { protocol: 'http', address: () => erp.address },
+  settings,
+  held: async ({ kind, key }) => {
+    if (kind === 'award') return erp.orders(key).map(heldOrder);
+    const held = erp.stored(kind, key);
+    if (!held) return [];
+    const { content_hash: _hash, ...document } = held.document;
+    return [{ reference: key, document, ...(held.bytes ? { bytes: held.bytes } : {}) }];
+  },
+  poison: (document) => withTitle(document, 'x'.repeat(titleMax + 1)),
+  expireLogin: async () => erp.expireLogins(),
+  faultPoints: 3,
+}))
+  test(title, run);
+
+function heldOrder({ number, title, vendor, currency, items }: Order) {
+  const lines = items.map(({ lot, quantity, price }) => ({ lot, quantity, unit_price: price }));
+  const supplier = { external_id: vendor.id, name: vendor.name };
+  return { reference: number, document: { event: { name: title }, supplier, currency, lines } };
+}
+
+function withTitle(document: Document, title: string): Document {
+  if (document.kind === 'supplier') return { ...document, name: title };
+  if (document.kind === 'file') return { ...document, question: { ...document.question, text: title } };
+  return { ...document, event: { ...document.event, name: title } };
+}

@@ -1,0 +1,266 @@
+/**
+ * The http connector: documents sent to any REST endpoint, by settings only. A kind that nothing is set for has a URL of
+ * its own, which is PUT, read and deleted; other ERPs are described by requests, a lookup, and what their answers mean.
+ *
+ * What keeps a second object from being made is either that the URL is the document's own, or the lookup: settings with
+ * neither are refused.
+ */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import {
+  basicAuth,
+  bearerAuth,
+  type CheckResult,
+  ConfigError,
+  type ConnectorContext,
+  ConnectorError,
+  clientCredentials,
+  createHttp,
+  DataError,
+  type Document,
+  type DocumentKind,
+  defineConnector,
+  documentKinds,
+  type Http,
+  type HttpAuth,
+  headerAuth,
+  hmacAuth,
+  type Operation,
+  type Outcome,
+  type PlannedOperation,
+  stopped,
+  writeEach,
+} from 'sourcing-bridge/connector';
+import { compileAnswers, compileReference } from './answers.ts';
+import { faultsOf } from './check-settings.ts';
+import { isByKey, kindOf } from './kinds.ts';
+import { compileFindHeld } from './lookup.ts';
+import { compileRequest } from './requests.ts';
+import { type Settings, settingsSchema } from './settings.ts';
+
+const settings = settingsSchema.superRefine((given, context) => {
+  for (const { path, message } of faultsOf(given)) context.addIssue({ code: 'custom', path: [...path], message });
+});
+
+const batchMax = 200;
+/** No request of a batch begins later than this, so that each has its whole time. */
+const beginMs = 60_000;
+
+export default defineConnector({
+  name: 'http',
+  settings,
+  capabilities: {
+    kinds: documentKinds,
+    batchMax,
+    requestsAtOnce: 4,
+    timeoutMs: 100_000,
+    settleMs: 30_000,
+    idempotency: 'external-id',
+  },
+  capabilitiesWith: (given) => ({
+    requestsAtOnce: given.concurrency,
+    // What begins last may log in again, and be sent again.
+    timeoutMs: beginMs + Math.ceil(given.timeout_seconds * 3_000) + 10_000,
+    settleMs: Math.ceil(given.settle_seconds * 1_000),
+    idempotency: idempotencyOf(given),
+  }),
+  async open(given, context) {
+    const { clock } = context;
+    const answers = compileAnswers(given, () => clock.nowMs());
+    const http = createHttp({
+      baseUrl: given.base_url,
+      auth: authOf(given, context),
+      headers: given.headers,
+      connections: given.concurrency,
+      timeoutMs: Math.ceil(given.timeout_seconds * 1_000),
+      ...(await certificatesOf(given, context)),
+      errorOf: (response, request) => answers.errorOf(response, request),
+      isLoginRefused: (response) => answers.isLoginRefused(response),
+      clock,
+    });
+    const kinds = new Map(documentKinds.map((kind) => [kind, compileKind(given, kind)]));
+    const kindOfDocument = ({ kind }: Document) => kinds.get(kind) as CompiledKind;
+    return {
+      check: async () => [await checkBase(http, given)],
+      plan: async (operations) => operations.map((operation) => planned(kindOfDocument(operation.document), operation)),
+      write: async (operations, signal) => {
+        const begunMs = clock.nowMs();
+        const write = async (operation: Operation) =>
+          clock.nowMs() - begunMs > beginMs
+            ? stopped
+            : writeOne(http, kindOfDocument(operation.document), operation, signal);
+        return writeEach(operations, write, { signal, atOnce: given.concurrency });
+      },
+      lookup: async (documents, signal) => {
+        const found = await inTurns(documents, given.concurrency, async (document) =>
+          kindOfDocument(document).findHeld(http, document, signal),
+        );
+        return found.flat();
+      },
+      close: () => http.close(),
+    };
+  },
+});
+
+function idempotencyOf(given: Settings): 'key' | 'external-id' | 'lookup' {
+  if (documentKinds.every((kind) => isByKey(kindOf(given, kind)))) return 'external-id';
+  return given.idempotency_header === undefined ? 'lookup' : 'key';
+}
+
+type CompiledKind = ReturnType<typeof compileKind>;
+
+function compileKind(given: Settings, kind: DocumentKind) {
+  const one = kindOf(given, kind);
+  const { idempotency_header: header } = given;
+  const compile = (action: 'create' | 'amend' | 'cancel') => {
+    const request = one[action];
+    return request && compileRequest(kind, request, header);
+  };
+  return {
+    requests: { create: compile('create'), amend: compile('amend'), cancel: compile('cancel') },
+    referenceOf: compileReference(one.reference),
+    findHeld: compileFindHeld(kind, one),
+    asksFirst: one.lookup !== undefined,
+  };
+}
+
+function requestOf({ requests }: CompiledKind, { action, document }: Operation) {
+  const request = requests[action];
+  if (!request) throw new ConfigError(`documents.${document.kind} says nothing of ${action}`);
+  return request;
+}
+
+const statuses = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
+const gone = [404, 410];
+
+async function writeOne(http: Http, kind: CompiledKind, operation: Operation, signal: AbortSignal): Promise<Outcome> {
+  const { action, document } = operation;
+  const request = await requestOf(kind, operation).make(operation, signal);
+  const response = await http.request(action === 'cancel' ? { ...request, accept: gone } : request);
+  if (action === 'cancel' && gone.includes(response.status)) {
+    // Not there, or not at this path: what the ERP holds says which.
+    const held = kind.asksFirst ? await kind.findHeld(http, document, signal) : [];
+    if (held.length > 0)
+      throw new DataError(
+        `the ERP answered ${response.status} to ${request.method} ${request.path}, but still holds ${held[0]?.reference}`,
+      );
+  }
+  return { status: statuses[action], reference: kind.referenceOf(response, operation) };
+}
+
+function planned(kind: CompiledKind, operation: Operation): PlannedOperation {
+  const { action, document } = operation;
+  return { key: document.key, action, steps: stepsOf(kind, operation) };
+}
+
+function stepsOf(kind: CompiledKind, operation: Operation): string[] {
+  try {
+    const { line, content } = requestOf(kind, operation).describe(operation);
+    const members = typeof content === 'object' && content !== null ? Object.entries(content) : [];
+    return [line, ...members.map(([name, value]) => `${name}: ${shown(value)}`)];
+  } catch (error) {
+    if (error instanceof ConnectorError) return [`It cannot be sent: ${error.message}`];
+    throw error;
+  }
+}
+
+function shown(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+}
+
+async function checkBase(http: Http, { base_url, check_path }: Settings): Promise<CheckResult> {
+  const name = 'endpoint';
+  try {
+    // Whatever it says of that path, it is there and lets us in.
+    const accept = Array.from({ length: 100 }, (_, index) => 400 + index).filter((status) => !refusals.has(status));
+    const { status } = await http.request({
+      method: 'GET',
+      path: check_path,
+      accept,
+      signal: AbortSignal.timeout(checkMs),
+    });
+    const message = `${base_url}${check_path} answers ${status}: it is reached, and does not refuse the login.`;
+    return { name, ok: true, message };
+  } catch (error) {
+    return { name, ok: false, message: `${base_url}: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+const refusals: ReadonlySet<number> = new Set([401, 403, 407, 429]);
+const checkMs = 10_000;
+
+function authOf(given: Settings, { clock }: ConnectorContext): HttpAuth[] {
+  const { auth, signature } = given;
+  const all: HttpAuth[] = [];
+  switch (auth.type) {
+    case 'none':
+      break;
+    case 'basic':
+      all.push(basicAuth(auth.user, auth.password));
+      break;
+    case 'bearer':
+      all.push(bearerAuth(auth.token));
+      break;
+    case 'header':
+      all.push(headerAuth(auth.name, auth.value, auth.prefix));
+      break;
+    case 'oauth':
+      all.push(
+        clientCredentials(
+          {
+            tokenUrl: auth.token_url,
+            clientId: auth.client_id,
+            clientSecret: auth.client_secret,
+            scope: auth.scope,
+            inBody: auth.in_body,
+            fields: auth.fields,
+          },
+          clock,
+        ),
+      );
+      break;
+  }
+  if (signature) {
+    const { timestamp_header: timestampHeader, ...rest } = signature;
+    all.push(hmacAuth({ ...rest, timestampHeader }, clock));
+  }
+  return all;
+}
+
+async function certificatesOf({ ca_file, client_certificate }: Settings, { dataDir }: ConnectorContext) {
+  const read = async (setting: string, file: string) =>
+    readFile(resolve(dataDir, file), 'utf8').catch((cause: unknown) => {
+      throw new ConfigError(`${setting}: the file ${file} cannot be read: ${String(cause)}`, { cause });
+    });
+  return {
+    ...(ca_file === undefined ? {} : { caPem: await read('ca_file', ca_file) }),
+    ...(client_certificate && {
+      clientCertificate: {
+        certPem: await read('client_certificate.certificate_file', client_certificate.certificate_file),
+        keyPem: await read('client_certificate.key_file', client_certificate.key_file),
+      },
+    }),
+  };
+}
+
+/** So many at once, in order; begins no further one once one has failed. */
+async function inTurns<T, R>(items: readonly T[], atOnce: number, run: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  let next = 0;
+  let failed = false;
+  const work = async () => {
+    while (next < items.length && !failed) {
+      const index = next;
+      next += 1;
+      try {
+        results[index] = await run(items[index] as T);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, work));
+  return results;
+}

@@ -1,0 +1,115 @@
+/** What the ERP holds for a document: found by the request that the settings give. */
+import {
+  ConfigError,
+  type Document,
+  type DocumentKind,
+  type Found,
+  type Http,
+  type HttpResponse,
+  TransientError,
+} from 'sourcing-bridge/connector';
+import { exactJson, isSameText, referenceText } from './answers.ts';
+import { answerPath } from './paths.ts';
+import { compileLookup } from './requests.ts';
+import type { ContentHashForm, KindSettings, LookupSettings } from './settings.ts';
+import { noCall, shapesOf, textTemplate } from './templates.ts';
+
+/** Throws when it cannot tell. */
+export type FindHeld = (http: Http, document: Document, signal: AbortSignal) => Promise<Found[]>;
+
+export function compileFindHeld(kind: DocumentKind, { lookup, reference }: KindSettings): FindHeld {
+  // A document with a URL of its own: written or taken back once more, it is what it should be, whatever stands there.
+  if (!lookup) return async (_http, { key }) => [{ key, reference: key, contentHash: undefined }];
+  const request = compileLookup(kind, lookup);
+  const entriesIn = compileEntries(lookup);
+  const isOurs = compileWhere(kind, lookup);
+  const isWithdrawn = compileWithdrawn(lookup);
+  const referenceOf = compileReferenceOf(lookup, reference);
+  const hashOf = compileHash(lookup.content_hash);
+  return async (http, document, signal) => {
+    const response = await http.request(request(document, signal));
+    if (lookup.absent.includes(response.status)) return [];
+    const entries = entriesIn(response);
+    const ours = entries.filter((entry) => isOurs(entry, document));
+    // Then nobody knows whether the one that is looked for is among what the answer does not show.
+    if (ours.length < entries.length && !lookup.ignore_others)
+      throw new ConfigError(
+        `the lookup of ${document.kind} ${document.key} gave others as well: let it ask for this one only, or set ignore_others if it always gives all of them at once`,
+      );
+    return ours
+      .filter((entry) => !isWithdrawn(entry))
+      .map((entry) => ({
+        key: document.key,
+        reference: referenceOf(entry, document),
+        contentHash: hashOf(response, entry),
+      }));
+  };
+}
+
+function compileEntries({ method, list }: LookupSettings): (response: HttpResponse) => readonly unknown[] {
+  if (method === 'HEAD') return () => [undefined];
+  if (list === undefined) return (response) => [jsonOf(response)];
+  const read = answerPath(list);
+  return (response) => {
+    const entries = read(jsonOf(response));
+    if (Array.isArray(entries)) return entries as unknown[];
+    throw new ConfigError(`the answer to the lookup has no list at ${list}`);
+  };
+}
+
+function jsonOf(response: HttpResponse): unknown {
+  const json = exactJson(response);
+  if (json === undefined)
+    throw new TransientError(`the ERP answered ${response.status} to the lookup with what is no JSON`);
+  return json;
+}
+
+function compileWhere(kind: DocumentKind, { where }: LookupSettings): (entry: unknown, document: Document) => boolean {
+  const shapes = shapesOf(kind);
+  const conditions = Object.entries(where).map(([path, text]) => ({
+    read: answerPath(path),
+    expected: textTemplate(shapes, text),
+  }));
+  return (entry, document) =>
+    conditions.every(({ read, expected }) => {
+      const wanted = expected({ document, call: noCall });
+      return wanted !== undefined && isSameText(read(entry), wanted);
+    });
+}
+
+function compileWithdrawn({ withdrawn }: LookupSettings): (entry: unknown) => boolean {
+  if (!withdrawn) return () => false;
+  const read = answerPath(withdrawn.path);
+  return (entry) => {
+    const value = read(entry);
+    return withdrawn.is.some((one) => isSameText(value, one));
+  };
+}
+
+function compileReferenceOf(
+  { reference }: LookupSettings,
+  form: KindSettings['reference'],
+): (entry: unknown, document: Document) => string {
+  const path = reference ?? (typeof form === 'object' && 'body' in form ? form.body : undefined);
+  if (path === undefined) return (_entry, { key }) => key;
+  const read = answerPath(path);
+  return (entry) => {
+    const text = referenceText(read(entry));
+    if (text === undefined) throw new ConfigError(`what the lookup found has no reference at ${path}`);
+    return text;
+  };
+}
+
+function compileHash(
+  form: ContentHashForm | undefined,
+): (response: HttpResponse, entry: unknown) => string | undefined {
+  if (form === undefined) return () => undefined;
+  const textOf = (value: unknown) =>
+    typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : undefined;
+  if ('body' in form) {
+    const read = answerPath(form.body);
+    return (_response, entry) => textOf(read(entry));
+  }
+  const name = form.header.toLowerCase();
+  return ({ headers }) => textOf(headers[name]?.replaceAll(/^(?:W\/)?"|"$/g, ''));
+}

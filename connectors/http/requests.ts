@@ -1,0 +1,190 @@
+/** From a document to the request that sends it: what its settings say, compiled once. */
+import {
+  DataError,
+  type DocumentKind,
+  type DocumentOf,
+  type HttpRequest,
+  type Operation,
+  TransientError,
+} from 'sourcing-bridge/connector';
+import type { LookupSettings, RequestSettings } from './settings.ts';
+import {
+  type JsonTemplate,
+  jsonTemplate,
+  noCall,
+  type Scope,
+  shapesOf,
+  textTemplate,
+  urlTemplate,
+} from './templates.ts';
+
+interface Content {
+  readonly json?: unknown;
+  readonly body?: Uint8Array;
+  /** The content type, unless the settings have one. */
+  readonly type?: string;
+}
+
+export interface CompiledRequest {
+  /** `method path`, and what of its content a person can read. */
+  describe(operation: Operation): { line: string; content: unknown };
+  /** Throws DataError for a document that it cannot be made of. */
+  make(operation: Operation, signal: AbortSignal): Promise<HttpRequest>;
+}
+
+export function compileRequest(
+  kind: DocumentKind,
+  settings: RequestSettings,
+  idempotencyHeader: string | undefined,
+): CompiledRequest {
+  const shapes = shapesOf(kind);
+  const { method } = settings;
+  const path = urlTemplate(shapes, settings.path);
+  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(shapes, text)] as const);
+  const content = compileBody(kind, method, settings.body);
+
+  function headersOf(scope: Scope): Record<string, string> {
+    const made: Record<string, string> = {};
+    if (idempotencyHeader !== undefined) made[idempotencyHeader] = scope.call.idempotency_key ?? '';
+    for (const [name, template] of headers) {
+      const text = template(scope);
+      if (text !== undefined) made[name.toLowerCase()] = text;
+    }
+    return made;
+  }
+
+  return {
+    describe: (operation) => {
+      const scope = scopeOf(operation);
+      return { line: `${method} ${path(scope)}`, content: content.shown(scope) };
+    },
+    make: async (operation, signal) => {
+      const scope = scopeOf(operation);
+      const { json, body, type } = await content.make(scope, operation, signal);
+      const headers = headersOf(scope);
+      if (type !== undefined) headers['content-type'] ??= type;
+      return { method, path: path(scope), headers, json, body, safe: false, signal };
+    },
+  };
+}
+
+/** How it is asked what the ERP holds for a document. */
+export function compileLookup(
+  kind: DocumentKind,
+  settings: LookupSettings,
+): (document: DocumentOf<DocumentKind>, signal: AbortSignal) => HttpRequest {
+  const shapes = shapesOf(kind);
+  const { method } = settings;
+  const path = urlTemplate(shapes, settings.path);
+  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(shapes, text)] as const);
+  const json = settings.body && jsonTemplate(shapes, settings.body.json);
+  return (document, signal) => {
+    const scope: Scope = { document, call: noCall };
+    const made = headers.flatMap(([name, template]) => {
+      const text = template(scope);
+      return text === undefined ? [] : [[name, text] as const];
+    });
+    return {
+      method,
+      path: path(scope),
+      headers: Object.fromEntries(made),
+      ...(json ? { json: json(scope) } : {}),
+      accept: settings.absent,
+      safe: true,
+      signal,
+    };
+  };
+}
+
+function scopeOf({ action, document, contentHash, idempotencyKey, reference, file }: Operation): Scope {
+  return {
+    document,
+    call: {
+      action,
+      content_hash: contentHash,
+      idempotency_key: idempotencyKey,
+      reference: reference === '' ? undefined : reference,
+      file_name: file?.name,
+    },
+  };
+}
+
+interface CompiledBody {
+  /** What of it a person can read. */
+  shown(scope: Scope): unknown;
+  make(scope: Scope, operation: Operation, signal: AbortSignal): Content | Promise<Content>;
+}
+
+const nothing: CompiledBody = { shown: () => undefined, make: () => ({}) };
+
+function compileBody(
+  kind: DocumentKind,
+  method: string,
+  settings: RequestSettings['body'] = method === 'DELETE' ? 'none' : 'document',
+): CompiledBody {
+  if (settings === 'none') return nothing;
+  if (settings === 'document')
+    return kind === 'file'
+      ? multipart(kind, { document: '{document}', file: { file: true } })
+      : asJson(jsonTemplate(shapesOf(kind), '{document}'));
+  if (settings === 'file')
+    return {
+      shown: () => undefined,
+      make: async (_scope, operation, signal) => ({
+        body: await bytesOf(operation, signal),
+        type: 'application/octet-stream',
+      }),
+    };
+  if ('json' in settings) return asJson(jsonTemplate(shapesOf(kind), settings.json));
+  return multipart(kind, settings.multipart);
+}
+
+function asJson(template: JsonTemplate): CompiledBody {
+  // A template that leads to nothing is still a body.
+  return { shown: template, make: (scope) => ({ json: template(scope) ?? null }) };
+}
+
+function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>): CompiledBody {
+  const shapes = shapesOf(kind);
+  const compiled = Object.entries(parts).map(([name, part]) => {
+    if (isFilePart(part)) return { name, template: undefined };
+    return { name, template: jsonTemplate(shapes, part) };
+  });
+  const texts = (scope: Scope) =>
+    compiled.flatMap(({ name, template }) => {
+      const value = template?.(scope);
+      return value === undefined ? [] : [{ name, value }];
+    });
+  return {
+    shown: (scope) => Object.fromEntries(texts(scope).map(({ name, value }) => [name, value])),
+    make: async (scope, operation, signal) => {
+      const form = new FormData();
+      for (const { name, value } of texts(scope))
+        if (typeof value === 'string') form.append(name, value);
+        else form.append(name, new Blob([JSON.stringify(value)], { type: 'application/json' }));
+      // One that is taken back has no bytes.
+      for (const { name } of compiled.filter(({ template }) => template === undefined))
+        if (operation.action !== 'cancel')
+          form.append(name, new Blob([await bytesOf(operation, signal)]), operation.file?.name ?? 'file');
+      const encoded = new Response(form);
+      const type = encoded.headers.get('content-type') ?? 'multipart/form-data';
+      return { body: new Uint8Array(await encoded.arrayBuffer()), type };
+    },
+  };
+}
+
+/** `{ file: true }`. */
+export function isFilePart(part: unknown): boolean {
+  return typeof part === 'object' && part !== null && 'file' in part && part.file === true;
+}
+
+async function bytesOf({ file }: Operation, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  if (!file) throw new DataError('the bytes of the file did not come with it');
+  try {
+    return new Uint8Array(await file.read(signal));
+  } catch (cause) {
+    throw new TransientError(`the file cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * An ERP for the tests, with a REST API in two habits: a URL of its own for each document, and purchase orders that get
+ * their numbers from the ERP, are found by a search, and are cancelled but still shown. Logins are OAuth tokens.
+ */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+
+export interface RestErp {
+  readonly address: string;
+  /** What stands under a document's own URL. */
+  stored(kind: string, key: string): StoredDocument | undefined;
+  orders(externalKey: string): Order[];
+  expireLogins(): void;
+  close(): Promise<void>;
+}
+
+export interface StoredDocument {
+  readonly document: Readonly<Record<string, unknown>>;
+  readonly bytes?: Uint8Array;
+}
+
+export interface Order {
+  number: string;
+  status: 'open' | 'cancelled';
+  externalKey: string;
+  hash: string;
+  title: string;
+  vendor: { id: string; name: string };
+  currency: string;
+  /** As it came: a number with each of its digits. */
+  items: { lot: string; quantity?: string; price?: string }[];
+  notes: string;
+}
+
+/** This ERP refuses longer titles. */
+export const titleMax = 200;
+
+export async function startRestErp(client: { id: string; secret: string }): Promise<RestErp> {
+  const documents = new Map<string, StoredDocument>();
+  const orders = new Map<string, Order>();
+  let tokens = new Set<string>();
+
+  function give(response: ServerResponse, status: number, json?: unknown, headers: Record<string, string> = {}): void {
+    if (json === undefined) response.writeHead(status, headers).end();
+    else response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(json));
+  }
+
+  function login(request: IncomingMessage, response: ServerResponse): void {
+    const [id, secret] = Buffer.from(request.headers.authorization?.slice('Basic '.length) ?? '', 'base64')
+      .toString()
+      .split(':')
+      .map(decodeURIComponent);
+    if (id !== client.id || secret !== client.secret) return give(response, 401, { error: 'invalid_client' });
+    const token = randomUUID();
+    tokens.add(token);
+    return give(response, 200, { access_token: token, token_type: 'Bearer', expires_in: 3_600 });
+  }
+
+  async function byKey(path: string, request: IncomingMessage, body: Buffer<ArrayBuffer>, response: ServerResponse) {
+    const held = documents.get(path);
+    if (request.method === 'DELETE') return give(response, documents.delete(path) ? 204 : 404);
+    if (request.method === 'GET') return held ? give(response, 200, held.document) : give(response, 404);
+    const given = await contentOf(request, body);
+    if (titleOf(given.document).length > titleMax) return refuse(response);
+    documents.set(path, given);
+    return give(response, held ? 200 : 201, { done: true });
+  }
+
+  function refuse(response: ServerResponse): void {
+    give(response, 422, { error: { text: `the title has more than ${titleMax} characters` } });
+  }
+
+  function order(url: URL, method: string, body: Buffer, response: ServerResponse): void {
+    const [, , number = '', action] = url.pathname.split('/').map(decodeURIComponent);
+    const held = orders.get(number);
+    if (method === 'GET') {
+      const found = [...orders.values()].filter(
+        ({ externalKey }) => externalKey === url.searchParams.get('externalKey'),
+      );
+      return give(response, 200, { items: found });
+    }
+    if (number !== '' && !held) return give(response, 404, { error: { text: 'no such order' } });
+    if (action === 'cancel' && held) {
+      held.status = 'cancelled';
+      return give(response, 200, {});
+    }
+    const given = JSON.parse(body.toString('utf8').replaceAll(/"(quantity|price)":(-?[\d.]+)/g, '"$1":"$2"')) as Order;
+    // An error in a 200.
+    if (given.title.length > titleMax)
+      return give(response, 200, { success: false, error: { text: `the title has more than ${titleMax} characters` } });
+    if (held) {
+      Object.assign(held, given, { status: 'open' });
+      return give(response, 200, { success: true });
+    }
+    const made = { ...given, number: `PO-${orders.size + 1}`, status: 'open' as const };
+    orders.set(made.number, made);
+    return give(response, 201, { success: true }, { location: `/purchase-orders/${made.number}` });
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await buffer(request);
+    const url = new URL(request.url ?? '/', 'http://erp.example');
+    const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
+    if (url.pathname === '/token') login(request, response);
+    else if (!tokens.has(token)) give(response, 401, { error: { text: 'log in' } });
+    else if (url.pathname.startsWith('/purchase-orders')) order(url, request.method ?? '', body, response);
+    else if (url.pathname === '/') give(response, 200, { name: 'REST ERP' });
+    else await byKey(url.pathname, request, body, response);
+  }
+
+  const server = createServer((request, response) => {
+    answer(request, response).catch((error: unknown) => give(response, 400, { error: { text: String(error) } }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stored: (kind, key) => documents.get(`/${kind}/${encodeURIComponent(key)}`),
+    orders: (externalKey) =>
+      [...orders.values()].filter((one) => one.externalKey === externalKey && one.status === 'open'),
+    expireLogins: () => {
+      tokens = new Set();
+    },
+    close: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function contentOf(request: IncomingMessage, body: Buffer<ArrayBuffer>): Promise<StoredDocument> {
+  const type = request.headers['content-type'] ?? '';
+  if (!type.startsWith('multipart/form-data')) return { document: JSON.parse(body.toString('utf8')) as never };
+  const form = await new Response(body, { headers: { 'content-type': type } }).formData();
+  const [document, file] = [form.get('document'), form.get('file')];
+  if (!(document instanceof Blob) || !(file instanceof Blob)) throw new Error('a part is missing');
+  return { document: JSON.parse(await document.text()) as never, bytes: new Uint8Array(await file.arrayBuffer()) };
+}
+
+function titleOf(document: Readonly<Record<string, unknown>>): string {
+  const { event, name, question } = document as {
+    event?: { name: string };
+    name?: string;
+    question?: { text?: string };
+  };
+  return question?.text ?? event?.name ?? name ?? '';
+}

@@ -1,0 +1,156 @@
+/** What can be set. Paths and templates in it are checked by `checkSettings`. */
+import { documentKinds, secret, z } from 'sourcing-bridge/connector';
+
+const seconds = z.number().positive().max(3_600);
+const statusForm = z.union([z.int().min(100).max(599), z.string().regex(/^(?:[1-5]xx|[1-5]\d\d(?:-[1-5]\d\d)?)$/)]);
+const single = z.union([z.string(), z.number(), z.boolean(), z.null()]);
+
+const auth = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('none') }),
+  z.strictObject({ type: z.literal('basic'), user: z.string().min(1), password: secret() }),
+  z.strictObject({ type: z.literal('bearer'), token: secret() }),
+  z.strictObject({
+    type: z.literal('header'),
+    name: z.string().min(1).describe('As X-API-Key'),
+    value: secret(),
+    prefix: z.string().default('').describe('Stands before the value'),
+  }),
+  z.strictObject({
+    type: z.literal('oauth'),
+    token_url: z.string().min(1).describe('Whole, or a path behind base_url'),
+    client_id: z.string().min(1),
+    client_secret: secret(),
+    scope: z.string().optional(),
+    in_body: z.boolean().default(false).describe('Id and secret in the body instead of the Authorization header'),
+    fields: z.record(z.string(), z.string()).default({}).describe('Further fields of the token request, as audience'),
+  }),
+]);
+
+const signature = z.strictObject({
+  secret: secret(),
+  header: z.string().min(1),
+  algorithm: z.enum(['sha256', 'sha512']).default('sha256'),
+  encoding: z.enum(['hex', 'base64']).default('hex'),
+  prefix: z.string().default(''),
+  timestamp_header: z.string().optional().describe('Signs <seconds since 1970>.<body>, and names the seconds here'),
+});
+
+const body = z.union([
+  z.enum(['document', 'file', 'none']),
+  z.strictObject({ json: z.unknown() }),
+  z.strictObject({ multipart: z.record(z.string(), z.unknown()) }),
+]);
+
+const request = z.strictObject({
+  method: z.enum(['POST', 'PUT', 'PATCH', 'DELETE']),
+  path: z.string(),
+  headers: z.record(z.string(), z.string()).default({}),
+  body: body.optional().describe('document: the whole document with its content_hash; file: the bytes of a file'),
+});
+
+const referenceForm = z.union([
+  z.enum(['key', 'location']),
+  z.strictObject({ body: z.string() }),
+  z.strictObject({ header: z.string() }),
+]);
+
+const contentHashForm = z.union([z.strictObject({ body: z.string() }), z.strictObject({ header: z.string() })]);
+
+const lookup = z.strictObject({
+  method: z.enum(['GET', 'HEAD', 'POST']).default('GET'),
+  path: z.string(),
+  headers: z.record(z.string(), z.string()).default({}),
+  body: z.strictObject({ json: z.unknown() }).optional(),
+  absent: z.array(z.int()).default([404, 410]).describe('Statuses that say that the ERP holds nothing'),
+  list: z
+    .string()
+    .optional()
+    .describe('Where the answer has a list of what was found; without it the answer is what was found'),
+  where: z
+    .record(z.string(), z.string())
+    .default({})
+    .describe('Which of it is the document: paths into what was found, and what has to stand there'),
+  ignore_others: z.boolean().default(false).describe('The search also gives others, and always all of them at once'),
+  reference: z
+    .string()
+    .optional()
+    .describe('Where what was found has its reference; left out: as `reference` of the kind'),
+  content_hash: contentHashForm.optional(),
+  withdrawn: z
+    .strictObject({ path: z.string(), is: z.array(single).min(1) })
+    .optional()
+    .describe('What is taken back, and still shown'),
+});
+
+const kindSettings = z.strictObject({
+  create: request.optional(),
+  amend: request.optional().describe('Left out: as create, if that is a PUT'),
+  cancel: request.optional(),
+  lookup: lookup.optional(),
+  reference: referenceForm.default('key').describe('What the ERP calls it: in the answer to create'),
+});
+
+const meanings = [
+  'done',
+  'data',
+  'conflict',
+  'transient',
+  'rate-limited',
+  'locked',
+  'auth',
+  'login-expired',
+  'config',
+  'unknown',
+] as const;
+
+const answerRule = z.strictObject({
+  status: z.union([statusForm, z.array(statusForm).min(1)]).optional(),
+  body: z
+    .record(
+      z.string(),
+      z.union([
+        single,
+        z.array(single).min(1),
+        z.strictObject({ matches: z.string() }),
+        z.strictObject({ exists: z.boolean() }),
+      ]),
+    )
+    .default({})
+    .describe('Paths into the answer, and what has to stand there: all of them'),
+  means: z.enum(meanings),
+});
+
+export const settingsSchema = z.strictObject({
+  base_url: z.string().min(1).describe('As https://erp.example.com/api; all paths stand behind it'),
+  auth: auth.default({ type: 'none' }),
+  signature: signature.optional().describe('An HMAC over the body, in addition to `auth`'),
+  ca_file: z.string().optional().describe('PEM of authorities that are trusted beside the usual ones'),
+  client_certificate: z.strictObject({ certificate_file: z.string(), key_file: z.string() }).optional(),
+  headers: z.record(z.string(), z.string()).default({}).describe('Sent with each request; secrets belong under auth'),
+  idempotency_header: z.string().optional().describe('As Idempotency-Key: sent with what creates, amends or cancels'),
+  check_path: z.string().default('').describe('What `check` reads'),
+  concurrency: z.int().min(1).max(64).default(4).describe('Most requests at once'),
+  timeout_seconds: seconds.default(30).describe('For one request'),
+  settle_seconds: z
+    .number()
+    .min(0)
+    .max(86_400)
+    .default(30)
+    .describe('How long a request that was cut off may still take effect, or what was written be missing from lookup'),
+  documents: z.partialRecord(z.enum(documentKinds), kindSettings).default({}),
+  answers: z.array(answerRule).default([]).describe('What answers mean; the first that fits. Else as the status says'),
+  expect: z
+    .enum(['json', 'anything'])
+    .default('json')
+    .describe('What an answer is that says it was done: JSON or nothing, so that a page is not taken for one'),
+  message: z.string().optional().describe("Where an answer has the ERP's own words for what is wrong"),
+});
+
+export type Settings = z.output<typeof settingsSchema>;
+export type KindSettings = z.output<typeof kindSettings>;
+export type RequestSettings = z.output<typeof request>;
+export type LookupSettings = z.output<typeof lookup>;
+export type ReferenceForm = z.output<typeof referenceForm>;
+export type ContentHashForm = z.output<typeof contentHashForm>;
+export type AnswerRule = z.output<typeof answerRule>;
+export type Action = 'create' | 'amend' | 'cancel';

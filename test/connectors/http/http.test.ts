@@ -1,0 +1,437 @@
+/** The http connector against a bare server: what it sends, and what it makes of what it is answered. */
+import { createHmac } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Operation } from '#connector/connector.ts';
+import { ConfigError, TransientError } from '#connector/errors.ts';
+import { testContext } from '#connector/testing/test-context.ts';
+import http from '../../../connectors/http/index.ts';
+import { type Asked, giveJson, type PlainServer, startPlainServer } from '../../connector/plain-server.ts';
+import { failureOf } from '../../harness/failure.ts';
+import { createManualClock } from '../../harness/manual-clock.ts';
+import { award, file, operationOf, supplier } from './documents.ts';
+
+const never = new AbortController().signal;
+const hash = operationOf(award).contentHash;
+
+async function open(baseUrl: string, settings: object = {}, clock = createManualClock()) {
+  const { context } = testContext({ clock });
+  const session = await http.open(http.settings.parse({ base_url: baseUrl, ...settings }), context);
+  onTestFinished(() => session.close());
+  return { ...session, write: (...operations: Operation[]) => session.write(operations, never) };
+}
+
+const sent = ({ asked }: PlainServer) => asked.map(({ method, url }) => `${method} ${url}`);
+const bodyOf = (asked: Asked | undefined): unknown => JSON.parse(asked?.body ?? 'null');
+
+const create = { method: 'POST', path: '/orders', body: { json: { key: '{key}', hash: '{content_hash}' } } };
+const orders = {
+  create,
+  amend: { ...create, method: 'PATCH', path: '/orders/{reference}' },
+  cancel: { method: 'DELETE', path: '/orders/{reference}' },
+  reference: { body: 'order.id' },
+  lookup: {
+    path: '/orders?key={key}',
+    list: 'items',
+    where: { key: '{key}' },
+    reference: 'id',
+    content_hash: { body: 'hash' },
+  },
+};
+const byPost = { documents: { award: orders } };
+
+describe('with nothing set, a document', () => {
+  test('is put to its own URL with its content hash, and deleted there', async () => {
+    const server = await startPlainServer((response) => response.writeHead(204).end());
+    const { write } = await open(server.url);
+    expect(
+      await write(
+        operationOf(award),
+        operationOf(award, { action: 'amend' }),
+        operationOf(award, { action: 'cancel' }),
+      ),
+    ).toEqual([
+      { status: 'created', reference: award.key },
+      { status: 'updated', reference: award.key },
+      { status: 'cancelled', reference: award.key },
+    ]);
+    expect(sent(server).toSorted()).toEqual([
+      'DELETE /award/ev-1%2Fsu-1',
+      'PUT /award/ev-1%2Fsu-1',
+      'PUT /award/ev-1%2Fsu-1',
+    ]);
+    expect(bodyOf(server.asked.find(({ method }) => method === 'PUT'))).toEqual({ content_hash: hash, ...award });
+  });
+
+  test('is looked up there', async () => {
+    const server = await startPlainServer((response, { url }) =>
+      url === '/supplier/V-1'
+        ? giveJson(response, 200, { content_hash: hash.toUpperCase() })
+        : giveJson(response, 404, {}),
+    );
+    const session = await open(server.url);
+    expect(await session.lookup([supplier, award], never)).toEqual([
+      { key: 'V-1', reference: 'V-1', contentHash: hash },
+    ]);
+  });
+
+  test('of a file has its bytes beside it', async () => {
+    const server = await startPlainServer((response) => response.end());
+    const { write } = await open(server.url);
+    const name = 'Zeichnung "1".pdf';
+    await write(operationOf(file, { file: { name, read: async () => Buffer.from('bytes') } }));
+    const [asked] = server.asked;
+    const form = await new Response(asked?.body, {
+      headers: { 'content-type': asked?.headers['content-type'] ?? '' },
+    }).formData();
+    const [document, bytes] = [form.get('document') as File, form.get('file') as File];
+    expect(JSON.parse(await document.text())).toEqual({ content_hash: hash, ...file });
+    expect([await bytes.text(), bytes.type]).toEqual(['bytes', 'application/octet-stream']);
+  });
+
+  test('of a file whose bytes cannot be read is tried again: nothing is sent', async () => {
+    const server = await startPlainServer((response) => response.end());
+    const { write } = await open(server.url);
+    const read = async () => Promise.reject(new Error('the link has expired'));
+    expect(await write(operationOf(file, { file: { name: 'x', read } }))).toMatchObject([
+      { status: 'retry', error: { type: 'transient', message: expect.stringContaining('the link has expired') } },
+    ]);
+    expect(server.asked).toEqual([]);
+  });
+
+  test('can be bytes alone', async () => {
+    const server = await startPlainServer((response) => response.end());
+    const put = {
+      method: 'PUT',
+      path: '/files/{key}',
+      body: 'file',
+      headers: { 'X-Hash': '{content_hash}', 'X-Name': '{file_name}' },
+    };
+    const documents = { file: { create: put, cancel: { method: 'DELETE', path: '/files/{key}' } } };
+    const session = await open(server.url, { documents });
+    await session.write(operationOf(file, { file: { name: 'a.pdf', read: async () => Buffer.from('bytes') } }));
+    expect(server.asked).toMatchObject([
+      { body: 'bytes', headers: { 'content-type': 'application/octet-stream', 'x-hash': hash, 'x-name': 'a.pdf' } },
+    ]);
+    // Without a lookup it may be there: put again, it is what it should be.
+    expect(await session.lookup([file], never)).toEqual([
+      { key: file.key, reference: file.key, contentHash: undefined },
+    ]);
+  });
+});
+
+describe('what was sent', () => {
+  test('goes by the reference of the answer, each digit of it', async () => {
+    const server = await startPlainServer((response) =>
+      response.writeHead(201).end('{"order":{"id":12345678901234567890}}'),
+    );
+    const { write } = await open(server.url, byPost);
+    expect(await write(operationOf(award))).toEqual([{ status: 'created', reference: '12345678901234567890' }]);
+    await write(
+      operationOf(award, { action: 'amend', reference: 'a/b' }),
+      operationOf(award, { action: 'cancel', reference: 'a/b' }),
+    );
+    expect(sent(server)).toEqual(['POST /orders', 'PATCH /orders/a%2Fb', 'DELETE /orders/a%2Fb']);
+  });
+
+  test.each([
+    ['location', { location: 'https://erp.example/orders/PO%201?x=1' }, 'PO 1'],
+    ['location', { location: '/orders/7/' }, '7'],
+    [{ header: 'X-Order' }, { 'x-order': '8' }, '8'],
+  ])('goes by %j %j', async (reference, headers, expected) => {
+    const server = await startPlainServer((response) => giveJson(response, 201, {}, headers));
+    const { write } = await open(server.url, { documents: { award: { ...orders, reference } } });
+    expect(await write(operationOf(award))).toEqual([{ status: 'created', reference: expected }]);
+  });
+
+  test('and is answered without its reference is unknown; a change keeps the one that is known', async () => {
+    const server = await startPlainServer((response) => giveJson(response, 200, {}));
+    const { write } = await open(server.url, byPost);
+    expect(await write(operationOf(award))).toMatchObject([{ status: 'unknown' }]);
+    expect(await write(operationOf(award, { action: 'amend', reference: '7' }))).toEqual([
+      { status: 'updated', reference: '7' },
+    ]);
+  });
+
+  test('without a reference that its path needs is a dead letter, and nothing is sent', async () => {
+    const server = await startPlainServer((response) => response.end());
+    const { write } = await open(server.url, byPost);
+    expect(await write(operationOf(award, { action: 'amend' }))).toMatchObject([
+      { status: 'rejected', error: { type: 'data' } },
+    ]);
+    expect(server.asked).toEqual([]);
+  });
+
+  test('has the key by which the ERP knows it again, and is signed over its very bytes', async () => {
+    const server = await startPlainServer((response) => response.end());
+    const signature = { secret: 'Jefe', header: 'X-Signature', prefix: 'sha256=', timestamp_header: 'X-Time' };
+    const { write } = await open(
+      server.url,
+      { signature, idempotency_header: 'Idempotency-Key' },
+      createManualClock(1_700_000_000_000),
+    );
+    await write(operationOf(award));
+    const [{ body, headers } = { body: '', headers: {} as Asked['headers'] }] = server.asked;
+    expect(headers).toMatchObject({
+      'idempotency-key': 'id-1',
+      'x-time': '1700000000',
+      'x-signature': `sha256=${createHmac('sha256', 'Jefe').update(`1700000000.${body}`).digest('hex')}`,
+    });
+  });
+
+  test('carries a token until it expires', async () => {
+    const clock = createManualClock();
+    const server = await startPlainServer((response, { url }, number) =>
+      giveJson(response, 200, url === '/token' ? { access_token: `t-${number}`, expires_in: 600 } : {}),
+    );
+    const auth = { type: 'oauth', token_url: '/token', client_id: 'a', client_secret: 'b' };
+    const { write } = await open(server.url, { auth }, clock);
+    await write(operationOf(award));
+    clock.advance(560_000);
+    await write(operationOf(award));
+    clock.advance(10_000);
+    await write(operationOf(award));
+    expect(server.asked.map(({ url, headers }) => (url === '/token' ? url : headers.authorization))).toEqual([
+      '/token',
+      'Bearer t-1',
+      'Bearer t-1',
+      '/token',
+      'Bearer t-4',
+    ]);
+  });
+
+  test('does not follow a redirection with its login', async () => {
+    const elsewhere = await startPlainServer((response) => response.end());
+    const server = await startPlainServer((response) => response.writeHead(307, { location: elsewhere.url }).end());
+    const { write } = await open(server.url, { auth: { type: 'bearer', token: 'tok-123456' } });
+    expect(await write(operationOf(award))).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
+    expect(elsewhere.asked).toEqual([]);
+  });
+
+  test('and takes too long to begin waits for the next time', async () => {
+    const clock = createManualClock();
+    const server = await startPlainServer((response) => {
+      clock.advance(40_000);
+      response.end();
+    });
+    const { write } = await open(server.url, { concurrency: 1 }, clock);
+    const outcomes = await write(...Array.from({ length: 4 }, () => operationOf(award)));
+    expect(outcomes.map(({ status }) => status)).toEqual(['created', 'created', 'retry', 'retry']);
+    expect(server.asked).toHaveLength(2);
+  });
+});
+
+describe('an answer', () => {
+  const rules = {
+    answers: [
+      { status: 200, body: { 'result.code': ['LOCKED', 'BUSY'] }, means: 'locked' },
+      { status: '2xx', body: { success: false }, means: 'data' },
+      { status: [409, '500-501'], body: { error: { exists: true } }, means: 'done' },
+      { status: '5xx', body: { 'error.text': { matches: '^Deadlock' } }, means: 'transient' },
+      { status: 400, body: { code: '0042' }, means: 'conflict' },
+      { status: 403, means: 'data' },
+      { status: 418, means: 'rate-limited' },
+      { status: 420, means: 'auth' },
+      { status: 421, means: 'config' },
+      { status: 404, means: 'unknown' },
+    ],
+    message: 'error.text',
+  };
+  test.each<[number, unknown, object]>([
+    [200, { result: { code: 'BUSY' } }, { status: 'retry', error: { type: 'locked' } }],
+    [
+      200,
+      { success: false, error: { text: 'no plant' } },
+      {
+        status: 'rejected',
+        error: { type: 'data', message: 'the ERP answered 200 to PUT /award/ev-1%2Fsu-1: no plant' },
+      },
+    ],
+    [200, { success: true }, { status: 'created' }],
+    [409, { error: { text: 'is there' } }, { status: 'created' }],
+    [409, {}, { status: 'rejected', error: { type: 'conflict' } }],
+    [500, { error: 'done all the same' }, { status: 'created' }],
+    [502, { error: { text: 'Deadlock found' } }, { status: 'retry', error: { type: 'transient' } }],
+    [502, { error: { text: 'No deadlock' } }, { status: 'unknown' }],
+    [400, { code: '0042' }, { status: 'rejected', error: { type: 'conflict' } }],
+    [400, { code: 42 }, { status: 'rejected', error: { type: 'data' } }],
+    [403, {}, { status: 'rejected', error: { type: 'data' } }],
+    [418, {}, { status: 'retry', error: { type: 'rate-limited', retryAfterMs: 7_000 } }],
+    [420, {}, { status: 'retry', error: { type: 'auth' } }],
+    [421, {}, { status: 'retry', error: { type: 'config' } }],
+    [404, {}, { status: 'unknown' }],
+    [
+      422,
+      { error: { text: 'no such material' } },
+      {
+        status: 'rejected',
+        error: { type: 'data', message: 'the ERP answered 422 to PUT /award/ev-1%2Fsu-1: no such material' },
+      },
+    ],
+    [
+      422,
+      { other: 'words' },
+      { status: 'rejected', error: { type: 'data', message: expect.stringContaining('{"other":"words"}') } },
+    ],
+  ])('%i %j means what the settings say', async (status, body, outcome) => {
+    const server = await startPlainServer((response) => giveJson(response, status, body, { 'retry-after': '7' }));
+    const { write } = await open(server.url, rules);
+    expect(await write(operationOf(award))).toMatchObject([outcome]);
+  });
+
+  test.each(['<html>Maintenance</html>', '{"id": ', 'OK'])('200 %j is no success, unless anything is', async (body) => {
+    const server = await startPlainServer((response) => response.end(body));
+    const strict = await open(server.url);
+    expect(await strict.write(operationOf(award))).toMatchObject([{ status: 'unknown' }]);
+    const lax = await open(server.url, { expect: 'anything' });
+    expect(await lax.write(operationOf(award))).toMatchObject([{ status: 'created' }]);
+  });
+
+  test('that says the login is over renews it once, where that is no 401', async () => {
+    const server = await startPlainServer((response, { url }, number) =>
+      giveJson(
+        response,
+        200,
+        url === '/token' ? { access_token: `t-${number}` } : number < 3 ? { code: 'SESSION' } : {},
+      ),
+    );
+    const auth = { type: 'oauth', token_url: '/token', client_id: 'a', client_secret: 'b' };
+    const { write } = await open(server.url, {
+      auth,
+      answers: [{ body: { code: 'SESSION' }, means: 'login-expired' }],
+    });
+    expect(await write(operationOf(award))).toMatchObject([{ status: 'created' }]);
+    expect(server.asked.map(({ headers }) => headers.authorization).slice(1)).toEqual([
+      'Bearer t-1',
+      expect.stringMatching(/^Basic/),
+      'Bearer t-3',
+    ]);
+  });
+
+  test('404 to a cancellation is one only if the lookup finds nothing either', async () => {
+    let held = true;
+    const server = await startPlainServer((response, { method }) =>
+      method === 'DELETE'
+        ? giveJson(response, 404, {})
+        : giveJson(response, 200, { items: held ? [{ key: award.key, id: '7' }] : [] }),
+    );
+    const { write } = await open(server.url, byPost);
+    const cancel = operationOf(award, { action: 'cancel', reference: '7' });
+    expect(await write(cancel)).toMatchObject([
+      { status: 'rejected', error: { message: expect.stringContaining('still holds 7') } },
+    ]);
+    held = false;
+    expect(await write(cancel)).toEqual([{ status: 'cancelled', reference: '7' }]);
+  });
+
+  test('429 stops the batch: the others are not sent', async () => {
+    const server = await startPlainServer((response) => response.writeHead(429, { 'retry-after': '7' }).end());
+    const { write } = await open(server.url, { concurrency: 1 });
+    const outcomes = await write(operationOf(award), operationOf(supplier));
+    expect(outcomes).toMatchObject(
+      Array.from({ length: 2 }, () => ({ status: 'retry', error: { type: 'rate-limited', retryAfterMs: 7_000 } })),
+    );
+    expect(server.asked).toHaveLength(1);
+  });
+});
+
+describe('a lookup', () => {
+  const found = async (answer: (response: Parameters<typeof giveJson>[0]) => unknown, lookup: object = {}) => {
+    const server = await startPlainServer(answer);
+    const session = await open(server.url, {
+      documents: { award: { ...orders, lookup: { ...orders.lookup, ...lookup } } },
+    });
+    return session.lookup([award], never);
+  };
+  const items =
+    (...list: object[]) =>
+    (response: Parameters<typeof giveJson>[0]) =>
+      giveJson(response, 200, { items: list });
+
+  test('gives what the search gives, with what tells whether it is the same', async () => {
+    expect(await found(items({ key: award.key, id: 7, hash }))).toEqual([
+      { key: award.key, reference: '7', contentHash: hash },
+    ]);
+    expect(await found(items({ key: award.key, id: 7, hash: 'older' }))).toEqual([
+      { key: award.key, reference: '7', contentHash: undefined },
+    ]);
+    expect(await found(items())).toEqual([]);
+  });
+
+  test('gives both of two', async () => {
+    expect(await found(items({ key: award.key, id: 7 }, { key: award.key, id: 8 }))).toHaveLength(2);
+  });
+
+  test('that gives others cannot tell, unless they may be ignored', async () => {
+    const others = items({ key: 'x', id: 1 });
+    await failureOf(ConfigError, found(others));
+    expect(await found(others, { ignore_others: true })).toEqual([]);
+  });
+
+  test('leaves out what is withdrawn', async () => {
+    const withdrawn = { path: 'status', is: ['cancelled', 9] };
+    expect(
+      await found(items({ key: award.key, id: 7, status: 'cancelled' }, { key: award.key, id: 8, status: '9' }), {
+        withdrawn,
+      }),
+    ).toEqual([]);
+    expect(await found(items({ key: award.key, id: 7, status: 'open' }), { withdrawn })).toHaveLength(1);
+  });
+
+  test.each<
+    [string, (response: Parameters<typeof giveJson>[0]) => unknown, typeof ConfigError | typeof TransientError]
+  >([
+    ['a page', (response) => response.end('<html>'), TransientError],
+    ['no list', (response) => giveJson(response, 200, { rows: [] }), ConfigError],
+    ['an error', (response) => giveJson(response, 500, {}), TransientError],
+    ['an object without its reference', items({ key: award.key }), ConfigError],
+  ])('that is answered with %s cannot tell, and does not say that there is nothing', async (_name, answer, kind) => {
+    expect((await failureOf<Error>(kind, found(answer))).message).toMatch(/lookup|answered/);
+  });
+
+  test('can be a HEAD that gives the content hash in a header', async () => {
+    const server = await startPlainServer((response) => response.writeHead(200, { etag: `W/"${hash}"` }).end());
+    const lookup = { method: 'HEAD', path: '/orders/{event.id}', content_hash: { header: 'ETag' } };
+    const session = await open(server.url, { documents: { award: { ...orders, reference: 'key', lookup } } });
+    expect(await session.lookup([award], never)).toEqual([{ key: award.key, reference: award.key, contentHash: hash }]);
+    expect(sent(server)).toEqual(['HEAD /orders/ev-1']);
+  });
+});
+
+describe('check', () => {
+  test.each([
+    [200, true],
+    [404, true],
+    [401, false],
+    [403, false],
+    [503, false],
+  ])('of an endpoint that answers %i is %s', async (status, ok) => {
+    const server = await startPlainServer((response) => response.writeHead(status).end());
+    const [line] = await (await open(`${server.url}/api`, { check_path: '/health' })).check();
+    expect(line).toMatchObject({ ok, message: expect.stringContaining(String(status)) });
+    expect(sent(server)).toEqual(['GET /api/health']);
+  });
+});
+
+test('plan shows each request and what of it a person can read, and sends nothing', async () => {
+  const session = await open('http://127.0.0.1:1', byPost);
+  const planned = await session.plan?.([operationOf(award), operationOf(award, { action: 'cancel' })], never);
+  expect(planned).toEqual([
+    { key: award.key, action: 'create', steps: ['POST /orders', `key: ${award.key}`, `hash: ${hash}`] },
+    {
+      key: award.key,
+      action: 'cancel',
+      steps: [expect.stringContaining('It cannot be sent: the path /orders/{reference}')],
+    },
+  ]);
+});
+
+test('a certificate that is not there is a wrong setting', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'http-connector-'));
+  onTestFinished(() => rm(dataDir, { recursive: true }));
+  const settings = http.settings.parse({ base_url: 'https://x.example', ca_file: 'missing.pem' });
+  const error = await failureOf(ConfigError, http.open(settings, testContext({ dataDir }).context));
+  expect(error.message).toContain('ca_file: the file missing.pem cannot be read');
+});

@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'vitest';
+import { parseInput } from '#platform/input.ts';
+import http from '../../../connectors/http/index.ts';
+
+const base = { base_url: 'https://erp.example' };
+const create = { method: 'POST', path: '/orders' };
+const amend = { method: 'PATCH', path: '/orders/{reference}' };
+const cancel = { method: 'DELETE', path: '/orders/{reference}' };
+const lookup = { path: '/orders?key={key}', list: 'items', where: { key: '{key}' } };
+const post = { create, amend, cancel, lookup };
+const put = { method: 'PUT', path: '/x/{key}' };
+
+function issuesOf(settings: object): string[] {
+  try {
+    parseInput(http.settings, { ...base, ...settings }, 'The settings');
+    return [];
+  } catch (error) {
+    return (error as { issues: { path: string; message: string }[] }).issues.map(
+      ({ path, message }) => `${path}: ${message}`,
+    );
+  }
+}
+
+describe('settings', () => {
+  test.each<[string, object]>([
+    ['nothing but the address', {}],
+    ['a POST with a lookup', { documents: { award: post } }],
+    [
+      'a PUT to a path of the document, without a lookup',
+      { documents: { award: { create: put, cancel: { ...put, method: 'DELETE' } } } },
+    ],
+    [
+      'a PUT to event and supplier',
+      {
+        documents: {
+          award: {
+            create: { ...put, path: '/e/{event.id}/{supplier.id}' },
+            cancel: { method: 'DELETE', path: '/e/{event.id}/{supplier.id}' },
+          },
+        },
+      },
+    ],
+    ['a supplier that is never taken back', { documents: { supplier: { create: put } } }],
+  ])('can be %s', (_name, settings) => {
+    expect(issuesOf(settings)).toEqual([]);
+  });
+
+  // What could make a second object, leave one behind, or hit another one.
+  test.each<[string, object, string]>([
+    [
+      'a POST without a lookup',
+      { ...post, lookup: undefined },
+      'documents.award: needs lookup: after a request that was cut off',
+    ],
+    [
+      'a PUT and a PATCH without a lookup',
+      { create: put, amend: { ...put, method: 'PATCH' }, cancel },
+      'documents.award: needs lookup',
+    ],
+    [
+      'a cancel elsewhere without a lookup',
+      { create: put, cancel },
+      'documents.award: needs lookup, as cancel has another path',
+    ],
+    ['a POST without amend', { ...post, amend: undefined }, 'documents.award: needs amend'],
+    ['no cancel', { ...post, cancel: undefined }, 'documents.award: needs cancel'],
+    ['no create', { ...post, create: undefined }, 'documents.award: needs create'],
+    [
+      'a PUT to a path that others share',
+      { create: { ...put, path: '/x/{event.id}' }, cancel, lookup },
+      'documents.award.create.path: must name the document',
+    ],
+    [
+      'a create by the reference',
+      { ...post, create: { ...create, path: '/x/{reference}' } },
+      'documents.award.create.path: cannot have {reference}',
+    ],
+    [
+      'a cancel by a field of the mapping',
+      { ...post, cancel: { ...cancel, path: '/x/{fields.No}' } },
+      'documents.award.cancel.path: cannot have fields or lines',
+    ],
+    [
+      'a lookup by a field of the mapping',
+      { ...post, lookup: { ...lookup, where: { no: '{fields.No}' } } },
+      'documents.award.lookup.path: cannot have fields or lines',
+    ],
+    [
+      'a lookup by the reference',
+      { ...post, lookup: { ...lookup, path: '/x/{reference}' } },
+      'documents.award.lookup.path: can only have what the document itself has',
+    ],
+    [
+      'a search that may find others',
+      { ...post, lookup: { path: '/x', list: 'items' } },
+      'documents.award.lookup: needs where',
+    ],
+    ['a lookup that tells no reference', { ...post, reference: 'location' }, 'documents.award.lookup: needs reference'],
+    ['a HEAD with a list', { ...post, lookup: { ...lookup, method: 'HEAD' } }, 'documents.award.lookup: must be a GET'],
+    [
+      'bytes of a document that has none',
+      { ...post, create: { ...create, body: 'file' } },
+      'documents.award.create.body: cannot have bytes',
+    ],
+  ])('cannot be %s', (_name, award, issue) => {
+    expect(issuesOf({ documents: { award } }).join('\n')).toContain(issue);
+  });
+
+  test.each<[object, string]>([
+    [
+      { documents: { award: { ...post, create: { ...create, body: { json: { a: ['{event.nam}'] } } } } } },
+      'documents.award.create.body.json.a[0]: {event.nam} leads nowhere',
+    ],
+    [
+      { documents: { award: { ...post, create: { ...create, headers: { 'X-A': '{x}' } } } } },
+      'documents.award.create.headers.X-A: {x} leads nowhere',
+    ],
+    [
+      { documents: { award: { ...post, create: { ...create, path: '/{suplier}' } } } },
+      'documents.award.create.path: {suplier} leads nowhere',
+    ],
+    [
+      { documents: { award: { ...post, lookup: { ...lookup, list: 'a..b' } } } },
+      'documents.award.lookup.list: must be written as',
+    ],
+    [{ answers: [{ body: { 'a b': 1 }, means: 'data' }] }, 'answers[0].body["a b"]: must be written as'],
+    [
+      { answers: [{ body: { a: { matches: '(' } }, means: 'data' }] },
+      'answers[0].body.a.matches: must be a regular expression',
+    ],
+    [{ answers: [{ means: 'data' }] }, 'answers[0]: must have a status, a body or both'],
+    [{ answers: [{ status: '6xx', means: 'data' }] }, 'answers[0].status'],
+    [{ message: '' }, 'message: must not be empty'],
+    [{ auth: { type: 'basic', user: 'a' } }, 'auth.password: is missing'],
+    [{ auth: { type: 'kerberos' } }, 'auth.type: must be one of'],
+    [{ documents: { awards: post } }, 'documents'],
+  ])('that are wrong say what and where: %j', (settings, issue) => {
+    expect(issuesOf(settings).join('\n')).toContain(issue);
+  });
+
+  test('say what keeps a second object from being made', () => {
+    const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
+    expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4, settleMs: 30_000 });
+    expect(of({ documents: { award: post } })).toMatchObject({ idempotency: 'lookup' });
+    expect(
+      of({ documents: { award: post }, idempotency_header: 'Idempotency-Key', concurrency: 9, settle_seconds: 0 }),
+    ).toMatchObject({
+      idempotency: 'key',
+      requestsAtOnce: 9,
+      settleMs: 0,
+    });
+  });
+});
