@@ -1,0 +1,61 @@
+/** The bytes of files, a few at a time: a batch may have hundreds of them, each of any size. */
+import { createHash } from 'node:crypto';
+import { type Operation, type Outcome, outcomeOf, stopped, TransientError } from 'sourcing-bridge/connector';
+
+export interface LoadedFile {
+  readonly name: string;
+  /** Undefined, as what follows, where the bytes are not wanted. */
+  readonly bytes: Uint8Array | undefined;
+  readonly byteCount: string | undefined;
+  readonly sha256: string | undefined;
+}
+
+/** What is in memory at once is at most this, or one file. */
+const groupBytesMax = 8 * 2 ** 20;
+
+/** Gives each operation with its file, if it has one, to `write`, in groups; in the order of the operations. */
+export async function withFiles(
+  operations: readonly Operation[],
+  { loads, signal }: { loads: boolean; signal: AbortSignal },
+  write: (group: readonly { operation: Operation; file: LoadedFile | undefined }[]) => Promise<readonly Outcome[]>,
+): Promise<Outcome[]> {
+  const outcomes: Outcome[] = operations.map(() => stopped);
+  let group: { index: number; operation: Operation; file: LoadedFile | undefined }[] = [];
+  let groupBytes = 0;
+  const flush = async () => {
+    const written = group;
+    group = [];
+    groupBytes = 0;
+    for (const [place, outcome] of (await write(written)).entries()) outcomes[written[place]?.index ?? -1] = outcome;
+  };
+  for (const [index, operation] of operations.entries()) {
+    if (signal.aborted) break;
+    try {
+      const file = await load(operation, loads, signal);
+      group.push({ index, operation, file });
+      groupBytes += file?.bytes?.byteLength ?? 0;
+    } catch (error) {
+      outcomes[index] = outcomeOf(error);
+    }
+    if (groupBytes >= groupBytesMax) await flush();
+  }
+  if (group.length > 0 && !signal.aborted) await flush();
+  return outcomes;
+}
+
+async function load(
+  { document, action, file }: Operation,
+  loads: boolean,
+  signal: AbortSignal,
+): Promise<LoadedFile | undefined> {
+  if (document.kind !== 'file' || action === 'cancel') return undefined;
+  if (!file) throw new TransientError('its bytes did not come with it');
+  if (!loads) return { name: file.name, bytes: undefined, byteCount: undefined, sha256: undefined };
+  const bytes = await file.read(signal).catch((cause: unknown) => {
+    throw new TransientError(`the file cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+  });
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { name: file.name, bytes, byteCount: String(bytes.byteLength), sha256 };
+}

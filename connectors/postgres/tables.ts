@@ -1,0 +1,293 @@
+/**
+ * Which tables a kind of document has, and what of a document stands in which column. The first table of a kind has one
+ * row a document; the others have its parts, numbered from 1 as the document has them. A column that is not named here is
+ * null. The migrations make these tables with the same columns; a test holds the two against each other.
+ */
+
+import { escapeIdentifier } from 'pg';
+import {
+  type BidSheetRow,
+  DataError,
+  type Document,
+  type DocumentKind,
+  type DocumentOf,
+  type EventHead,
+  type QuestionHead,
+  type SupplierHead,
+} from 'sourcing-bridge/connector';
+import type { Cell } from './binary-array.ts';
+
+export type ColumnType = 'text' | 'numeric' | 'timestamptz' | 'boolean' | 'integer' | 'bigint' | 'jsonb' | 'text[]';
+
+type Columns = Readonly<Record<string, ColumnType>>;
+type Row<Names extends string = string> = Readonly<Partial<Record<Names, unknown>>>;
+
+export interface Table<Kind extends DocumentKind = DocumentKind> {
+  readonly name: string;
+  /** Those that come from the document, beside its key. */
+  readonly columns: Columns;
+  rowsOf(document: DocumentOf<Kind>): readonly Row[];
+}
+
+/** The tables of one kind; the first one is its head. */
+type Tables<Kind extends DocumentKind> = readonly [head: Table<Kind>, ...parts: Table<Kind>[]];
+
+/** Checks that rows have the columns' names. */
+function table<Kind extends DocumentKind, const C extends Columns>(
+  name: string,
+  columns: C,
+  rowsOf: (document: DocumentOf<Kind>) => readonly Row<keyof C & string>[],
+): Table<Kind> {
+  return { name, columns, rowsOf };
+}
+
+const eventColumns = {
+  event_id: 'text',
+  event_name: 'text',
+  event_reference_id: 'text',
+  event_type: 'text',
+  event_category: 'text',
+  event_is_test: 'boolean',
+} as const;
+const eventTags = { event_tags: 'jsonb' } as const;
+const supplierColumns = { supplier_id: 'text', supplier_external_id: 'text', supplier_name: 'text' } as const;
+const questionColumns = {
+  question_id: 'text',
+  question_identifier: 'text',
+  question_text: 'text',
+  question_type: 'text',
+  question_input_type: 'text',
+  question_parent: 'text',
+  question_categories: 'text[]',
+} as const;
+const position = { position: 'integer' } as const;
+const line = { line: 'integer' } as const;
+const valueColumns = { ...line, ...position, column_name: 'text', value: 'text', currency: 'text' } as const;
+const fields = { fields: 'jsonb' } as const;
+
+const eventCells = ({ tags, ...event }: EventHead) => ({ ...prefixed('event', event), event_tags: tags });
+const supplierCells = (supplier: SupplierHead) => prefixed('supplier', supplier);
+const questionCells = (question: QuestionHead) => prefixed('question', question);
+
+type Prefixed<Prefix extends string, Part> = { [Name in keyof Part & string as `${Prefix}_${Name}`]: Part[Name] };
+
+function prefixed<Prefix extends string, Part extends object>(prefix: Prefix, part: Part): Prefixed<Prefix, Part> {
+  const named = Object.entries(part).map(([name, value]) => [`${prefix}_${name}`, value]);
+  return Object.fromEntries(named) as Prefixed<Prefix, Part>;
+}
+
+function numbered<Part extends object>(parts: readonly Part[]) {
+  return parts.map((part, index) => ({ position: index + 1, ...part }));
+}
+
+/** Parts of lines: `line` says of which. */
+function ofLines<Line, Part extends object>(lines: readonly Line[], partsOf: (line: Line) => readonly Part[]) {
+  return lines.flatMap((each, index) => numbered(partsOf(each)).map((part) => ({ line: index + 1, ...part })));
+}
+
+function numberedLines<Line extends object>(lines: readonly Line[]) {
+  return lines.map((each, index) => ({ line: index + 1, ...each }));
+}
+
+const valueRows = (lines: readonly { values: BidSheetRow }[]) =>
+  ofLines(lines, ({ values }) => values.map(({ column, ...rest }) => ({ column_name: column, ...rest })));
+
+const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
+  supplier: [
+    table(
+      'supplier',
+      { id: 'text', external_id: 'text', name: 'text', archived: 'boolean', ...fields },
+      ({ attributes: _attributes, contacts: _contacts, kind: _kind, key: _key, ...head }) => [head],
+    ),
+    table('supplier_attribute', { ...position, name: 'text', value: 'text' }, ({ attributes }) => numbered(attributes)),
+    table('supplier_contact', { ...position, name: 'text', email: 'text' }, ({ contacts }) => numbered(contacts)),
+  ],
+  'sourcing-event': [
+    table(
+      'sourcing_event',
+      {
+        ...eventColumns,
+        status: 'text',
+        currency: 'text',
+        exchange_rates: 'jsonb',
+        created: 'timestamptz',
+        published: 'timestamptz',
+        closed: 'timestamptz',
+        lot_count: 'bigint',
+        contact_name: 'text',
+        contact_email: 'text',
+        columns: 'text[]',
+        sourcing_requests: 'text[]',
+        ...fields,
+      },
+      ({ kind: _kind, key: _key, event, contact, rounds: _rounds, suppliers: _suppliers, ...head }) => {
+        const { event_tags: _tags, ...cells } = eventCells(event);
+        return [{ ...cells, ...head, contact_name: contact?.name, contact_email: contact?.email }];
+      },
+    ),
+    table('sourcing_event_tag', { ...position, name: 'text', value: 'text' }, ({ event }) => numbered(event.tags)),
+    table(
+      'sourcing_event_round',
+      {
+        ...position,
+        status: 'text',
+        starts: 'timestamptz',
+        ends: 'timestamptz',
+        awarded_cost: 'numeric',
+        awarded_lot_count: 'bigint',
+      },
+      ({ rounds }) => numbered(rounds),
+    ),
+    table(
+      'sourcing_event_supplier',
+      { ...position, ...supplierColumns, accepted: 'boolean', participated: 'boolean' },
+      ({ suppliers }) =>
+        numbered(
+          suppliers.map(({ accepted, participated, ...supplier }) => ({
+            ...supplierCells(supplier),
+            accepted,
+            participated,
+          })),
+        ),
+    ),
+  ],
+  quotation: [
+    table(
+      'quotation',
+      { ...eventColumns, ...eventTags, ...supplierColumns, currency: 'text', exchange_rates: 'jsonb', ...fields },
+      ({ event, supplier, currency, exchange_rates, fields }) => [
+        { ...eventCells(event), ...supplierCells(supplier), currency, exchange_rates, fields },
+      ],
+    ),
+    table(
+      'quotation_line',
+      { ...line, lot: 'text', sourcing_request: 'text', quantity: 'numeric', unit_price: 'numeric', ...fields },
+      ({ lines }) => numberedLines(lines.map(({ bids: _bids, values: _values, ...each }) => each)),
+    ),
+    table('quotation_bid', { ...line, ...position, value: 'numeric', volume: 'numeric' }, ({ lines }) =>
+      ofLines(lines, ({ bids }) => bids),
+    ),
+    table('quotation_value', valueColumns, ({ lines }) => valueRows(lines)),
+  ],
+  award: [
+    table(
+      'award',
+      {
+        ...eventColumns,
+        ...eventTags,
+        ...supplierColumns,
+        currency: 'text',
+        exchange_rates: 'jsonb',
+        total_cost: 'numeric',
+        ...fields,
+      },
+      ({ event, supplier, currency, exchange_rates, total_cost, fields }) => [
+        { ...eventCells(event), ...supplierCells(supplier), currency, exchange_rates, total_cost, fields },
+      ],
+    ),
+    table(
+      'award_line',
+      {
+        ...line,
+        lot: 'text',
+        scenario: 'text',
+        sourcing_request: 'text',
+        share: 'numeric',
+        quantity: 'numeric',
+        unit_price: 'numeric',
+        cost: 'numeric',
+        historic_cost: 'numeric',
+        savings: 'numeric',
+        ...fields,
+      },
+      ({ lines }) => numberedLines(lines.map(({ values: _values, ...each }) => each)),
+    ),
+    table('award_value', valueColumns, ({ lines }) => valueRows(lines)),
+  ],
+  'rfi-answers': [
+    table(
+      'rfi_answers',
+      { ...eventColumns, ...eventTags, ...supplierColumns, ...fields },
+      ({ event, supplier, fields }) => [{ ...eventCells(event), ...supplierCells(supplier), fields }],
+    ),
+    table(
+      'rfi_answer',
+      { ...line, ...questionColumns, value: 'text', comment: 'text', currency: 'text', ...fields },
+      ({ lines }) =>
+        numberedLines(
+          lines.map(({ question, options: _options, files: _files, ...each }) => ({
+            ...questionCells(question),
+            ...each,
+          })),
+        ),
+    ),
+    table('rfi_answer_option', { ...line, ...position, value: 'text', satisfies_gating: 'boolean' }, ({ lines }) =>
+      ofLines(lines, ({ options }) => options),
+    ),
+    table('rfi_answer_file', { ...line, ...position, file_id: 'text' }, ({ lines }) =>
+      ofLines(lines, ({ files }) => files.map((file_id) => ({ file_id }))),
+    ),
+  ],
+  file: [
+    // Name, size and checksum are not the document's: they come with its bytes.
+    table(
+      'file',
+      { ...eventColumns, ...eventTags, ...supplierColumns, ...questionColumns, ...fields },
+      ({ event, supplier, question, fields }) => [
+        {
+          ...eventCells(event),
+          ...(supplier ? supplierCells(supplier) : {}),
+          ...questionCells(question),
+          fields,
+        },
+      ],
+    ),
+  ],
+};
+
+/** Throws nothing: every kind has tables. */
+export function tablesOf(kind: DocumentKind): Tables<DocumentKind> {
+  return tables[kind] as unknown as Tables<DocumentKind>;
+}
+
+/** One row's cells, in the order of the table's columns. Throws DataError for text that PostgreSQL cannot hold. */
+export function cellsOf(each: Table, row: Row): Cell[] {
+  return Object.entries(each.columns).map(([name, type]) => cellOf(`${each.name}.${name}`, type, row[name]));
+}
+
+/** The rows of a document in one of its kind's tables. */
+export function rowsOf(each: Table, document: Document): readonly Row[] {
+  return each.rowsOf(document);
+}
+
+function cellOf(place: string, type: ColumnType, value: unknown): Cell {
+  if (value === undefined) return null;
+  if (type === 'jsonb') return storable(place, JSON.stringify(value));
+  if (type === 'text[]') return arrayLiteral((value as readonly string[]).map((each) => storable(place, each)));
+  return storable(place, `${value as string | number | boolean}`);
+}
+
+/** PostgreSQL takes no zero character, and would be sent half a character as another one. */
+export function storable(place: string, text: string): string {
+  if (text.includes('\0'))
+    throw new DataError(`PostgreSQL cannot hold the zero character (U+0000) that stands in what is for ${place}.`);
+  if (!text.isWellFormed())
+    throw new DataError(`PostgreSQL cannot hold the half of a character (a lone surrogate) in what is for ${place}.`);
+  return text;
+}
+
+function arrayLiteral(texts: readonly string[]): string {
+  return `{${texts.map((text) => `"${text.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
+}
+
+/** Gives the full names of tables in a schema, safe to stand in a statement. */
+export function tableNames(schema: string): (table: string) => string {
+  return (table) => `${escapeIdentifier(schema)}.${escapeIdentifier(table)}`;
+}
+
+/** All that the connector makes in its schema. */
+export function ownTables(mode: 'tables' | 'function'): string[] {
+  if (mode === 'function') return ['migration', 'delivered_document'];
+  const ofKinds = Object.values(tables).flatMap((each) => each.map(({ name }) => name));
+  return ['migration', ...ofKinds, 'file_content', 'document_history'];
+}

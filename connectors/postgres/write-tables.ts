@@ -1,0 +1,196 @@
+/**
+ * Documents into the connector's own tables, in a number of statements that does not grow with the batch: what is there,
+ * the heads, the parts that go, the parts that come, the history. Heads are written before their parts and in the order
+ * of their keys: another transaction with one of these documents waits there, and sees in its later statements what this
+ * one has left; and no two ever wait for each other.
+ */
+import { DataError, type Document, type DocumentKind, type Outcome } from 'sourcing-bridge/connector';
+import { binaryArray, type Cell } from './binary-array.ts';
+import type { Tx } from './connections.ts';
+import type { Settings } from './settings.ts';
+import { type ColumnType, cellsOf, rowsOf, storable, tableNames, tablesOf } from './tables.ts';
+import type { Known, Writer } from './writer.ts';
+
+/** What is to be written of one operation. */
+export interface DocumentRows {
+  readonly document: Document;
+  readonly isWithdrawn: boolean;
+  readonly contentHash: string;
+  readonly head: readonly Cell[];
+  /** The rows of each of the kind's other tables. */
+  readonly parts: readonly (readonly (readonly Cell[])[])[];
+  /** For the history; undefined where there is none. */
+  readonly json: string | undefined;
+}
+
+/** Whatever their characters, these fit into an index of PostgreSQL's. */
+const keyCharactersMax = 600;
+const fileColumns = { name: 'text', byte_count: 'bigint', sha256: 'text' } as const;
+const managedColumns = { key: 'text', state: 'text', content_hash: 'text' } as const;
+
+export function referenceOf({ kind, key }: Pick<Document, 'kind' | 'key'>): string {
+  return `${tablesOf(kind)[0].name}/${key}`;
+}
+
+/** Any order will do that is the same in every process. */
+export function compareKeys(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Throws DataError. */
+export function checkKey({ kind, key }: Document): void {
+  if (key.length > keyCharactersMax)
+    throw new DataError(
+      `The key of this ${kind} has ${key.length} characters; the tables' primary keys hold ${keyCharactersMax}.`,
+    );
+  storable('the key', key);
+}
+
+export function createTableWriter(kind: DocumentKind, { schema, history }: Settings): Writer<DocumentRows> {
+  const [head, ...parts] = tablesOf(kind);
+  const name = tableNames(schema);
+  const headTable = name(head.name);
+  const headColumns = { ...head.columns, ...(kind === 'file' ? fileColumns : {}) };
+  const partTables = [
+    ...parts.map((part) => ({ table: name(part.name), columns: { key: 'text', ...part.columns } as const })),
+    ...(kind === 'file' ? [{ table: name('file_content'), columns: { key: 'text', bytes: 'bytea' } as const }] : []),
+  ];
+  const sql = {
+    held: `select key, state, content_hash from ${headTable} where key = any($1::text[])`,
+    heads: upsert(headTable, headColumns),
+    clear: joined(partTables.map(({ table }) => `delete from ${table} where key = any($1::text[])`)),
+    fill: insertAll(partTables),
+    remember: `insert into ${name('document_history')} (kind, key, version, written_at, state, content_hash, document)
+      select $1, head.key, head.version, head.written_at, head.state, head.content_hash, input.document::jsonb
+      from unnest($2::text[], $3::text[]) as input (key, document) join ${headTable} as head using (key)
+      on conflict (kind, key, version) do nothing`,
+  };
+
+  async function readKnown(tx: Tx, keys: readonly string[]): Promise<ReadonlyMap<string, Known>> {
+    const rows = await tx.query<Known & { key: string }>(sql.held, [binaryArray('text', keys)]);
+    return new Map(rows.map((row) => [row.key, row]));
+  }
+
+  return {
+    readKnown,
+    referenceOf,
+    prepare: (operation, file) => {
+      const { document, action, contentHash } = operation;
+      checkKey(document);
+      const isWithdrawn = action === 'cancel';
+      const cells: Cell[] = rowsOf(head, document).flatMap((row) => cellsOf(head, row));
+      if (kind === 'file')
+        cells.push(file ? storable('file.name', file.name) : null, file?.byteCount ?? null, file?.sha256 ?? null);
+      const partRows: Cell[][][] = parts.map((part) =>
+        isWithdrawn ? [] : rowsOf(part, document).map((row) => [document.key, ...cellsOf(part, row)]),
+      );
+      if (kind === 'file') partRows.push(file?.bytes ? [[document.key, file.bytes]] : []);
+      return {
+        document,
+        isWithdrawn,
+        contentHash,
+        head: [document.key, isWithdrawn ? 'withdrawn' : 'current', contentHash, ...cells],
+        parts: partRows,
+        json: history ? JSON.stringify(document) : undefined,
+      };
+    },
+    apply: async (tx, documents) => {
+      const keysOf = (of: readonly DocumentRows[]) => of.map(({ document }) => document.key);
+      const held = await readKnown(tx, keysOf(documents));
+      // What is not there need not be taken back.
+      const wanted = documents.filter(({ isWithdrawn, document }) => !isWithdrawn || held.has(document.key));
+      if (wanted.length > 0) {
+        const keys = binaryArray('text', keysOf(wanted));
+        const heads = wanted.map((each) => each.head);
+        await tx.query(sql.heads, arraysOf(heads, { ...managedColumns, ...headColumns }));
+        if (partTables.length > 0) {
+          await tx.query(sql.clear, [keys]);
+          const rows = partTables.map((_, index) => wanted.flatMap((each) => each.parts[index] ?? []));
+          if (rows.some(({ length }) => length > 0))
+            await tx.query(
+              sql.fill,
+              partTables.flatMap(({ columns }, index) => arraysOf(rows[index] ?? [], columns)),
+            );
+        }
+        if (history)
+          await tx.query(sql.remember, [
+            kind,
+            keys,
+            binaryArray(
+              'text',
+              wanted.map(({ json }) => json ?? null),
+            ),
+          ]);
+      }
+      return documents.map((each) => outcomeFor(each, held.get(each.document.key)));
+    },
+  };
+}
+
+function outcomeFor({ document, isWithdrawn, contentHash }: DocumentRows, held: Known | undefined): Outcome {
+  const reference = referenceOf(document);
+  if (isWithdrawn) return { status: 'cancelled', reference };
+  if (held?.state !== 'current') return { status: 'created', reference };
+  return { status: held.content_hash === contentHash ? 'unchanged' : 'updated', reference };
+}
+
+type SqlType = ColumnType | 'bytea';
+
+/** A parameter for each column: all its cells. */
+function arraysOf(rows: readonly (readonly Cell[])[], columns: Readonly<Record<string, SqlType>>): Buffer[] {
+  return Object.values(columns).map((type, index) =>
+    binaryArray(
+      type === 'bytea' ? type : 'text',
+      rows.map((row) => row[index] ?? null),
+    ),
+  );
+}
+
+/** A document that is written again as it was keeps its version, and is put right if somebody has changed the row. */
+function upsert(table: string, columns: Readonly<Record<string, SqlType>>): string {
+  const all = { ...managedColumns, ...columns };
+  const names = Object.keys(all);
+  const same = 'held.state = excluded.state and held.content_hash = excluded.content_hash';
+  return `insert into ${table} as held (${names.join(', ')}, version, written_at)
+    select ${casts('input', all)}, 1, now() from ${inputOf('input', all, 1)}
+    on conflict (key) do update set
+      version = held.version + case when ${same} then 0 else 1 end,
+      written_at = case when ${same} then held.written_at else excluded.written_at end,
+      ${names
+        .slice(1)
+        .map((each) => `${each} = excluded.${each}`)
+        .join(', ')}`;
+}
+
+function insertAll(tables: readonly { table: string; columns: Readonly<Record<string, SqlType>> }[]): string {
+  let next = 1;
+  return joined(
+    tables.map(({ table, columns }) => {
+      const first = next;
+      next += Object.keys(columns).length;
+      return `insert into ${table} (${Object.keys(columns).join(', ')})
+        select ${casts('input', columns)} from ${inputOf('input', columns, first)}`;
+    }),
+  );
+}
+
+/** Each column comes as an array of texts. */
+function inputOf(alias: string, columns: Readonly<Record<string, SqlType>>, first: number): string {
+  const arrays = Object.values(columns).map(
+    (type, index) => `$${first + index}::${type === 'bytea' ? type : 'text'}[]`,
+  );
+  return `unnest(${arrays.join(', ')}) as ${alias} (${Object.keys(columns).join(', ')})`;
+}
+
+function casts(alias: string, columns: Readonly<Record<string, SqlType>>): string {
+  return Object.entries(columns)
+    .map(([name, type]) => (type === 'text' || type === 'bytea' ? `${alias}.${name}` : `${alias}.${name}::${type}`))
+    .join(', ');
+}
+
+/** Several statements that change data, as one. */
+function joined(statements: readonly string[]): string {
+  const last = statements.at(-1) ?? '';
+  const others = statements.slice(0, -1).map((statement, index) => `part_${index} as (${statement})`);
+  return others.length === 0 ? last : `with ${others.join(', ')} ${last}`;
+}

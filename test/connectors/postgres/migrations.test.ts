@@ -1,0 +1,162 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { escapeIdentifier } from 'pg';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { closeAfterFile } from '../../harness/programs.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { award, messageOf, never, openSession, operationOf, statuses } from './sessions.ts';
+
+let db: TestDatabase;
+beforeEach(async () => {
+  db = await createEmptyDatabase();
+});
+afterEach(() => db.drop());
+
+const role = `reader_${Math.random().toString(36).slice(2)}`;
+const password = 'p@ss/w:rd % "quoted"';
+closeAfterFile(async () => {
+  const admin = await createEmptyDatabase();
+  await admin.database.query(`drop role if exists ${role}`);
+  await admin.drop();
+});
+
+/** The URL of a user who may do nothing. */
+async function urlOfUser(): Promise<string> {
+  await db.database.query(`do $$ begin
+    if not exists (select from pg_roles where rolname = '${role}') then
+      create role ${role} login password '${password}'; end if; end $$`);
+  const url = new URL(db.url);
+  url.username = role;
+  url.password = encodeURIComponent(password);
+  return url.href;
+}
+
+const checked = async (url: string, more: Record<string, unknown> = {}) => {
+  const session = await openSession(url, more);
+  const results = await session.check();
+  await session.close();
+  return results;
+};
+
+const sqlFile = (name: string) =>
+  readFile(join(import.meta.dirname, '../../../connectors/postgres/migrations', name), 'utf8');
+
+describe('the tables', () => {
+  test('are made once by whoever writes first, however many start at once', async () => {
+    const sessions = await Promise.all(Array.from({ length: 6 }, () => openSession(db.url)));
+    const outcomes = await Promise.all(sessions.map((each, number) => each.write([operationOf(award(number))], never)));
+    expect(statuses(outcomes.flat())).toEqual(sessions.map(() => 'created'));
+    expect(await db.database.query('select part, number, name from sourcing.migration')).toEqual([
+      { part: 'tables', number: 1, name: '001_documents.sql' },
+    ]);
+    for (const each of sessions) await each.close();
+  });
+
+  test('are made by neither check, plan nor lookup', async () => {
+    const session = await openSession(db.url);
+    await session.check();
+    await session.plan?.([operationOf(award(1))], never);
+    expect(await session.lookup([award(1)], never)).toEqual([]);
+    expect(await db.database.query(`select nspname from pg_namespace where nspname = 'sourcing'`)).toEqual([]);
+    await session.close();
+  });
+
+  test('of a newer version are left alone, and said to be so', async () => {
+    const session = await openSession(db.url);
+    await session.write([operationOf(award(1))], never);
+    await session.close();
+    await db.database.query(
+      `insert into sourcing.migration (part, number, name) values ('tables', 99, '099_future.sql')`,
+    );
+    const next = await openSession(db.url);
+    const [outcome] = await next.write([operationOf(award(2))], never);
+    expect(statuses(outcome ? [outcome] : [])).toEqual(['config']);
+    expect(messageOf(outcome)).toMatch(/newer version.*099_future\.sql/);
+    expect((await next.check()).filter(({ ok }) => !ok)).toMatchObject([
+      { name: 'schema', message: messageOf(outcome) },
+    ]);
+    await next.close();
+  });
+
+  test('of somebody else under the same name are never touched', async () => {
+    await db.database.query(
+      'create schema sourcing; create table sourcing.award_line (mine int); insert into sourcing.award_line values (1)',
+    );
+    const session = await openSession(db.url);
+    const [outcome] = await session.write([operationOf(award(1))], never);
+    expect(messageOf(outcome)).toMatch(/somebody else's.*award_line.*Set another schema/);
+    expect(await db.database.query('select * from sourcing.award_line')).toEqual([{ mine: 1 }]);
+    expect(await db.database.query(`select tablename from pg_tables where schemaname = 'sourcing'`)).toHaveLength(1);
+    await session.close();
+  });
+
+  test('may be made by an administrator with the file; a user without rights is told what to run and to grant', async () => {
+    const url = await urlOfUser();
+    const [, schema] = await checked(url);
+    expect(schema).toMatchObject({
+      ok: false,
+      message: expect.stringMatching(/may not make them.*migrations\/tables/),
+    });
+    const session = await openSession(url);
+    expect(messageOf((await session.write([operationOf(award(1))], never))[0])).toMatch(
+      /cannot be made: permission denied.*GRANT CREATE/,
+    );
+    await session.close();
+    await db.database.query(
+      `begin; create schema sourcing; set local search_path to sourcing; ${await sqlFile('tables/001_documents.sql')}; commit`,
+    );
+    const [, unusable] = await checked(url);
+    expect(unusable).toMatchObject({ ok: false, message: expect.stringContaining('GRANT USAGE ON SCHEMA "sourcing"') });
+    await db.database.query(
+      `grant usage on schema sourcing to ${role}; grant select on all tables in schema sourcing to ${role}`,
+    );
+    const [, unwritable] = await checked(url);
+    expect(unwritable).toMatchObject({ ok: false, message: expect.stringContaining('insert on award') });
+    await db.database.query(`grant insert, update, delete on all tables in schema sourcing to ${role}`);
+    expect((await checked(url)).map(({ ok }) => ok)).toEqual([true, true]);
+    const allowed = await openSession(url);
+    expect(statuses(await allowed.write([operationOf(award(1))], never))).toEqual(['created']);
+    await allowed.close();
+    await db.database.query(`drop owned by ${role}`);
+  });
+
+  test('stand in the schema of the settings, whatever its name', async () => {
+    for (const schema of ['Odd$Name', 'select', 'x'.repeat(63)]) {
+      const session = await openSession(db.url, { schema });
+      expect(statuses(await session.write([operationOf(award(1))], never))).toEqual(['created']);
+      expect(await db.database.query(`select key from ${escapeIdentifier(schema)}.award_line`)).toHaveLength(1);
+      await session.close();
+    }
+  });
+});
+
+describe('a session that cannot get in', () => {
+  const outcomeAt = async (change: (url: URL) => void, more: Record<string, unknown> = {}) => {
+    const url = new URL(db.url);
+    change(url);
+    const session = await openSession(url.href, more);
+    const [outcome] = await session.write([operationOf(award(1))], never);
+    const [check] = await session.check();
+    await session.close();
+    expect(check?.ok).toBe(false);
+    for (const text of [messageOf(outcome), check?.message ?? '']) {
+      expect(text).not.toContain('wrong-secret');
+      expect(text).not.toContain(decodeURIComponent(new URL(inject('databaseUrl')).password));
+    }
+    return [statuses(outcome ? [outcome] : [])[0], messageOf(outcome)];
+  };
+
+  test('says whether a person has to act, and never its password', async () => {
+    expect(await outcomeAt((url) => (url.password = 'wrong-secret'))).toEqual([
+      'auth',
+      expect.stringContaining('28P01'),
+    ]);
+    expect(await outcomeAt((url) => (url.password = ''))).toEqual(['auth', expect.stringContaining('password')]);
+    expect(await outcomeAt((url) => (url.pathname = '/nowhere'))).toEqual(['config', expect.stringContaining('3D000')]);
+    expect(await outcomeAt((url) => (url.port = '1'))).toEqual(['transient', expect.stringContaining('ECONNREFUSED')]);
+    expect(await outcomeAt(() => undefined, { ssl: 'verify-full' })).toEqual([
+      'config',
+      expect.stringContaining('SSL'),
+    ]);
+  });
+});
