@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
 import { type AwardDocument, type Document, documentKinds } from '#connector/documents.ts';
-import fileConnector from '../../connectors/file/index.ts';
-import { scratchFolder } from '../harness/programs.ts';
+import { testContext } from '#connector/testing/test-context.ts';
+import { type Clock, systemClock } from '#platform/clock.ts';
+import fileConnector from '../../../connectors/file/index.ts';
+import { scratchFolder } from '../../harness/programs.ts';
 
 const event = '00000000-0000-4000-8000-000000000001';
 const supplier = '00000000-0000-4000-8000-000000000002';
@@ -21,7 +23,9 @@ beforeEach(async () => {
   session = await open();
 });
 
-const open = () => fileConnector.open({ directory: 'inbox' }, { dataDir });
+const openAt = (directory: string) =>
+  fileConnector.open(fileConnector.settings.parse({ directory }), testContext({ dataDir }).context);
+const open = () => openAt('inbox');
 
 function documentOf(more: Partial<AwardDocument> = {}): AwardDocument {
   return {
@@ -132,7 +136,7 @@ describe('writing an award', () => {
     const reading = (async () => {
       while (!stop.signal.aborted) await look();
     })();
-    for (let count = 0; count < 20; count += 1) await write(operationOf(big, 'amend', `hash-${count}`));
+    for (let count = 0; count < 10; count += 1) await write(operationOf(big, 'amend', `hash-${count}`));
     stop.abort();
     await Promise.all([watching, reading]);
     // 2,000 lots; in the CSV also the head and what follows the last line's end.
@@ -193,9 +197,9 @@ describe('a folder', () => {
 
   test('that cannot be made stops the start with a message that names it', async () => {
     await writeFile(join(dataDir, 'taken'), '');
-    await expect(fileConnector.open({ directory: 'taken/inbox' }, { dataDir })).rejects.toMatchObject({
-      code: 'invalid',
-      publicMessage: expect.stringMatching(
+    await expect(openAt('taken/inbox')).rejects.toMatchObject({
+      type: 'config',
+      message: expect.stringMatching(
         `^The folder ${join(dataDir, 'taken/inbox')} \\(settings.directory\\) cannot be made: Error: ENOTDIR`,
       ) as string,
     });
@@ -423,4 +427,52 @@ test('a key that is longer than a file name may be gets one of its own all the s
   const keys = ['x', 'y'].map((end) => `${'ü'.repeat(120)}${end}`);
   await write(...keys.map((key) => operationOf(documentOf({ key }))));
   expect((await readdir(folder)).filter((name) => name.endsWith('.json'))).toHaveLength(2);
+});
+
+describe('names by template', () => {
+  const settings = {
+    directory: 'inbox',
+    name: '{event.reference_id}_{kind}_{key}_{date}',
+    file_folder: 'files/{event.name}',
+  };
+  const clock = { ...systemClock, nowMs: () => Date.UTC(2030, 0, 31) };
+  const openWith = (at: Clock) =>
+    fileConnector.open(fileConnector.settings.parse(settings), testContext({ dataDir, clock: at }).context);
+  const visible = async () => (await readdir(folder)).filter((name) => !name.startsWith('.')).sort();
+  const name = `R-1_award_${event}_${supplier}_20300131`;
+
+  test('are kept when what they were made of changes, also by another process on another day', async () => {
+    const first = await openWith(clock);
+    expect(await first.write([operationOf(documentOf())], never)).toEqual([
+      { status: 'created', reference: `${name}.json` },
+    ]);
+    const next = await openWith({ ...clock, nowMs: () => Date.UTC(2031, 5, 1) });
+    const changed = documentOf({ event: { ...documentOf().event, reference_id: 'R-2' } });
+    expect(await next.write([operationOf(changed, 'amend', 'hash-2')], never)).toEqual([
+      { status: 'updated', reference: `${name}.json` },
+    ]);
+    expect(await next.lookup([changed], never)).toEqual([
+      { key: changed.key, reference: `${name}.json`, contentHash: 'hash-2' },
+    ]);
+    expect(await visible()).toEqual([`${name}.csv`, `${name}.json`]);
+  });
+
+  test('of bytes are their own, apart from others of that name, and kept; they go when the file is withdrawn', async () => {
+    const at = await openWith(clock);
+    const fileOf = (key: string, eventName = 'Chairs'): Operation => ({
+      ...operationOf(documentOf()),
+      document: { ...others.file, key, event: { ...head, name: eventName } } as Document,
+      file: { name: 'plan.pdf', read: async () => Buffer.from(key) },
+    });
+    await at.write([fileOf('one'), fileOf('two')], never);
+    await at.write([{ ...fileOf('one', 'Tables'), action: 'amend' }], never);
+    const written = await readdir(join(folder, 'files', 'Chairs'));
+    expect(written.sort()).toEqual(['one', 'two'].map((key) => `plan-${sha256(key).slice(0, 16)}.pdf`).sort());
+    expect(await readFile(join(folder, 'files', 'Chairs', `plan-${sha256('one').slice(0, 16)}.pdf`), 'utf8')).toBe(
+      'one',
+    );
+    expect(await readdir(join(folder, 'files'))).toEqual(['Chairs']);
+    await at.write([{ ...fileOf('one'), action: 'cancel' }], never);
+    expect(await readdir(join(folder, 'files', 'Chairs'))).toHaveLength(1);
+  });
 });

@@ -1,0 +1,254 @@
+/**
+ * What the conformance kit is told of this connector: an ERP that imports files. It reads what lies in the folder with code
+ * of its own; of batches it imports each that has its manifest, compares the checksums, and removes the files, as a real one.
+ */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Document } from 'sourcing-bridge/connector';
+import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
+import file from './index.ts';
+
+type Given = Pick<ConformanceTarget, 'against' | 'settings'> & Partial<ConformanceTarget>;
+
+/** `inbox`: where the files are, once the tests run. */
+export function documentTarget(inbox: () => string, given: Given): ConformanceTarget {
+  return {
+    connector: file,
+    verified: 'real server',
+    held: async ({ kind, key }) =>
+      readdirSync(inbox())
+        .filter((name) => name.endsWith('.json'))
+        .map((name) => ({ name, json: JSON.parse(readFileSync(join(inbox(), name), 'utf8')) as Held }))
+        .filter(({ json }) => json.kind === kind && json.key === key && json.state !== 'withdrawn')
+        .map(({ name, json }) => heldOf(inbox(), name, json)),
+    poison: halfCharacter,
+    ...given,
+  };
+}
+
+interface Held {
+  readonly kind: string;
+  readonly key: string;
+  readonly state: string;
+  readonly content_hash: string;
+  readonly lines_file?: string;
+  readonly lines_sha256?: string;
+  readonly bid_sheet_file?: string;
+  readonly bid_sheet_sha256?: string;
+  readonly file_name?: string;
+  readonly bytes_file?: string;
+  readonly bytes_sha256?: string;
+}
+
+function heldOf(inbox: string, reference: string, json: Held): HeldObject {
+  const { lines_file, lines_sha256, bid_sheet_file, bid_sheet_sha256, bytes_file, bytes_sha256 } = json;
+  const document = without(json, [...ofFiles, 'lines_file', 'lines_sha256', 'bid_sheet_file', 'bid_sheet_sha256']);
+  for (const [name, sha256] of [
+    [lines_file, lines_sha256],
+    [bid_sheet_file, bid_sheet_sha256],
+    [bytes_file, bytes_sha256],
+  ])
+    if (name !== undefined && sha256Of(join(inbox, name)) !== sha256)
+      throw new Error(`${name} does not fit ${reference}`);
+  // In the table stands what stands in the JSON.
+  const table = lines_file === undefined ? undefined : tableOf(join(inbox, lines_file));
+  const lots = (document['lines'] as { lot?: string }[] | undefined)?.map(({ lot }) => lot);
+  if (table && lots?.[0] !== undefined && table.map((row) => row['lot']).join() !== lots.join())
+    throw new Error(`${lines_file} has other lots than ${reference}`);
+  return {
+    reference,
+    document,
+    ...(bytes_file === undefined ? {} : { bytes: readFileSync(join(inbox, bytes_file)) }),
+  };
+}
+
+interface Manifest {
+  readonly files: readonly {
+    readonly name: string;
+    readonly sha256: string;
+    readonly bytes: number;
+    readonly rows?: number;
+  }[];
+  readonly documents: readonly {
+    readonly id: string;
+    readonly kind: string;
+    readonly key: string;
+    readonly state: string;
+  }[];
+}
+
+export function batchTarget(inbox: () => string, given: Given): ConformanceTarget {
+  const objects = new Map<string, HeldObject[]>();
+  const ids = new Set<string>();
+  return {
+    connector: file,
+    verified: 'real server',
+    held: async ({ kind, key }) => {
+      importAll(inbox(), objects, ids);
+      return objects.get(`${kind} ${key}`) ?? [];
+    },
+    poison: halfCharacter,
+    ...given,
+  };
+}
+
+/** Imports what is complete, in the order of the names, and takes it away. What comes a second time is a second object. */
+function importAll(inbox: string, objects: Map<string, HeldObject[]>, ids: Set<string>): void {
+  for (const name of readdirSync(inbox).toSorted()) {
+    if (!name.endsWith('.manifest.json')) continue;
+    const manifest = JSON.parse(readFileSync(join(inbox, name), 'utf8')) as Manifest;
+    for (const one of manifest.files)
+      if (sha256Of(join(inbox, one.name)) !== one.sha256) throw new Error(`${one.name} does not fit ${name}`);
+    const found = documentsOf(inbox, manifest);
+    for (const { id, kind, key, state } of manifest.documents) {
+      const held = objects.get(`${kind} ${key}`) ?? [];
+      const [object] = state === 'withdrawn' ? [] : [found.get(key)];
+      if (state !== 'withdrawn' && !object) throw new Error(`${key} is in ${name}, and in none of its files`);
+      const isSecond = ids.has(id);
+      ids.add(id);
+      objects.set(`${kind} ${key}`, [...(isSecond ? held : []), ...(object ? [object] : [])]);
+    }
+    for (const one of manifest.files) rmSync(join(inbox, one.name));
+    rmSync(join(inbox, name));
+  }
+}
+
+function documentsOf(inbox: string, { files }: Manifest): Map<string, HeldObject> {
+  const main = files.find(({ name }) => /(?<!_bid_sheet)\.(?:csv|jsonl)$/.test(name));
+  if (!main) throw new Error('a batch without a table');
+  const path = join(inbox, main.name);
+  const found = new Map<string, HeldObject>();
+  if (main.name.endsWith('.jsonl')) {
+    for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
+      const written = JSON.parse(line) as Record<string, string>;
+      const document = without(written, [...ofFiles, 'action', 'file', 'sha256']);
+      const name = written['file'];
+      found.set(written['key'] ?? '', objectOf(inbox, written as unknown as Document, document, name));
+    }
+    return found;
+  }
+  const table = tableOf(path);
+  if (table.length !== main.rows) throw new Error(`${main.name} has ${table.length} rows and not ${main.rows}`);
+  for (const [key, rows] of Map.groupBy(table, (row) => row['key'] ?? '')) {
+    const [row = {}] = rows;
+    const kind = /^[a-z-]+?(?=_)/.exec(main.name)?.[0] as Document['kind'];
+    found.set(key, objectOf(inbox, { kind, key }, documentOfRows(kind, rows), row['file']));
+  }
+  return found;
+}
+
+function objectOf(
+  inbox: string,
+  { kind, key }: Pick<Document, 'kind' | 'key'>,
+  document: unknown,
+  name?: string,
+): HeldObject {
+  return {
+    reference: `${kind} ${key}`,
+    document,
+    ...(name ? { bytes: readFileSync(join(inbox, name)) } : {}),
+  };
+}
+
+type Row = Readonly<Record<string, string>>;
+
+/** What the columns show of a document, in its shape. */
+function documentOfRows(kind: Document['kind'], rows: readonly Row[]): unknown {
+  const [row = {}] = rows;
+  const head = {
+    event: given({ id: row['event_id'], reference_id: row['event_reference'], name: row['event_name'] }),
+    supplier: given({ id: row['supplier_id'], external_id: row['supplier_external_id'], name: row['supplier_name'] }),
+  };
+  switch (kind) {
+    case 'supplier':
+      return {
+        ...given({ id: row['supplier_id'], name: row['supplier_name'] }),
+        archived: row['archived'] === 'true',
+        attributes: prefixed(row, 'attribute: '),
+      };
+    case 'sourcing-event':
+      return {
+        event: head.event,
+        ...given({ status: row['status'], currency: row['currency'], created: row['created'] }),
+      };
+    case 'award':
+      return {
+        ...head,
+        currency: row['currency'],
+        lines: rows.map((line) => ({
+          ...given({
+            lot: line['lot'],
+            share: line['share'],
+            quantity: line['quantity'],
+            unit_price: line['unit_price'],
+            cost: line['cost'],
+          }),
+          values: prefixed(line, 'sheet: ', 'column'),
+        })),
+      };
+    case 'quotation':
+      return {
+        ...head,
+        currency: row['currency'],
+        lines: rows.map((line) => ({
+          ...given({ lot: line['lot'], quantity: line['quantity'], unit_price: line['unit_price'] }),
+          bids: [given({ value: line['bid'], volume: line['volume'] })],
+          values: prefixed(line, 'sheet: ', 'column'),
+        })),
+      };
+    case 'rfi-answers':
+      return {
+        ...head,
+        lines: rows.map((line) => ({
+          question: given({ id: line['question_id'], identifier: line['question'], text: line['question_text'] }),
+          ...given({ currency: line['currency'], comment: line['comment'] }),
+        })),
+      };
+    case 'file':
+      return { ...head, question: given({ id: row['question_id'], identifier: row['question'] }) };
+  }
+}
+
+/** What the connector adds to a document. */
+const ofFiles = ['state', 'content_hash', 'file_name', 'bytes_file', 'bytes_sha256', 'bytes'];
+
+function without(given: object, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(given).filter(([name]) => !names.includes(name)));
+}
+
+function given(values: Record<string, string | undefined>): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).flatMap(([name, value]) => (value ? [[name, value]] : [])));
+}
+
+function prefixed(row: Row, prefix: string, name = 'name'): unknown[] {
+  return Object.entries(row)
+    .filter(([column, value]) => column.startsWith(prefix) && value !== '')
+    .map(([column, value]) => ({ [name]: column.slice(prefix.length), value }));
+}
+
+/** RFC 4180, in UTF-8. */
+function tableOf(path: string): Row[] {
+  const rows: string[][] = [[]];
+  for (const [, quoted, plain, end] of readFileSync(path, 'utf8').matchAll(
+    /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|$)/g,
+  )) {
+    if (end === '' && quoted === undefined && plain === '' && rows.at(-1)?.length === 0) break;
+    rows.at(-1)?.push(quoted?.replaceAll('""', '"') ?? plain ?? '');
+    if (end === '\r\n') rows.push([]);
+  }
+  const [columns = [], ...lines] = rows.filter((cells) => cells.length > 0);
+  return lines.map((cells) => Object.fromEntries(columns.map((column, index) => [column, cells[index] ?? ''])));
+}
+
+function sha256Of(path: string): string {
+  return createHash('sha256').update(readFileSync(path)).digest('hex');
+}
+
+/** What no file in UTF-8 can hold. Tables refuse it; JSON has a way to write it. */
+function halfCharacter(document: Document): Document {
+  const half = 'half \ud83d';
+  if (document.kind === 'award' || document.kind === 'quotation' || document.kind === 'rfi-answers')
+    return { ...document, event: { ...document.event, name: half } };
+  return document;
+}

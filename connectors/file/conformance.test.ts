@@ -1,0 +1,50 @@
+/** Proves the connector against the file system, with an ERP that imports files. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { conformance } from 'sourcing-bridge/connector/testing';
+import { afterAll, describe, test } from 'vitest';
+import { batchTarget, documentTarget } from './conformance-target.ts';
+
+// In memory where there is a file system for that: each of these thousands of files is flushed.
+const dataDir = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'file-connector-'));
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
+const inbox = (directory: string) => () => join(dataDir, directory);
+
+const targets = [
+  documentTarget(inbox('documents'), {
+    against: 'file system, a file for each document',
+    settings: () => ({ directory: 'documents' }),
+  }),
+  documentTarget(inbox('named'), {
+    against: 'file system, names by template',
+    kinds: ['supplier', 'file'],
+    settings: () => ({
+      directory: 'named',
+      name: '{event.reference_id}-{kind}-{key}-{date}',
+      file_folder: 'files/{event.id}',
+      bid_sheet: 'table',
+    }),
+  }),
+  batchTarget(inbox('batches'), {
+    against: 'file system, batches in CSV',
+    settings: () => ({ directory: 'batches', layout: 'batch', batch_size: 50 }),
+  }),
+  batchTarget(inbox('lines'), {
+    against: 'file system, batches in JSON Lines',
+    kinds: ['award'],
+    settings: () => ({
+      directory: 'lines',
+      layout: 'batch',
+      format: 'jsonl',
+      name: '{kind}_{sequence}',
+      batch_size: 20,
+    }),
+    poison: (document) => document,
+  }),
+];
+
+for (const target of targets)
+  describe(target.against, () => {
+    for (const { title, run } of conformance({ ...target, dataDir: () => dataDir })) test(title, run);
+  });

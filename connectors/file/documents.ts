@@ -1,0 +1,30 @@
+/** What both layouts say of a document, and where the bytes of a file go. */
+import { type Operation, TransientError } from 'sourcing-bridge/connector';
+import { joined } from './folder.ts';
+import { beforeEnding, fillTemplate, ownName, placeholderValue } from './names.ts';
+
+/** `withdrawn`, or what a document of its kind is otherwise. */
+export function stateOf({ document, action }: Pick<Operation, 'document' | 'action'>): string {
+  if (action === 'cancel') return 'withdrawn';
+  return document.kind === 'award' ? 'awarded' : 'current';
+}
+
+/** The bytes of a file; undefined for what has none. */
+export async function readBytes(
+  { document, action, file }: Operation,
+  signal: AbortSignal,
+): Promise<Uint8Array | undefined> {
+  if (document.kind !== 'file' || action === 'cancel') return undefined;
+  if (!file) throw new TransientError('its bytes did not come with it');
+  return file.read(signal).catch((cause: unknown) => {
+    throw new TransientError(cause instanceof Error ? cause.message : String(cause), { cause });
+  });
+}
+
+/** The file's own name, with a mark that tells it from others of its name, in the folder that the template gives. */
+export function bytesPath({ document, file }: Operation, template: string, now: Date, mark: string): string {
+  const parts = template
+    .split('/')
+    .map((part) => fillTemplate(part, (name) => placeholderValue(name, document, now)) || '_');
+  return joined(...parts, beforeEnding(ownName(file?.name ?? ''), mark));
+}

@@ -1,0 +1,161 @@
+/** A folder of this machine, or one that it has mounted. */
+import { link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import {
+  type CheckResult,
+  ConfigError,
+  ConnectorError,
+  DataError,
+  TransientError,
+  UnknownOutcome,
+} from 'sourcing-bridge/connector';
+import { type Content, type Folder, NoSuchFile, sha256 } from './folder.ts';
+
+/** Makes the folder if it is missing. Throws ConfigError when it cannot be made. */
+export async function openLocalFolder(root: string): Promise<Folder> {
+  await mkdir(root, { recursive: true }).catch((cause: unknown) => {
+    throw new ConfigError(`The folder ${root} (settings.directory) cannot be made: ${String(cause)}`, { cause });
+  });
+  const at = (path: string) => join(root, path);
+  return {
+    place: root,
+    leftoverMs: 10 * 60_000,
+    read: (path, range) =>
+      telling(root, async () => (range ? await readRange(at(path), range) : await readFile(at(path))), undefined),
+    look: (path) =>
+      telling(
+        root,
+        async () => {
+          const { size, mtimeMs } = await stat(at(path));
+          return { bytes: size, modifiedMs: mtimeMs };
+        },
+        undefined,
+      ),
+    list: (path) =>
+      telling(root, async () => (await readdir(at(path))).map((name) => ({ name, bytes: undefined })), []),
+    write: (path, content, signal) => telling(root, () => writeNew(at(path), content, signal)),
+    move: (from, to) => telling(root, () => moveFile(at(from), at(to))),
+    add: (from, to) => telling(root, () => linkFile(at(from), at(to))),
+    flush: (path) => telling(root, () => flushNames(at(path))),
+    remove: (path) => telling(root, () => rm(at(path), { force: true })),
+    check: async () => [await checkWritable(root)],
+    during: (_signal, work) => work(),
+    close: async () => undefined,
+  };
+}
+
+async function writeNew(file: string, content: Content, signal?: AbortSignal): Promise<void> {
+  await makeFolder(dirname(file));
+  const handle = await open(file, 'wx', 0o644);
+  try {
+    await handle.writeFile(content, signal ? { signal } : {});
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function moveFile(from: string, to: string): Promise<void> {
+  await makeFolder(dirname(to));
+  try {
+    await rename(from, to);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') throw new NoSuchFile(from, { cause: error });
+    throw error;
+  }
+  await flushNames(dirname(to));
+}
+
+/** Unlike rename, link fails when the name is taken. */
+async function linkFile(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return false;
+    throw error;
+  }
+  await flushNames(dirname(to));
+  return true;
+}
+
+async function makeFolder(directory: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true });
+  if (first === undefined) return;
+  for (let made = directory; made.length >= first.length; made = dirname(made)) await flushNames(dirname(made));
+}
+
+/** Without it a power cut can take a new name back, after others have acted on it. */
+async function flushNames(directory: string): Promise<void> {
+  try {
+    const handle = await open(directory, 'r');
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  } catch (cause) {
+    throw new UnknownOutcome(`A file has its name, and ${directory} could not be flushed: ${String(cause)}`, { cause });
+  }
+}
+
+async function readRange(file: string, { from, to }: { from: number; to: number }): Promise<Uint8Array> {
+  const handle = await open(file, 'r');
+  try {
+    const bytes = Buffer.alloc(to - from);
+    let count = 0;
+    for (;;) {
+      const { bytesRead } = await handle.read(bytes, count, bytes.length - count, from + count);
+      count += bytesRead;
+      if (bytesRead === 0 || count === bytes.length) return bytes.subarray(0, count);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** As the bridge would: a right is nothing that can be asked for, where the file system is somebody else's. */
+async function checkWritable(root: string): Promise<CheckResult> {
+  const name = `.check_${sha256(String(process.hrtime.bigint())).slice(0, 16)}.tmp`;
+  const [from, to] = [join(root, name), join(root, `${name}.renamed.tmp`)];
+  try {
+    await writeFile(from, '', { flag: 'wx' });
+    await rename(from, to);
+    return { name: 'folder', ok: true, message: `${root} can be written.` };
+  } catch (error) {
+    return { name: 'folder', ok: false, message: sentenceOf(root, error).message };
+  } finally {
+    for (const file of [from, to]) await rm(file, { force: true }).catch(() => undefined);
+  }
+}
+
+/** `missing`: what to give when there is no such file; not given, its absence is an error. */
+async function telling<T>(root: string, work: () => Promise<T>, ...missing: T[]): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NoSuchFile || error instanceof ConnectorError) throw error;
+    if (missing.length > 0 && (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR')) return missing[0] as T;
+    throw sentenceOf(root, error);
+  }
+}
+
+function sentenceOf(root: string, cause: unknown): ConnectorError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  switch (codeOf(cause)) {
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return new ConfigError(`${root} cannot be written: give this user the right to (${message}).`, { cause });
+    case 'ENAMETOOLONG':
+      return new DataError(`The name of the file is longer than the file system takes: ${message}`, { cause });
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return new TransientError(`${root} is full: make room (${message}).`, { cause });
+    default:
+      return new TransientError(message, { cause });
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}

@@ -1,0 +1,274 @@
+/**
+ * Documents as a table: which columns there are, what stands in each cell, and the bytes of it as the settings want them
+ * (RFC 4180 where they say nothing). What a table cannot hold is refused with its document, and with no other.
+ */
+import { stringify } from 'csv-stringify/sync';
+import { DataError, type Operation } from 'sourcing-bridge/connector';
+import {
+  type CellType,
+  fixedColumns,
+  placeOf,
+  type Row,
+  rootOf,
+  rowsOf,
+  typeOfPath,
+  valueAt,
+  type WrittenFile,
+} from './columns.ts';
+import type { FileSettings } from './settings.ts';
+
+/** A document that is to stand in a table. */
+export interface Entry {
+  readonly operation: Operation;
+  readonly state: string;
+  readonly file?: WrittenFile | undefined;
+}
+
+export interface Table {
+  /** Its end for a file's name: nothing, or what it is. */
+  readonly suffix: '' | '_bid_sheet';
+  /** Throws DataError for what it cannot hold. */
+  check(entry: Entry): void;
+  /** The parts of the file, one for each document, and the number of rows in it. Throws DataError as `check` does. */
+  render(entries: readonly Entry[]): { readonly parts: Iterable<Uint8Array>; readonly rows: () => number };
+}
+
+type Root = ReturnType<typeof rootOf>;
+
+interface Column {
+  readonly name: string;
+  readonly type: CellType;
+  readonly required: boolean;
+  readonly valueOf: (row: Row, root: Root) => string | undefined;
+}
+
+type Options = Pick<FileSettings, 'csv' | 'columns' | 'bid_sheet' | 'layout'>;
+
+/** The tables of documents of one kind: its lines, and the bid sheet where it stands apart. */
+export function tablesOf(kind: Operation['document']['kind'], options: Options): Table[] {
+  const chosen = options.columns?.map(columnOf);
+  const isApart = options.bid_sheet === 'table';
+  const columns = (entries: readonly Entry[]) =>
+    chosen ?? [
+      ...fixedColumns(kind, options.layout === 'batch').map(([name, from]) => columnOf({ name, from })),
+      ...foundColumns(entries, isApart),
+    ];
+  const main = tableOf('', columns, rowsOfEntry, options);
+  if (!isApart || (kind !== 'award' && kind !== 'quotation')) return [main];
+  return [main, tableOf('_bid_sheet', () => sheetColumns, sheetRowsOf, options)];
+}
+
+function tableOf(
+  suffix: Table['suffix'],
+  columnsOf: (entries: readonly Entry[]) => readonly Column[],
+  rowsFor: (entry: Entry, options: Options) => Row[],
+  options: Options,
+): Table {
+  return {
+    suffix,
+    check: (entry) => {
+      const columns = columnsOf([entry]);
+      if (options.csv.header) headerOf(columns, options.csv);
+      for (const row of rowsFor(entry, options)) cellsOf(columns, row, options.csv);
+    },
+    render: (entries) => render(columnsOf(entries), entries, rowsFor, options),
+  };
+}
+
+function columnOf({
+  name,
+  from,
+  value,
+  as,
+  required = false,
+}:
+  | NonNullable<Options['columns']>[number]
+  | { name: string; from: string; value?: undefined; as?: undefined; required?: undefined }): Column {
+  if (from === undefined) return { name, type: as ?? 'text', required, valueOf: () => value };
+  const path = from.split('.');
+  return { name, type: as ?? typeOfPath(from), required, valueOf: (_row, root) => valueAt(root, path) };
+}
+
+/** What the bid sheets and the flow's mapping add: what any of the documents has, in the order in which it is found. */
+function foundColumns(entries: readonly Entry[], isSheetApart: boolean): Column[] {
+  const [sheet, fields, attributes] = [new Set<string>(), new Set<string>(), new Set<string>()];
+  for (const { operation } of entries) {
+    const { document } = operation;
+    if (document.kind === 'supplier') for (const { name } of document.attributes) attributes.add(name);
+    if (!('lines' in document)) for (const name of Object.keys(document.fields ?? {})) fields.add(name);
+    else
+      for (const line of document.lines) {
+        if (!isSheetApart && 'values' in line) for (const { column } of line.values) sheet.add(column);
+        for (const name of Object.keys({ ...document.fields, ...line.fields })) fields.add(name);
+      }
+  }
+  const found = (names: Set<string>, title: string, path: (row: Row) => string[]) =>
+    [...names].map(
+      (name): Column => ({
+        name: `${title}: ${name}`,
+        type: 'text',
+        required: false,
+        valueOf: (row, root) => valueAt(root, [...path(row), name]),
+      }),
+    );
+  return [
+    ...found(attributes, 'attribute', () => ['attributes']),
+    ...found(sheet, 'sheet', () => ['line', 'values']),
+    ...found(fields, 'field', (row) => (row.line ? ['line', 'fields'] : ['fields'])),
+  ];
+}
+
+function rowsOfEntry({ operation, state, file }: Entry, { layout }: Options): Row[] {
+  const rows = rowsOf(operation, state, file);
+  // Beside a document of its own there is nothing to say without lines; in a batch the reader has to learn of it.
+  return layout === 'document' ? rows.filter(({ line }) => line !== undefined) : rows;
+}
+
+/** A row for each value of the bid sheet. */
+function sheetRowsOf({ operation, state }: Entry): Row[] {
+  const { document } = operation;
+  if (document.kind !== 'award' && document.kind !== 'quotation') return [];
+  return document.lines.flatMap((line) => line.values.map((value): Row => ({ operation, state, line, bid: value })));
+}
+
+const sheetColumns: readonly Column[] = [
+  ...(['key', 'event.id', 'event.reference_id', 'supplier.id', 'supplier.external_id', 'line.lot'] as const).map(
+    (from) =>
+      columnOf({
+        name: from
+          .replace('line.', '')
+          .replace('.id', '_id')
+          .replace('.reference_id', '_reference')
+          .replace('.external_id', '_external_id'),
+        from,
+      }),
+  ),
+  ...(['column', 'value', 'currency'] as const).map(
+    (name): Column => ({
+      name,
+      type: 'text',
+      required: false,
+      valueOf: ({ bid }) => bid?.[name] as string | undefined,
+    }),
+  ),
+];
+
+function render(
+  columns: readonly Column[],
+  entries: readonly Entry[],
+  rowsFor: (entry: Entry, options: Options) => Row[],
+  options: Options,
+): ReturnType<Table['render']> {
+  const { csv } = options;
+  let rows = 0;
+  const encode = encoderOf(csv.encoding);
+  const text = (lines: string[][]) =>
+    stringify(lines, {
+      delimiter: csv.delimiter,
+      record_delimiter: csv.line_ends === 'crlf' ? 'windows' : 'unix',
+      quoted: csv.quotes === 'always',
+      quoted_empty: csv.quotes === 'always',
+      // It looks for the line end that was asked for only, and a reader may take any for one.
+      quoted_match: /[\r\n]/,
+    });
+  function* parts(): Iterable<Uint8Array> {
+    if (csv.encoding === 'utf-8-bom') yield Buffer.from([0xef, 0xbb, 0xbf]);
+    if (csv.header) yield encode(text([headerOf(columns, csv)]));
+    for (const entry of entries) {
+      const lines = rowsFor(entry, options).map((row) => cellsOf(columns, row, csv));
+      rows += lines.length;
+      if (lines.length > 0) yield encode(text(lines));
+    }
+  }
+  return { parts: parts(), rows: () => rows };
+}
+
+type Csv = Options['csv'];
+
+function headerOf(columns: readonly Column[], csv: Csv): string[] {
+  return columns.map(({ name }) => fitting(name, csv, () => `the name of the column ${name}`));
+}
+
+function cellsOf(columns: readonly Column[], row: Row, csv: Csv): string[] {
+  const root = rootOf(row);
+  return columns.map((column) => cellOf(column, row, root, csv));
+}
+
+/** What stands in a cell. Throws DataError when the document has nothing that can stand there. */
+function cellOf(column: Column, row: Row, root: Root, csv: Csv): string {
+  const given = column.valueOf(row, root);
+  const where = () => `${placeOf(row)}: column ${column.name}`;
+  if (given === undefined || given === '') {
+    if (column.required) throw new DataError(`${where()} needs a value, and the document has none.`);
+    return '';
+  }
+  return fitting(typed(given, column.type, csv, where), csv, where);
+}
+
+function typed(given: string, type: CellType, csv: Csv, where: () => string): string {
+  if (type === 'decimal') {
+    if (!plainDecimal.test(given))
+      throw new DataError(`${where()} needs a decimal number, and the document has "${given}".`);
+    return csv.decimal_separator === ',' ? given.replace('.', ',') : given;
+  }
+  if (type === 'date' && csv.dates !== undefined) {
+    const parts = timePattern.exec(given);
+    if (!parts) throw new DataError(`${where()} needs a date, and the document has "${given}".`);
+    const [, year = '', month = '', day = '', hour = '00', minute = '00', second = '00'] = parts;
+    const values: Record<string, string> = { YYYY: year, MM: month, DD: day, HH: hour, mm: minute, ss: second };
+    return csv.dates.replaceAll(/YYYY|MM|DD|HH|mm|ss/g, (token) => values[token] ?? '');
+  }
+  return given;
+}
+
+const plainDecimal = /^-?\d+(?:\.\d+)?$/;
+const timePattern = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.\d+)?Z?)?$/;
+/** What spreadsheets take for the beginning of a formula, and what looks like that in a wider font. */
+const formula = /^[=+\-@\t\r\n＝＋－＠]/u;
+
+function fitting(text: string, csv: Csv, where: () => string): string {
+  const isNumber = plainDecimal.test(csv.decimal_separator === ',' ? text.replace(',', '.') : text);
+  const harmless = csv.formulas === 'quote' && formula.test(text) && !isNumber ? `'${text}` : text;
+  if (!harmless.isWellFormed())
+    throw new DataError(`${where()}: the text has half a character, which no file can hold.`);
+  const misfit = misfitOf(harmless, csv.encoding);
+  if (misfit !== undefined) {
+    const code = misfit.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
+    throw new DataError(
+      `${where()}: the character "${misfit}" (U+${code}) does not exist in ${csv.encoding}. Change the text, or settings.csv.encoding.`,
+    );
+  }
+  return harmless;
+}
+
+/** What windows-1252 has from 0x80 to 0x9f; five places are empty. */
+const windowsOnly: ReadonlyMap<string, number> = new Map(
+  Array.from('€\u0000‚ƒ„…†‡ˆ‰Š‹Œ\u0000Ž\u0000\u0000‘’“”•–—˜™š›œ\u0000žŸ').flatMap(
+    (character, index): [string, number][] => (character === '\u0000' ? [] : [[character, 0x80 + index]]),
+  ),
+);
+
+/** The first character that the encoding lacks. */
+function misfitOf(text: string, encoding: Csv['encoding']): string | undefined {
+  if (encoding === 'utf-8' || encoding === 'utf-8-bom') return undefined;
+  for (const character of text) {
+    const code = character.codePointAt(0) ?? 0;
+    if (code < 0x80 || (code >= 0xa0 && code <= 0xff)) continue;
+    if (encoding === 'iso-8859-1' ? code > 0xff : !windowsOnly.has(character)) return character;
+  }
+  return undefined;
+}
+
+function encoderOf(encoding: Csv['encoding']): (text: string) => Uint8Array {
+  if (encoding === 'utf-8' || encoding === 'utf-8-bom') return (text) => Buffer.from(text, 'utf8');
+  if (encoding === 'iso-8859-1') return (text) => Buffer.from(text, 'latin1');
+  return (text) => {
+    const bytes = Buffer.from(text, 'latin1');
+    // Every character is one unit here: what is not was refused.
+    for (let index = 0; index < text.length; index += 1) {
+      const byte = windowsOnly.get(text.charAt(index));
+      if (byte !== undefined) bytes[index] = byte;
+    }
+    return bytes;
+  };
+}

@@ -1,0 +1,53 @@
+/** Proves the file connector against a real OpenSSH server, whose folder the ERP reads. */
+import { chmod, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { conformance } from 'sourcing-bridge/connector/testing';
+import { beforeAll, describe, test } from 'vitest';
+import { batchTarget, documentTarget } from '../../../connectors/file/conformance-target.ts';
+import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
+
+const missing = await whyNoSshd();
+/** A session is a tenth of a second: SFTP_FAULT_POINTS=32 tries as many faults as there are, in both layouts. */
+const { SFTP_FAULT_POINTS: wholePoints } = process.env;
+const faultPoints = Number(wholePoints ?? 3);
+
+describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : ` (left out: ${missing})`}`, () => {
+  let server: SshServer;
+  const inbox = (name: string) => () => join(server.folder, name);
+  beforeAll(async () => {
+    server = await startSshd();
+    for (const folder of ['documents', 'batches']) {
+      await mkdir(inbox(folder)());
+      await chmod(inbox(folder)(), 0o777);
+    }
+  });
+
+  const over = {
+    edge: { protocol: 'tcp', address: () => `127.0.0.1:${server.port}` },
+    settled: async () => undefined,
+    faultPoints,
+  } as const;
+  const sftp = (address: string) => {
+    const { hostname, port } = new URL(address.includes('://') ? address : `tcp://${address}`);
+    const { user, keyFile, passphrase, fingerprint } = server;
+    return { host: hostname, port: Number(port), user, private_key_file: keyFile, passphrase, fingerprint };
+  };
+  const targets = [
+    documentTarget(inbox('documents'), {
+      ...over,
+      against: 'OpenSSH (SFTP), a file for each document',
+      kinds: ['award'],
+      settings: (address) => ({ directory: inbox('documents')(), sftp: sftp(address) }),
+    }),
+    batchTarget(inbox('batches'), {
+      ...over,
+      against: 'OpenSSH (SFTP), batches in CSV',
+      kinds: ['award'],
+      settings: (address) => ({ directory: inbox('batches')(), layout: 'batch', batch_size: 20, sftp: sftp(address) }),
+    }),
+  ];
+  for (const target of wholePoints === undefined ? targets.slice(-1) : targets)
+    describe(target.against, () => {
+      for (const { title, run } of conformance(target)) test(title, run);
+    });
+});

@@ -1,0 +1,177 @@
+/** The file connector and a real OpenSSH server: who it trusts, what it tells, and servers that can do less. */
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Operation, Session } from '#connector/connector.ts';
+import { Secret } from '#connector/settings.ts';
+import { sampleOf } from '#connector/testing/sample-documents.ts';
+import { testContext } from '#connector/testing/test-context.ts';
+import fileConnector from '../../../connectors/file/index.ts';
+import { scratchFolder } from '../../harness/programs.ts';
+import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
+import { operation } from './operations.ts';
+
+const missing = await whyNoSshd();
+const never = new AbortController().signal;
+
+const sessions: Session[] = [];
+afterEach(async () => {
+  for (const session of sessions.splice(0)) await session.close();
+});
+
+interface Login {
+  [setting: string]: unknown;
+}
+
+async function open(server: SshServer, more: Record<string, unknown> = {}, login: Login = {}): Promise<Session> {
+  const { port, user, keyFile, passphrase, fingerprint, folder } = server;
+  const sftp = { host: '127.0.0.1', port, user, private_key_file: keyFile, passphrase, fingerprint, ...login };
+  const settings = fileConnector.settings.parse({ directory: folder, ...more, sftp });
+  const session = await fileConnector.open(settings, testContext({ dataDir: await scratchFolder() }).context);
+  sessions.push(session);
+  return session;
+}
+
+function awards(count: number): Operation[] {
+  return Array.from({ length: count }, (_, n) => {
+    const sample = sampleOf('award', n);
+    return operation('create', sample, sample.versions[0]);
+  });
+}
+
+const statuses = async (session: Session, operations: readonly Operation[]) =>
+  (await session.write(operations, never)).map(({ status }) => status);
+
+describe.skipIf(missing !== undefined)(
+  `an SFTP server${missing === undefined ? '' : ` (left out: ${missing})`}`,
+  () => {
+    let server: SshServer;
+    beforeAll(async () => {
+      server = await startSshd();
+    });
+
+    test('that shows another key than the settings name is told nothing, and the flow pauses with both keys', async () => {
+      const other = 'SHA256:uNiVztksCsDhcc0u9e8BrrJXVGDIRDrKzVxZqCZzg7E';
+      const before = server.log.length;
+      const session = await open(server, {}, { fingerprint: other });
+      expect(await session.write(awards(1), never)).toMatchObject([
+        { status: 'retry', error: { type: 'config', message: expect.stringContaining(server.fingerprint) as string } },
+      ]);
+      expect(await session.check()).toMatchObject([{ name: 'server', ok: false }]);
+      expect(server.log.slice(before).join()).not.toMatch(/Accepted|Failed|publickey/);
+    });
+
+    test('is known by a known_hosts file, and not by one that has no key of it', async () => {
+      const folder = await scratchFolder();
+      const [good, bad] = [join(folder, 'good'), join(folder, 'bad')];
+      await writeFile(good, `# mine\nelsewhere ssh-ed25519 AAAA\n${server.knownHost}\n`);
+      await writeFile(bad, `elsewhere ${server.knownHost.split(' ').slice(1).join(' ')}\n`);
+      const session = await open(server, {}, { fingerprint: undefined, known_hosts_file: good });
+      expect((await session.check()).every(({ ok }) => ok)).toBe(true);
+      await expect(open(server, {}, { fingerprint: undefined, known_hosts_file: bad })).rejects.toMatchObject({
+        type: 'config',
+        message: expect.stringContaining(`[127.0.0.1]:${server.port}`) as string,
+      });
+    });
+
+    test('that does not let the user in pauses the flow; a passphrase that is wrong stops the start', async () => {
+      const session = await open(
+        server,
+        {},
+        { private_key_file: undefined, passphrase: undefined, password: 'hunter2' },
+      );
+      const [outcome] = await session.write(awards(1), never);
+      expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
+      expect(JSON.stringify(outcome)).not.toContain('hunter2');
+      await expect(open(server, {}, { passphrase: 'wrong' })).rejects.toMatchObject({ type: 'config' });
+    });
+
+    test('whose folder is missing, or may not be written, pauses the flow and says which', async () => {
+      const nowhere = await open(server, { directory: join(server.folder, 'nowhere') });
+      expect(await nowhere.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
+      expect((await nowhere.check()).find(({ ok }) => !ok)?.message).toContain('nowhere');
+      const closed = join(server.folder, 'closed');
+      await mkdir(closed);
+      await chmod(closed, 0o555);
+      const session = await open(server, { directory: closed });
+      expect(await session.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
+      expect((await session.check()).find(({ ok }) => !ok)?.message).toContain('give the user the right');
+    });
+
+    test('that went away and came back is used again by the same session', async () => {
+      const session = await open(server);
+      expect(await statuses(session, awards(2))).toEqual(['created', 'created']);
+      await server.cut();
+      const operations = awards(2);
+      const outcomes = await session.write(operations, never);
+      // The end of the connection may have been seen already.
+      for (const { status } of outcomes) expect(['created', 'retry', 'unknown']).toContain(status);
+      await server.stop();
+      expect(await statuses(session, awards(1))).toEqual(['retry']);
+      await server.start();
+      expect(await statuses(session, awards(2))).toEqual(['created', 'created']);
+    });
+
+    test('gets a large file whole, in pieces that overtake each other', async () => {
+      const session = await open(server);
+      const bytes = Buffer.alloc(5_000_001, 'a line that is long enough to notice when a piece of it goes astray\n');
+      const sample = sampleOf('file');
+      const file = { name: 'large.bin', read: async () => bytes };
+      expect(await session.write([{ ...operation('create', sample, sample.versions[0]), file }], never)).toMatchObject([
+        { status: 'created' },
+      ]);
+      expect(bytes.equals(await readFile(join(server.folder, `file_${sample.key}.bin`)))).toBe(true);
+      expect(await session.lookup([sample.versions[0]], never)).toMatchObject([{ key: sample.key }]);
+    });
+
+    test('leaves nothing behind but what was written', async () => {
+      const folder = join(server.folder, 'clean');
+      await mkdir(folder);
+      await chmod(folder, 0o777);
+      const session = await open(server, { directory: folder, layout: 'batch' });
+      await session.check();
+      await session.write(awards(2), never);
+      expect((await readdir(folder)).map((name) => name.replace(/\d{8}T\d{6}Z/, '<time>')).sort()).toEqual([
+        '.sourcing-bridge',
+        'award_<time>_00000001.csv',
+        'award_<time>_00000001.manifest.json',
+      ]);
+      expect(await readdir(join(folder, '.sourcing-bridge', 'staged'))).toEqual([]);
+      expect(await readdir(join(folder, '.sourcing-bridge', 'log'))).toEqual(['000000000001-000000000001.jsonl']);
+    });
+  },
+);
+
+describe.skipIf(missing !== undefined)('an SFTP server that knows no extensions', () => {
+  test.each(['document', 'batch'])(
+    'is written to all the same, and check() says what it lacks (%s)',
+    async (layout) => {
+      const server = await startSshd({ denied: ['posix-rename', 'fsync', 'hardlink'] });
+      const session = await open(server, { layout });
+      const checked = await session.check();
+      expect(checked.find(({ name }) => name === 'rename')?.message).toContain('cannot replace a file in one step');
+      const sample = sampleOf('award');
+      const [v1, v2] = sample.versions;
+      expect(await statuses(session, [operation('create', sample, v1)])).toEqual(['created']);
+      const amend = operation('amend', sample, v2);
+      expect(await statuses(session, [amend])).toEqual(['updated']);
+      expect(await session.lookup([v2], never)).toMatchObject([{ contentHash: amend.contentHash }]);
+      const written = (await readdir(server.folder)).filter((name) => !name.startsWith('.'));
+      expect(written).toHaveLength(layout === 'batch' ? 4 : 2);
+      expect((await stat(join(server.folder, written[0] ?? ''))).size).toBeGreaterThan(0);
+    },
+  );
+});
+
+test('the password, the key and its passphrase are secrets', () => {
+  const sftp = {
+    host: 'h',
+    user: 'u',
+    password: 'p',
+    private_key_file: 'f',
+    passphrase: 'q',
+    fingerprint: `SHA256:${'a'.repeat(43)}`,
+  };
+  const parsed = fileConnector.settings.parse({ directory: 'd', sftp }) as { sftp: Record<string, unknown> };
+  expect([parsed.sftp['password'], parsed.sftp['passphrase']]).toEqual([expect.any(Secret), expect.any(Secret)]);
+});

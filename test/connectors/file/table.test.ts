@@ -1,0 +1,264 @@
+/** Files as an ERP's interface wants them: columns, separators, encodings, and what they refuse. */
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { AwardDocument, Document, QuotationDocument } from '#connector/documents.ts';
+import { testContext } from '#connector/testing/test-context.ts';
+import fileConnector from '../../../connectors/file/index.ts';
+import { scratchFolder } from '../../harness/programs.ts';
+import { operation } from './operations.ts';
+
+const never = new AbortController().signal;
+const event = {
+  id: 'e1',
+  name: 'Chairs',
+  reference_id: 'R-1',
+  type: 'RFQ',
+  is_test: false,
+  tags: [{ name: 'Plant', value: '1000' }],
+};
+
+function awardOf(more: Partial<AwardDocument> = {}): AwardDocument {
+  return {
+    kind: 'award',
+    key: 'e1/s1',
+    event,
+    supplier: { id: 's1', external_id: '4711', name: 'Müller' },
+    currency: 'EUR',
+    exchange_rates: [],
+    total_cost: '-12.5',
+    lines: [
+      {
+        lot: 'A',
+        share: '0.5',
+        quantity: '1234.5',
+        unit_price: '-2.05',
+        cost: '12.50',
+        values: [
+          { column: 'Unit Price', value: '2.50' },
+          { column: 'Lead. time', value: '=1+1' },
+        ],
+        fields: { Material: '000123', Date: '2030-01-31T23:59:59.999999Z' },
+      },
+    ],
+    fields: { Org: 'P1', Material: 'of the document' },
+    ...more,
+  };
+}
+
+/** What is written to the folder: each file's bytes, by its name without the time. */
+async function written(settings: Record<string, unknown>, ...documents: Document[]) {
+  const dataDir = await scratchFolder();
+  const session = await fileConnector.open(
+    fileConnector.settings.parse({
+      directory: 'out',
+      layout: 'batch',
+      name: '{kind}_{sequence}',
+      manifest: 'none',
+      ...settings,
+    }),
+    testContext({ dataDir }).context,
+  );
+  const file = { name: 'plan.pdf', read: async () => Buffer.from('bytes') };
+  const outcomes = await session.write(
+    documents.map((document) => operation('create', { file: document.kind === 'file' ? file : undefined }, document)),
+    never,
+  );
+  const files = new Map<string, Buffer>();
+  for (const name of (await readdir(join(dataDir, 'out'))).sort())
+    if (name.includes('.') && !name.startsWith('.')) files.set(name, await readFile(join(dataDir, 'out', name)));
+  return { outcomes, files, text: files.get('award_00000001.csv')?.toString('utf8') ?? '' };
+}
+
+const columns = [
+  { name: 'WERKS', from: 'event.tags.Plant' },
+  { name: 'EKORG', from: 'fields.Org' },
+  { name: 'LIFNR', from: 'supplier.external_id' },
+  { name: 'MATNR', from: 'line.fields.Material' },
+  { name: 'MENGE', from: 'line.quantity' },
+  { name: 'NETPR', from: 'line.unit_price' },
+  { name: 'BSART', value: 'NB' },
+  { name: 'EINDT', from: 'line.fields.Date', as: 'date' },
+  { name: 'TEXT', from: 'line.values.Lead. time' },
+  { name: 'ZEILE', from: 'line.values.Unit Price', as: 'decimal' },
+  { name: 'LOEKZ', from: 'action' },
+];
+
+test('columns are chosen and named by the settings, with the decimals, dates and separators of an ERP', async () => {
+  const { text } = await written(
+    { columns, csv: { delimiter: ';', decimal_separator: ',', dates: 'DD.MM.YYYY', line_ends: 'lf' } },
+    awardOf(),
+  );
+  expect(text).toBe(
+    'WERKS;EKORG;LIFNR;MATNR;MENGE;NETPR;BSART;EINDT;TEXT;ZEILE;LOEKZ\n' +
+      '1000;P1;4711;000123;1234,5;-2,05;NB;31.01.2030;=1+1;2,50;create\n',
+  );
+});
+
+test('cells that a spreadsheet would take for formulas are made harmless when that is asked for; numbers stay', async () => {
+  const texts = ['=1', '+1', '-1', '@x', '\tx', '＝1', '-2.5', '+a', '- 1', '1=1', '-1e5'];
+  const lines = texts.map((lot) => ({ lot, share: '1', cost: '-1.5', values: [] }));
+  const settings = {
+    columns: [
+      { name: 'lot', from: 'line.lot' },
+      { name: 'cost', from: 'line.cost' },
+      { name: 'action', from: 'action' },
+    ],
+    csv: { formulas: 'quote', header: false },
+  };
+  const { text } = await written(settings, awardOf({ lines }));
+  expect(text.split('\r\n').slice(0, -1)).toEqual(
+    ["'=1", "'+1", '-1', "'@x", "'\tx", "'＝1", '-2.5', "'+a", "'- 1", '1=1', "'-1e5"].map(
+      (cell) => `${cell},-1.5,create`,
+    ),
+  );
+});
+
+test('cells with quotes, separators or line ends of any kind are quoted, and all when that is asked for', async () => {
+  const lines = ['a"b', 'a,b', 'a\nb', 'a\rb', 'a b'].map((lot) => ({ lot, share: '1', cost: '1', values: [] }));
+  const chosen = [
+    { name: 'lot', from: 'line.lot' },
+    { name: 'state', from: 'state' },
+  ];
+  expect((await written({ columns: chosen, csv: { header: false } }, awardOf({ lines }))).text).toBe(
+    '"a""b",awarded\r\n"a,b",awarded\r\n"a\nb",awarded\r\n"a\rb",awarded\r\na b,awarded\r\n',
+  );
+  const [line] = lines.slice(-1);
+  const { text } = await written(
+    { columns: chosen, csv: { quotes: 'always' } },
+    awardOf({ lines: line ? [line] : [] }),
+  );
+  expect(text).toBe('"lot","state"\r\n"a b","awarded"\r\n');
+});
+
+test.each([
+  ['windows-1252', 'Žluť 5 €', undefined],
+  ['windows-1252', '5 € – „ü“', [0x35, 0x20, 0x80, 0x20, 0x96, 0x20, 0x84, 0xfc, 0x93]],
+  ['iso-8859-1', '5 €', undefined],
+  ['iso-8859-1', 'ü½', [0xfc, 0xbd]],
+  ['utf-8-bom', 'ü', [0xef, 0xbb, 0xbf, 0xc3, 0xbc]],
+  ['utf-8', 'ü', [0xc3, 0xbc]],
+] as const)('%s holds "%s", or refuses that document alone and names the character', async (encoding, name, bytes) => {
+  const chosen = [
+    { name: 'N', from: 'supplier.name' },
+    { name: 'S', from: 'state' },
+  ];
+  const bad = awardOf({ supplier: { id: 's1', name } });
+  const good = awardOf({ key: 'e1/s2', supplier: { id: 's2', name: 'plain' } });
+  const { outcomes, files } = await written({ columns: chosen, csv: { encoding, header: false } }, bad, good);
+  const content = files.get('award_00000001.csv');
+  const refused = {
+    type: 'data',
+    message: expect.stringMatching(/e1\/s1.*column N.*"[ť€]" \(U\+(?:0165|20AC)\)/) as string,
+  };
+  const first = bytes ? { status: 'created' } : { status: 'rejected', error: refused };
+  expect(outcomes).toMatchObject([first, { status: 'created' }]);
+  const plain = Buffer.from('plain,awarded\r\n');
+  const expected = bytes ? Buffer.concat([Buffer.from(bytes), Buffer.from(',awarded\r\n'), plain]) : plain;
+  expect(content).toEqual(expected);
+});
+
+test('a document that lacks what a column needs, or has a text for a number, is refused with the column', async () => {
+  const needs = [
+    { name: 'MATNR', from: 'line.fields.Nothing', required: true },
+    { name: 'S', from: 'state' },
+  ];
+  expect((await written({ columns: needs }, awardOf())).outcomes).toMatchObject([
+    {
+      status: 'rejected',
+      error: { message: 'award e1/s1, lot A: column MATNR needs a value, and the document has none.' },
+    },
+  ]);
+  const number = [
+    { name: 'PRICE', from: 'line.values.Lead. time', as: 'decimal' },
+    { name: 'S', from: 'state' },
+  ];
+  expect((await written({ columns: number }, awardOf())).outcomes).toMatchObject([
+    {
+      status: 'rejected',
+      error: { message: expect.stringContaining('decimal number, and the document has "=1+1"') as string },
+    },
+  ]);
+});
+
+test('the bid sheet can be a table of its own, with a row for each line and column', async () => {
+  const { files } = await written({ bid_sheet: 'table' }, awardOf());
+  expect([...files.keys()]).toEqual(['award_00000001.csv', 'award_00000001_bid_sheet.csv']);
+  expect(files.get('award_00000001_bid_sheet.csv')?.toString()).toBe(
+    'key,event_id,event_reference,supplier_id,supplier_external_id,lot,column,value,currency\r\n' +
+      'e1/s1,e1,R-1,s1,4711,A,Unit Price,2.50,\r\n' +
+      'e1/s1,e1,R-1,s1,4711,A,Lead. time,=1+1,\r\n',
+  );
+  expect(files.get('award_00000001.csv')?.toString()).not.toContain('sheet:');
+});
+
+test('what is withdrawn is a row that says so, and each bid of an auction is one of its own', async () => {
+  const quotation: QuotationDocument = {
+    kind: 'quotation',
+    key: 'e1/s1',
+    event,
+    supplier: { id: 's1', name: 'x' },
+    currency: 'EUR',
+    exchange_rates: [],
+    lines: [{ lot: 'A', bids: [{ value: '9', volume: '100' }, { value: '8' }], values: [] }],
+  };
+  const chosen = ['state', 'line.lot', 'bid.value', 'bid.volume'].map((from) => ({ name: from, from }));
+  const two = await written({ columns: chosen }, quotation, { ...quotation, key: 'e1/s2', lines: [] });
+  expect(two.files.get('quotation_00000001.csv')?.toString()).toBe(
+    'state,line.lot,bid.value,bid.volume\r\ncurrent,A,9,100\r\ncurrent,A,8,\r\ncurrent,,,\r\n',
+  );
+});
+
+test('JSON Lines have a document a line, whole', async () => {
+  const { files } = await written({ format: 'jsonl' }, awardOf(), awardOf({ key: 'e1/s2' }));
+  const lines = (files.get('award_00000001.jsonl')?.toString() ?? '').split('\n');
+  expect(lines).toHaveLength(3);
+  expect(JSON.parse(lines[1] ?? '')).toEqual({
+    action: 'create',
+    state: 'awarded',
+    content_hash: expect.any(String) as string,
+    ...awardOf({ key: 'e1/s2' }),
+  });
+});
+
+test.each([
+  ['ok', 'award_00000001.ok'],
+  ['done', 'award_00000001.done'],
+] as const)('a trigger file %s has the checksums as sha256sum reads them', async (manifest, name) => {
+  const { files } = await written({ manifest }, awardOf());
+  expect(files.get(name)?.toString()).toMatch(/^[0-9a-f]{64} {2}award_00000001\.csv\n$/);
+});
+
+test.each([
+  [{ columns: [{ name: 'x', from: 'line.colour' }] }, 'columns', 'is in no document'],
+  [{ columns: [{ name: 'x', from: 'line.values' }] }, 'columns', 'is no single value'],
+  [{ columns: [{ name: 'x', from: 'event.name' }] }, 'columns', 'action or state'],
+  [
+    {
+      columns: [
+        { name: 'x', from: 'state' },
+        { name: 'x', from: 'action' },
+      ],
+    },
+    'columns',
+    'twice',
+  ],
+  [{ columns: [{ name: 'x' }] }, 'columns', 'either from or value'],
+  [{ name: '{kind}_{date}' }, 'name', '{sequence}'],
+  [{ name: '{kind}_{sequence}_{supplier.name}' }, 'name', '{supplier.name}'],
+  [{ name: 'a b_{sequence}' }, 'name', 'not " "'],
+  [{ name: '../{sequence}' }, 'name', 'not "/"'],
+  [{ layout: 'document', name: '{kind}_{event.id}' }, 'name', '{key}'],
+  [{ file_folder: '../{key}' }, 'file_folder', 'begin or end with a dot'],
+  [{ journal: '../journal' }, 'journal', ''],
+  [{ csv: { delimiter: ',', decimal_separator: ',' } }, 'csv', 'another delimiter'],
+  [{ csv: { dates: 'DD/MMM' } }, 'csv', 'YYYY'],
+  [{ sftp: { host: 'h', user: 'u', password: 'p' } }, 'sftp', 'anybody could pose as the server'],
+  [{ sftp: { host: 'h', user: 'u', fingerprint: `SHA256:${'a'.repeat(43)}` } }, 'sftp', 'give a password'],
+  [{ sftp: { host: 'h', user: 'u', password: 'p', fingerprint: 'ab:cd' } }, 'sftp', 'ssh-keygen'],
+] as const)('settings that cannot work are refused where they stand: %j', (given, path, message) => {
+  const parsed = fileConnector.settings.safeParse({ directory: 'out', layout: 'batch', ...given });
+  const issues = parsed.error?.issues ?? [];
+  expect(issues.map((issue) => String(issue.path[0]))).toContain(path);
+  expect(JSON.stringify(issues)).toContain(message.replaceAll('"', '\\"'));
+});

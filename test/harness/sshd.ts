@@ -1,0 +1,189 @@
+/**
+ * A real OpenSSH server for tests of SFTP: the system's, else Debian's, unpacked. It runs as an ordinary process on a free
+ * port of this machine, with keys and settings of its own, for the user of the tests; root lends it another user, as
+ * OpenSSH wants more of the system where root runs it.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import { access, chmod, chown, constants, mkdir, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import ssh2 from 'ssh2';
+import { unpackDebianPackages } from './debian-packages.ts';
+import { closeAfterFile, eventually, scratchFolder } from './programs.ts';
+
+export interface SshServer {
+  readonly port: number;
+  readonly user: string;
+  /** The private key that it lets in, and what opens the file. */
+  readonly keyFile: string;
+  readonly passphrase: string;
+  /** As the settings want it. */
+  readonly fingerprint: string;
+  /** A line of a `known_hosts` file. */
+  readonly knownHost: string;
+  /** A folder that it may write, and the tests too. */
+  readonly folder: string;
+  readonly version: string;
+  /** What it has said. */
+  readonly log: readonly string[];
+  /** Ends connections as a cut cable would: those who serve them are killed. */
+  cut(): Promise<void>;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+}
+
+/** Where root runs the tests. Not `nobody`, who is locked out in some systems. */
+const otherUser = 'daemon';
+
+/** The server's program, or why there is none. Searched for once. */
+let found: Promise<string> | undefined;
+function findSshd(): Promise<string> {
+  found ??= (async () => {
+    const system = '/usr/sbin/sshd';
+    if (await isThere(system)) return system;
+    return join(await unpackDebianPackages(['openssh-server', 'openssh-sftp-server']), system);
+  })();
+  return found;
+}
+
+/** Undefined where a server can be started here; else why not. */
+export async function whyNoSshd(): Promise<string | undefined> {
+  return findSshd().then(
+    () => undefined,
+    (error: Error) => `There is no sshd, and Debian's package of it could not be had: ${error.message}`,
+  );
+}
+
+/** `denied`: requests of the protocol that it does not know, as `posix-rename`. */
+export async function startSshd({ denied = [] }: { denied?: readonly string[] } = {}): Promise<SshServer> {
+  const sshd = await findSshd();
+  const id = process.getuid?.() === 0 ? await idsOf(otherUser) : undefined;
+  const home = await scratchFolder();
+  const folder = join(home, 'files');
+  const keyFile = join(home, 'login');
+  const passphrase = 'correct horse 7/Q ü';
+  const [host, login] = [makeKey(), makeKey(passphrase)];
+  await mkdir(folder);
+  await writeFile(join(home, 'host'), host.pem, { mode: 0o600 });
+  await writeFile(join(home, 'authorized_keys'), `${login.type} ${login.publicKey.toString('base64')}\n`, {
+    mode: 0o644,
+  });
+  await writeFile(keyFile, login.pem, { mode: 0o600 });
+  const port = await freePort();
+  const served = ['internal-sftp', ...(denied.length > 0 ? ['-P', denied.join(',')] : [])].join(' ');
+  const settings = [
+    `Port ${port}`,
+    'ListenAddress 127.0.0.1',
+    `HostKey ${join(home, 'host')}`,
+    `AuthorizedKeysFile ${join(home, 'authorized_keys')}`,
+    'PidFile none',
+    'UsePAM no',
+    'StrictModes no',
+    'MaxStartups 100:30:200',
+    `Subsystem sftp ${served}`,
+    `ForceCommand ${served}`,
+    'LogLevel VERBOSE',
+  ];
+  const settingsFile = join(home, 'sshd_config');
+  await writeFile(settingsFile, `${settings.join('\n')}\n`);
+  if (id) {
+    await chmod(home, 0o755);
+    for (const file of [home, folder, join(home, 'host')]) await chown(file, id.uid, id.gid);
+  }
+  const log: string[] = [];
+  let child: ChildProcess | undefined;
+  const stop = async () => {
+    const running = child;
+    child = undefined;
+    if (!running || running.exitCode !== null) return;
+    const ended = new Promise((resolve) => running.once('close', resolve));
+    for (const served of await childrenOf(running)) kill(served);
+    running.kill('SIGKILL');
+    await ended;
+  };
+  const start = async () => {
+    const began = log.length;
+    const started = spawn(sshd, ['-D', '-e', '-f', settingsFile], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      ...id,
+    });
+    child = started;
+    started.stderr.setEncoding('utf8').on('data', (text: string) => log.push(...text.split('\n').filter(Boolean)));
+    await eventually('sshd listens', async () => {
+      if (started.exitCode !== null) throw new Error(`sshd has ended: ${log.slice(began).join(' ')}`);
+      return log.slice(began).some((line) => line.includes('listening on'));
+    });
+  };
+  closeAfterFile(stop);
+  await start();
+  const { stderr } = await promisify(execFile)(sshd, ['-V']).catch((error: { stderr: string }) => error);
+  return {
+    port,
+    user: id ? otherUser : userInfo().username,
+    keyFile,
+    passphrase,
+    fingerprint: `SHA256:${createHash('sha256').update(host.publicKey).digest('base64').replaceAll('=', '')}`,
+    knownHost: `[127.0.0.1]:${port} ${host.type} ${host.publicKey.toString('base64')}`,
+    folder,
+    version: /OpenSSH_[^ ,]+/.exec(stderr)?.[0] ?? 'OpenSSH',
+    log,
+    cut: async () => {
+      for (const served of child ? await childrenOf(child) : []) kill(served);
+    },
+    stop,
+    start,
+  };
+}
+
+/** In a form that both OpenSSH and the library read; encrypted, if there is a passphrase. */
+function makeKey(passphrase?: string): { pem: string; type: string; publicKey: Buffer } {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+  const cipher = passphrase === undefined ? {} : { cipher: 'aes-256-cbc', passphrase };
+  const pem = privateKey.export({ type: 'sec1', format: 'pem', ...cipher });
+  const key = ssh2.utils.parseKey(pem, passphrase);
+  if (key instanceof Error) throw key;
+  return { pem: String(pem), type: key.type, publicKey: key.getPublicSSH() };
+}
+
+/** Those that serve a connection, and what they have started. */
+async function childrenOf({ pid }: ChildProcess): Promise<number[]> {
+  const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=']);
+  const rows = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number));
+  const below = (parent: number | undefined): number[] =>
+    rows.flatMap(([child = 0, of]) => (of === parent ? [...below(child), child] : []));
+  return below(pid);
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+async function idsOf(user: string): Promise<{ uid: number; gid: number }> {
+  const ask = async (what: string) => Number((await promisify(execFile)('id', [what, user])).stdout);
+  return { uid: await ask('-u'), gid: await ask('-g') };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+function isThere(file: string): Promise<boolean> {
+  return access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
