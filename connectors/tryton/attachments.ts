@@ -1,0 +1,264 @@
+/**
+ * Answers and files, as attachments. An attachment's link field is hidden where it has data: it holds the marker, and its
+ * description, at the end, the hash of what was written last.
+ */
+import {
+  ConflictError,
+  ConnectorError,
+  DataError,
+  type DocumentOf,
+  type Found,
+  type Operation,
+  type SupplierHead,
+  TransientError,
+  z,
+} from 'sourcing-bridge/connector';
+import { answersPage } from './answers-page.ts';
+import { type Kind, markerOf, nothingYet, outcomeOfPrepared, type Prepared, plannedOf, sendAll } from './batch.ts';
+import { findQuotations, referenceOfQuotation } from './held-quotations.ts';
+import { checkMissing, codeOf, findSuppliers, makeMissing, type Supplier } from './parties.ts';
+import { findPurchases, isLive, referenceOfPurchase } from './purchases.ts';
+import type { Tryton } from './rpc.ts';
+import type { Settings } from './settings.ts';
+import { bytesOf, id, oneLine, text } from './values.ts';
+
+type AttachedKind = 'rfi-answers' | 'file';
+
+const stamp = z.union([z.string(), z.number()]).nullable();
+const rows = z.array(z.object({ id, name: text, link: text, description: text, resource: text, _timestamp: stamp }));
+const rowFields = ['name', 'link', 'description', 'resource', '_timestamp'];
+type HeldAttachment = z.output<typeof rows>[number];
+const ids = z.array(id);
+
+const referenceOf = (attachment: number) => `ir.attachment,${attachment}`;
+
+interface Task {
+  readonly operation: Operation<AttachedKind>;
+  readonly prepared: Prepared;
+  readonly supplier: Supplier;
+  readonly held: HeldAttachment | undefined;
+  /** Another object than the supplier's party. */
+  readonly resource: string | undefined;
+}
+
+/** Of either kind. */
+export function createAttachments(deps: { tryton: Tryton; settings: Settings }): Kind<'rfi-answers'> & Kind<'file'> {
+  return createBoth(deps) as unknown as Kind<'rfi-answers'> & Kind<'file'>;
+}
+
+function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }): Kind<AttachedKind> {
+  async function find(
+    documents: readonly DocumentOf<AttachedKind>[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, HeldAttachment[]>> {
+    const markers = new Map(documents.map(({ kind, key }) => [key, markerOf(kind, key)]));
+    const params = [[['link', 'in', [...markers.values()]]], 0, null, [['id', 'ASC']], rowFields];
+    const found = await tryton.ask('ir.attachment.search_read', params, rows, signal);
+    return new Map([...markers].map(([key, marker]) => [key, found.filter(({ link }) => link === marker)]));
+  }
+
+  async function prepare(operations: readonly Operation<AttachedKind>[], signal: AbortSignal): Promise<Task[]> {
+    const documents = operations.map(({ document }) => document);
+    const found = await find(documents, signal);
+    const { company } = await tryton.self(signal);
+    const suppliers = await findSuppliers(
+      tryton,
+      documents.flatMap(({ supplier }) => supplier ?? []),
+      signal,
+    );
+    const targets = await findTargets(documents, signal);
+    return operations.map((operation): Task => {
+      const { document, action } = operation;
+      const prepared = nothingYet();
+      const [held, ...more] = found.get(document.key) ?? [];
+      const supplier = document.supplier ? (suppliers.get(codeOf(document.supplier)) as Supplier) : nobody;
+      // A file that belongs to a question is the company's own.
+      const resource = document.supplier ? targets.get(pairOf(document)) : `company.company,${company}`;
+      if (held) prepared.reference = referenceOf(held.id);
+      const task: Task = { operation, prepared, supplier, held, resource };
+      try {
+        if (more.length > 0)
+          throw new ConflictError(
+            `Tryton holds ${more.length + 1} attachments for this: delete those that are not right (ids ${[held, ...more].map((one) => one?.id).join(', ')}).`,
+          );
+        if (action === 'cancel') {
+          if (held) {
+            prepared.action = 'cancel';
+            prepared.steps.push(`Delete the attachment "${held.name}".`);
+          }
+        } else prepareContent(task);
+      } catch (error) {
+        if (!(error instanceof ConnectorError)) throw error;
+        prepared.error = error;
+      }
+      return task;
+    });
+  }
+
+  /** The quotation or purchase of the pair, by pair, where the settings want it and Tryton has one. */
+  async function findTargets(
+    documents: readonly DocumentOf<AttachedKind>[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
+    const wanted = documents
+      .filter(({ supplier }) => supplier)
+      .map((document) => ({ key: pairOf(document), reference: undefined }));
+    if (settings.attach_to === 'supplier' || wanted.length === 0) return new Map();
+    if (settings.attach_to === 'purchase') {
+      const found = await findPurchases(tryton, wanted, signal);
+      return new Map(
+        [...found].flatMap(([key, all]) =>
+          all
+            .filter(isLive)
+            .slice(0, 1)
+            .map(({ row }) => [key, referenceOfPurchase(row.id)] as const),
+        ),
+      );
+    }
+    const found = await findQuotations(tryton, wanted, signal);
+    return new Map(
+      [...found].flatMap(([key, all]) => all.slice(0, 1).map((row) => [key, referenceOfQuotation(row.id)] as const)),
+    );
+  }
+
+  function prepareContent({ operation, prepared, held, supplier, resource }: Task): void {
+    const { document, file } = operation;
+    if (resource === undefined) checkMissing(supplier, settings, prepared.steps);
+    const name = nameOf(operation);
+    const where = resource ?? `the party ${supplier.code} "${supplier.name}"`;
+    if (document.kind === 'file' && !file) throw new DataError('The file came without its bytes.');
+    const target = resource ?? (supplier.id === undefined ? undefined : `party.party,${supplier.id}`);
+    if (!held) {
+      prepared.action = 'create';
+      prepared.steps.push(`Attach "${name}" to ${where}.`);
+    } else if (hashIn(held) !== operation.contentHash || held.resource !== target) {
+      prepared.action = 'amend';
+      prepared.steps.push(
+        held.resource === target
+          ? `Replace the attachment "${held.name}" with "${name}".`
+          : `Attach "${name}" to ${where} instead of ${held.resource}.`,
+      );
+    }
+  }
+
+  async function valuesOf(
+    { operation, supplier, resource, held }: Task,
+    signal: AbortSignal,
+  ): Promise<Record<string, unknown>> {
+    const { document } = operation;
+    return {
+      name: nameOf(operation),
+      type: 'data',
+      link: markerOf(document.kind, document.key),
+      resource: resource ?? `party.party,${supplier.id}`,
+      description: described(operation),
+      // The bytes of a file never change.
+      ...(document.kind === 'file' && held ? {} : { data: bytesOf(await contentOf(operation, signal)) }),
+    };
+  }
+
+  async function sendSome(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
+    await sendAll(
+      tasks.filter(({ prepared }) => prepared.action === 'create'),
+      async (some) => {
+        const values = [];
+        for (const task of some) values.push(await valuesOf(task, signal));
+        return tryton.change('ir.attachment.create', [values], ids, signal);
+      },
+      signal,
+      ({ prepared }, made) => {
+        prepared.reference = referenceOf(made);
+      },
+      async (some) => {
+        const documents = some.map(({ operation }) => operation.document);
+        const found = await find(documents, signal);
+        return documents.map(({ key }) => found.get(key)?.[0]?.id);
+      },
+    );
+    await sendAll(
+      tasks.filter(({ prepared }) => prepared.action === 'amend'),
+      async (some) => {
+        const pairs: unknown[] = [];
+        for (const task of some) pairs.push([task.held?.id], await valuesOf(task, signal));
+        const timestamps = Object.fromEntries(
+          some.map(({ held }) => [referenceOf(held?.id ?? 0), String(held?._timestamp)]),
+        );
+        await tryton.change('ir.attachment.write', pairs, z.unknown(), signal, { _timestamp: timestamps });
+        return some;
+      },
+      signal,
+    );
+  }
+
+  return {
+    async write(operations, signal) {
+      const tasks = await prepare(operations, signal);
+      const needParty = tasks.filter(
+        ({ operation, resource }) => operation.action !== 'cancel' && resource === undefined,
+      );
+      await makeMissing(tryton, needParty, signal);
+      // Files may be large: never the bytes of two at once.
+      const files = tasks.filter(({ operation }) => operation.document.kind === 'file');
+      await sendSome(
+        tasks.filter((task) => !files.includes(task)),
+        signal,
+      );
+      for (const task of files) await sendSome([task], signal);
+      await sendAll(
+        tasks.filter(({ prepared }) => prepared.action === 'cancel'),
+        async (some) => {
+          await tryton.change('ir.attachment.delete', [some.map(({ held }) => held?.id)], z.unknown(), signal);
+          return some;
+        },
+        signal,
+      );
+      return tasks.map(({ prepared, operation }) => outcomeOfPrepared(prepared, operation));
+    },
+    async plan(operations, signal) {
+      const tasks = await prepare(operations, signal);
+      return tasks.map(({ prepared, operation }) => plannedOf(prepared, operation));
+    },
+    async lookup(documents, signal) {
+      const found = await find(documents, signal);
+      return [...found].flatMap(([key, all]) =>
+        all.map((held): Found => ({ key, reference: referenceOf(held.id), contentHash: hashIn(held) })),
+      );
+    },
+  };
+}
+
+/** Of a document that names no supplier. */
+const nobody: Supplier = { id: 0, code: '', name: '', address: undefined, paymentTerm: undefined, hasTaxRule: false };
+
+function pairOf({ event, supplier }: { event: { id: string }; supplier?: SupplierHead | undefined }): string {
+  return `${event.id}/${supplier?.id ?? ''}`;
+}
+
+function nameOf({ document, file }: Operation<AttachedKind>): string {
+  return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.html`;
+}
+
+async function contentOf({ document, file }: Operation<AttachedKind>, signal: AbortSignal): Promise<Uint8Array> {
+  if (document.kind === 'rfi-answers') return answersPage(document);
+  try {
+    return (await file?.read(signal)) ?? new Uint8Array();
+  } catch (cause) {
+    throw new TransientError(`the file could not be had from the sourcing service: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
+
+function described({ document, contentHash }: Operation<AttachedKind>): string {
+  const { event } = document;
+  const from = `Sourcing event "${oneLine(event.name)}"${event.reference_id === undefined ? '' : ` (${event.reference_id})`}`;
+  const question =
+    document.kind === 'file'
+      ? [[document.question.identifier, document.question.text].filter((part) => part !== undefined).join(' ')]
+      : [];
+  return [from, ...question.filter((part) => part !== ''), `content ${contentHash}`].join('\n');
+}
+
+function hashIn({ description }: HeldAttachment): string | undefined {
+  return /^content ([0-9a-f]{64})$/mu.exec(description)?.[1];
+}

@@ -1,0 +1,176 @@
+/**
+ * What documents refer to by code, and Tryton by id: currencies, products, units, warehouses. Asked for once a batch at
+ * most; what Tryton does not have is asked for each time, so that what is made there is known at once.
+ */
+import { type Clock, ConfigError, DataError, z } from 'sourcing-bridge/connector';
+import type { Tryton } from './rpc.ts';
+import type { Settings } from './settings.ts';
+import { fieldNames, flag, id, text } from './values.ts';
+
+const currencyRows = z.array(z.object({ id, code: text }));
+const unitFields = { id, name: text, symbol: text, digits: z.int(), category: id.nullable() };
+const unitRow = z.object(unitFields);
+const unitRows = z.array(unitRow);
+const taxes = z.object({ supplier_taxes_used: z.array(id).nullish() }).nullish();
+const productRows = z.array(
+  z.object({
+    id,
+    code: text,
+    template: id,
+    purchasable: flag,
+    purchase_uom: id.nullable(),
+    'purchase_uom.': unitRow.nullish(),
+    'template.': z.object({ name: text, 'account_category.': taxes }),
+  }),
+);
+const warehouseRows = z.array(z.object({ id, code: text, name: text }));
+const priceField = z.object({ unit_price: z.object({ digits: z.unknown() }) });
+
+export type Unit = z.output<typeof unitRow>;
+
+export interface Product {
+  readonly id: number;
+  readonly code: string;
+  readonly name: string;
+  readonly template: number;
+  readonly unit: Unit | undefined;
+  readonly taxes: readonly number[];
+}
+
+export interface ReferenceData {
+  readonly company: number;
+  readonly user: number;
+  /** How many decimals a unit price may have. */
+  readonly priceDecimals: number;
+  /** Throws DataError when Tryton has none. */
+  currency(code: string): number;
+  product(code: string): Product;
+  unit(name: string): Unit;
+  warehouse(name: string): number;
+  readonly defaultWarehouse: number | undefined;
+}
+
+export interface Codes {
+  readonly currencies: Iterable<string>;
+  readonly products: Iterable<string>;
+}
+
+const unitNames = Object.keys(unitFields).filter((name) => name !== 'id');
+const productFields = fieldNames(
+  'code template template.name template.account_category.supplier_taxes_used purchasable purchase_uom',
+  { purchase_uom: unitNames.join(' ') },
+);
+
+/** Units, warehouses and what was found of currencies and products change so seldom that a minute is new enough. */
+const keptMs = 60_000;
+
+interface Kept {
+  readonly untilMs: number;
+  readonly priceDecimals: number;
+  readonly units: z.output<typeof unitRows>;
+  readonly warehouses: z.output<typeof warehouseRows>;
+  readonly currencies: Map<string, z.output<typeof currencyRows>>;
+  readonly products: Map<string, z.output<typeof productRows>>;
+}
+
+export function createReferenceDataReader(tryton: Tryton, settings: Settings, clock: Clock) {
+  let kept: Kept | undefined;
+
+  async function search<T>(
+    model: string,
+    domain: readonly unknown[],
+    fields: readonly string[],
+    rows: z.ZodType<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    return tryton.ask(`${model}.search_read`, [domain, 0, null, null, fields], rows, signal);
+  }
+
+  async function readKept(signal: AbortSignal): Promise<Kept> {
+    const fields = await tryton.ask('purchase.line.fields_get', [['unit_price']], priceField, signal);
+    // As `[16, 4]`, as a text or as it is.
+    const { digits } = fields.unit_price;
+    const read = z.tuple([z.unknown(), z.int()]).safeParse(typeof digits === 'string' ? JSON.parse(digits) : digits);
+    return {
+      untilMs: clock.nowMs() + keptMs,
+      priceDecimals: read.success ? read.data[1] : 4,
+      units: await search('product.uom', [], unitNames, unitRows, signal),
+      warehouses: await search('stock.location', [['type', '=', 'warehouse']], ['code', 'name'], warehouseRows, signal),
+      currencies: new Map(),
+      products: new Map(),
+    };
+  }
+
+  /** Asks for those that are not known yet. What is not there is not kept: it may be made at any moment. */
+  async function learn<Row extends { code: string }>(
+    known: Map<string, Row[]>,
+    codes: Iterable<string>,
+    ask: (missing: readonly string[]) => Promise<Row[]>,
+  ): Promise<void> {
+    const missing = [...new Set(codes)].filter((code) => !known.has(code));
+    if (missing.length === 0) return;
+    for (const row of await ask(missing)) known.set(row.code, [...(known.get(row.code) ?? []), row]);
+  }
+
+  return async (codes: Codes, signal: AbortSignal): Promise<ReferenceData> => {
+    const { company, user } = await tryton.self(signal);
+    if (kept === undefined || clock.nowMs() >= kept.untilMs) kept = await readKept(signal);
+    const { priceDecimals, units, warehouses, currencies, products } = kept;
+    await learn(currencies, codes.currencies, (missing) =>
+      search('currency.currency', [['code', 'in', missing]], ['code'], currencyRows, signal),
+    );
+    await learn(products, codes.products, (missing) =>
+      search('product.product', [['code', 'in', missing]], productFields, productRows, signal),
+    );
+
+    function warehouse(name: string): number {
+      const found = warehouses.filter((one) => one.code === name || one.name === name);
+      if (found.length === 1) return (found[0] as { id: number }).id;
+      throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} warehouses "${name}".`);
+    }
+
+    let defaultWarehouse = warehouses.length === 1 ? warehouses[0]?.id : undefined;
+    if (settings.warehouse !== undefined)
+      try {
+        defaultWarehouse = warehouse(settings.warehouse);
+      } catch (cause) {
+        throw new ConfigError(`${(cause as Error).message} (settings.warehouse)`, { cause });
+      }
+
+    return {
+      company,
+      user,
+      priceDecimals,
+      currency(code) {
+        const [found] = currencies.get(code) ?? [];
+        if (found) return found.id;
+        throw new DataError(`Tryton has no active currency ${code}: make it there, or activate it.`);
+      },
+      product(code) {
+        const found = products.get(code) ?? [];
+        const [row] = found;
+        if (row === undefined) throw new DataError(`Tryton has no active product with the code "${code}".`);
+        if (found.length > 1) throw new DataError(`Tryton has ${found.length} products with the code "${code}".`);
+        if (!row.purchasable)
+          throw new DataError(`The product "${code}" cannot be purchased: tick Purchasable in Tryton.`);
+        return {
+          id: row.id,
+          code,
+          name: row['template.'].name,
+          template: row.template,
+          unit: row['purchase_uom.'] ?? undefined,
+          taxes: row['template.']['account_category.']?.supplier_taxes_used ?? [],
+        };
+      },
+      unit(name) {
+        const found = units.filter((one) => one.symbol === name || one.name === name);
+        if (found.length === 1) return found[0] as Unit;
+        throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} units "${name}".`);
+      },
+      warehouse,
+      defaultWarehouse,
+    };
+  };
+}
+
+export type ReadReferenceData = ReturnType<typeof createReferenceDataReader>;

@@ -1,0 +1,334 @@
+/**
+ * Suppliers: parties with the supplier's external id, else its id, as their code. An amendment writes what differs and
+ * adds what is missing. What the ERP has beyond that, as further contacts and addresses, is its own and stays: nobody
+ * knows who put it there.
+ */
+import {
+  ConflictError,
+  DataError,
+  type Found,
+  type Operation,
+  type SupplierDocument,
+  z,
+} from 'sourcing-bridge/connector';
+import {
+  asConnectorError,
+  type Kind,
+  nothingYet,
+  outcomeOfPrepared,
+  type Prepared,
+  plannedOf,
+  quoted,
+  sendAll,
+} from './batch.ts';
+import { type HeldParty, readParties } from './parties.ts';
+import { checkFields } from './purchase-lines.ts';
+import type { Tryton } from './rpc.ts';
+import { id, oneLine, text } from './values.ts';
+
+const addressFields = ['street', 'postal_code', 'city', 'country'];
+const mechanismFields = ['phone', 'mobile', 'fax', 'website'];
+const identifierPrefix = 'identifier_';
+const knownFields = ['name', ...addressFields, ...mechanismFields];
+
+const ids = z.array(id);
+const countryRows = z.array(z.object({ id, code: text }));
+
+interface Task {
+  readonly operation: Operation<'supplier'>;
+  prepared: Prepared;
+  values: Record<string, unknown>;
+  held: HeldParty | undefined;
+}
+
+const referenceOf = (party: number) => `party.party,${party}`;
+
+export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'> {
+  async function prepare(operations: readonly Operation<'supplier'>[], signal: AbortSignal): Promise<Task[]> {
+    const codes = operations.map(({ document }) => document.key);
+    const parties = await readParties(tryton, [['code', 'in', codes]], signal);
+    const byCode = new Map(parties.map((party) => [party.code, party]));
+    const countries = await readCountries(operations, signal);
+    return operations.map((operation) => prepareOne(operation, byCode.get(operation.document.key), countries));
+  }
+
+  async function readCountries(
+    operations: readonly Operation<'supplier'>[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, number>> {
+    const codes = new Set(operations.flatMap(({ document }) => countryOf(document) ?? []));
+    if (codes.size === 0) return new Map();
+    const rows = await tryton.ask(
+      'country.country.search_read',
+      [[['code', 'in', [...codes]]], 0, null, null, ['code']],
+      countryRows,
+      signal,
+    );
+    return new Map(rows.map((row) => [row.code, row.id]));
+  }
+
+  async function send(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
+    await sendAll(
+      tasks.filter(({ prepared }) => prepared.action === 'create'),
+      async (some) => tryton.change('party.party.create', [some.map(({ values }) => values)], ids, signal),
+      signal,
+      ({ prepared }, made) => {
+        prepared.reference = referenceOf(made);
+      },
+    );
+    await sendAll(
+      tasks.filter(({ prepared }) => prepared.action === 'amend' || prepared.action === 'cancel'),
+      async (some) => {
+        const timestamps = Object.fromEntries(
+          some.map(({ held }) => [referenceOf(held?.id ?? 0), String(held?._timestamp)]),
+        );
+        const pairs = some.flatMap(({ held, values }) => [[held?.id], values]);
+        await tryton.change('party.party.write', pairs, z.unknown(), signal, { _timestamp: timestamps });
+        return some;
+      },
+      signal,
+    );
+  }
+
+  /** Refused, perhaps because somebody has made a party with that code in between: then it is the supplier's. */
+  async function adopt(refused: readonly Task[], signal: AbortSignal): Promise<void> {
+    let again: Task[];
+    try {
+      again = await prepare(
+        refused.map(({ operation }) => operation),
+        signal,
+      );
+    } catch (error) {
+      for (const { prepared } of refused) prepared.error = asConnectorError(error);
+      return;
+    }
+    await send(
+      again.filter(({ held }) => held !== undefined),
+      signal,
+    );
+    for (const [index, task] of refused.entries()) {
+      const one = again[index];
+      if (one?.held) task.prepared = one.prepared;
+    }
+  }
+
+  return {
+    async write(operations, signal) {
+      const tasks = await prepare(operations, signal);
+      await send(tasks, signal);
+      const refused = tasks.filter(
+        ({ prepared }) => prepared.action === 'create' && prepared.error instanceof DataError,
+      );
+      if (refused.length > 0 && !signal.aborted) await adopt(refused, signal);
+      return tasks.map(({ prepared, operation }) => outcomeOfPrepared(prepared, operation));
+    },
+    async plan(operations, signal) {
+      const tasks = await prepare(operations, signal);
+      return tasks.map(({ prepared, operation }) => plannedOf(prepared, operation));
+    },
+    async lookup(documents, signal) {
+      const parties = await readParties(tryton, [['code', 'in', documents.map(({ key }) => key)]], signal);
+      // What was written last stands nowhere in Tryton: an amendment compares.
+      return parties.map(
+        (party): Found => ({ key: party.code, reference: referenceOf(party.id), contentHash: undefined }),
+      );
+    },
+  };
+}
+
+function prepareOne(
+  operation: Operation<'supplier'>,
+  held: HeldParty | undefined,
+  countries: ReadonlyMap<string, number>,
+): Task {
+  const { document, action } = operation;
+  const prepared = nothingYet();
+  if (held) prepared.reference = referenceOf(held.id);
+  const task: Task = { operation, prepared, values: {}, held };
+  try {
+    if (held && held.replaced_by !== null)
+      throw new ConflictError(
+        `The party ${held.code} "${held.name}" was merged into another in Tryton: give the supplier that one's code as external id.`,
+      );
+    if (action === 'cancel') prepareArchive(task);
+    else if (held) prepareAmend(task, held, countries);
+    else prepareCreate(task, document, countries);
+  } catch (error) {
+    if (!(error instanceof DataError || error instanceof ConflictError)) throw error;
+    prepared.error = error;
+  }
+  return task;
+}
+
+function prepareArchive(task: Task): void {
+  if (!task.held?.active) return;
+  task.prepared.action = 'cancel';
+  task.prepared.steps.push(`Archive the party ${task.held.code} "${task.held.name}".`);
+  task.values = { active: false };
+}
+
+function prepareCreate(
+  { prepared, values }: Task,
+  document: SupplierDocument,
+  countries: ReadonlyMap<string, number>,
+): void {
+  const wanted = wantedParty(document, countries);
+  prepared.action = 'create';
+  prepared.steps.push(`Make the party ${document.key} "${wanted.name}"${document.archived ? ', archived' : ''}.`);
+  for (const { type, code } of wanted.identifiers) prepared.steps.push(`Add its identifier ${type}: ${code}.`);
+  for (const { type, value } of wanted.mechanisms) prepared.steps.push(`Add its ${shownType(type)}: ${value}.`);
+  Object.assign(values, {
+    code: document.key,
+    name: wanted.name,
+    active: !document.archived,
+    // One at least: without an address no purchase could be confirmed.
+    addresses: [['create', [wanted.address]]],
+    identifiers: [['create', wanted.identifiers]],
+    contact_mechanisms: [['create', wanted.mechanisms]],
+  });
+}
+
+function prepareAmend(task: Task, held: HeldParty, countries: ReadonlyMap<string, number>): void {
+  const { prepared, values, operation } = task;
+  const { document } = operation;
+  const { steps } = prepared;
+  const wanted = wantedParty(document, countries);
+  if (held.name !== wanted.name) {
+    values['name'] = wanted.name;
+    steps.push(`Rename the party ${held.code} from "${held.name}" to "${wanted.name}".`);
+  }
+  if (held.active === document.archived) {
+    values['active'] = !document.archived;
+    steps.push(`${document.archived ? 'Archive' : 'Restore'} the party ${held.code} "${held.name}".`);
+  }
+  const addresses = addressCommands(held, wanted.address, steps);
+  const identifiers = identifierCommands(held, wanted.identifiers, steps);
+  const mechanisms = mechanismCommands(held, wanted.mechanisms, steps);
+  if (addresses.length > 0) values['addresses'] = addresses;
+  if (identifiers.length > 0) values['identifiers'] = identifiers;
+  if (mechanisms.length > 0) values['contact_mechanisms'] = mechanisms;
+  if (steps.length > 0) prepared.action = 'amend';
+}
+
+type Address = Readonly<Record<string, string | number>>;
+
+function addressCommands({ 'addresses.': addresses }: HeldParty, wanted: Address, steps: string[]): unknown[] {
+  const [address] = addresses.filter(({ active }) => active);
+  if (!address) {
+    if (Object.keys(wanted).length === 0) return [];
+    steps.push(`Add the address: ${shownAddress(wanted)}.`);
+    return [['create', [wanted]]];
+  }
+  const held: Record<string, unknown> = { ...address };
+  const changed = Object.fromEntries(Object.entries(wanted).filter(([field, value]) => held[field] !== value));
+  if (Object.keys(changed).length === 0) return [];
+  steps.push(`Change the address: ${shownAddress(changed)}.`);
+  return [['write', [address.id], changed]];
+}
+
+interface Identifier {
+  readonly type: string;
+  readonly code: string;
+}
+
+/** Tryton may keep a code without its blanks and dots. */
+const compact = (code: string) => code.replaceAll(/[^\p{L}\p{N}]/gu, '').toUpperCase();
+
+function identifierCommands(
+  { 'identifiers.': held }: HeldParty,
+  wanted: readonly Identifier[],
+  steps: string[],
+): unknown[] {
+  return wanted.flatMap(({ type, code }): unknown[] => {
+    const ofType = held.filter((one) => one.type === type);
+    if (ofType.some((one) => compact(one.code) === compact(code))) return [];
+    const [only] = ofType;
+    if (only && ofType.length === 1) {
+      steps.push(`Change the identifier ${type} from ${only.code} to ${code}.`);
+      return [['write', [only.id], { code }]];
+    }
+    steps.push(`Add the identifier ${type}: ${code}.`);
+    return [['create', [{ type, code }]]];
+  });
+}
+
+interface Mechanism {
+  readonly type: string;
+  readonly value: string;
+  readonly name?: string;
+}
+
+/** A contact that a user has archived stays so. */
+function mechanismCommands(
+  { 'contact_mechanisms.': held }: HeldParty,
+  wanted: readonly Mechanism[],
+  steps: string[],
+): unknown[] {
+  return wanted.flatMap(({ type, value, name }): unknown[] => {
+    const own = held.find((one) => one.type === type && isSameMechanism(type, one.value, value));
+    if (!own) {
+      steps.push(`Add the ${shownType(type)}: ${value}.`);
+      return [['create', [{ type, value, ...(name === undefined ? {} : { name }) }]]];
+    }
+    if (name === undefined || own.name === name) return [];
+    steps.push(`Change the name at ${value} from "${own.name}" to "${name}".`);
+    return [['write', [own.id], { name }]];
+  });
+}
+
+/** Numbers may be kept with other blanks. */
+function isSameMechanism(type: string, held: string, wanted: string): boolean {
+  if (type === 'email' || type === 'website') return held.toLowerCase() === wanted.toLowerCase();
+  return held.replaceAll(/[^\d+]/gu, '') === wanted.replaceAll(/[^\d+]/gu, '');
+}
+
+function wantedParty(document: SupplierDocument, countries: ReadonlyMap<string, number>) {
+  const { fields = {} } = document;
+  const identifiers: Identifier[] = [];
+  const others: Record<string, string> = {};
+  for (const [name, value] of Object.entries(fields))
+    if (name.startsWith(identifierPrefix))
+      identifiers.push({ type: name.slice(identifierPrefix.length), code: oneLine(value) });
+    else others[name] = value;
+  checkFields(others, [...knownFields, `${identifierPrefix}<type>, as ${identifierPrefix}eu_vat`], 'suppliers');
+  const address: Record<string, string | number> = {};
+  for (const name of addressFields) {
+    const value = others[name];
+    if (value === undefined) continue;
+    if (name !== 'country') {
+      address[name] = name === 'street' ? value : oneLine(value);
+      continue;
+    }
+    const country = countries.get(countryOf(document) ?? '');
+    if (country === undefined)
+      throw new DataError(
+        `Tryton has no country with the code "${value}": give it as two letters, as DE, or make it there.`,
+      );
+    address[name] = country;
+  }
+  const mechanisms: Mechanism[] = [
+    ...document.contacts.map(({ name, email }) => ({
+      type: 'email',
+      value: oneLine(email),
+      ...(name === '' ? {} : { name: oneLine(name) }),
+    })),
+    ...mechanismFields.flatMap((type) => (others[type] === undefined ? [] : [{ type, value: oneLine(others[type]) }])),
+  ];
+  return { name: oneLine(others['name'] ?? document.name), address, identifiers, mechanisms };
+}
+
+function countryOf({ fields }: SupplierDocument): string | undefined {
+  return fields?.['country']?.trim().toUpperCase();
+}
+
+function shownAddress(address: Address): string {
+  return Object.entries(address)
+    .filter(([field]) => field !== 'country')
+    .map(([field, value]) => `${field.replaceAll('_', ' ')} ${quoted(String(value))}`)
+    .concat('country' in address ? ['country'] : [])
+    .join(', ');
+}
+
+function shownType(type: string): string {
+  return type === 'email' ? 'e-mail address' : type;
+}

@@ -1,0 +1,305 @@
+import { randomUUID } from 'node:crypto';
+import { beforeAll, expect, test } from 'vitest';
+import type { Session } from '#connector/connector.ts';
+import type { AwardDocument, DocumentOf, QuotationDocument, SupplierDocument } from '#connector/documents.ts';
+import { testContext } from '#connector/testing/test-context.ts';
+import tryton from '../../../connectors/tryton/index.ts';
+import { describeTryton, startTestTryton } from '../../tryton/tryton-in-tests.ts';
+import type { TrytonClient } from '../../tryton/tryton-rpc.ts';
+import { type TrytonDatabase, type TrytonServer, trytonUsers } from '../../tryton/tryton-server.ts';
+import {
+  awardOf,
+  idOf,
+  messageOf,
+  never,
+  openFaultyWay,
+  openSession,
+  operation,
+  referenceOf,
+  settingsOf,
+  write,
+} from './tryton-session.ts';
+
+describeTryton('Tryton', () => {
+  let server: TrytonServer;
+  let database: TrytonDatabase;
+  let admin: TrytonClient;
+  let session: Session;
+
+  beforeAll(async () => {
+    server = await startTestTryton();
+    database = await server.newDatabase();
+    admin = await database.logIn('admin');
+    session = await openSession(database);
+    return () => session.close();
+  });
+
+  async function partyOf(code: string) {
+    const fields = [
+      'name',
+      'active',
+      'identifiers.type',
+      'identifiers.code',
+      ...['street', 'city', 'country.code'].map((name) => `addresses.${name}`),
+      ...['type', 'value', 'name'].map((name) => `contact_mechanisms.${name}`),
+    ];
+    const found = await admin.search('party.party', [['code', '=', code]], fields, { active_test: false });
+    expect(found).toHaveLength(1);
+    return found[0];
+  }
+
+  test('a party that was made by hand is the supplier’s: what differs is written, nothing is made twice', async () => {
+    const supplier = supplierOf('V-1002', {
+      name: 'Établissements Lefèvre',
+      contacts: [
+        { name: 'Sales', email: 'Sales@v-1002.example' },
+        { name: 'Anne', email: 'anne@v-1002.example' },
+      ],
+      fields: { identifier_eu_vat: 'FR 40 303 265 045', street: '5 rue Neuve', country: 'fr' },
+    });
+    const created = await write(session, 'create', supplier);
+    expect(created.status).toBe('updated');
+    const party = await partyOf('V-1002');
+    expect(party).toMatchObject({ name: 'Établissements Lefèvre' });
+    expect(party['identifiers.']).toMatchObject([{ type: 'eu_vat', code: 'FR40303265045' }]);
+    expect(party['addresses.']).toMatchObject([{ street: '5 rue Neuve', city: 'Lyon', 'country.': { code: 'FR' } }]);
+    expect(party['contact_mechanisms.']).toMatchObject([
+      { type: 'email', value: 'sales@v-1002.example', name: 'Sales' },
+      { type: 'email', value: 'anne@v-1002.example', name: 'Anne' },
+    ]);
+    expect(await write(session, 'amend', supplier)).toEqual({ ...created, status: 'unchanged' });
+    expect(await partyOf('V-1002')).toEqual(party);
+    expect((await write(session, 'amend', { ...supplier, archived: true })).status).toBe('updated');
+    expect((await partyOf('V-1002')).active).toBeFalsy();
+  });
+
+  test('what Tryton refuses of a supplier is told in its words, and a wrong country with what to do', async () => {
+    const vat = await write(session, 'create', supplierOf('BAD-1', { fields: { identifier_eu_vat: 'DE1' } }));
+    expect(vat).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+    expect(messageOf(vat)).toMatch(/^Tryton: .*DE1/u);
+    const country = await write(session, 'create', supplierOf('BAD-2', { fields: { country: 'Germany' } }));
+    expect(messageOf(country)).toContain('no country with the code "Germany": give it as two letters');
+  });
+
+  test('bids of two suppliers answer the same requests; withdrawn ones are rejected, and may come again', async () => {
+    const event = { id: randomUUID(), name: 'Chairs 2030', type: 'RFQ', is_test: false, tags: [] };
+    const first = quotationOf(event, 'V-1001', '49.9');
+    const second = quotationOf(event, 'V-1003', '48');
+    const outcomes = await session.write([operation('create', first), operation('create', second)], never);
+    expect(outcomes.map(({ status }) => status)).toEqual(['created', 'created']);
+    const fields = ['state', 'number', 'supplier.code', 'lines.request', 'lines.unit_price', 'lines.quantity'];
+    const read = async () => admin.search('purchase.request.quotation', [], fields);
+    const [one, other] = await read();
+    expect(one).toMatchObject({ state: 'received', 'lines.': [{ unit_price: '49.9', quantity: 10 }] });
+    expect(other).toMatchObject({
+      state: 'received',
+      'supplier.': { code: 'V-1003' },
+      'lines.': [{ unit_price: '48' }],
+    });
+    expect(other['lines.'][0].request).toBe(one['lines.'][0].request);
+    const requests = await admin.search('purchase.request', [], ['state', 'description', 'product.code']);
+    expect(requests).toMatchObject([{ state: 'received', 'product.': { code: 'LOT' } }]);
+    expect(requests[0].description).toMatch(/^Chairs\n/u);
+
+    const cheaper = quotationOf(event, 'V-1003', '47.5', second);
+    expect(await write(session, 'amend', cheaper)).toMatchObject({ status: 'updated' });
+    expect((await read())[1]['lines.']).toMatchObject([{ id: other['lines.'][0].id, unit_price: '47.5' }]);
+    expect((await write(session, 'cancel', { ...cheaper, lines: [] })).status).toBe('cancelled');
+    expect((await read())[1].state).toBe('rejected');
+    expect(await session.lookup([second], never)).toEqual([]);
+    expect((await write(session, 'create', cheaper)).status).toBe('created');
+    expect(await read()).toHaveLength(3);
+    expect(await admin.search('purchase.request', [], ['id'])).toHaveLength(1);
+  });
+
+  test('a quotation that a user has rejected is still the supplier’s', async () => {
+    const event = { id: randomUUID(), name: 'Desks 2030', type: 'RFQ', is_test: false, tags: [] };
+    const bid = quotationOf(event, 'V-1001', '49.9');
+    const created = await write(session, 'create', bid);
+    await admin.call('purchase.request.quotation', 'reject', [[idOf(created)]]);
+    expect(await session.lookup([bid], never)).toMatchObject([{ reference: referenceOf(created) }]);
+    expect((await write(session, 'amend', bid, referenceOf(created))).status).toBe('unchanged');
+  });
+
+  test('bids answer the purchase request that the mapping names', async () => {
+    const request = { quantity: 10, description: 'Chairs', company: 1 };
+    const [made] = await admin.create('purchase.request', [request]);
+    const event = { id: randomUUID(), name: 'Requested', type: 'RFQ', is_test: false, tags: [] };
+    const bid = quotationOf(event, 'V-1001', '49.9');
+    const lines = bid.lines.map((line) => ({ ...line, fields: { request: String(made) } }));
+    const plain = await openSession(database, { product: undefined, quotation_state: 'draft' });
+    const created = await write(plain, 'create', { ...bid, lines });
+    await plain.close();
+    const domain = [['id', '=', idOf(created)]];
+    const [quotation] = await admin.search('purchase.request.quotation', domain, ['state', 'lines.request']);
+    expect(quotation).toMatchObject({ state: 'draft', 'lines.': [{ request: made }] });
+    const twice = lines.flatMap((line) => [line, { ...line, lot: 'Stools' }]);
+    const refused = await write(session, 'amend', { ...bid, lines: twice }, referenceOf(created));
+    expect(messageOf(refused)).toContain(`Lot "Chairs" and another one name the purchase request ${made}`);
+  });
+
+  test('files and answers are attached to the supplier, or to its purchase where the settings say so', async () => {
+    const bytes = Uint8Array.from({ length: 300 }, (_, index) => index % 256);
+    const award = awardOf([{ lot: 'Chairs', quantity: '1', unit_price: '1' }]);
+    const file: DocumentOf<'file'> = {
+      kind: 'file',
+      key: randomUUID(),
+      event: award.event,
+      supplier: award.supplier,
+      question: { id: randomUUID(), identifier: '1.2', text: 'A drawing?', categories: [] },
+    };
+    const content = { name: 'drawing "1".pdf', read: async () => bytes };
+    const purchase = await write(session, 'create', award);
+    const [created] = await session.write([{ ...operation('create', file), file: content }], never);
+    const read = async () => {
+      const domain = [['id', '=', idOf(created as never)]];
+      return admin.search('ir.attachment', domain, ['name', 'resource', 'data']);
+    };
+    const [party] = await admin.search('party.party', [['code', '=', 'V-1001']], ['id']);
+    expect(await read()).toMatchObject([
+      { name: 'drawing "1".pdf', resource: `party.party,${party.id}`, data: Buffer.from(bytes) },
+    ]);
+    const onPurchase = await openSession(database, { attach_to: 'purchase' });
+    const [moved] = await onPurchase.write([{ ...operation('amend', file), file: content }], never);
+    expect(moved).toEqual({ status: 'updated', reference: referenceOf(created as never) });
+    expect(await read()).toMatchObject([{ resource: referenceOf(purchase), data: Buffer.from(bytes) }]);
+    expect((await write(onPurchase, 'cancel', file)).status).toBe('cancelled');
+    expect(await read()).toEqual([]);
+    await onPurchase.close();
+  });
+
+  test('a fault that Tryton tells after it has committed makes nothing twice', async () => {
+    const methods = ['purchase.purchase', 'purchase.product_supplier', 'purchase.request.quotation', 'ir.attachment'];
+    const way = await openFaultyWay(
+      server.url,
+      methods.map((model) => `model.${model}.create`),
+    );
+    const through = await openSession(database, { url: way.url, awards: 'both' });
+    const counts = async () =>
+      Promise.all(methods.map(async (model) => (await admin.search(model, [], ['id'])).length));
+    const before = await counts();
+    const awards = ['V-1001', 'V-1002'].map((code) =>
+      awardOf([{ lot: `Fault ${code}`, quantity: '1', unit_price: '1' }], {
+        supplier: { id: randomUUID(), external_id: code, name: code },
+      }),
+    );
+    const bids = ['V-1001', 'V-1003'].map((code) => quotationOf((awards[0] as AwardDocument).event, code, '1'));
+    const answers = awards.map(
+      ({ event, supplier, key }): DocumentOf<'rfi-answers'> => ({
+        kind: 'rfi-answers',
+        key,
+        event,
+        supplier,
+        lines: [],
+      }),
+    );
+    for (const documents of [awards, bids, answers]) {
+      const outcomes = await through.write(
+        documents.map((document) => operation('create', document)),
+        never,
+      );
+      expect(outcomes.map(({ status }) => status)).toEqual(['created', 'created']);
+      const found = await through.lookup(documents, never);
+      expect(found.map(({ reference }) => reference)).toEqual(outcomes.map(referenceOf));
+    }
+    expect(way.left()).toEqual([]);
+    const after = await counts();
+    // Each purchase has an attachment of its own.
+    expect(after.map((count, index) => count - (before[index] ?? 0))).toEqual([2, 2, 2, 4]);
+    await through.close();
+    await way.close();
+  });
+
+  test('a user who may only read is told the right that is missing, and the flow pauses', async () => {
+    const { login, password } = trytonUsers.reader;
+    const reading = await openSession(database, { user: login, password });
+    const results = await reading.check();
+    const told = Object.fromEntries(results.map(({ name, ok, message }) => [name, `${ok} ${message}`]));
+    expect(told['login']).toMatch(/^true .*company Buyer GmbH/u);
+    expect(told['purchases']).toBe(
+      'false The user reader cannot create and change purchases: add the user to the group Purchase.',
+    );
+    expect(told['quotations']).toMatch(/^true .*matters only when the flow delivers quotations/u);
+    const refused = await write(reading, 'create', supplierOf('NO-1'));
+    expect(refused).toMatchObject({ status: 'retry', error: { type: 'auth' } });
+    expect(messageOf(refused)).toContain('You are not allowed to access "Party"');
+    await reading.close();
+  });
+
+  test('a wrong password, company, product or database is said in a sentence that names the setting', async () => {
+    const told = async (more: Record<string, unknown>) => {
+      const opened = await openSession(database, more);
+      const results = await opened.check();
+      await opened.close();
+      return results.filter(({ ok }) => !ok).map(({ message }) => message);
+    };
+    expect(await told({})).toEqual([]);
+    expect(await told({ password: 'wrong' })).toEqual([
+      'Tryton refused the login of the user connector: check settings.user and settings.password.',
+    ]);
+    expect(await told({ company: 'Nobody' })).toEqual([
+      'Tryton has no company with the code or name "Nobody" (settings.company).',
+    ]);
+    expect(await told({ product: 'NONE' })).toEqual(['Tryton has no active product with the code "NONE".']);
+    expect((await told({ database: 'nowhere' }))[0]).toContain('settings.database');
+    const closed = tryton.settings.parse({
+      ...(settingsOf(database) as object),
+      password: 'x',
+      url: 'http://127.0.0.1:1',
+    });
+    const away = await tryton.open(closed, testContext().context);
+    expect(await away.check()).toMatchObject([{ name: 'login', ok: false }]);
+    await away.close();
+  });
+
+  test('a read shows a supplier again when only its address, contact or identifier has changed', async () => {
+    const reading = await openSession(database, { read_overlap_seconds: 0 });
+    const [{ id }] = await admin.search('party.party', [['code', '=', 'V-1003']], ['id']);
+    const read = async (from?: string) => {
+      const records = [];
+      let checkpoint = from;
+      for await (const page of reading.read?.('supplier', checkpoint, never) ?? []) {
+        records.push(...page.records);
+        ({ checkpoint } = page);
+      }
+      return { records, checkpoint };
+    };
+    let { checkpoint, records } = await read();
+    expect(records.find(({ external_id }) => external_id === 'V-1003')).toMatchObject({
+      name: '山田製作所',
+      archived: false,
+    });
+    for (const [model, values, shown] of [
+      [
+        'party.contact_mechanism',
+        { type: 'email', value: 'new@v-1003.example' },
+        { contacts: [{}, { email: 'new@v-1003.example' }] },
+      ],
+      ['party.identifier', { code: 'JP-1' }, { fields: { identifier_other: 'JP-1' } }],
+    ] as const) {
+      await admin.create(model, [{ party: id, ...values }]);
+      ({ checkpoint, records } = await read(checkpoint));
+      expect(records.find(({ external_id }) => external_id === 'V-1003')).toMatchObject(shown);
+    }
+    await admin.call('party.party', 'write', [[id], { active: false }]);
+    expect((await read(checkpoint)).records.find(({ external_id }) => external_id === 'V-1003')).toMatchObject({
+      archived: true,
+    });
+    await reading.close();
+  });
+});
+
+function supplierOf(key: string, more: Partial<SupplierDocument> = {}): SupplierDocument {
+  return { kind: 'supplier', key, external_id: key, name: key, archived: false, attributes: [], contacts: [], ...more };
+}
+
+function quotationOf(
+  event: QuotationDocument['event'],
+  code: string,
+  unit_price: string,
+  { supplier }: Pick<QuotationDocument, 'supplier'> = { supplier: { id: randomUUID(), external_id: code, name: code } },
+): QuotationDocument {
+  const line = { lot: 'Chairs', quantity: '10', unit_price, bids: [{ value: unit_price }], values: [] };
+  const key = `${event.id}/${supplier.id}`;
+  return { kind: 'quotation', key, event, supplier, currency: 'EUR', exchange_rates: [], lines: [line] };
+}

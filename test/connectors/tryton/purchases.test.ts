@@ -1,0 +1,308 @@
+import { beforeAll, expect, test } from 'vitest';
+import type { Session } from '#connector/connector.ts';
+import { describeTryton, startTestTryton } from '../../tryton/tryton-in-tests.ts';
+import { decimal, type TrytonClient, type TrytonValue } from '../../tryton/tryton-rpc.ts';
+import type { TrytonDatabase, TrytonServer } from '../../tryton/tryton-server.ts';
+import { awardOf, idOf, messageOf, never, openSession, referenceOf, withLots, write } from './tryton-session.ts';
+
+const chairs = { lot: 'Chairs', quantity: '10', unit_price: '49.9' };
+const desks = { lot: 'Desks', quantity: '4', unit_price: '210.5' };
+const lamps = { lot: 'Lamps', quantity: '7', unit_price: '12.3456' };
+
+describeTryton('purchases in Tryton', () => {
+  let server: TrytonServer;
+  let database: TrytonDatabase;
+  let admin: TrytonClient;
+  let session: Session;
+
+  beforeAll(async () => {
+    server = await startTestTryton();
+    database = await server.newDatabase();
+    admin = await database.logIn('admin');
+    session = await openSession(database);
+    return () => session.close();
+  });
+
+  async function purchaseOf(id: number): Promise<TrytonValue> {
+    const lines = ['description', 'quantity', 'unit_price', 'note', 'product.code'].map((name) => `lines.${name}`);
+    const fields = ['state', 'reference', 'number', 'party.code', 'invoice_address', 'untaxed_amount', ...lines];
+    const [purchase] = await admin.search('purchase.purchase', [['id', '=', id]], fields);
+    return purchase;
+  }
+
+  const lineOf = (purchase: TrytonValue, lot: string) =>
+    purchase['lines.'].find((line: TrytonValue) => line.description === lot);
+
+  async function editLine(purchase: number, line: number, values: object): Promise<void> {
+    await admin.call('purchase.purchase', 'write', [[purchase], { lines: [['write', [line], values]] }]);
+  }
+
+  async function confirm(purchase: number): Promise<void> {
+    await admin.call('purchase.purchase', 'quote', [[purchase]]);
+    await admin.call('purchase.purchase', 'confirm', [[purchase]]);
+  }
+
+  test('an award is a draft to the supplier’s address, with the exact prices, what it saves, and the bid sheet', async () => {
+    const sheet = [{ column: 'Incoterm', value: '=DAP' }];
+    const award = awardOf([{ ...lamps, cost: '86.4192', historic_cost: '90', savings: '3.5808', values: sheet }]);
+    const created = await write(session, 'create', award);
+    expect(created.status).toBe('created');
+    const purchase = await purchaseOf(idOf(created));
+    expect(purchase).toMatchObject({ state: 'draft', number: null, untaxed_amount: '86.42' });
+    expect(purchase['party.'].code).toBe('V-1001');
+    expect(purchase.invoice_address).not.toBeNull();
+    expect(lineOf(purchase, 'Lamps')).toMatchObject({
+      quantity: 7,
+      unit_price: '12.3456',
+      'product.': { code: 'LOT' },
+      note: 'Lot: Lamps\nShare: 1\nCost: 86.4192 EUR\nHistoric cost: 90 EUR\nSavings: 3.5808 EUR',
+    });
+    const domain = [['resource', '=', referenceOf(created)]];
+    const [attachment] = await admin.search('ir.attachment', domain, ['name', 'data']);
+    expect(attachment.name).toBe('Award Office chairs.csv');
+    expect(attachment.data.toString('utf8')).toBe(
+      "\uFEFFLot,Share,Quantity,Unit price,Cost,Historic cost,Savings,Currency,Incoterm\r\nLamps,1,7,12.3456,86.4192,90,3.5808,EUR,'=DAP\r\n",
+    );
+    // A person can confirm it as it stands.
+    await confirm(idOf(created));
+    expect((await purchaseOf(idOf(created))).state).toBe('processing');
+  });
+
+  test('an amendment touches the lots that differ: the others keep their lines, and no second purchase is made', async () => {
+    const award = awardOf([chairs, desks]);
+    const created = await write(session, 'create', award);
+    const before = await purchaseOf(idOf(created));
+    const updated = await write(session, 'amend', withLots(award, [chairs, { ...desks, unit_price: '199' }, lamps]));
+    expect(updated).toEqual({ status: 'updated', reference: referenceOf(created) });
+    const after = await purchaseOf(idOf(created));
+    expect(lineOf(after, 'Chairs').id).toBe(lineOf(before, 'Chairs').id);
+    expect(lineOf(after, 'Desks')).toMatchObject({ id: lineOf(before, 'Desks').id, unit_price: '199' });
+    expect(lineOf(after, 'Lamps')).toMatchObject({ quantity: 7, unit_price: '12.3456' });
+    await write(session, 'amend', withLots(award, [lamps]));
+    expect((await purchaseOf(idOf(created)))['lines.']).toMatchObject([{ description: 'Lamps' }]);
+  });
+
+  test('what users edit and add in a draft stays while the award does not change there', async () => {
+    const award = awardOf([chairs, desks]);
+    const created = await write(session, 'create', award);
+    const id = idOf(created);
+    const before = await purchaseOf(id);
+    const chair = lineOf(before, 'Chairs');
+    await editLine(id, chair.id, {
+      description: 'Chairs, black',
+      quantity: 12,
+      note: `${chair.note}\nCall before delivery`,
+    });
+    const freight = { type: 'line', description: 'Freight', quantity: 1, unit_price: decimal('30') };
+    await admin.call('purchase.purchase', 'write', [[id], { comment: 'Ask Rita', lines: [['create', [freight]]] }]);
+    const changed = withLots(award, [
+      { ...chairs, cost: '500' },
+      { ...desks, quantity: '5' },
+    ]);
+    expect((await write(session, 'amend', changed)).status).toBe('updated');
+    const after = await purchaseOf(id);
+    expect(after['lines.']).toMatchObject([
+      {
+        id: chair.id,
+        description: 'Chairs, black',
+        quantity: 12,
+        note: 'Lot: Chairs\nShare: 1\nCost: 500 EUR\nCall before delivery',
+      },
+      { description: 'Desks', quantity: 5 },
+      { description: 'Freight', unit_price: '30' },
+    ]);
+    const [{ comment }] = await admin.search('purchase.purchase', [['id', '=', id]], ['comment']);
+    expect(comment).toBe('Ask Rita');
+  });
+
+  test('where users and the award have changed the same, nothing is written, and both values are told', async () => {
+    const award = awardOf([chairs, desks]);
+    const created = await write(session, 'create', award);
+    const id = idOf(created);
+    await editLine(id, lineOf(await purchaseOf(id), 'Chairs').id, { quantity: 12 });
+    const before = await purchaseOf(id);
+    const refused = await write(
+      session,
+      'amend',
+      withLots(award, [
+        { ...chairs, quantity: '15' },
+        { ...desks, quantity: '5' },
+      ]),
+    );
+    expect(refused).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+    expect(messageOf(refused)).toContain('Lot "Chairs": the quantity is 12 in Tryton, and 15 awarded.');
+    expect(await purchaseOf(id)).toEqual(before);
+    // Set to what the award says, it is no conflict any more.
+    await editLine(id, lineOf(before, 'Chairs').id, { quantity: 15 });
+    const settled = withLots(award, [
+      { ...chairs, quantity: '15' },
+      { ...desks, quantity: '5' },
+    ]);
+    expect((await write(session, 'amend', settled)).status).toBe('updated');
+  });
+
+  test('a confirmed purchase is never changed: the conflict tells its state and the difference by lot', async () => {
+    const award = awardOf([chairs, desks]);
+    const created = await write(session, 'create', award);
+    const id = idOf(created);
+    await confirm(id);
+    const before = await purchaseOf(id);
+    const refused = await write(
+      session,
+      'amend',
+      withLots(award, [{ ...chairs, unit_price: '45' }, lamps]),
+      referenceOf(created),
+    );
+    expect(refused).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+    const message = messageOf(refused);
+    expect(message).toContain(`the purchase ${before.number} is processing in Tryton and was not changed`);
+    expect(message).toContain('Lot "Chairs": change the unit price from 49.9 to 45.');
+    expect(message).toContain('Add a line: lot "Lamps", 7 u of LOT at 12.3456.');
+    expect(message).toContain('Remove the line of the lot "Desks": 4 u of LOT at 210.5.');
+    const kept = await write(session, 'cancel', withLots(award, []), referenceOf(created));
+    expect(kept).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+    expect(await purchaseOf(id)).toEqual(before);
+    // With nothing to change in it, it is no conflict.
+    const same = withLots(award, [{ ...chairs, savings: '5' }, desks]);
+    expect((await write(session, 'amend', same, referenceOf(created))).status).toBe('updated');
+    expect((await purchaseOf(id))['lines.']).toEqual(before['lines.']);
+  });
+
+  test('a purchase that a user has cancelled is not made anew; one that the award has cancelled is', async () => {
+    const award = awardOf([chairs]);
+    const created = await write(session, 'create', award);
+    await admin.call('purchase.purchase', 'cancel', [[idOf(created)]]);
+    expect(await session.lookup([award], never)).toEqual([]);
+    const refused = await write(session, 'amend', withLots(award, [desks]), referenceOf(created));
+    expect(refused).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+    expect(messageOf(refused)).toContain('was cancelled in Tryton');
+    await admin.call('purchase.purchase', 'draft', [[idOf(created)]]);
+    expect((await write(session, 'cancel', withLots(award, []), referenceOf(created))).status).toBe('cancelled');
+    const again = await write(session, 'create', award);
+    expect(again.status).toBe('created');
+    expect((await purchaseOf(idOf(created))).state).toBe('cancelled');
+    expect((await purchaseOf(idOf(again))).state).toBe('draft');
+    expect(await session.lookup([award], never)).toHaveLength(1);
+  });
+
+  test('it is found though users write their own reference, and their copy of it is not taken for it', async () => {
+    const award = awardOf([chairs]);
+    const created = await write(session, 'create', award);
+    const id = idOf(created);
+    const [copy] = await admin.call('purchase.purchase', 'copy', [[id], {}]);
+    await admin.call('purchase.purchase', 'write', [[id], { reference: 'AB 4711 of the supplier' }]);
+    expect(await session.lookup([award], never)).toMatchObject([{ reference: referenceOf(created) }]);
+    expect((await write(session, 'create', withLots(award, [desks]))).status).toBe('updated');
+    expect((await purchaseOf(id))['lines.']).toMatchObject([{ description: 'Desks' }]);
+    expect((await purchaseOf(id)).reference).toBe('AB 4711 of the supplier');
+    expect((await purchaseOf(copy))['lines.']).toMatchObject([{ description: 'Chairs' }]);
+  });
+
+  test('without its attachment it is still found by its reference, and gets the attachment again', async () => {
+    const award = awardOf([chairs]);
+    const created = await write(session, 'create', award);
+    const domain = [['resource', '=', referenceOf(created)]];
+    const attachments = () => admin.search('ir.attachment', domain, ['link', 'description']);
+    const [attachment] = await attachments();
+    await admin.call('ir.attachment', 'delete', [[attachment.id]]);
+    // Another document's, as of answers that are attached to purchases.
+    await admin.create('ir.attachment', [{ name: 'x', link: 'SB-0000000000000000', resource: referenceOf(created) }]);
+    expect(await session.lookup([award], never)).toMatchObject([{ reference: referenceOf(created) }]);
+    const again = await write(session, 'create', withLots(award, [desks]));
+    expect(again).toEqual({ status: 'updated', reference: referenceOf(created) });
+    expect((await purchaseOf(idOf(created)))['lines.']).toMatchObject([{ description: 'Desks' }]);
+    expect((await attachments()).map(({ link }) => link)).toContain(attachment.link);
+  });
+
+  test('a price or quantity that Tryton would not keep is refused with the lot, unless rounding is set', async () => {
+    const price = await write(session, 'create', awardOf([chairs, { ...desks, unit_price: '1.00005' }]));
+    expect(price).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+    expect(messageOf(price)).toContain('Lot "Desks": 1.00005 has more decimals than a price in Tryton takes (4)');
+    const quantity = await write(session, 'create', awardOf([{ ...chairs, quantity: '2.5' }]));
+    expect(messageOf(quantity)).toContain('Lot "Chairs": 2.5 has more decimals than the unit "Unit" takes (0)');
+    const rounding = await openSession(database, { rounding: 'half-up' });
+    const rounded = await write(rounding, 'create', awardOf([{ ...desks, unit_price: '1.00005' }]));
+    expect((await purchaseOf(idOf(rounded)))['lines.']).toMatchObject([{ unit_price: '1.0001' }]);
+    await rounding.close();
+  });
+
+  test('a supplier that Tryton does not have is made with its name, or the award is refused, as the settings say', async () => {
+    const supplier = { id: 'a0000000-0000-4000-8000-000000000001', external_id: 'NEW-1', name: 'New Chairs Ltd' };
+    const award = awardOf([chairs], { supplier });
+    const strict = await openSession(database, { missing_supplier: 'reject' });
+    const refused = await write(strict, 'create', award);
+    expect(refused).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+    expect(messageOf(refused)).toContain('no party with the code "NEW-1"');
+    await strict.close();
+    const created = await write(session, 'create', award);
+    const purchase = await purchaseOf(idOf(created));
+    expect(purchase['party.'].code).toBe('NEW-1');
+    expect(purchase.invoice_address).not.toBeNull();
+  });
+
+  test('purchases are left as quotations where that is set; what cannot become one leaves nothing', async () => {
+    const quoting = await openSession(database, { purchase_state: 'quotation' });
+    const created = await write(quoting, 'create', awardOf([chairs]));
+    expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'quotation', number: expect.stringMatching(/\d/) });
+    // With two of them and none set, goods have no warehouse to go to, which Tryton asks for only now.
+    const places = ['Input', 'Output', 'Storage'].map((name) => ({ name: `Second ${name}`, type: 'storage' }));
+    const [input_location, output_location, storage_location] = await admin.create('stock.location', places);
+    const inside = { input_location, output_location, storage_location };
+    const second = { name: 'Second', code: 'WH2', type: 'warehouse', ...inside };
+    const [warehouse] = await admin.create('stock.location', [second]);
+    const undecided = await openSession(database, { purchase_state: 'quotation' });
+    const award = awardOf([chairs]);
+    const refused = await write(undecided, 'create', { ...award, event: { ...award.event, name: 'No warehouse' } });
+    expect(refused).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+    expect(messageOf(refused)).toContain('warehouse');
+    expect(await undecided.lookup([award], never)).toEqual([]);
+    expect(await admin.search('purchase.purchase', [['description', '=', 'No warehouse']], ['id'])).toEqual([]);
+    await admin.call('stock.location', 'write', [[warehouse], { active: false }]);
+    await undecided.close();
+    await quoting.close();
+  });
+
+  test('an award can become the supplier’s prices, beside the purchase or instead of it', async () => {
+    const pricing = await openSession(database, { awards: 'both' });
+    const award = awardOf([{ ...chairs, fields: { product: 'BOLT-M8' } }, desks]);
+    const pricesOf = async () => {
+      const domain = [
+        ['party.code', '=', 'V-1001'],
+        ['name', 'in', ['Chairs', 'Desks']],
+      ];
+      const fields = ['name', 'product.code', 'currency.code', 'prices.quantity', 'prices.unit_price'];
+      return admin.search('purchase.product_supplier', domain, fields);
+    };
+    const created = await write(pricing, 'create', award);
+    const before = await pricesOf();
+    expect(before).toMatchObject([
+      {
+        name: 'Chairs',
+        'product.': { code: 'BOLT-M8' },
+        'currency.': { code: 'EUR' },
+        'prices.': [{ quantity: 0, unit_price: '49.9' }],
+      },
+      { name: 'Desks', 'product.': { code: 'LOT' }, 'prices.': [{ unit_price: '210.5' }] },
+    ]);
+    const amended = withLots(award, [{ ...chairs, unit_price: '48', fields: { product: 'BOLT-M8' } }]);
+    expect((await write(pricing, 'amend', amended, referenceOf(created))).status).toBe('updated');
+    expect(await pricesOf()).toMatchObject([{ id: before[0].id, 'prices.': [{ unit_price: '48' }] }]);
+    expect((await write(pricing, 'amend', amended, referenceOf(created))).status).toBe('unchanged');
+    expect((await write(pricing, 'cancel', withLots(award, []), referenceOf(created))).status).toBe('cancelled');
+    expect(await pricesOf()).toEqual([]);
+    expect(await pricing.lookup([award], never)).toEqual([]);
+    await pricing.close();
+    const only = await openSession(database, { awards: 'supplier-prices' });
+    expect((await write(only, 'create', award)).status).toBe('created');
+    expect(await pricesOf()).toHaveLength(2);
+    expect(await only.lookup([award], never)).toHaveLength(1);
+    await only.close();
+  });
+
+  test('a field of the mapping that the connector does not know is refused, with those that it knows', async () => {
+    const refused = await write(session, 'create', awardOf([{ ...chairs, fields: { Material: 'LOT' } }]));
+    expect(messageOf(refused)).toContain(
+      'the field "Material", which the Tryton connector does not know. It knows: product',
+    );
+  });
+});

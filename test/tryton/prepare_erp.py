@@ -1,0 +1,92 @@
+"""Makes the database that the tests copy: `python3 prepare_erp.py TRYTOND_ADMIN FINISHED`.
+
+TRYTOND_DATABASE__URI says where. FINISHED is a file for `sqlite://`, else the name of a database on the server of the URI.
+Does nothing when it is there. It gets that name when it is complete: one that was broken off is never taken for it.
+Two at once make it once: for a file they are called under a lock, for a database they take one.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.parse
+import warnings
+
+# Tryton's password library uses a module that Python is going to drop: nothing to tell a tester.
+warnings.filterwarnings('ignore', category=DeprecationWarning)
+
+MODULES = ['ir', 'purchase_request_quotation', 'purchase_requisition']
+
+
+def prepare_file(admin, finished):
+    if os.path.exists(finished):
+        return
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(finished), prefix='unfinished-') as folder:
+        made = os.path.join(folder, 'erp.sqlite')
+        open(made, 'x').close()
+        fill(admin, folder, 'erp')
+        os.rename(made, finished)
+
+
+def prepare_database(admin, uri, finished):
+    import psycopg2
+    connection = psycopg2.connect(addressed(uri, 'postgres'))
+    connection.autocommit = True
+    with connection.cursor() as cursor, tempfile.TemporaryDirectory() as folder:
+        cursor.execute('select pg_advisory_lock(hashtextextended(%s, 0))', [finished])
+        cursor.execute('select 1 from pg_database where datname = %s', [finished])
+        if cursor.fetchone():
+            return
+        unfinished = finished + '_new'
+        cursor.execute(f'drop database if exists "{unfinished}" with (force)')
+        cursor.execute(f'create database "{unfinished}" template template0')
+        ended = threading.Event()
+        analyzing = threading.Thread(target=analyze_catalogs, args=[addressed(uri, unfinished), ended])
+        analyzing.start()
+        try:
+            fill(admin, folder, unfinished)
+        finally:
+            ended.set()
+            analyzing.join()
+        cursor.execute(f'alter database "{unfinished}" rename to "{finished}"')
+
+
+def addressed(uri, database):
+    return urllib.parse.urlparse(uri)._replace(path=database).geturl()
+
+
+def analyze_catalogs(uri, ended):
+    """Tryton looks each table's columns and keys up thousands of times, while there are ever more of them.
+
+    The server would only notice that once a minute, and plans these look-ups badly until then: that doubles the time.
+    """
+    import psycopg2
+    connection = psycopg2.connect(uri)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        while not ended.wait(2):
+            for catalog in ['pg_class', 'pg_attribute', 'pg_attrdef', 'pg_constraint', 'pg_depend', 'pg_index']:
+                cursor.execute(f'analyze pg_catalog.{catalog}')
+    connection.close()
+
+
+def fill(admin, folder, database):
+    """In processes of their own: when they have ended, nobody is connected to the database any more."""
+    password = os.path.join(folder, 'password')
+    with open(password, 'w') as file:
+        file.write('admin-password')
+    seed = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'seed_erp.py')
+    for command in [
+            [admin, '-d', database, '-u', *MODULES, '--activate-dependencies', '--email', 'admin@buyer.example'],
+            [seed, database],
+            ]:
+        subprocess.run([sys.executable, '-s', '-W', 'ignore::DeprecationWarning', *command], check=True,
+            env={**os.environ, 'TRYTOND_DATABASE__PATH': folder, 'TRYTONPASSFILE': password})
+
+
+if __name__ == '__main__':
+    uri = os.environ['TRYTOND_DATABASE__URI']
+    if uri.startswith('sqlite'):
+        prepare_file(*sys.argv[1:])
+    else:
+        prepare_database(sys.argv[1], uri, sys.argv[2])
