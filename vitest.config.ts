@@ -10,13 +10,14 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 10_000 } },
-    maxWorkers: 2,
+    // More than cores: many tests wait for time-outs and other processes.
+    maxWorkers: 3,
     projects: [
       {
         extends: true,
         test: {
           name: 'real',
-          include: ['test/**/*.test.ts'],
+          include: ['test/**/*.test.ts', 'connectors/*/*.test.ts'],
           exclude: [...configDefaults.exclude, ...pure],
           globalSetup: ['test/harness/global-setup.ts'],
         },

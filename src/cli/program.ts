@@ -4,6 +4,7 @@ import { bridgeRoles } from '#bridge/bridge-deps.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { apiNames } from '#service/openapi/api-documents.ts';
 import { addBridgeCommands } from './add-bridge-commands.ts';
+import { addConnectorCommands } from './add-connector-commands.ts';
 import { configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
@@ -79,6 +80,12 @@ function createProgram(): Command {
     .showHelpAfterError('The commands and options: npm run -s cli -- bridge --help')
     .action(run(runBridge));
   addBridgeCommands(bridge);
+  addConnectorCommands(
+    program
+      .command('connector')
+      .description('what writes to an ERP: make a new one, list them, show one')
+      .showHelpAfterError('The commands: npm run -s cli -- connector --help'),
+  );
   program
     .command('simulate')
     .description(

@@ -10,8 +10,11 @@ import { benchBurst } from './burst.ts';
 import { benchCatchUp } from './catch-up.ts';
 import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
+import { benchHttpConnector } from './http-connector.ts';
+import { benchPostgresConnector } from './postgres-connector.ts';
 import { benchPullGrowth } from './pull-growth.ts';
 import { benchPullRecords } from './pull-records.ts';
+import { benchTrytonConnector } from './tryton-connector.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
 import { benchWholeWay } from './whole-way.ts';
 
@@ -25,6 +28,9 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'pull-growth': benchPullGrowth,
   burst: benchBurst,
   'catch-up': benchCatchUp,
+  'postgres-connector': benchPostgresConnector,
+  'tryton-connector': benchTrytonConnector,
+  'http-connector': benchHttpConnector,
 };
 
 const names = process.argv.slice(2);

@@ -130,9 +130,14 @@ const connectorRefused = [
   'file:///somewhere/else.ts',
   'sourcing-bridge/src/platform/log.ts',
 ].flatMap((from) => [importing('connectors/planted', from), importing('connectors/planted/deep', from)]);
-const connectorAllowed = ['sourcing-bridge/connector', './mapping.ts', 'zod', 'undici', 'node:fs'].map((from) =>
-  importing('connectors/planted', from),
-);
+const connectorAllowed = [
+  'sourcing-bridge/connector',
+  'sourcing-bridge/connector/testing',
+  './mapping.ts',
+  'zod',
+  'undici',
+  'node:fs',
+].map((from) => importing('connectors/planted', from));
 
 const boundaries = {
   refused: [

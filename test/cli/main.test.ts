@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runCommandLine, runHere } from './command-line.ts';
 
-const commands = ['start', 'demo', 'service', 'bridge', 'simulate', 'config-schema', 'openapi'];
+const commands = ['start', 'demo', 'service', 'bridge', 'connector', 'simulate', 'config-schema', 'openapi'];
 
 const bridgeCommands = [
   'check',

@@ -14,6 +14,7 @@ import { parseDatabaseUrl } from '#platform/database/database.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { isRunning } from '#platform/database/is-running.ts';
 import { silentLogger } from '#platform/log.ts';
+import { collectConformance } from './conformance-results.ts';
 import { findScratchRoot } from './scratch-root.ts';
 
 declare module 'vitest' {
@@ -37,7 +38,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('databaseUrl', server.url);
   project.provide('databasePrefix', databasePrefix);
   console.log(`Tests use ${server.description}.`);
-  return () => server.stop();
+  const endConformance = await collectConformance(project.vitest);
+  return async () => {
+    try {
+      await endConformance();
+    } finally {
+      await server.stop();
+    }
+  };
 }
 
 interface Server {

@@ -52,12 +52,12 @@ async function checkSource(command: BridgeCommand, source: SourceSettings): Prom
   return lines;
 }
 
-async function checkFlow({ settings, installation }: BridgeCommand, name: string): Promise<CheckedLine[]> {
+async function checkFlow({ settings, installation, clock }: BridgeCommand, name: string): Promise<CheckedLine[]> {
   await using opened = new AsyncDisposableStack();
   const flows = settings.flows.filter((flow) => flow.name === name);
   // Awaited here: the connector is closed when this function ends.
   return await checked(`flow ${name}`, 'connector', async () => {
-    const deps = { settings: { ...settings, flows }, dataDir: installation.dataDir };
+    const deps = { settings: { ...settings, flows }, dataDir: installation.dataDir, log: installation.log, clock };
     const results: CheckResult[] = [];
     for (const { session } of await openFlows(deps, opened)) results.push(...(await session.check()));
     return results.length > 0

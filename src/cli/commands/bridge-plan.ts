@@ -29,7 +29,12 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
     await using opened = new AsyncDisposableStack();
     const plans: FlowPlan[] = [];
     for (const flow of flows) {
-      const deps = { settings: { ...settings, flows: [flow] }, dataDir: installation.dataDir };
+      const deps = {
+        settings: { ...settings, flows: [flow] },
+        dataDir: installation.dataDir,
+        log: installation.log,
+        clock,
+      };
       for (const openFlow of await openFlows(deps, opened))
         plans.push({
           flow: flow.name,

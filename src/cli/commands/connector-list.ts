@@ -1,0 +1,38 @@
+/** `connector list`: the connectors that have a folder in this repository, and what each can do. */
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { connectorsDir, loadConnector } from '#bridge/push/load-connector.ts';
+import { errorText } from '#platform/errors.ts';
+import { type OutputOptions, print, tableOf } from '../output.ts';
+
+/** Exit code 1 when one cannot be loaded: it says why, and the others are shown. */
+export async function runConnectorList(options: OutputOptions): Promise<number> {
+  const connectors = await Promise.all(connectorNames().map(describe));
+  print(options, { connectors }, () =>
+    tableOf(
+      ['connector', 'takes', 'reads', 'idempotency', 'batch'],
+      connectors.map((one) =>
+        'problem' in one
+          ? [one.name, one.problem]
+          : [one.name, one.kinds.join(', '), one.reads.join(', '), one.idempotency, one.batch_max],
+      ),
+    ),
+  );
+  return connectors.some((one) => 'problem' in one) ? 1 : 0;
+}
+
+/** The names of the folders that hold one, in alphabetical order. */
+export function connectorNames(): string[] {
+  return readdirSync(connectorsDir)
+    .filter((name) => /^[a-z0-9-]+$/.test(name) && existsSync(join(connectorsDir, name, 'index.ts')))
+    .sort();
+}
+
+async function describe(name: string) {
+  try {
+    const { kinds, reads = [], idempotency, batchMax } = (await loadConnector(name)).capabilities;
+    return { name, kinds, reads, idempotency, batch_max: batchMax };
+  } catch (error) {
+    return { name, problem: errorText(error) };
+  }
+}

@@ -1,0 +1,69 @@
+/** `connector show`: what one connector can do, and the settings that a flow gives it. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { connectorFolder, loadConnector } from '#bridge/push/load-connector.ts';
+import type { Connector } from '#connector/connector.ts';
+import { type Cell, type OutputOptions, oneLine, print, tableOf } from '../output.ts';
+import { type SettingsSchema, settingsRows } from '../settings-rows.ts';
+
+/** `name` as in a flow: a folder's name, a path or a package. Throws AppError `invalid` when it cannot be loaded. */
+export async function runConnectorShow(options: OutputOptions, name: string): Promise<number> {
+  const { capabilities, settings } = await loadConnector(name);
+  const description = descriptionOf(name);
+  const schema = z.toJSONSchema(settings, { io: 'input', unrepresentable: 'any' }) as SettingsSchema;
+  print(options, { name, description, capabilities, settings: schema }, () =>
+    [
+      description === undefined ? name : `${name}: ${description}`,
+      tableOf(['capability', ''], capabilityRows(capabilities)),
+      settingsTable(schema),
+    ].join('\n\n'),
+  );
+  return 0;
+}
+
+/** The title of its README, which is `# <name>: <what it is>`. */
+function descriptionOf(name: string): string | undefined {
+  const folder = connectorFolder(name);
+  const file = join(folder ?? '', 'README.md');
+  if (folder === undefined || !existsSync(file)) return undefined;
+  const title = /^# (?:[a-z0-9-]+: )?(.+)$/m.exec(readFileSync(file, 'utf8'))?.[1];
+  return title === undefined ? undefined : oneLine(title);
+}
+
+const idempotencyText = {
+  key: 'the ERP knows a repeated idempotency key again',
+  'external-id': "the object is stored under the document's key",
+  lookup: 'the bridge asks the ERP before it sends again',
+} as const;
+
+function capabilityRows(capabilities: Connector['capabilities']): Cell[][] {
+  const {
+    kinds,
+    reads = [],
+    batchMax,
+    concurrency = 1,
+    requestsAtOnce,
+    idempotency,
+    timeoutMs,
+    settleMs,
+  } = capabilities;
+  return [
+    ['takes documents', kinds.join(', ')],
+    ['reads from the ERP', reads.join(', ')],
+    ['writes at once', `${concurrency} x ${batchMax} documents, ${requestsAtOnce ?? concurrency} requests`],
+    ['no second object', `${idempotency}: ${idempotencyText[idempotency]}`],
+    ['time limit of a write', `${timeoutMs} ms`],
+    ['may take effect later', `${settleMs} ms`],
+  ];
+}
+
+function settingsTable(schema: SettingsSchema): string {
+  const rows = settingsRows(schema).map(({ path, type, required, default: without, only, description }) => [
+    path,
+    type,
+    required ? 'must be set' : without,
+    [only === undefined ? undefined : `(${only})`, description].filter((part) => part !== undefined).join(' '),
+  ]);
+  return tableOf(['setting', 'is', 'without it', 'what it is for'], rows, 'It has no settings.');
+}

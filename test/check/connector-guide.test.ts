@@ -1,0 +1,121 @@
+/** docs/writing-a-connector.md: its code is a connector that compiles and passes the kit, and its commands and settings exist. */
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { bridgeSettings } from '#bridge/settings.ts';
+import { makeConnector } from '#cli/connector-template.ts';
+import { errorOfStatus } from '#connector/http.ts';
+import { conformanceChecks } from '#connector/testing/conformance.ts';
+import { runHere } from '../cli/command-line.ts';
+import { scratchFolder } from '../harness/programs.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const guide = await readFile(join(root, 'docs/writing-a-connector.md'), 'utf8');
+const blocks = [...guide.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language = '', text = '']) => ({
+  language,
+  text,
+}));
+const of = (language: string) => blocks.filter((block) => block.language === language).map(({ text }) => text);
+const program = promisify(execFile);
+
+/** The guide's modules, each under the name that its first line gives, in a package that `connector new` has made. */
+let folder: string;
+
+beforeAll(async () => {
+  const parent = await scratchFolder();
+  folder = join(parent, 'of-the-guide');
+  await makeConnector('of-the-guide', parent);
+  for (const file of ['index.ts', 'mapping.ts', 'memory-erp.ts', 'conformance-target.ts', 'conformance.test.ts'])
+    await rm(join(folder, file));
+  await mkdir(join(folder, 'node_modules'));
+  await symlink(root, join(folder, 'node_modules/sourcing-bridge'));
+  await copyFile(join(root, 'test/check/orderbook-erp.ts'), join(folder, 'orderbook-erp.ts'));
+  for (const text of of('ts')) {
+    const [, name] = /^\/\/ ([a-z-]+(?:\.test)?\.ts)\n/.exec(text) ?? [];
+    if (name === undefined)
+      throw new Error(`A block of the guide does not begin with its file's name: ${text.slice(0, 60)}`);
+    await writeFile(join(folder, name), text);
+  }
+});
+
+/** Rejects with what the program has said when it fails. */
+async function inFolder(...args: readonly string[]): Promise<string> {
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_TEST_|NODE_ENV$|CONFORMANCE_)/.test(name)),
+  );
+  const { stdout } = await program(join(root, 'node_modules/.bin/node'), args, { cwd: folder, env }).catch(
+    (error: { stdout?: string; stderr?: string }) => {
+      throw new Error(`${error.stdout}${error.stderr}`);
+    },
+  );
+  return stdout;
+}
+
+test('every block of the guide is of a kind that is tried here', () => {
+  expect(blocks.length).toBeGreaterThan(10);
+  expect([...new Set(blocks.map(({ language }) => language))].sort()).toEqual(['sh', 'ts', 'yaml']);
+});
+
+test('its modules compile', async () => {
+  expect(await inFolder('node_modules/sourcing-bridge/node_modules/typescript/bin/tsc')).toBe('');
+});
+
+test('together they are a connector that passes the conformance kit', async () => {
+  const output = await inFolder('--test', '--test-force-exit');
+  expect(output).toContain(`ℹ pass ${conformanceChecks.length}\n`);
+});
+
+test('its flows are ones that the bridge and the connector take', async () => {
+  for (const text of of('yaml')) {
+    const { flows } = parse(text) as { flows: object[] };
+    expect(bridgeSettings.parse({ flows }).flows).toHaveLength(1);
+    await writeFile(
+      join(folder, 'flow.ts'),
+      `import { settings } from './settings.ts';\nconsole.log(settings.safeParse(JSON.parse(process.argv[2] ?? '')).success);\n`,
+    );
+    const [{ settings }] = flows as [{ settings: object }];
+    expect(await inFolder('flow.ts', JSON.stringify(settings))).toBe('true\n');
+  }
+});
+
+describe('its commands exist, with the options that it gives them', () => {
+  const lines = of('sh').flatMap((text) => text.trimEnd().split('\n'));
+  const ours = lines.filter((line) => line.startsWith('npm run -s cli -- '));
+
+  test('and are all of this program, or run the tests', () => {
+    expect(lines.filter((line) => !ours.includes(line))).toEqual(['npx vitest run connectors/orderbook']);
+  });
+
+  test.each(ours)('%s', async (line) => {
+    const words = line.replace('npm run -s cli -- ', '').split(' ');
+    const { code, stdout } = await runHere([...words, '--help']);
+    expect(code).toBe(0);
+    // Of a command that does not exist, the help is that of the one above it.
+    expect(stdout).toMatch(new RegExp(`^Usage: sourcing-bridge ${words[0]} ${words[1]} `));
+    for (const option of words.filter((word) => word.startsWith('--'))) expect(stdout).toContain(`  ${option} `);
+  });
+});
+
+test('it says of every check of the kit what it means when it fails', () => {
+  const table = guide.slice(guide.indexOf('| When this fails |'));
+  const explained = [...table.matchAll(/^\| `([^`]+)` \| \S/gm)].map(([, name]) => name);
+  expect(explained).toEqual(conformanceChecks.map(({ name }) => name));
+});
+
+describe('it says which error a status is', () => {
+  const table = guide.slice(guide.indexOf('| The ERP answers |'), guide.indexOf('The logins that there are'));
+  const rows = [...table.matchAll(/^\| ([^|]*\d{3}[^|]*) \| `(\w+)`/gm)].flatMap(([, statuses = '', name = '']) =>
+    // What stands in parentheses is a case of its own.
+    [...statuses.replaceAll(/\(.*?\)/g, '').matchAll(/\b\d{3}\b/g)].map(([status]) => [Number(status), name] as const),
+  );
+
+  test('of many', () => expect(rows.length).toBeGreaterThan(20));
+
+  test.each(rows)('%d: %s', (status, name) => {
+    const request = { method: 'POST', path: '/orders' };
+    expect(errorOfStatus({ status, headers: {}, text: () => '' }, request, 0)?.name).toBe(name);
+  });
+});

@@ -1,0 +1,61 @@
+/** What stands in the repository to be copied into a configuration has to be right, down to each connector's own settings. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { loadConnector } from '#bridge/push/load-connector.ts';
+import { bridgeSettings, type FlowSettings } from '#bridge/settings.ts';
+import { readConfiguration } from '#cli/configuration.ts';
+import { errorText } from '#platform/errors.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const connectors = readdirSync(join(root, 'connectors')).sort();
+const examples = readdirSync(join(root, 'config/examples')).map((name) => join(root, 'config/examples', name));
+
+/** What the variables that a text names might hold; of a URL what the comment behind it shows. */
+function environmentOf(text: string): Record<string, string> {
+  const names = [...text.matchAll(/\$\{(\w+)\}(?: +# (\w+:\/\/\S+))?/g)];
+  return Object.fromEntries(
+    names.map(([, name = '', url = 'https://erp.example.com']) => [name, name.includes('URL') ? url : `the ${name}`]),
+  );
+}
+
+/** `flows` as they would stand under `bridge`. */
+function flowsOf(file: string): FlowSettings[] {
+  const text = readFileSync(file, 'utf8');
+  const env = environmentOf(text);
+  const { flows } = parse(text.replaceAll(/\$\{(\w+)\}/g, (_whole, name: string) => env[name] ?? '')) as {
+    flows: unknown;
+  };
+  return bridgeSettings.parse({ flows }).flows;
+}
+
+/** What the connector has to say against the flow; empty when it takes it. */
+async function faultsOf({ connector, documents, settings }: FlowSettings): Promise<string[]> {
+  const { capabilities, settings: schema } = await loadConnector(connector);
+  const missing = documents.filter((kind) => !capabilities.kinds.includes(kind));
+  const { error } = schema.safeParse(settings);
+  return [...missing.map((kind) => `takes no ${kind}`), ...(error ? [errorText(error)] : [])];
+}
+
+describe('settings.example.yaml', () => {
+  test.each(connectors)('of %s is flows with that connector, which it takes as they stand there', async (name) => {
+    const flows = flowsOf(join(root, 'connectors', name, 'settings.example.yaml'));
+    expect(flows.length).toBeGreaterThan(0);
+    expect([...new Set(flows.map(({ connector }) => connector))]).toEqual([name]);
+    expect((await Promise.all(flows.map(faultsOf))).flat()).toEqual([]);
+  });
+});
+
+describe('config/examples', () => {
+  const flowsIn = (file: string) => readConfiguration(file, {}, environmentOf(readFileSync(file, 'utf8'))).bridge.flows;
+
+  test('have a flow for each connector that comes with the program, but for the template', () => {
+    const used = new Set(examples.flatMap(flowsIn).map(({ connector }) => connector));
+    expect([...used]).toEqual(expect.arrayContaining(['file', 'http', 'postgres', 'tryton']));
+  });
+
+  test.each(examples)('%s: each flow is one that its connector takes', async (file) => {
+    expect((await Promise.all(flowsIn(file).map(faultsOf))).flat()).toEqual([]);
+  });
+});
