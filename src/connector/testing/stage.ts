@@ -30,6 +30,8 @@ export interface Stage {
   readonly connector: Connector;
   readonly capabilities: Capabilities;
   readonly kinds: readonly DocumentKind[];
+  /** Those whose writes are disturbed. */
+  readonly faultKinds: readonly DocumentKind[];
   readonly told: Told;
   /** The bridge gives a connector this long to stop after it was told to. */
   readonly stopMs: number;
@@ -100,13 +102,15 @@ export function createStage(target: ConformanceTarget, told: Told, { stopMs }: {
     return created;
   }
 
+  const kinds = target.kinds ?? connector.capabilities.kinds;
   return {
     target,
     connector,
     get capabilities() {
       return capabilities;
     },
-    kinds: target.kinds ?? connector.capabilities.kinds,
+    kinds,
+    faultKinds: target.faultKinds ?? kinds,
     told,
     stopMs,
     deadAddress: deadAddressOf(target),

@@ -55,6 +55,8 @@ export interface ConformanceTarget {
   readonly settled?: () => Promise<void>;
   /** At how many of a write's requests, spread evenly, a fault is tried; left out: up to 32, fewer with many kinds. */
   readonly faultPoints?: number;
+  /** Of which kinds a write is disturbed; left out: all. For an ERP so slow that all would take too long. */
+  readonly faultKinds?: readonly DocumentKind[];
   /** Checks that cannot apply to this ERP, by their names, each with the reason: it is shown in the table. */
   readonly notApplicable?: Readonly<Record<string, string>>;
 }

@@ -71,8 +71,9 @@ async function countRequests(stage: Stage, healthy: Opened, kind: DocumentKind, 
   return edge.count;
 }
 
-function points({ kinds, target }: Stage, total: number): number[] {
-  const count = Math.min(total, target.faultPoints ?? Math.max(pointsLeast, Math.floor(pointsMost / kinds.length)));
+function points({ faultKinds, target }: Stage, total: number): number[] {
+  const share = Math.floor(pointsMost / faultKinds.length);
+  const count = Math.min(total, target.faultPoints ?? Math.max(pointsLeast, share));
   // The last one, where there is but one: what comes before it mostly asks.
   if (count === 1) return [total];
   return Array.from({ length: count }, (_, n) => 1 + Math.round((n * (total - 1)) / (count - 1)));
@@ -109,7 +110,7 @@ export const crash: Check = {
   async run(stage) {
     const healthy = await stage.open();
     stage.needEdge(healthy);
-    for (const kind of stage.kinds) {
+    for (const kind of stage.faultKinds) {
       const total = await countRequests(stage, healthy, kind, false);
       // Dead after one request is dead before the next: so every state is met in which a kill can leave the ERP.
       const deaths = points(stage, total).map((point) => ({ point, action: 'die-after' as const }));
@@ -183,7 +184,7 @@ interface Fault {
 
 /** Faults at each request of a write, one at a time, in a session that lives on. */
 async function atEachPoint(stage: Stage, healthy: Opened, edge: Edge, faultsAt: (point: number) => readonly Fault[]) {
-  for (const kind of stage.kinds) {
+  for (const kind of stage.faultKinds) {
     // The login is made by then.
     const total = await countRequests(stage, healthy, kind, true);
     for (const point of points(stage, total))
@@ -206,7 +207,7 @@ export const rateLimit: Check = {
   async run(stage) {
     const opened = await stage.open();
     const edge = stage.needHttpEdge(opened);
-    for (const kind of stage.kinds) {
+    for (const kind of stage.faultKinds) {
       const total = await countRequests(stage, opened, kind, true);
       for (const [headers, expectedMs] of [
         [{ 'retry-after': '7' }, 7_000],
@@ -250,7 +251,7 @@ export const expiredLogin: Check = {
     if (!expireLogin) throw new NotApplicable('the login does not expire');
     const opened = await stage.open();
     const { edge } = opened;
-    for (const kind of stage.kinds) {
+    for (const kind of stage.faultKinds) {
       const total = edge ? await countRequests(stage, opened, kind, true) : 1;
       for (const point of points(stage, total)) {
         const jobs = await prepare(stage, opened, kind);

@@ -100,7 +100,7 @@ export const lateEffect: Check = {
   name: 'late effect',
   guarantee: 'a write that was stopped and has returned changes nothing after a later write',
   async run(stage) {
-    for (const kind of stage.kinds) {
+    for (const kind of stage.faultKinds) {
       const opened = await stage.open();
       const { edge } = opened;
       const sample = stage.sample(kind);
