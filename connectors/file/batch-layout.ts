@@ -16,6 +16,7 @@ import {
   type ConnectorContext,
   type Document,
   type Found,
+  fileBytes,
   type Operation,
   type Outcome,
   outcomeOf,
@@ -24,7 +25,7 @@ import {
   TransientError,
   UnknownOutcome,
 } from 'sourcing-bridge/connector';
-import { bytesPath, readBytes, stateOf } from './documents.ts';
+import { bytesPath, stateOf } from './documents.ts';
 import { type Content, checksumOf, type Folder, joined, NoSuchFile } from './folder.ts';
 import { type BatchHead, createJournal, Overtaken } from './journal.ts';
 import { fillTemplate, timeInName } from './names.ts';
@@ -244,7 +245,7 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, { cloc
       try {
         // Whether a table can hold it, before anything of it is written.
         for (const table of tables) table.check({ operation, state });
-        bytes = await readBytes(operation, signal);
+        bytes = await fileBytes(operation, signal);
       } catch (error) {
         outcomes.set(operation, outcomeOf(error));
         continue;

@@ -10,6 +10,7 @@ import {
   type ConnectorContext,
   type Document,
   type Found,
+  fileBytes,
   type Operation,
   type Outcome,
   outcomeOf,
@@ -19,7 +20,7 @@ import {
   writeEach,
   z,
 } from 'sourcing-bridge/connector';
-import { bytesPath, readBytes, stateOf } from './documents.ts';
+import { bytesPath, stateOf } from './documents.ts';
 import { checksumOf, type Folder, readText, replace, sha256 } from './folder.ts';
 import { createJournal } from './journal.ts';
 import { baseName, fillTemplate, placeholderValue } from './names.ts';
@@ -121,7 +122,7 @@ export function createDocumentLayout(folder: Folder, settings: FileSettings, { c
     if (document.kind !== 'file') return [];
     const { file_folder: template } = settings;
     const before = template === undefined ? undefined : (await heldAt(base))?.held?.bytes_file;
-    const bytes = await readBytes(operation, signal);
+    const bytes = await fileBytes(operation, signal);
     const path = template === undefined ? `${base}.bin` : (before ?? ownPath(operation, template));
     if (action === 'cancel' || !bytes || !file) return [{ path, content: undefined, named: {} }];
     return [

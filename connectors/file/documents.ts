@@ -1,5 +1,5 @@
 /** What both layouts say of a document, and where the bytes of a file go. */
-import { type Operation, TransientError } from 'sourcing-bridge/connector';
+import type { Operation } from 'sourcing-bridge/connector';
 import { joined } from './folder.ts';
 import { beforeEnding, fillTemplate, ownName, placeholderValue } from './names.ts';
 
@@ -7,18 +7,6 @@ import { beforeEnding, fillTemplate, ownName, placeholderValue } from './names.t
 export function stateOf({ document, action }: Pick<Operation, 'document' | 'action'>): string {
   if (action === 'cancel') return 'withdrawn';
   return document.kind === 'award' ? 'awarded' : 'current';
-}
-
-/** The bytes of a file; undefined for what has none. */
-export async function readBytes(
-  { document, action, file }: Operation,
-  signal: AbortSignal,
-): Promise<Uint8Array | undefined> {
-  if (document.kind !== 'file' || action === 'cancel') return undefined;
-  if (!file) throw new TransientError('its bytes did not come with it');
-  return file.read(signal).catch((cause: unknown) => {
-    throw new TransientError(cause instanceof Error ? cause.message : String(cause), { cause });
-  });
 }
 
 /** The file's own name, with a mark that tells it from others of its name, in the folder that the template gives. */

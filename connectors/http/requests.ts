@@ -3,9 +3,9 @@ import {
   DataError,
   type DocumentKind,
   type DocumentOf,
+  fileBytes,
   type HttpRequest,
   type Operation,
-  TransientError,
 } from 'sourcing-bridge/connector';
 import type { LookupSettings, RequestSettings } from './settings.ts';
 import {
@@ -178,13 +178,8 @@ export function isFilePart(part: unknown): boolean {
   return typeof part === 'object' && part !== null && 'file' in part && part.file === true;
 }
 
-async function bytesOf({ file }: Operation, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-  if (!file) throw new DataError('the bytes of the file did not come with it');
-  try {
-    return new Uint8Array(await file.read(signal));
-  } catch (cause) {
-    throw new TransientError(`the file cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
-  }
+async function bytesOf(operation: Operation, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await fileBytes(operation, signal);
+  if (!bytes) throw new DataError('the body is to hold the bytes of a file, and this document has none');
+  return new Uint8Array(bytes);
 }

@@ -12,6 +12,7 @@ import {
   defineConnector,
   documentKinds,
   type Found,
+  fileBytes,
   type Http,
   type Operation,
   type Outcome,
@@ -83,10 +84,10 @@ const meForm = z.object({ user: z.string(), may_write: z.boolean() });
 
 /** Creates, amends or cancels one object. It is never tried twice here: what goes wrong is thrown, the bridge decides. */
 async function write(http: Http, operation: Operation, signal: AbortSignal): Promise<Outcome> {
-  const { action, document, contentHash, file, reference } = operation;
+  const { action, document, contentHash, reference } = operation;
   const objects = `/objects/${document.kind}`;
   if (action === 'create') {
-    const object = toErpObject(document, contentHash, await file?.read(signal));
+    const object = toErpObject(document, contentHash, await fileBytes(operation, signal));
     const { number } = await send(http, { method: 'POST', path: objects, json: object, signal });
     return { status: 'created', reference: number };
   }
@@ -97,7 +98,7 @@ async function write(http: Http, operation: Operation, signal: AbortSignal): Pro
     await send(http, { method: 'POST', path: `${path}/cancel`, json: {}, signal });
     return { status: 'cancelled', reference };
   }
-  const object = toErpObject(document, contentHash, await file?.read(signal));
+  const object = toErpObject(document, contentHash, await fileBytes(operation, signal));
   const { changed } = await send(http, { method: 'PUT', path, json: object, signal });
   return { status: changed ? 'updated' : 'unchanged', reference };
 }

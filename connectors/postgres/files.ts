@@ -1,6 +1,6 @@
 /** The bytes of files, a few at a time: a batch may have hundreds of them, each of any size. */
 import { createHash } from 'node:crypto';
-import { type Operation, type Outcome, outcomeOf, stopped, TransientError } from 'sourcing-bridge/connector';
+import { fileBytes, type Operation, type Outcome, outcomeOf, stopped } from 'sourcing-bridge/connector';
 
 export interface LoadedFile {
   readonly name: string;
@@ -43,19 +43,12 @@ export async function withFiles(
   return outcomes;
 }
 
-async function load(
-  { document, action, file }: Operation,
-  loads: boolean,
-  signal: AbortSignal,
-): Promise<LoadedFile | undefined> {
-  if (document.kind !== 'file' || action === 'cancel') return undefined;
-  if (!file) throw new TransientError('its bytes did not come with it');
-  if (!loads) return { name: file.name, bytes: undefined, byteCount: undefined, sha256: undefined };
-  const bytes = await file.read(signal).catch((cause: unknown) => {
-    throw new TransientError(`the file cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`, {
-      cause,
-    });
-  });
+async function load(operation: Operation, loads: boolean, signal: AbortSignal): Promise<LoadedFile | undefined> {
+  const { document, action, file } = operation;
+  if (!loads && file && document.kind === 'file' && action !== 'cancel')
+    return { name: file.name, bytes: undefined, byteCount: undefined, sha256: undefined };
+  const bytes = await fileBytes(operation, signal);
+  if (!bytes || !file) return undefined;
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   return { name: file.name, bytes, byteCount: String(bytes.byteLength), sha256 };
 }

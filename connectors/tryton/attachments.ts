@@ -8,9 +8,9 @@ import {
   DataError,
   type DocumentOf,
   type Found,
+  fileBytes,
   type Operation,
   type SupplierHead,
-  TransientError,
   z,
 } from 'sourcing-bridge/connector';
 import { answersPage } from './answers-page.ts';
@@ -238,15 +238,10 @@ function nameOf({ document, file }: Operation<AttachedKind>): string {
   return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.html`;
 }
 
-async function contentOf({ document, file }: Operation<AttachedKind>, signal: AbortSignal): Promise<Uint8Array> {
+async function contentOf(operation: Operation<AttachedKind>, signal: AbortSignal): Promise<Uint8Array> {
+  const { document } = operation;
   if (document.kind === 'rfi-answers') return answersPage(document);
-  try {
-    return (await file?.read(signal)) ?? new Uint8Array();
-  } catch (cause) {
-    throw new TransientError(`the file could not be had from the sourcing service: ${(cause as Error).message}`, {
-      cause,
-    });
-  }
+  return (await fileBytes(operation, signal)) ?? new Uint8Array();
 }
 
 function described({ document, contentHash }: Operation<AttachedKind>): string {

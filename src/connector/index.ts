@@ -21,6 +21,7 @@ export {
 export * from './dates.ts';
 export * from './documents.ts';
 export * from './errors.ts';
+export * from './file-bytes.ts';
 export * from './http.ts';
 export * from './http-auth.ts';
 export * from './numbers.ts';
