@@ -1,25 +1,31 @@
 /**
- * Where a column's value stands: `event.reference_id`, `line.fields.Material`, `line.values.Unit Price`. A path begins at
- * the row: the document's members, with `line` and `bid` for the line and the bid that the row is of.
+ * Rows of a table, and where a column's value stands: `event.reference_id`, `line.fields.Material`,
+ * `line.values[Unit Price]`. Paths begin at the document, or at the `line` and the `bid` that the row is of.
  */
 import {
+  type CompiledPath,
+  compilePath,
+  compileValuePath,
   type Document,
-  documentJsonSchema,
+  type DocumentKind,
   documentKinds,
+  documentShape,
   type Operation,
   type RfiAnswer,
+  type Roots,
+  SettingFault,
+  type Shape,
 } from 'sourcing-bridge/connector';
 
 export type CellType = 'text' | 'decimal' | 'date';
 
-/** What a row is made of. */
+/** What a row is made of, as paths begin at it. */
 export interface Row {
   readonly operation: Operation;
-  /** As `withdrawn`. */
-  readonly state: string;
+  /** The document's members, and those of `ofWrite`. */
+  readonly document: Readonly<Record<string, unknown>>;
   readonly line?: Readonly<Record<string, unknown>> | undefined;
   readonly bid?: Readonly<Record<string, unknown>> | undefined;
-  readonly file?: WrittenFile | undefined;
 }
 
 /** The bytes of a `file` document, where they were written. */
@@ -30,129 +36,78 @@ export interface WrittenFile {
   readonly sha256: string;
 }
 
-interface Schema {
-  readonly type?: string | undefined;
-  readonly pattern?: string;
-  readonly format?: string;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-  readonly additionalProperties?: Schema | boolean;
-}
-
-const text: Schema = { type: 'string' };
-const ofRow: Record<string, Schema> = {
+const text: Shape = {};
+const ofWrite: Readonly<Record<string, Shape>> = {
   action: text,
   state: text,
   content_hash: text,
-  file: { type: 'object', properties: { name: text, path: text, bytes: { type: 'integer' }, sha256: text } },
+  file: { properties: { name: text, path: text, bytes: text, sha256: text } },
 };
 
-let schemas: readonly Schema[] | undefined;
+const rootsByKind = new Map<DocumentKind, Roots>();
 
-/** A row's schema for each kind of document. */
-function rowSchemas(): readonly Schema[] {
-  schemas ??= documentKinds.map((kind) => {
-    const document = documentJsonSchema(kind) as Schema;
-    const itself = document.properties?.['lines']?.items;
-    const line: Schema | undefined = itself && {
-      ...itself,
-      properties: { ...itself.properties, ...(kind === 'rfi-answers' ? { answer: text } : {}) },
+function rootsOf(kind: DocumentKind): Roots {
+  let roots = rootsByKind.get(kind);
+  if (!roots) {
+    const document = documentShape(kind);
+    const entry = document.properties?.['lines']?.items;
+    const answer: Shape['properties'] = kind === 'rfi-answers' ? { answer: text } : {};
+    const line = entry && { ...entry, properties: { ...entry.properties, ...answer } };
+    const bid = entry?.properties?.['bids']?.items;
+    roots = {
+      document: { ...document, properties: { ...document.properties, ...ofWrite } },
+      ...(line ? { line } : {}),
+      ...(bid ? { bid } : {}),
     };
-    const bid = line?.properties?.['bids']?.items;
-    return { properties: { ...document.properties, ...ofRow, ...(line ? { line } : {}), ...(bid ? { bid } : {}) } };
-  });
-  return schemas;
+    rootsByKind.set(kind, roots);
+  }
+  return roots;
+}
+
+/** A list of texts is one cell, too. Throws SettingFault. */
+function compileCell(kind: DocumentKind, path: string): CompiledPath {
+  const compiled = compilePath(rootsOf(kind), path);
+  const { items } = compiled.shape;
+  return items && !items.properties ? compiled : compileValuePath(rootsOf(kind), path);
 }
 
 /** What is wrong with a path; undefined: it is one of at least one kind of document. */
 export function pathFault(path: string): string | undefined {
-  const found = rowSchemas().map((schema) => leafOf(schema, path.split('.')));
-  if (found.some((leaf) => typeof leaf === 'object')) return undefined;
-  if (found.includes('not a value'))
-    return `"${path}" is no single value: say which, as line.values.<column> or contacts.0.email`;
+  const faults: string[] = [];
+  for (const kind of documentKinds) {
+    try {
+      compileCell(kind, path);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof SettingFault)) throw error;
+      faults.push(error.message);
+    }
+  }
+  const known = faults.find((fault) => !fault.startsWith('leads nowhere: the document has no member'));
+  if (known !== undefined) return `"${path}": ${known}`;
   return `"${path}" is in no document: docs/documents.md names what is there, as event.reference_id, line.lot or line.fields.<name>`;
 }
 
-/** What kind of value a path leads to. */
-export function typeOfPath(path: string): CellType {
-  for (const schema of rowSchemas()) {
-    const leaf = leafOf(schema, path.split('.'));
-    if (typeof leaf !== 'object') continue;
-    if (leaf.format === 'date-time') return 'date';
-    if (leaf.pattern?.includes('\\d') === true) return 'decimal';
+export interface CellSource {
+  readonly type: CellType;
+  /** As text; undefined: nothing. */
+  readonly read: (row: Row) => string | undefined;
+}
+
+/** What stands at a path in the rows of a kind; nothing where only other kinds have such a path. */
+export function cellSource(kind: DocumentKind, path: string): CellSource {
+  try {
+    const { root, read, shape } = compileCell(kind, path);
+    return { type: typeOf(shape), read: (row) => textOf(read(row[root as 'document' | 'line' | 'bid'])) };
+  } catch (error) {
+    if (error instanceof SettingFault) return { type: 'text', read: () => undefined };
+    throw error;
   }
-  return 'text';
 }
 
-/** The schema of the value at the end of a path; it goes the ways that `valueAt` goes. */
-function leafOf(schema: Schema, path: readonly string[]): Schema | 'missing' | 'not a value' {
-  const [first, ...rest] = path;
-  if (first === undefined) {
-    const isList = schema.type === 'array' && schema.items?.type === 'string';
-    return schema.type === 'object' || schema.properties || (schema.type === 'array' && !isList)
-      ? 'not a value'
-      : schema;
-  }
-  const member = schema.properties?.[first];
-  if (member) return leafOf(member, rest);
-  if (typeof schema.additionalProperties === 'object') return schema.additionalProperties;
-  if (schema.type !== 'array' || !schema.items) return 'missing';
-  const { value, column, name } = schema.items.properties ?? {};
-  if (value && (column ?? name)) return value;
-  return /^\d+$/.test(first) && schema.items.type === 'object' ? leafOf(schema.items, rest) : 'missing';
-}
-
-/** What the paths of a row begin at. */
-export function rootOf(row: Row): Readonly<Record<string, unknown>> {
-  const { document, action, contentHash } = row.operation;
-  return {
-    ...document,
-    action,
-    state: row.state,
-    content_hash: contentHash,
-    file: row.file,
-    bid: row.bid,
-    // Where the document and the line have a field of one name, the line's counts.
-    line: row.line && {
-      ...row.line,
-      fields: { ...document.fields, ...(row.line['fields'] as object | undefined) },
-      ...(document.kind === 'rfi-answers' ? { answer: answerOf(row.line as unknown as RfiAnswer) } : {}),
-    },
-  };
-}
-
-/** What a row has at a path, as text; undefined: nothing. */
-export function valueAt(root: Readonly<Record<string, unknown>>, path: readonly string[]): string | undefined {
-  return textOf(follow(root, path));
-}
-
-/** What was written, or the options that were chosen. */
-function answerOf({ value, options }: RfiAnswer): string {
-  return value ?? options.map((option) => option.value).join(', ');
-}
-
-function follow(given: unknown, path: readonly string[]): unknown {
-  const [first, ...rest] = path;
-  if (first === undefined || given === undefined || given === null) return given;
-  if (Array.isArray(given)) {
-    const whole = path.join('.');
-    const named = given.find((item: Named) => (item.column ?? item.name) === whole && item.value !== undefined) as
-      | Named
-      | undefined;
-    if (named) return named.value;
-    return /^\d+$/.test(first) ? follow(given[Number(first)], rest) : undefined;
-  }
-  if (typeof given !== 'object') return undefined;
-  // A field's name may have dots.
-  const name = rest.length > 0 && Object.hasOwn(given, path.join('.')) ? path.join('.') : first;
-  if (!Object.hasOwn(given, name)) return undefined;
-  return follow((given as Record<string, unknown>)[name], name === first ? rest : []);
-}
-
-interface Named {
-  readonly column?: string;
-  readonly name?: string;
-  readonly value?: unknown;
+function typeOf({ format, pattern }: Shape): CellType {
+  if (format === 'date-time') return 'date';
+  return pattern?.includes('\\d') === true ? 'decimal' : 'text';
 }
 
 function textOf(value: unknown): string | undefined {
@@ -163,13 +118,28 @@ function textOf(value: unknown): string | undefined {
 
 /** The rows of a document: one for each line, of a quotation for each bid; one for a document that has none. */
 export function rowsOf(operation: Operation, state: string, file?: WrittenFile): Row[] {
-  const { document } = operation;
-  const row = { operation, state, file };
-  if (!('lines' in document) || document.lines.length === 0) return [row];
-  return document.lines.flatMap((line): Row[] => {
-    const bids = 'bids' in line ? line.bids : [];
-    return bids.length === 0 ? [{ ...row, line }] : bids.map((bid) => ({ ...row, line, bid }));
+  const { document: given, action, contentHash: content_hash } = operation;
+  const row: Row = { operation, document: { ...given, action, state, content_hash, file } };
+  if (!('lines' in given) || given.lines.length === 0) return [row];
+  return given.lines.flatMap((entry): Row[] => {
+    const ofLine: Row = { ...row, line: lineOf(given, entry) };
+    const bids = 'bids' in entry ? entry.bids : [];
+    return bids.length === 0 ? [ofLine] : bids.map((bid) => ({ ...ofLine, bid }));
   });
+}
+
+function lineOf(document: Document, line: { readonly fields?: Record<string, string> | undefined }): Row['line'] {
+  return {
+    ...line,
+    // Where the document and the line have a field of one name, the line's counts.
+    fields: { ...document.fields, ...line.fields },
+    ...(document.kind === 'rfi-answers' ? { answer: answerOf(line as RfiAnswer) } : {}),
+  };
+}
+
+/** What was written, or the options that were chosen. */
+function answerOf({ value, options }: RfiAnswer): string {
+  return value ?? options.map((option) => option.value).join(', ');
 }
 
 /** For messages: which line of which document. */
@@ -179,14 +149,12 @@ export function placeOf({ operation: { document }, line }: Row): string {
 }
 
 /** The columns that all documents of a kind have, when none are chosen. */
-export function fixedColumns(
-  kind: Document['kind'],
-  isBatch: boolean,
-): readonly (readonly [name: string, from: string])[] {
-  return isBatch ? [...told, ...columnsOfKind[kind]] : columnsOfKind[kind];
+export function fixedColumns(kind: DocumentKind, isBatch: boolean): { name: string; from: string }[] {
+  const columns = isBatch ? [...ofBatches, ...columnsOfKind[kind]] : columnsOfKind[kind];
+  return columns.map(([name, from]) => ({ name, from }));
 }
 
-const told = [
+const ofBatches = [
   ['action', 'action'],
   ['state', 'state'],
   ['key', 'key'],
@@ -205,14 +173,14 @@ const supplier = [
   ['supplier_name', 'supplier.name'],
 ] as const;
 
-const columnsOfKind: Record<Document['kind'], readonly (readonly [string, string])[]> = {
+const columnsOfKind: Record<DocumentKind, readonly (readonly [string, string])[]> = {
   supplier: [
     ['supplier_id', 'id'],
     ['supplier_external_id', 'external_id'],
     ['supplier_name', 'name'],
     ['archived', 'archived'],
-    ['contact_name', 'contacts.0.name'],
-    ['contact_email', 'contacts.0.email'],
+    ['contact_name', 'contacts[1].name'],
+    ['contact_email', 'contacts[1].email'],
   ],
   'sourcing-event': [
     ...event,

@@ -3,18 +3,8 @@
  * (RFC 4180 where they say nothing). What a table cannot hold is refused with its document, and with no other.
  */
 import { stringify } from 'csv-stringify/sync';
-import { DataError, type Operation } from 'sourcing-bridge/connector';
-import {
-  type CellType,
-  fixedColumns,
-  placeOf,
-  type Row,
-  rootOf,
-  rowsOf,
-  typeOfPath,
-  valueAt,
-  type WrittenFile,
-} from './columns.ts';
+import { DataError, type DocumentKind, type Operation } from 'sourcing-bridge/connector';
+import { type CellType, cellSource, fixedColumns, placeOf, type Row, rowsOf, type WrittenFile } from './columns.ts';
 import type { FileSettings } from './settings.ts';
 
 /** A document that is to stand in a table. */
@@ -33,29 +23,26 @@ export interface Table {
   render(entries: readonly Entry[]): { readonly parts: Iterable<Uint8Array>; readonly rows: () => number };
 }
 
-type Root = ReturnType<typeof rootOf>;
-
 interface Column {
   readonly name: string;
   readonly type: CellType;
   readonly required: boolean;
-  readonly valueOf: (row: Row, root: Root) => string | undefined;
+  readonly valueOf: (row: Row) => string | undefined;
 }
 
 type Options = Pick<FileSettings, 'csv' | 'columns' | 'bid_sheet' | 'layout'>;
 
 /** The tables of documents of one kind: its lines, and the bid sheet where it stands apart. */
-export function tablesOf(kind: Operation['document']['kind'], options: Options): Table[] {
-  const chosen = options.columns?.map(columnOf);
+export function tablesOf(kind: DocumentKind, options: Options): Table[] {
+  const given = options.columns ?? fixedColumns(kind, options.layout === 'batch');
+  const columns = given.map((column) => columnOf(kind, column));
   const isApart = options.bid_sheet === 'table';
-  const columns = (entries: readonly Entry[]) =>
-    chosen ?? [
-      ...fixedColumns(kind, options.layout === 'batch').map(([name, from]) => columnOf({ name, from })),
-      ...foundColumns(entries, isApart),
-    ];
-  const main = tableOf('', columns, rowsOfEntry, options);
+  const columnsOf = (entries: readonly Entry[]) =>
+    options.columns ? columns : [...columns, ...foundColumns(kind, entries, isApart)];
+  const main = tableOf('', columnsOf, rowsOfEntry, options);
   if (!isApart || (kind !== 'award' && kind !== 'quotation')) return [main];
-  return [main, tableOf('_bid_sheet', () => sheetColumns, sheetRowsOf, options)];
+  const ofSheet = sheetColumns(kind);
+  return [main, tableOf('_bid_sheet', () => ofSheet, sheetRowsOf, options)];
 }
 
 function tableOf(
@@ -75,22 +62,16 @@ function tableOf(
   };
 }
 
-function columnOf({
-  name,
-  from,
-  value,
-  as,
-  required = false,
-}:
-  | NonNullable<Options['columns']>[number]
-  | { name: string; from: string; value?: undefined; as?: undefined; required?: undefined }): Column {
+type GivenColumn = { readonly name: string } & Partial<NonNullable<Options['columns']>[number]>;
+
+function columnOf(kind: DocumentKind, { name, from, value, as, required = false }: GivenColumn): Column {
   if (from === undefined) return { name, type: as ?? 'text', required, valueOf: () => value };
-  const path = from.split('.');
-  return { name, type: as ?? typeOfPath(from), required, valueOf: (_row, root) => valueAt(root, path) };
+  const { type, read } = cellSource(kind, from);
+  return { name, type: as ?? type, required, valueOf: read };
 }
 
 /** What the bid sheets and the flow's mapping add: what any of the documents has, in the order in which it is found. */
-function foundColumns(entries: readonly Entry[], isSheetApart: boolean): Column[] {
+function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetApart: boolean): Column[] {
   const [sheet, fields, attributes] = [new Set<string>(), new Set<string>(), new Set<string>()];
   for (const { operation } of entries) {
     const { document } = operation;
@@ -102,19 +83,20 @@ function foundColumns(entries: readonly Entry[], isSheetApart: boolean): Column[
         for (const name of Object.keys({ ...document.fields, ...line.fields })) fields.add(name);
       }
   }
-  const found = (names: Set<string>, title: string, path: (row: Row) => string[]) =>
+  const found = (names: Set<string>, title: string, valueOf: (name: string) => Column['valueOf']) =>
     [...names].map(
-      (name): Column => ({
-        name: `${title}: ${name}`,
-        type: 'text',
-        required: false,
-        valueOf: (row, root) => valueAt(root, [...path(row), name]),
-      }),
+      (name): Column => ({ name: `${title}: ${name}`, type: 'text', required: false, valueOf: valueOf(name) }),
     );
+  const ofPath = (path: string) => (name: string) =>
+    cellSource(kind, `${path}["${name.replaceAll(/["\\]/g, '\\$&')}"]`).read;
+  const ofRow = (path: string) => (name: string) => {
+    const [ofLine, ofDocument] = [ofPath(`line.${path}`)(name), ofPath(path)(name)];
+    return (row: Row) => (row.line ? ofLine(row) : ofDocument(row));
+  };
   return [
-    ...found(attributes, 'attribute', () => ['attributes']),
-    ...found(sheet, 'sheet', () => ['line', 'values']),
-    ...found(fields, 'field', (row) => (row.line ? ['line', 'fields'] : ['fields'])),
+    ...found(attributes, 'attribute', ofPath('attributes')),
+    ...found(sheet, 'sheet', ofPath('line.values')),
+    ...found(fields, 'field', ofRow('fields')),
   ];
 }
 
@@ -124,34 +106,36 @@ function rowsOfEntry({ operation, state, file }: Entry, { layout }: Options): Ro
   return layout === 'document' ? rows.filter(({ line }) => line !== undefined) : rows;
 }
 
-/** A row for each value of the bid sheet. */
+/** A row for each value of the bid sheet, which stands in the place of the bid. */
 function sheetRowsOf({ operation, state }: Entry): Row[] {
   const { document } = operation;
   if (document.kind !== 'award' && document.kind !== 'quotation') return [];
-  return document.lines.flatMap((line) => line.values.map((value): Row => ({ operation, state, line, bid: value })));
+  return document.lines.flatMap((line) =>
+    line.values.map((value): Row => ({ operation, document: { ...document, state }, line, bid: value })),
+  );
 }
 
-const sheetColumns: readonly Column[] = [
-  ...(['key', 'event.id', 'event.reference_id', 'supplier.id', 'supplier.external_id', 'line.lot'] as const).map(
-    (from) =>
-      columnOf({
-        name: from
-          .replace('line.', '')
-          .replace('.id', '_id')
-          .replace('.reference_id', '_reference')
-          .replace('.external_id', '_external_id'),
-        from,
+function sheetColumns(kind: DocumentKind): Column[] {
+  const heads = [
+    ['key', 'key'],
+    ['event_id', 'event.id'],
+    ['event_reference', 'event.reference_id'],
+    ['supplier_id', 'supplier.id'],
+    ['supplier_external_id', 'supplier.external_id'],
+    ['lot', 'line.lot'],
+  ] as const;
+  return [
+    ...heads.map(([name, from]) => columnOf(kind, { name, from })),
+    ...['column', 'value', 'currency'].map(
+      (name): Column => ({
+        name,
+        type: 'text',
+        required: false,
+        valueOf: ({ bid }) => bid?.[name] as string | undefined,
       }),
-  ),
-  ...(['column', 'value', 'currency'] as const).map(
-    (name): Column => ({
-      name,
-      type: 'text',
-      required: false,
-      valueOf: ({ bid }) => bid?.[name] as string | undefined,
-    }),
-  ),
-];
+    ),
+  ];
+}
 
 function render(
   columns: readonly Column[],
@@ -190,13 +174,12 @@ function headerOf(columns: readonly Column[], csv: Csv): string[] {
 }
 
 function cellsOf(columns: readonly Column[], row: Row, csv: Csv): string[] {
-  const root = rootOf(row);
-  return columns.map((column) => cellOf(column, row, root, csv));
+  return columns.map((column) => cellOf(column, row, csv));
 }
 
 /** What stands in a cell. Throws DataError when the document has nothing that can stand there. */
-function cellOf(column: Column, row: Row, root: Root, csv: Csv): string {
-  const given = column.valueOf(row, root);
+function cellOf(column: Column, row: Row, csv: Csv): string {
+  const given = column.valueOf(row);
   const where = () => `${placeOf(row)}: column ${column.name}`;
   if (given === undefined || given === '') {
     if (column.required) throw new DataError(`${where()} needs a value, and the document has none.`);

@@ -4,6 +4,7 @@ import {
   ConfigError,
   ConflictError,
   type ConnectorError,
+  compileJsonPath,
   DataError,
   errorOfStatus,
   type HttpRequest,
@@ -11,10 +12,10 @@ import {
   LockedError,
   type Operation,
   RateLimited,
+  SettingFault,
   TransientError,
   UnknownOutcome,
 } from 'sourcing-bridge/connector';
-import { answerPath, Fault } from './paths.ts';
 import type { AnswerRule, ReferenceForm, Settings } from './settings.ts';
 
 export interface Answers {
@@ -28,7 +29,7 @@ export function compileAnswers(
   nowMs: () => number,
 ): Answers {
   const compiled = rules.map((rule) => ({ means: rule.means, fits: compileRule(rule) }));
-  const wordsAt = message === undefined ? undefined : answerPath(message);
+  const wordsAt = message === undefined ? undefined : compileJsonPath(message);
   // Answers are parsed only where a rule asks for what is in them.
   const ruleOf = (response: HttpResponse) => compiled.find(({ fits }) => fits(response));
 
@@ -100,7 +101,7 @@ type Fits = (response: HttpResponse) => boolean;
 function compileRule({ status, body }: AnswerRule): Fits {
   const statuses = status === undefined ? undefined : [status].flat().map(compileStatus);
   const members = Object.entries(body).map(([path, expected]) => ({
-    read: answerPath(path),
+    read: compileJsonPath(path),
     is: compileExpected(expected),
   }));
   return (response) =>
@@ -129,7 +130,7 @@ export function patternOf(text: string): RegExp {
   try {
     return new RegExp(text, 'u');
   } catch {
-    throw new Fault('must be a regular expression');
+    throw new SettingFault('must be a regular expression');
   }
 }
 
@@ -167,7 +168,7 @@ function compileReferenceRead(form: ReferenceForm): (response: HttpResponse, key
     const name = form.header.toLowerCase();
     return ({ headers }) => headers[name] || undefined;
   }
-  const read = answerPath(form.body);
+  const read = compileJsonPath(form.body);
   return (response) => referenceText(read(exactJson(response)));
 }
 

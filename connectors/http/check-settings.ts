@@ -2,13 +2,12 @@
  * What is wrong with settings that have the right form: paths that no document has, requests that do not fit their kind,
  * and what could make a second object, or leave one behind.
  */
-import { type DocumentKind, documentKinds } from 'sourcing-bridge/connector';
+import { compileJsonPath, type DocumentKind, documentKinds, SettingFault } from 'sourcing-bridge/connector';
 import { patternOf } from './answers.ts';
 import { isByKey, kindOf } from './kinds.ts';
-import { answerPath, Fault } from './paths.ts';
 import { isFilePart } from './requests.ts';
 import type { Action, KindSettings, RequestSettings, Settings } from './settings.ts';
-import { jsonTemplate, placesOf, shapesOf, textTemplate, urlTemplate } from './templates.ts';
+import { jsonTemplate, placesOf, rootsOf, textTemplate, urlTemplate } from './templates.ts';
 
 interface Wrong {
   readonly path: readonly (string | number)[];
@@ -22,7 +21,7 @@ export function faultsOf(settings: Settings): Wrong[] {
     try {
       run();
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
+      if (!(error instanceof SettingFault)) throw error;
       wrong.push({ path: [...path, ...placesOf(error)], message: error.message });
     }
   };
@@ -40,11 +39,11 @@ export function faultsOf(settings: Settings): Wrong[] {
     tryAt(place, () => requireWhole(kind, given));
     const { reference } = given;
     if (typeof reference === 'object' && 'body' in reference)
-      tryAt([...place, 'reference', 'body'], () => answerPath(reference.body));
+      tryAt([...place, 'reference', 'body'], () => compileJsonPath(reference.body));
   }
   for (const [index, { body: rule, status }] of settings.answers.entries()) {
     for (const [path, expected] of Object.entries(rule)) {
-      tryAt(['answers', index, 'body', path], () => answerPath(path));
+      tryAt(['answers', index, 'body', path], () => compileJsonPath(path));
       if (typeof expected === 'object' && expected !== null && 'matches' in expected)
         tryAt(['answers', index, 'body', path, 'matches'], () => patternOf(expected.matches));
     }
@@ -52,25 +51,26 @@ export function faultsOf(settings: Settings): Wrong[] {
       wrong.push({ path: ['answers', index], message: 'must have a status, a body or both' });
   }
   const { message } = settings;
-  if (message !== undefined) tryAt(['message'], () => answerPath(message));
+  if (message !== undefined) tryAt(['message'], () => compileJsonPath(message));
   return wrong;
 }
 
 /** Nothing twice and nothing left behind: a kind that is set needs all of it. */
 function requireWhole(kind: DocumentKind, given: KindSettings): void {
-  if (!given.create) throw new Fault('needs create: how a document is sent for the first time');
-  if (!given.amend) throw new Fault('needs amend: how a document that has changed is sent (only a PUT does for both)');
-  if (!given.cancel && kind !== 'supplier') throw new Fault('needs cancel: how a document is taken back');
+  if (!given.create) throw new SettingFault('needs create: how a document is sent for the first time');
+  if (!given.amend)
+    throw new SettingFault('needs amend: how a document that has changed is sent (only a PUT does for both)');
+  if (!given.cancel && kind !== 'supplier') throw new SettingFault('needs cancel: how a document is taken back');
   if (given.lookup) return;
   if (!isByKey(given))
-    throw new Fault(
+    throw new SettingFault(
       'needs lookup: after a request that was cut off the bridge has to ask what the ERP holds, or it would make a second object. Only a PUT to a path of the document, for create and amend, does without',
     );
   if (given.cancel && given.cancel.path !== given.create.path)
-    throw new Fault(
+    throw new SettingFault(
       'needs lookup, as cancel has another path than create: what a cut off request has done is to be seen',
     );
-  if (given.reference !== 'key') throw new Fault('needs lookup, or the reference "key"');
+  if (given.reference !== 'key') throw new SettingFault('needs lookup, or the reference "key"');
 }
 
 interface Attempt {
@@ -83,43 +83,43 @@ function requestFaults(
   action: Action,
   { method, path, headers, body: content }: RequestSettings,
 ): Attempt[] {
-  const shapes = shapesOf(kind);
+  const roots = rootsOf(kind);
   const usesFile =
     content === 'file' || (typeof content === 'object' && 'multipart' in content && hasFile(content.multipart));
   return [
-    { path: ['path'], run: () => urlTemplate(shapes, path) },
+    { path: ['path'], run: () => urlTemplate(roots, path) },
     {
       path: ['path'],
       run: () => {
         if (action === 'create' && method === 'PUT' && !namesDocument(kind, path))
-          throw new Fault(
+          throw new SettingFault(
             'must name the document, as with {key} (or a field of the mapping): another one would replace what stands there',
           );
         if (action === 'create' && path.includes('{reference}'))
-          throw new Fault('cannot have {reference}: the ERP gives it only when the document is created');
+          throw new SettingFault('cannot have {reference}: the ERP gives it only when the document is created');
         if (action === 'cancel') refuseFields(path);
       },
     },
     ...Object.entries(headers).map(([name, text]) => ({
       path: ['headers', name],
-      run: () => textTemplate(shapes, text),
+      run: () => textTemplate(roots, text),
     })),
     {
       path: ['body'],
       run: () => {
         if (usesFile && kind !== 'file')
-          throw new Fault(`cannot have bytes: only file documents have, and not ${kind} documents`);
+          throw new SettingFault(`cannot have bytes: only file documents have, and not ${kind} documents`);
         if (usesFile && action === 'cancel')
-          throw new Fault('cannot have bytes: a file that is taken back has none any more');
+          throw new SettingFault('cannot have bytes: a file that is taken back has none any more');
       },
     },
     ...(typeof content === 'object' && 'json' in content
-      ? [{ path: ['body', 'json'], run: () => jsonTemplate(shapes, content.json) }]
+      ? [{ path: ['body', 'json'], run: () => jsonTemplate(roots, content.json) }]
       : []),
     ...(typeof content === 'object' && 'multipart' in content
       ? Object.entries(content.multipart)
           .filter(([, part]) => !isFilePart(part))
-          .map(([name, part]) => ({ path: ['body', 'multipart', name], run: () => jsonTemplate(shapes, part) }))
+          .map(([name, part]) => ({ path: ['body', 'multipart', name], run: () => jsonTemplate(roots, part) }))
       : []),
   ];
 }
@@ -127,7 +127,9 @@ function requestFaults(
 /** Else what is taken back could not be found. */
 function refuseFields(text: string): void {
   if (/\{\s*(?:fields|lines?)[.[]/.test(text))
-    throw new Fault('cannot have fields or lines: a document that is taken back has none. Use its key or {reference}');
+    throw new SettingFault(
+      'cannot have fields or lines: a document that is taken back has none. Use its key or {reference}',
+    );
 }
 
 function hasFile(parts: Readonly<Record<string, unknown>>): boolean {
@@ -146,46 +148,46 @@ function namesDocument(kind: DocumentKind, path: string): boolean {
 function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
   const one = given.lookup;
   if (!one) return [];
-  const shapes = shapesOf(kind);
+  const roots = rootsOf(kind);
   const { path, headers, body: content, list, where, withdrawn, reference, content_hash: hash } = one;
   const needsReference =
     typeof given.reference === 'object' ? 'header' in given.reference : given.reference === 'location';
   return [
-    { path: ['path'], run: () => urlTemplate(shapes, path) },
+    { path: ['path'], run: () => urlTemplate(roots, path) },
     {
       path: ['path'],
       run: () => {
         if (/\{\s*(?:reference|content_hash|idempotency_key|action)[\s}]/.test(path))
-          throw new Fault('can only have what the document itself has: a crash leaves nothing else');
+          throw new SettingFault('can only have what the document itself has: a crash leaves nothing else');
         refuseFields([path, ...Object.values(where), ...(content ? [JSON.stringify(content.json)] : [])].join(' '));
       },
     },
     ...Object.entries(headers).map(([name, text]) => ({
       path: ['headers', name],
-      run: () => textTemplate(shapes, text),
+      run: () => textTemplate(roots, text),
     })),
-    ...(content ? [{ path: ['body', 'json'], run: () => jsonTemplate(shapes, content.json) }] : []),
-    ...(list === undefined ? [] : [{ path: ['list'], run: () => answerPath(list) }]),
+    ...(content ? [{ path: ['body', 'json'], run: () => jsonTemplate(roots, content.json) }] : []),
+    ...(list === undefined ? [] : [{ path: ['list'], run: () => compileJsonPath(list) }]),
     ...Object.entries(where).flatMap(([place, text]) => [
-      { path: ['where', place], run: () => answerPath(place) },
-      { path: ['where', place], run: () => textTemplate(shapes, text) },
+      { path: ['where', place], run: () => compileJsonPath(place) },
+      { path: ['where', place], run: () => textTemplate(roots, text) },
     ]),
-    ...(withdrawn ? [{ path: ['withdrawn', 'path'], run: () => answerPath(withdrawn.path) }] : []),
-    ...(reference === undefined ? [] : [{ path: ['reference'], run: () => answerPath(reference) }]),
-    ...(hash && 'body' in hash ? [{ path: ['content_hash', 'body'], run: () => answerPath(hash.body) }] : []),
+    ...(withdrawn ? [{ path: ['withdrawn', 'path'], run: () => compileJsonPath(withdrawn.path) }] : []),
+    ...(reference === undefined ? [] : [{ path: ['reference'], run: () => compileJsonPath(reference) }]),
+    ...(hash && 'body' in hash ? [{ path: ['content_hash', 'body'], run: () => compileJsonPath(hash.body) }] : []),
     {
       path: [],
       run: () => {
         if (list !== undefined && Object.keys(where).length === 0)
-          throw new Fault(
+          throw new SettingFault(
             'needs where: a search may give others, and another object must not be taken for the document',
           );
         if (needsReference && reference === undefined)
-          throw new Fault('needs reference: where what was found has what the ERP calls it');
+          throw new SettingFault('needs reference: where what was found has what the ERP calls it');
         const readsBody = [list, withdrawn, reference, ...Object.keys(where)].some((member) => member !== undefined);
         const isInBody = (form: object | string | undefined) => typeof form === 'object' && 'body' in form;
         if (one.method === 'HEAD' && (readsBody || isInBody(hash) || isInBody(given.reference)))
-          throw new Fault('must be a GET: the answer to a HEAD has no body');
+          throw new SettingFault('must be a GET: the answer to a HEAD has no body');
       },
     },
   ];

@@ -1,6 +1,7 @@
 /** What the ERP holds for a document: found by the request that the settings give. */
 import {
   ConfigError,
+  compileJsonPath,
   type Document,
   type DocumentKind,
   type Found,
@@ -9,10 +10,9 @@ import {
   TransientError,
 } from 'sourcing-bridge/connector';
 import { exactJson, isSameText, referenceText } from './answers.ts';
-import { answerPath } from './paths.ts';
 import { compileLookup } from './requests.ts';
 import type { ContentHashForm, KindSettings, LookupSettings } from './settings.ts';
-import { noCall, shapesOf, textTemplate } from './templates.ts';
+import { noCall, rootsOf, textTemplate } from './templates.ts';
 
 /** Throws when it cannot tell. */
 export type FindHeld = (http: Http, document: Document, signal: AbortSignal) => Promise<Found[]>;
@@ -49,7 +49,7 @@ export function compileFindHeld(kind: DocumentKind, { lookup, reference }: KindS
 function compileEntries({ method, list }: LookupSettings): (response: HttpResponse) => readonly unknown[] {
   if (method === 'HEAD') return () => [undefined];
   if (list === undefined) return (response) => [jsonOf(response)];
-  const read = answerPath(list);
+  const read = compileJsonPath(list);
   return (response) => {
     const entries = read(jsonOf(response));
     if (Array.isArray(entries)) return entries as unknown[];
@@ -65,10 +65,10 @@ function jsonOf(response: HttpResponse): unknown {
 }
 
 function compileWhere(kind: DocumentKind, { where }: LookupSettings): (entry: unknown, document: Document) => boolean {
-  const shapes = shapesOf(kind);
+  const roots = rootsOf(kind);
   const conditions = Object.entries(where).map(([path, text]) => ({
-    read: answerPath(path),
-    expected: textTemplate(shapes, text),
+    read: compileJsonPath(path),
+    expected: textTemplate(roots, text),
   }));
   return (entry, document) =>
     conditions.every(({ read, expected }) => {
@@ -79,7 +79,7 @@ function compileWhere(kind: DocumentKind, { where }: LookupSettings): (entry: un
 
 function compileWithdrawn({ withdrawn }: LookupSettings): (entry: unknown) => boolean {
   if (!withdrawn) return () => false;
-  const read = answerPath(withdrawn.path);
+  const read = compileJsonPath(withdrawn.path);
   return (entry) => {
     const value = read(entry);
     return withdrawn.is.some((one) => isSameText(value, one));
@@ -92,7 +92,7 @@ function compileReferenceOf(
 ): (entry: unknown, document: Document) => string {
   const path = reference ?? (typeof form === 'object' && 'body' in form ? form.body : undefined);
   if (path === undefined) return (_entry, { key }) => key;
-  const read = answerPath(path);
+  const read = compileJsonPath(path);
   return (entry) => {
     const text = referenceText(read(entry));
     if (text === undefined) throw new ConfigError(`what the lookup found has no reference at ${path}`);
@@ -107,7 +107,7 @@ function compileHash(
   const textOf = (value: unknown) =>
     typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : undefined;
   if ('body' in form) {
-    const read = answerPath(form.body);
+    const read = compileJsonPath(form.body);
     return (_response, entry) => textOf(read(entry));
   }
   const name = form.header.toLowerCase();

@@ -12,8 +12,8 @@ import {
   type JsonTemplate,
   jsonTemplate,
   noCall,
+  rootsOf,
   type Scope,
-  shapesOf,
   textTemplate,
   urlTemplate,
 } from './templates.ts';
@@ -37,10 +37,10 @@ export function compileRequest(
   settings: RequestSettings,
   idempotencyHeader: string | undefined,
 ): CompiledRequest {
-  const shapes = shapesOf(kind);
+  const roots = rootsOf(kind);
   const { method } = settings;
-  const path = urlTemplate(shapes, settings.path);
-  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(shapes, text)] as const);
+  const path = urlTemplate(roots, settings.path);
+  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(roots, text)] as const);
   const content = compileBody(kind, method, settings.body);
 
   function headersOf(scope: Scope): Record<string, string> {
@@ -73,11 +73,11 @@ export function compileLookup(
   kind: DocumentKind,
   settings: LookupSettings,
 ): (document: DocumentOf<DocumentKind>, signal: AbortSignal) => HttpRequest {
-  const shapes = shapesOf(kind);
+  const roots = rootsOf(kind);
   const { method } = settings;
-  const path = urlTemplate(shapes, settings.path);
-  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(shapes, text)] as const);
-  const json = settings.body && jsonTemplate(shapes, settings.body.json);
+  const path = urlTemplate(roots, settings.path);
+  const headers = Object.entries(settings.headers).map(([name, text]) => [name, textTemplate(roots, text)] as const);
+  const json = settings.body && jsonTemplate(roots, settings.body.json);
   return (document, signal) => {
     const scope: Scope = { document, call: noCall };
     const made = headers.flatMap(([name, template]) => {
@@ -126,7 +126,7 @@ function compileBody(
   if (settings === 'document')
     return kind === 'file'
       ? multipart(kind, { document: '{document}', file: { file: true } })
-      : asJson(jsonTemplate(shapesOf(kind), '{document}'));
+      : asJson(jsonTemplate(rootsOf(kind), '{document}'));
   if (settings === 'file')
     return {
       shown: () => undefined,
@@ -135,7 +135,7 @@ function compileBody(
         type: 'application/octet-stream',
       }),
     };
-  if ('json' in settings) return asJson(jsonTemplate(shapesOf(kind), settings.json));
+  if ('json' in settings) return asJson(jsonTemplate(rootsOf(kind), settings.json));
   return multipart(kind, settings.multipart);
 }
 
@@ -145,10 +145,10 @@ function asJson(template: JsonTemplate): CompiledBody {
 }
 
 function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>): CompiledBody {
-  const shapes = shapesOf(kind);
+  const roots = rootsOf(kind);
   const compiled = Object.entries(parts).map(([name, part]) => {
     if (isFilePart(part)) return { name, template: undefined };
-    return { name, template: jsonTemplate(shapes, part) };
+    return { name, template: jsonTemplate(roots, part) };
   });
   const texts = (scope: Scope) =>
     compiled.flatMap(({ name, template }) => {

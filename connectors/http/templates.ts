@@ -4,14 +4,19 @@
  * nothing in a document can change what is around it.
  */
 import {
+  compilePath,
+  compileValuePath,
   DataError,
   type Document,
   type DocumentKind,
-  documentJsonSchema,
+  documentShape,
   jsonNumber,
   pathSegment,
+  type Roots,
+  SettingFault,
+  type Shape,
+  templateParts,
 } from 'sourcing-bridge/connector';
-import { documentPath, Fault, isSingle, type Shape } from './paths.ts';
 
 /** What a template is filled from. */
 export interface Scope {
@@ -43,40 +48,22 @@ export const noCall: Scope['call'] = {
   file_name: undefined,
 };
 
-/** What paths of a template may begin with. */
-export interface Shapes {
-  readonly document: Shape;
-  readonly line?: Shape;
-  readonly item?: Shape;
+/** What templates of the kind's requests may begin with. */
+export function rootsOf(kind: DocumentKind): Roots {
+  return { ...callRoots, document: documentShape(kind) };
 }
+
+const callRoots: Readonly<Record<string, Shape>> = Object.fromEntries(
+  Object.keys(callValues).map((name) => [name, {}]),
+);
 
 /** Undefined when a path in it leads to nothing. */
 export type TextTemplate = (scope: Scope) => string | undefined;
 export type JsonTemplate = (scope: Scope) => unknown;
 
-/** Making a schema takes longer than compiling all templates of its kind. */
-const shapes = new Map<DocumentKind, Shapes>();
-
-export function shapesOf(kind: DocumentKind): Shapes {
-  let made = shapes.get(kind);
-  if (!made) {
-    made = makeShapes(kind);
-    shapes.set(kind, made);
-  }
-  return made;
-}
-
-function makeShapes(kind: DocumentKind): Shapes {
-  const document = documentJsonSchema(kind) as Shape;
-  const lines = document.properties?.['lines'];
-  if (kind !== 'rfi-answers' || !lines) return { document };
-  const answers = { ...lines, answersIn: 'lines' };
-  return { document: { ...document, properties: { ...document.properties, answers } } };
-}
-
-/** A text with paths in braces; `{{` and `}}` are braces. Throws Fault. */
-export function textTemplate(shapes: Shapes, template: string, encode = (text: string) => text): TextTemplate {
-  const parts = partsOf(template).map((part) => (typeof part === 'string' ? part : singleOf(shapes, part.path)));
+/** A text with paths in braces; `{{` and `}}` are braces. Throws SettingFault. */
+export function textTemplate(roots: Roots, template: string, encode = (text: string) => text): TextTemplate {
+  const parts = templateParts(template).map((part) => (typeof part === 'string' ? part : singleOf(roots, part.path)));
   return (scope) => {
     let text = '';
     for (const part of parts) {
@@ -92,10 +79,10 @@ export function textTemplate(shapes: Shapes, template: string, encode = (text: s
  * The path of a request. What stands in braces becomes a part of it whatever it holds: a `/` or `?` in it leads nowhere
  * else. Gives DataError where a path in it leads to nothing, as the URL would be another one.
  */
-export function urlTemplate(shapes: Shapes, template: string): (scope: Scope) => string {
-  if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new Fault('may hold no blank, # or \\');
-  if (!/^[/?]/.test(template)) throw new Fault('must begin with / (it stands behind base_url)');
-  const text = textTemplate(shapes, template, urlPart);
+export function urlTemplate(roots: Roots, template: string): (scope: Scope) => string {
+  if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new SettingFault('may hold no blank, # or \\');
+  if (!/^[/?]/.test(template)) throw new SettingFault('must begin with / (it stands behind base_url)');
+  const text = textTemplate(roots, template, urlPart);
   return (scope) => {
     const path = text(scope);
     if (path === undefined) throw new DataError(`the path ${template} cannot be made: a part of it leads to nothing`);
@@ -111,19 +98,19 @@ function urlPart(text: string): string {
 /**
  * JSON, as it stands in YAML. A string that is one path in braces gives what stands there, as it is: also a list or an
  * object. `{path as number}` gives a number with each digit. `{ each: lines, as: … }` gives a list. What leads to
- * nothing is left out. Throws Fault that says where.
+ * nothing is left out. Throws SettingFault that says where.
  */
-export function jsonTemplate(shapes: Shapes, template: unknown): JsonTemplate {
-  if (typeof template === 'string') return stringTemplate(shapes, template);
+export function jsonTemplate(roots: Roots, template: unknown): JsonTemplate {
+  if (typeof template === 'string') return stringTemplate(roots, template);
   if (typeof template !== 'object' || template === null) return () => template;
   if (Array.isArray(template)) {
-    const entries = template.map((entry: unknown, index) => at(index, () => jsonTemplate(shapes, entry)));
+    const entries = template.map((entry: unknown, index) => at(index, () => jsonTemplate(roots, entry)));
     return (scope) => entries.map((entry) => entry(scope)).filter((value) => value !== undefined);
   }
   const names = Object.keys(template);
-  if (names.length === 2 && 'each' in template && 'as' in template) return eachTemplate(shapes, template);
+  if (names.length === 2 && 'each' in template && 'as' in template) return eachTemplate(roots, template);
   const members = Object.entries(template).map(
-    ([name, value]) => [name, at(name, () => jsonTemplate(shapes, value))] as const,
+    ([name, value]) => [name, at(name, () => jsonTemplate(roots, value))] as const,
   );
   return (scope) => {
     const made: Record<string, unknown> = {};
@@ -137,12 +124,12 @@ export function jsonTemplate(shapes: Shapes, template: unknown): JsonTemplate {
   };
 }
 
-function eachTemplate(shapes: Shapes, { each, as }: { each: unknown; as: unknown }): JsonTemplate {
-  if (typeof each !== 'string') throw new Fault('each must be the path of a list, as lines');
-  const { read, shape } = at('each', () => pathOf(shapes, each));
-  if (!shape.items) throw new Fault(`each: ${each} leads to no list`);
+function eachTemplate(roots: Roots, { each, as }: { each: unknown; as: unknown }): JsonTemplate {
+  if (typeof each !== 'string') throw new SettingFault('each must be the path of a list, as lines');
+  const { read, shape } = at('each', () => pathOf(roots, each, compilePath));
+  if (!shape.items) throw new SettingFault(`each: ${each} leads to no list`);
   const isLine = each === 'lines';
-  const inside = { ...shapes, item: shape.items, ...(isLine ? { line: shape.items } : {}) };
+  const inside = { ...roots, item: shape.items, ...(isLine ? { line: shape.items } : {}) };
   const entry = at('as', () => jsonTemplate(inside, as));
   return (scope) => {
     const { document, call, line } = scope;
@@ -157,12 +144,12 @@ function eachTemplate(shapes: Shapes, { each, as }: { each: unknown; as: unknown
   };
 }
 
-function stringTemplate(shapes: Shapes, template: string): JsonTemplate {
-  const [only, ...others] = partsOf(template).filter((part) => part !== '');
-  if (only === undefined || typeof only === 'string' || others.length > 0) return textTemplate(shapes, template);
+function stringTemplate(roots: Roots, template: string): JsonTemplate {
+  const [only, ...others] = templateParts(template).filter((part) => part !== '');
+  if (only === undefined || typeof only === 'string' || others.length > 0) return textTemplate(roots, template);
   const { path, form } = formOf(only.path);
-  if (form === undefined) return pathOf(shapes, path).read;
-  const text = singleOf(shapes, only.path);
+  if (form === undefined) return pathOf(roots, path, compilePath).read;
+  const text = singleOf(roots, only.path);
   if (form !== 'number') return text;
   return (scope) => {
     const number = text(scope);
@@ -171,42 +158,21 @@ function stringTemplate(shapes: Shapes, template: string): JsonTemplate {
   };
 }
 
-type Part = string | { readonly path: string };
-
-function partsOf(template: string): Part[] {
-  const parts: Part[] = [];
-  let rest = template;
-  for (;;) {
-    const brace = rest.search(/[{}]/);
-    if (brace < 0) return [...parts, rest];
-    const double = rest.slice(brace, brace + 2);
-    const end = rest.indexOf('}', brace);
-    parts.push(rest.slice(0, brace));
-    if (double === '{{' || double === '}}') {
-      parts.push(double.slice(1));
-      rest = rest.slice(brace + 2);
-    } else if (rest[brace] === '{' && end > brace) {
-      parts.push({ path: rest.slice(brace + 1, end).trim() });
-      rest = rest.slice(end + 1);
-    } else throw new Fault('has a brace without its other half; write {{ or }} for a brace itself');
-  }
-}
-
 const forms = ['text', 'number', 'odata'];
 
 /** `line.quantity as number`. */
 function formOf(text: string): { path: string; form: string | undefined } {
   const [, path = text, form] = /^(.*?)\s+as\s+(\w+)$/.exec(text) ?? [];
   if (form !== undefined && !forms.includes(form))
-    throw new Fault(`: there is no "as ${form}", only ${forms.join(', ')}`);
+    throw new SettingFault(`: there is no "as ${form}", only ${forms.join(', ')}`);
   return { path, form };
 }
 
 /** One value as a text. */
-function singleOf(shapes: Shapes, text: string): TextTemplate {
+function singleOf(roots: Roots, text: string): TextTemplate {
   const { path, form } = formOf(text);
-  const { read, shape } = pathOf(shapes, path);
-  if (!isSingle(shape)) throw new Fault(`: {${path}} leads to several values; go on to one of them`);
+  if (path === 'document') throw new SettingFault('{document} leads to several values; go on to one of them');
+  const { read } = pathOf(roots, path, compileValuePath);
   return (scope) => {
     const value = read(scope);
     if (value === undefined || value === '') return undefined;
@@ -221,35 +187,28 @@ interface ScopePath {
   readonly shape: Shape;
 }
 
-function pathOf(shapes: Shapes, path: string): ScopePath {
+function pathOf(roots: Roots, path: string, compile: typeof compilePath): ScopePath {
   // As a whole, with what `lookup` is to give back.
   if (path === 'document')
     return {
       read: ({ document, call }) => ({ content_hash: call.content_hash, ...document }),
-      shape: shapes.document,
+      shape: roots.document,
     };
-  if (Object.hasOwn(callValues, path)) {
-    const name = path as CallValue;
-    return { read: ({ call }) => call[name], shape: {} };
-  }
-  const [start = ''] = /^(?:line|item)(?=$|[.[])/.exec(path) ?? [];
-  if (start === 'line' || start === 'item') {
-    const shape = shapes[start];
-    if (!shape) throw new Fault(`{${path}}: ${start} is known only within each${start === 'line' ? ': lines' : ''}`);
-    const rest = path.slice(start.length).replace(/^\./, '');
-    const inner =
-      rest === '' ? { read: (value: unknown) => value, shape } : named(path, () => documentPath(shape, rest));
-    return { read: (scope) => inner.read(scope[start]), shape: inner.shape };
-  }
-  const { read, shape } = named(path, () => documentPath(shapes.document, path));
-  return { read: ({ document }) => read(document), shape };
+  const [ofEach] = /^(?:line|item)(?=$|[.[])/.exec(path) ?? [];
+  if (ofEach !== undefined && !Object.hasOwn(roots, ofEach))
+    throw new SettingFault(`{${path}}: ${ofEach} is known only within each${ofEach === 'line' ? ': lines' : ''}`);
+  const { root, read, shape } = named(path, () => compile(roots, path));
+  if (root === 'document') return { read: ({ document }) => read(document), shape };
+  if (root === 'line') return { read: ({ line }) => read(line), shape };
+  if (root === 'item') return { read: ({ item }) => read(item), shape };
+  return { read: ({ call }) => call[root as CallValue], shape };
 }
 
 function named<T>(path: string, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    throw error instanceof Fault ? new Fault(`{${path}} ${error.message}`) : error;
+    throw error instanceof SettingFault ? new SettingFault(`{${path}} ${error.message}`) : error;
   }
 }
 
@@ -258,12 +217,12 @@ function at<T>(place: string | number, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    throw error instanceof Fault ? new PlacedFault([place, ...placesOf(error)], error.message) : error;
+    throw error instanceof SettingFault ? new PlacedFault([place, ...placesOf(error)], error.message) : error;
   }
 }
 
 /** A fault in the middle of a template. */
-export class PlacedFault extends Fault {
+export class PlacedFault extends SettingFault {
   readonly places: readonly (string | number)[];
 
   constructor(places: readonly (string | number)[], message: string) {
@@ -272,6 +231,6 @@ export class PlacedFault extends Fault {
   }
 }
 
-export function placesOf(fault: Fault): readonly (string | number)[] {
+export function placesOf(fault: SettingFault): readonly (string | number)[] {
   return fault instanceof PlacedFault ? fault.places : [];
 }

@@ -19,6 +19,7 @@ export {
   type Session,
 } from './connector.ts';
 export * from './dates.ts';
+export * from './document-paths.ts';
 export * from './documents.ts';
 export * from './errors.ts';
 export * from './file-bytes.ts';

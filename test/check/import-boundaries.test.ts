@@ -97,7 +97,7 @@ const impure = [
   './../x.ts',
 ];
 const pure = ['./x.ts', './deep/x.ts', '#contract/x.ts', 'decimal.js', 'zod', 'node:crypto'];
-const documents = ['#connector/documents.ts', '#bridge/documents/x.ts'];
+const documents = ['#connector/documents.ts', '#connector/document-paths.ts', '#bridge/documents/x.ts'];
 const domain = ['#service/domain/x.ts', '#service/domain/deep/x.ts'];
 
 const pureFolders = [

@@ -1,8 +1,9 @@
 /** One field of a mapping: how its value is found, what is made of it, and what is wrong with its settings. */
+import { SettingFault, templateParts } from '#connector/document-paths.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { fieldForms } from './field-types.ts';
 import { Unmade } from './made-document.ts';
-import { compilePath, PathFault, type ReadPath } from './mapping-path.ts';
+import { compileMappingPath, type ReadPath } from './mapping-path.ts';
 import type { MappingRule } from './mapping-settings.ts';
 
 export interface CompiledField {
@@ -37,7 +38,7 @@ export function compileField(
     const { read, says } = finderOf(kind, full, inLine);
     return { name, make: (document, line) => madeOf(full, read(document, line), says) };
   } catch (error) {
-    if (error instanceof PathFault) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
+    if (error instanceof SettingFault) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
     throw error;
   }
 }
@@ -71,7 +72,7 @@ function readsAs(type: Rule['type'], text: string): boolean {
 function finderOf(kind: DocumentKind, { from, template, value }: Rule, inLine: boolean) {
   if (from !== undefined) {
     const paths = [from].flat();
-    const reads = paths.map((path) => compilePath(kind, path, inLine));
+    const reads = paths.map((path) => compileMappingPath(kind, path, inLine));
     return { read: firstOf(reads), says: `${paths.join(' and ')} ${paths.length > 1 ? 'lead' : 'leads'} to nothing` };
   }
   if (template !== undefined)
@@ -91,23 +92,9 @@ function firstOf(reads: readonly ReadPath[]): ReadPath {
 
 /** Nothing at all when a part of it leads to nothing. */
 function templateOf(kind: DocumentKind, template: string, inLine: boolean): ReadPath {
-  const parts: (string | ReadPath)[] = [];
-  let rest = template;
-  for (;;) {
-    const brace = rest.search(/[{}]/);
-    if (brace < 0) break;
-    const double = rest.slice(brace, brace + 2);
-    const end = rest.indexOf('}', brace);
-    parts.push(rest.slice(0, brace));
-    if (double === '{{' || double === '}}') {
-      parts.push(double.slice(1));
-      rest = rest.slice(brace + 2);
-    } else if (rest[brace] === '{' && end > brace) {
-      parts.push(compilePath(kind, rest.slice(brace + 1, end), inLine));
-      rest = rest.slice(end + 1);
-    } else throw new PathFault('has a brace without its other half; write {{ or }} for a brace itself');
-  }
-  parts.push(rest);
+  const parts = templateParts(template).map((part) =>
+    typeof part === 'string' ? part : compileMappingPath(kind, part.path, inLine),
+  );
   return (document, line) => {
     let text = '';
     for (const part of parts) {

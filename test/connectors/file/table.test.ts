@@ -71,7 +71,7 @@ async function written(settings: Record<string, unknown>, ...documents: Document
 }
 
 const columns = [
-  { name: 'WERKS', from: 'event.tags.Plant' },
+  { name: 'WERKS', from: 'event.tags[Plant]' },
   { name: 'EKORG', from: 'fields.Org' },
   { name: 'LIFNR', from: 'supplier.external_id' },
   { name: 'MATNR', from: 'line.fields.Material' },
@@ -79,8 +79,8 @@ const columns = [
   { name: 'NETPR', from: 'line.unit_price' },
   { name: 'BSART', value: 'NB' },
   { name: 'EINDT', from: 'line.fields.Date', as: 'date' },
-  { name: 'TEXT', from: 'line.values.Lead. time' },
-  { name: 'ZEILE', from: 'line.values.Unit Price', as: 'decimal' },
+  { name: 'TEXT', from: 'line.values[Lead. time]' },
+  { name: 'ZEILE', from: 'line.values[Unit Price]', as: 'decimal' },
   { name: 'LOEKZ', from: 'action' },
 ];
 
@@ -170,7 +170,7 @@ test('a document that lacks what a column needs, or has a text for a number, is 
     },
   ]);
   const number = [
-    { name: 'PRICE', from: 'line.values.Lead. time', as: 'decimal' },
+    { name: 'PRICE', from: 'line.values[Lead. time]', as: 'decimal' },
     { name: 'S', from: 'state' },
   ];
   expect((await written({ columns: number }, awardOf())).outcomes).toMatchObject([
@@ -230,8 +230,13 @@ test.each([
 });
 
 test.each([
-  [{ columns: [{ name: 'x', from: 'line.colour' }] }, 'columns', 'is in no document'],
-  [{ columns: [{ name: 'x', from: 'line.values' }] }, 'columns', 'is no single value'],
+  [{ columns: [{ name: 'x', from: 'line.colour' }] }, 'columns', 'line has no member colour; it has lot'],
+  [{ columns: [{ name: 'x', from: 'colour' }] }, 'columns', 'is in no document'],
+  [
+    { columns: [{ name: 'x', from: 'line.values' }] },
+    'columns',
+    'line.values is a list: say which with line.values[<column>]',
+  ],
   [{ columns: [{ name: 'x', from: 'event.name' }] }, 'columns', 'action or state'],
   [
     {

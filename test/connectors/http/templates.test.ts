@@ -1,13 +1,13 @@
 /** The path language is that of the bridge's mapping: docs/documents.md, "Field mapping". */
 import { describe, expect, test } from 'vitest';
+import { SettingFault } from '#connector/document-paths.ts';
 import type { Document } from '#connector/documents.ts';
 import { DataError } from '#connector/errors.ts';
-import { Fault } from '../../../connectors/http/paths.ts';
 import {
   jsonTemplate,
   noCall,
   placesOf,
-  shapesOf,
+  rootsOf,
   textTemplate,
   urlTemplate,
 } from '../../../connectors/http/templates.ts';
@@ -15,11 +15,11 @@ import { answers, award, supplier } from './documents.ts';
 
 const call = { ...noCall, content_hash: 'hash', idempotency_key: 'id-1', action: 'create' };
 const text = (template: string, document: Document = award) =>
-  textTemplate(shapesOf(document.kind), template)({ document, call });
+  textTemplate(rootsOf(document.kind), template)({ document, call });
 const url = (template: string, document: Document = award) =>
-  urlTemplate(shapesOf(document.kind), template)({ document, call });
+  urlTemplate(rootsOf(document.kind), template)({ document, call });
 const json = (template: unknown, document: Document = award) =>
-  jsonTemplate(shapesOf(document.kind), template)({ document, call });
+  jsonTemplate(rootsOf(document.kind), template)({ document, call });
 
 describe('a text', () => {
   test.each<[string, string | undefined, Document?]>([
@@ -52,7 +52,7 @@ describe('a text', () => {
     ['{event.nam}', 'leads nowhere: event has no member nam; it has id, name'],
     ['{suplier.name}', 'leads nowhere: the document has no member suplier'],
     ['{event}', 'leads to several values'],
-    ['{lines}', 'leads to several values'],
+    ['{lines}', 'lines is a list: say which with lines[1]'],
     ['{lines.lot}', 'lines is a list: say which with lines[1]'],
     ['{event.tags.Plant}', 'event.tags is a list: say which with event.tags[<name>]'],
     ['{event.name.first}', 'event.name is a single value'],
@@ -62,7 +62,7 @@ describe('a text', () => {
     ['{}', 'must not be empty'],
     ['{lines[0].lot}', 'is read by place'],
   ])('%j is refused when the settings are read', (template, fault) => {
-    expect(() => text(template)).toThrow(Fault);
+    expect(() => text(template)).toThrow(SettingFault);
     expect(() => text(template)).toThrow(fault);
   });
 });
@@ -90,7 +90,7 @@ describe('a path', () => {
   });
 
   test.each(['orders', 'https://evil.example/{key}', '/a b', '/a#b', '/a\\b'])('cannot be %j', (template) => {
-    expect(() => url(template)).toThrow(Fault);
+    expect(() => url(template)).toThrow(SettingFault);
   });
 });
 
@@ -159,11 +159,11 @@ describe('JSON', () => {
       try {
         json(template);
       } catch (error) {
-        return error as Fault;
+        return error as SettingFault;
       }
       return undefined;
     })();
-    expect(fault?.message).toContain('{line.lott} leads nowhere: the document has no member lott');
+    expect(fault?.message).toContain('{line.lott} leads nowhere: line has no member lott');
     expect(fault && placesOf(fault)).toEqual(['items', 'as', 'lot', 1]);
   });
 
