@@ -25,6 +25,7 @@ import {
   type HttpAuth,
   headerAuth,
   hmacAuth,
+  lookupEach,
   type Operation,
   type Outcome,
   type PlannedOperation,
@@ -92,10 +93,8 @@ export default defineConnector({
         return writeEach(operations, write, { signal, atOnce: given.concurrency });
       },
       lookup: async (documents, signal) => {
-        const found = await inTurns(documents, given.concurrency, async (document) =>
-          kindOfDocument(document).findHeld(http, document, signal),
-        );
-        return found.flat();
+        const find = async (document: Document) => kindOfDocument(document).findHeld(http, document, signal);
+        return lookupEach(documents, find, { signal, atOnce: given.concurrency });
       },
       close: () => http.close(),
     };
@@ -242,25 +241,4 @@ async function certificatesOf({ ca_file, client_certificate }: Settings, { dataD
       },
     }),
   };
-}
-
-/** So many at once, in order; begins no further one once one has failed. */
-async function inTurns<T, R>(items: readonly T[], atOnce: number, run: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  let next = 0;
-  let failed = false;
-  const work = async () => {
-    while (next < items.length && !failed) {
-      const index = next;
-      next += 1;
-      try {
-        results[index] = await run(items[index] as T);
-      } catch (error) {
-        failed = true;
-        throw error;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, work));
-  return results;
 }

@@ -95,6 +95,13 @@ export interface Found {
   readonly contentHash: string | undefined;
 }
 
+/** What the ERP holds for this document could not be found out; it is asked again later. */
+export interface Unclear {
+  readonly key: string;
+  /** Why, in words for a person. */
+  readonly unclear: string;
+}
+
 export interface CheckResult {
   readonly name: string;
   readonly ok: boolean;
@@ -115,9 +122,9 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
   write(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<Outcome[]>;
   /**
    * What the ERP holds for these documents' keys. Left out: a key that it does not hold, and one whose object is
-   * cancelled. Never called during a `write`. Throws when it cannot tell.
+   * cancelled. Never called during a `write`. Throws when it cannot tell of any.
    */
-  lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<Found[]>;
+  lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;
   /**
    * The other direction: what has changed in the ERP since the checkpoint (undefined: everything), oldest first. A page's
    * checkpoint may be kept once the page is stored: reading from it again gives all that has changed since, perhaps also

@@ -17,6 +17,7 @@ export {
   type OutcomeError,
   type PlannedOperation,
   type Session,
+  type Unclear,
 } from './connector.ts';
 export * from './dates.ts';
 export * from './document-paths.ts';

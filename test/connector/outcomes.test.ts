@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Operation, Outcome } from '#connector/connector.ts';
+import type { Document } from '#connector/documents.ts';
 import {
   AuthError,
   ConfigError,
@@ -10,7 +11,7 @@ import {
   TransientError,
   UnknownOutcome,
 } from '#connector/errors.ts';
-import { outcomeOf, stopped, writeEach } from '#connector/outcomes.ts';
+import { lookupEach, outcomeOf, stopped, writeEach } from '#connector/outcomes.ts';
 
 const never = new AbortController().signal;
 const operations = ['a', 'b', 'c', 'd'].map((key) => ({ document: { key } }) as Operation);
@@ -110,5 +111,62 @@ describe('writing each', () => {
     );
     expect(most).toBe(3);
     expect(outcomes).toEqual(operations.map(done));
+  });
+});
+
+describe('asking for each', () => {
+  const documents = Array.from({ length: 12 }, (_, index) => ({ key: `k${index}` }) as Document);
+  const foundOf = ({ key }: Document) => [{ key, reference: `r-${key}`, contentHash: undefined }];
+
+  test('gives what is found of each, and says of which one it could not be found out, and why', async () => {
+    const find = async (document: Document) => {
+      if (document.key === 'k3') throw new TransientError('the ERP answered 500');
+      return document.key === 'k4' ? [] : [...foundOf(document), ...(document.key === 'k5' ? foundOf(document) : [])];
+    };
+    const found = await lookupEach(documents.slice(2, 7), find, { signal: never, atOnce: 2 });
+    expect(found.map((one) => ('unclear' in one ? `${one.key}: ${one.unclear}` : one.reference))).toEqual([
+      'r-k2',
+      'k3: the ERP answered 500',
+      'r-k5',
+      'r-k5',
+      'r-k6',
+    ]);
+  });
+
+  test.each([
+    ['rate limited', new RateLimited('slow down'), 1],
+    ['not let in', new AuthError('who?'), 1],
+    ['away', new TransientError('nothing there'), 5],
+    ['set up wrong', new ConfigError('no list'), 5],
+  ])('does not go on when the ERP is %s', async (_what, error, asked) => {
+    let calls = 0;
+    const find = async (): Promise<[]> => {
+      calls += 1;
+      throw error;
+    };
+    const found = await lookupEach(documents, find, { signal: never });
+    expect(calls).toBe(asked);
+    expect(found).toEqual(documents.map(({ key }) => ({ key, unclear: error.message })));
+  });
+
+  test('goes on where failures come one at a time', async () => {
+    let calls = 0;
+    const find = async (document: Document) => {
+      calls += 1;
+      if (calls % 2 === 0) throw new TransientError('odd');
+      return foundOf(document);
+    };
+    await lookupEach(documents, find, { signal: never });
+    expect(calls).toBe(documents.length);
+  });
+
+  test('stops when it is told to, and claims nothing of the rest', async () => {
+    const stop = new AbortController();
+    const find = async (document: Document) => {
+      stop.abort();
+      return foundOf(document);
+    };
+    const found = await lookupEach(documents.slice(0, 3), find, { signal: stop.signal });
+    expect(found.map((one) => 'unclear' in one)).toEqual([false, true, true]);
   });
 });

@@ -4,7 +4,7 @@
  * it is still doing would meet what is done next.
  */
 import { z } from 'zod';
-import type { Found, Operation, Outcome, PlannedOperation, Session } from '#connector/connector.ts';
+import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
@@ -25,11 +25,6 @@ export interface ConnectorCalls {
   lookup(documents: readonly Document[], limit: CallLimit): Promise<ReadonlyMap<string, Found | Unclear>>;
   /** What the connector says it would do, by document key; undefined when it cannot say. Rejects when it fails. */
   plan(operations: readonly Operation[], limit: CallLimit): Promise<ReadonlyMap<string, PlannedOperation> | undefined>;
-}
-
-/** What the ERP holds for this document, if anything, could not be found out. */
-export interface Unclear {
-  readonly unclear: string;
 }
 
 export interface CallLimit {
@@ -103,7 +98,7 @@ export function createConnectorCalls(
     lookup: async (documents, limit) => {
       const answer: unknown = await call(limit, (signal) => session.lookup(documents, signal));
       if (!Array.isArray(answer)) throw new Error('the connector gave no list of what it found');
-      return readFound(answer);
+      return readFound(answer, tell);
     },
     plan: async (operations, limit) => {
       if (!session.plan) return undefined;
@@ -133,6 +128,8 @@ const outcomeForm = z.union([
 ]);
 
 const keyForm = z.object({ key: z.string() });
+
+const unclearForm = z.object({ unclear: z.string() });
 
 const foundForm = z.object({
   key: z.string(),
@@ -169,26 +166,31 @@ function readOutcome({ action }: Operation, given: unknown, tell: (text: string)
 }
 
 /** What is wrong with one of them is wrong with that document only. */
-function readFound(answer: readonly unknown[]): Map<string, Found | Unclear> {
+function readFound(answer: readonly unknown[], tell: (text: string) => string): Map<string, Found | Unclear> {
   const found = new Map<string, Found | Unclear>();
   for (const given of answer) {
     const { data: named } = keyForm.safeParse(given);
     if (!named) throw new Error('the connector found something and does not say for which key');
-    const read = foundForm.safeParse(given);
-    const one = read.success
-      ? { ...read.data, contentHash: read.data.contentHash }
-      : { unclear: `the connector gave an answer that cannot be read${faultOf(read.error)}` };
+    const one = readOneFound(named.key, given, tell);
     const other = found.get(named.key);
     found.set(named.key, other === undefined ? one : bothFound(other, one));
   }
   return found;
 }
 
+function readOneFound(key: string, given: unknown, tell: (text: string) => string): Found | Unclear {
+  const { data: none } = unclearForm.safeParse(given);
+  if (none) return { key, unclear: tell(none.unclear) };
+  const read = foundForm.safeParse(given);
+  if (read.success) return { ...read.data, contentHash: read.data.contentHash };
+  return { key, unclear: `the connector gave an answer that cannot be read${faultOf(read.error)}` };
+}
+
 /** Which of two objects is the document's is for a person to say: the other one would stay as it is. */
 function bothFound(one: Found | Unclear, other: Found | Unclear): Found | Unclear {
   if ('unclear' in one) return one;
   if ('unclear' in other || one.reference === other.reference) return other;
-  return { unclear: `the ERP holds two objects for it: ${one.reference} and ${other.reference}` };
+  return { key: one.key, unclear: `the ERP holds two objects for it: ${one.reference} and ${other.reference}` };
 }
 
 /** Where it is wrong, for whoever writes the connector; not what it holds. */

@@ -3,6 +3,8 @@
  * of its own: cut, it stays dead like a killed process, from which nothing more comes.
  */
 
+import type { AddressInfo, Server, Socket } from 'node:net';
+
 /** A request over HTTP; over TCP, what the client sent in one piece. */
 export interface EdgeRequest {
   /** Counted from the last `steer`, beginning with 1. */
@@ -51,6 +53,8 @@ export interface Edge {
   close(): Promise<void>;
 }
 
+export type EdgeState = ReturnType<typeof createEdgeState>;
+
 /** What both edges have in common: counting, waiting, holding. */
 export function createEdgeState() {
   let steering: Steer = () => 'pass';
@@ -60,6 +64,9 @@ export function createEdgeState() {
   let underWay = 0;
   let held: (() => void)[] = [];
   let waiting: { until: () => boolean; wake: () => void }[] = [];
+  /** The connector's connections that are open. */
+  const sockets = new Set<Socket>();
+  let isDead = false;
 
   function wake(): void {
     for (const one of waiting.filter(({ until }) => until())) one.wake();
@@ -70,8 +77,22 @@ export function createEdgeState() {
     if (!until()) await new Promise<void>((resolve) => waiting.push({ until, wake: resolve }));
   }
 
+  async function letGo(): Promise<void> {
+    for (const resolve of held) resolve();
+    held = [];
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
   return {
-    isDead: false,
+    sockets,
+    get isDead() {
+      return isDead;
+    },
+    die: (): void => {
+      isDead = true;
+      for (const socket of sockets) socket.destroy();
+      void letGo();
+    },
     get count() {
       return count;
     },
@@ -102,11 +123,7 @@ export function createEdgeState() {
       return steering({ n, line });
     },
     hold: () => new Promise<void>((resolve) => held.push(resolve)),
-    letGo: async (): Promise<void> => {
-      for (const resolve of held) resolve();
-      held = [];
-      await new Promise((resolve) => setImmediate(resolve));
-    },
+    letGo,
     arrived: (n: number) => when(() => count >= n),
     quiet: () => when(() => underWay === 0),
     /** While the ERP works on something. */
@@ -118,6 +135,39 @@ export function createEdgeState() {
         underWay -= 1;
         wake();
       }
+    },
+  };
+}
+
+/** Listens on a free port until it is closed, which ends what is under way with the ERP as well. */
+export async function listenAsEdge(
+  state: EdgeState,
+  server: Server,
+  { prefix = '', lines = [], endErp }: { prefix?: string; lines?: readonly string[]; endErp: () => void },
+): Promise<Edge> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { steer, arrived, quiet, letGo, die, sockets } = state;
+  return {
+    address: `${prefix}127.0.0.1:${(server.address() as AddressInfo).port}`,
+    steer,
+    get count() {
+      return state.count;
+    },
+    get atOnceMost() {
+      return state.atOnceMost;
+    },
+    get connections() {
+      return sockets.size;
+    },
+    lines,
+    arrived,
+    quiet,
+    letGo,
+    die,
+    close: async () => {
+      die();
+      endErp();
+      await new Promise((resolve) => server.close(resolve));
     },
   };
 }

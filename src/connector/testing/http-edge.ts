@@ -1,9 +1,8 @@
 /** A proxy before an ERP that is reached over HTTP. */
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { createEdgeState, type Edge } from './edge.ts';
+import { createEdgeState, type Edge, listenAsEdge } from './edge.ts';
 
 interface Answer {
   readonly status: number;
@@ -18,7 +17,6 @@ export async function startHttpEdge(erp: string): Promise<Edge> {
   const { protocol, hostname, port: erpPort, host } = new URL(erp);
   const { Agent, request } = protocol === 'https:' ? https : http;
   const state = createEdgeState();
-  const sockets = new Set<Socket>();
   // Kept connections end before a server's time for idle ones is over, where it says how long that is.
   const agent = new Agent({ keepAlive: true });
   const forwarded = new Set<ClientRequest>();
@@ -29,8 +27,8 @@ export async function startHttpEdge(erp: string): Promise<Edge> {
   });
   server.on('connection', (socket) => {
     if (state.isDead) return void socket.destroy();
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
+    state.sockets.add(socket);
+    socket.on('close', () => state.sockets.delete(socket));
   });
 
   async function handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -44,11 +42,11 @@ export async function startHttpEdge(erp: string): Promise<Edge> {
     if (action === 'hold') await state.hold();
     // Whoever has gone away while it was held has not sent it.
     if (state.isDead || socket.destroyed) return void socket.destroy();
-    if (action === 'die-before') return die();
+    if (action === 'die-before') return state.die();
     if (action === 'lose-before') return void socket.destroy();
     const isAnsweredHere = typeof action === 'object';
     const passed = isAnsweredHere && action.forward !== true ? undefined : await state.working(forward(incoming, body));
-    if (action === 'die-after') return die();
+    if (action === 'die-after') return state.die();
     if (state.isDead || action === 'lose-after') return void socket.destroy();
     const given = isAnsweredHere
       ? { status: action.status, headers: action.headers ?? {}, body: Buffer.from(action.body ?? '') }
@@ -69,37 +67,11 @@ export async function startHttpEdge(erp: string): Promise<Edge> {
     return { status: response.statusCode ?? 502, headers: without(response.headers), body: await buffer(response) };
   }
 
-  function die(): void {
-    state.isDead = true;
-    for (const socket of sockets) socket.destroy();
-    void state.letGo();
-  }
-
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    steer: state.steer,
-    get count() {
-      return state.count;
-    },
-    get atOnceMost() {
-      return state.atOnceMost;
-    },
-    get connections() {
-      return sockets.size;
-    },
-    lines,
-    arrived: state.arrived,
-    quiet: state.quiet,
-    letGo: state.letGo,
-    die,
-    close: async () => {
-      die();
-      for (const one of forwarded) one.destroy();
-      agent.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
+  const endErp = () => {
+    for (const one of forwarded) one.destroy();
+    agent.destroy();
   };
+  return listenAsEdge(state, server, { prefix: 'http://', lines, endErp });
 }
 
 function without(headers: IncomingMessage['headers']): Answer['headers'] {

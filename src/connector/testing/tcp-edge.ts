@@ -1,6 +1,6 @@
 /** A proxy before an ERP that is reached over TCP, as a database. */
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { createEdgeState, type Edge } from './edge.ts';
+import { connect, createServer, type Socket } from 'node:net';
+import { createEdgeState, type Edge, listenAsEdge } from './edge.ts';
 
 /** What the server answers nothing to (as the first part of a longer message) is taken for done after this. */
 const answerMs = 150;
@@ -11,7 +11,6 @@ const closeMs = 2_000;
 export async function startTcpEdge(erp: string): Promise<Edge> {
   const { hostname, port } = new URL(`tcp://${erp}`);
   const state = createEdgeState();
-  const near = new Set<Socket>();
   const far = new Set<Socket>();
 
   const server = createServer((client) => {
@@ -19,11 +18,11 @@ export async function startTcpEdge(erp: string): Promise<Edge> {
     const { end } = state.begin();
     const erpSocket = connect(Number(port), hostname);
     const isOver = new Promise<void>((resolve) => erpSocket.on('close', () => resolve()));
-    near.add(client);
+    state.sockets.add(client);
     far.add(erpSocket);
     for (const socket of [client, erpSocket]) socket.setNoDelay(true).on('error', () => undefined);
     client.on('close', () => {
-      near.delete(client);
+      state.sockets.delete(client);
       end();
       // The server reads to the end what has reached it, and closes: what it has done by then is all that it does.
       void state.working(isOver);
@@ -50,49 +49,23 @@ export async function startTcpEdge(erp: string): Promise<Edge> {
     const action = await state.decide('');
     if (action === 'hold') await state.hold();
     if (isLost(client)) return;
-    if (action === 'die-before') return die();
+    if (action === 'die-before') return state.die();
     if (action === 'lose-before') return void client.destroy();
     if (action === 'die-after' || action === 'lose-after') {
       lost.add(client);
       erpSocket.write(chunk);
       await answered(erpSocket);
-      if (action === 'die-after') die();
+      if (action === 'die-after') state.die();
       else client.destroy();
       return;
     }
     erpSocket.write(chunk);
   }
 
-  function die(): void {
-    state.isDead = true;
-    for (const socket of near) socket.destroy();
-    void state.letGo();
-  }
-
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
-    steer: state.steer,
-    get count() {
-      return state.count;
-    },
-    get atOnceMost() {
-      return state.atOnceMost;
-    },
-    get connections() {
-      return near.size;
-    },
-    lines: [],
-    arrived: state.arrived,
-    quiet: state.quiet,
-    letGo: state.letGo,
-    die,
-    close: async () => {
-      die();
-      for (const socket of far) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
+  const endErp = () => {
+    for (const socket of far) socket.destroy();
   };
+  return listenAsEdge(state, server, { endErp });
 }
 
 async function answered(socket: Socket): Promise<void> {

@@ -92,7 +92,13 @@ export function watchSession(session: Session, { edge, told, logged, callMs }: S
       checkForm(operations, outcomes);
       return outcomes;
     },
-    lookup: async (documents, signal = never) => call('lookup()', () => session.lookup(documents, signal)),
+    lookup: async (documents, signal = never) => {
+      const found = await call('lookup()', () => session.lookup(documents, signal));
+      return found.map((one) => {
+        if ('unclear' in one) throw new Error(`lookup() cannot tell what the ERP holds for ${one.key}: ${one.unclear}`);
+        return one;
+      });
+    },
     check: async () => call('check()', () => session.check()),
     plan: plan && (async (operations) => call('plan()', () => plan(operations, never))),
     read,

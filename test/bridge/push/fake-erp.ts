@@ -4,7 +4,7 @@
  * test that kills one forgets them with `forgetCalls`.
  */
 import { z } from 'zod';
-import type { Connector, Found, Operation, Outcome, Session } from '#connector/connector.ts';
+import type { Connector, Found, Operation, Outcome, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 
 export interface ErpObject {
@@ -34,7 +34,7 @@ export interface FakeErp {
     apply: (one: Operation) => Outcome,
     signal: AbortSignal,
   ) => Promise<Outcome[]>;
-  onLookup: (documents: readonly Document[], find: () => Found[]) => Promise<Found[]>;
+  onLookup: (documents: readonly Document[], find: () => Found[]) => Promise<(Found | Unclear)[]>;
   living(key?: string): ErpObject[];
   /** The process that made the calls that are under way is dead. */
   forgetCalls(): void;

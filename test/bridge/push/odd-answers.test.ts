@@ -47,6 +47,23 @@ describe('a lookup', () => {
     expect(erp.calls).toEqual(['write create create', 'lookup 2']);
   });
 
+  test('that cannot tell of one document keeps that one waiting, and no other', async () => {
+    await cutOff(1, 2);
+    erp.onLookup = async (_documents, find) => [
+      ...find().filter(({ key }) => key !== keyOf(1)),
+      { key: keyOf(1), unclear: 'the ERP answered 500' },
+    ];
+    await push();
+    expect(await pusher.row(2)).toMatchObject({ due: null, intent_id: null });
+    expect((await pusher.row(1))?.last_error).toContain('lookup failed: the ERP answered 500');
+    expect(erp.calls).toEqual(['write create create', 'lookup 2']);
+    erp.onLookup = async (_documents, find) => find();
+    pusher.clock.advance(60_000);
+    await push();
+    expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
+    expect(erp.living(keyOf(1))).toHaveLength(1);
+  });
+
   test('that finds two objects for a document writes to neither, and tells of both', async () => {
     await cutOff(1, 2);
     const reference = erp.living(keyOf(1))[0]?.reference ?? '';

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Found } from '#connector/connector.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { startHeldProxy } from './held-proxy.ts';
 import { award, hashOf, never, openSession, operationOf, statuses } from './sessions.ts';
@@ -90,7 +91,7 @@ test('whatever of a write is still on its way when its client is gone, what look
     await closing;
     await next.close();
     await expect.poll(async () => (await state()).sessions).toBe(0);
-    expect((await state()).hash).toBe(found?.contentHash);
+    expect((await state()).hash).toBe((found as Found | undefined)?.contentHash);
     expect(found !== undefined).toBe(isCommitted);
     if (isCommitted) break;
   }
