@@ -2,10 +2,13 @@
  * Writes a batch in one transaction. Where PostgreSQL refuses it, the batch is written once more, in halves under
  * savepoints, until each document that is refused stands alone: it fails with PostgreSQL's words, and all others are
  * written. Nothing of the first attempt was committed, so this is no retry.
+ *
+ * Where a statement takes too long, what comes next is written in smaller parts, each a transaction of its own: a function
+ * that is too slow for a whole batch gets through, and a trigger that hangs holds up its own document in the end.
  */
-import { DataError, LockedError, type Outcome, outcomeOf } from 'sourcing-bridge/connector';
+import { DataError, LockedError, type Outcome, outcomeOf, stopped } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
-import { connectorErrorOf, isRefusal } from './sql-errors.ts';
+import { connectorErrorOf, isRefusal, isTooSlow } from './sql-errors.ts';
 
 /** Applies these in a transaction; throws without an outcome for any of them. */
 export type Apply<Unit> = (tx: Tx, units: readonly Unit[]) => Promise<readonly Outcome[]>;
@@ -15,27 +18,46 @@ const lockTimeoutMs = 250;
 const lockWaitsMax = 20;
 
 /** Gives an outcome for each unit; never rejects. */
-export async function writeBatch<Unit>(
+export type WriteBatch<Unit> = (units: readonly Unit[], signal: AbortSignal) => Promise<readonly Outcome[]>;
+
+export function createBatchWriter<Unit>(
   connections: Connections,
-  units: readonly Unit[],
-  { lock, signal, apply }: { lock: string; signal: AbortSignal; apply: Apply<Unit> },
-): Promise<readonly Outcome[]> {
-  if (units.length === 0) return [];
-  const options = { signal, lock: { name: lock, alone: false } };
-  const failed = (error: unknown): Outcome[] => {
-    const outcome = outcomeOf(connectorErrorOf(error, connections.place));
-    return units.map(() => outcome);
+  { lock, apply }: { lock: string; apply: Apply<Unit> },
+): WriteBatch<Unit> {
+  /** Most units in one transaction; doubled by each one of that size that was in time. */
+  let partMax = Number.POSITIVE_INFINITY;
+
+  async function writePart(units: readonly Unit[], signal: AbortSignal): Promise<readonly Outcome[]> {
+    const options = { signal, lock: { name: lock, alone: false } };
+    const failed = (error: unknown): Outcome[] => {
+      if (isTooSlow(error)) partMax = Math.ceil(units.length / 2);
+      const outcome = outcomeOf(connectorErrorOf(error, connections.place));
+      return units.map(() => outcome);
+    };
+    try {
+      const outcomes = await connections.transaction(options, (tx) => apply(tx, units));
+      if (units.length >= partMax) partMax *= 2;
+      return outcomes;
+    } catch (error) {
+      if (units.length === 1 || signal.aborted || !isRefusal(error)) return failed(error);
+    }
+    try {
+      return await connections.transaction(options, (tx) => applyApart(tx, units, apply, connections.place));
+    } catch (error) {
+      return failed(error);
+    }
+  }
+
+  return async (units, signal) => {
+    const outcomes: Outcome[] = [];
+    while (outcomes.length < units.length) {
+      const part = units.slice(outcomes.length, outcomes.length + partMax);
+      outcomes.push(
+        ...(signal.aborted && outcomes.length > 0 ? part.map(() => stopped) : await writePart(part, signal)),
+      );
+    }
+    return outcomes;
   };
-  try {
-    return await connections.transaction(options, (tx) => apply(tx, units));
-  } catch (error) {
-    if (units.length === 1 || signal.aborted || !isRefusal(error)) return failed(error);
-  }
-  try {
-    return await connections.transaction(options, (tx) => applyApart(tx, units, apply, connections.place));
-  } catch (error) {
-    return failed(error);
-  }
 }
 
 async function applyApart<Unit>(

@@ -13,7 +13,7 @@ import {
   type Outcome,
   outcomeOf,
 } from 'sourcing-bridge/connector';
-import { writeBatch } from './batches.ts';
+import { createBatchWriter } from './batches.ts';
 import { checkAll } from './check.ts';
 import { type Connections, createConnections } from './connections.ts';
 import { type LoadedFile, withFiles } from './files.ts';
@@ -143,13 +143,13 @@ function lockName({ schema }: Settings, kind: DocumentKind): string {
 
 function createWay(connections: Connections, kind: DocumentKind, given: Settings): Way {
   const lock = lockName(given, kind);
-  const wayOf = <Unit extends { readonly document: Document }>(writer: Writer<Unit>): Way => ({
-    ...writer,
-    write: (group, signal) =>
-      writeSorted(group, writer.prepare, (units) =>
-        writeBatch(connections, units, { lock, signal, apply: writer.apply }),
-      ),
-  });
+  const wayOf = <Unit extends { readonly document: Document }>(writer: Writer<Unit>): Way => {
+    const write = createBatchWriter(connections, { lock, apply: writer.apply });
+    return {
+      ...writer,
+      write: (group, signal) => writeSorted(group, writer.prepare, (units) => write(units, signal)),
+    };
+  };
   return given.mode === 'function' ? wayOf(createFunctionWriter(kind, given)) : wayOf(createTableWriter(kind, given));
 }
 

@@ -28,6 +28,11 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof DatabaseError && !ofServer.test(error.code ?? 'XX');
 }
 
+/** Whether a statement was ended by its time limit (or by somebody): smaller ones may pass. */
+export function isTooSlow(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === '57014';
+}
+
 /** Whether nobody knows what became of a COMMIT that was answered by this: any other answer says that it failed. */
 export function leavesCommitOpen(error: unknown): boolean {
   return !(error instanceof DatabaseError) || (ofServer.test(error.code ?? 'XX') && error.code !== '57014');

@@ -16,6 +16,8 @@ beforeEach(async () => {
       if document ->> 'currency' = 'BAD' then raise exception 'no such currency: %', document ->> 'currency'; end if;
       if document ->> 'currency' = 'LCK' then raise exception 'in use' using errcode = 'lock_not_available'; end if;
       if document ->> 'currency' = 'TRY' then raise exception 'later' using errcode = 'SB001'; end if;
+      if document ->> 'currency' = 'SLO' then perform pg_sleep(0.15); end if;
+      if document ->> 'currency' = 'HNG' then perform pg_sleep(60); end if;
       if document ->> 'currency' = 'LNG' then return repeat('x', 2001); end if;
       insert into erp.calls (kind, action, key, hash, idem, document) values (kind, action, key, content_hash, idempotency_key, document);
       return 'PO-' || key; end $$`);
@@ -50,6 +52,22 @@ describe('a stored function', () => {
     expect(await session.lookup([document, award(2)], never)).toEqual([
       { key: document.key, reference: 'PO-event/0001', contentHash: hashOf(document) },
     ]);
+  });
+
+  test.each([
+    ['is too slow for a whole batch gets through in parts', Array.from({ length: 8 }, () => 'SLO'), 0],
+    ['hangs with one document holds up only that one', [...Array.from({ length: 7 }, () => 'EUR'), 'HNG'], 1],
+  ])('that %s', async (_what, currencies, left) => {
+    const slow = await openSession(db.url, { ...settings, statement_timeout_ms: 1_000 });
+    let due = currencies.map((currency, index) => operationOf(award(index, ['1'], { currency })));
+    // As the bridge does: what did not get through comes again.
+    for (let tries = 0; tries < 8 && due.length > 0; tries += 1) {
+      const outcomes = await slow.write(due, never);
+      for (const status of statuses(outcomes)) expect(['created', 'transient']).toContain(status);
+      due = due.filter((_, index) => outcomes[index]?.status !== 'created');
+    }
+    expect(due).toHaveLength(left);
+    expect(await calls()).toHaveLength(currencies.length - left);
   });
 
   test('is not called again by a try that is repeated, by whomever at once; it is by one that a person wants', async () => {
