@@ -40,7 +40,7 @@ const targets = [
       name: '{kind}_{sequence}',
       batch_size: 20,
     }),
-    poison: (document) => document,
+    notApplicable: { 'poisoned record': 'JSON Lines can hold every document' },
   }),
 ];
 

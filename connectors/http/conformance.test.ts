@@ -15,6 +15,8 @@ beforeAll(async () => {
 });
 afterAll(() => erp.close());
 
+const absent = { exists: false };
+
 const order = {
   externalKey: '{key}',
   hash: '{content_hash}',
@@ -47,7 +49,11 @@ const settings = (address: string) => ({
       },
     },
   },
-  answers: [{ status: 200, body: { success: false }, means: 'data' }],
+  answers: [
+    { status: 200, body: { success: false }, means: 'data' },
+    // What this ERP always says; without it somebody else has answered.
+    { status: 200, body: { success: absent, done: absent, items: absent, content_hash: absent }, means: 'unknown' },
+  ],
   message: 'error.text',
 });
 

@@ -85,7 +85,7 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     if (number !== '' && !held) return give(response, 404, { error: { text: 'no such order' } });
     if (action === 'cancel' && held) {
       held.status = 'cancelled';
-      return give(response, 200, {});
+      return give(response, 200, { success: true });
     }
     const given = JSON.parse(body.toString('utf8').replaceAll(/"(quantity|price)":(-?[\d.]+)/g, '"$1":"$2"')) as Order;
     // An error in a 200.
@@ -107,7 +107,7 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     if (url.pathname === '/token') login(request, response);
     else if (!tokens.has(token)) give(response, 401, { error: { text: 'log in' } });
     else if (url.pathname.startsWith('/purchase-orders')) order(url, request.method ?? '', body, response);
-    else if (url.pathname === '/') give(response, 200, { name: 'REST ERP' });
+    else if (url.pathname === '/') give(response, 200, { success: true, name: 'REST ERP' });
     else await byKey(url.pathname, request, body, response);
   }
 

@@ -3,7 +3,15 @@
  * it, and for each check there is a connector in the project's tests that is broken in just that way and fails it.
  */
 import type { Check } from './check.ts';
-import { crash, expiredLogin, lostAnswer, rateLimit, serverErrors } from './checks/faults.ts';
+import {
+  crash,
+  emptyAnswers,
+  expiredLogin,
+  lostAnswer,
+  rateLimit,
+  refusedLogin,
+  serverErrors,
+} from './checks/faults.ts';
 import { atOnce } from './checks/load.ts';
 import { away, reachable } from './checks/reachability.ts';
 import { read, readAgain, stoppedRead } from './checks/reading.ts';
@@ -47,7 +55,9 @@ const checks: readonly Check[] = [
   crash,
   lostAnswer,
   serverErrors,
+  emptyAnswers,
   rateLimit,
+  refusedLogin,
   expiredLogin,
   cancellation,
   lateEffect,
@@ -65,7 +75,7 @@ export const conformanceChecks: readonly { readonly name: string; readonly guara
 
 /**
  * The tests of a connector: `for (const { title, run } of conformance({ … })) test(title, run)`. They run in this order
- * and one at a time. Throws for a `notApplicable` that names no check.
+ * and one at a time. Throws for a `notApplicable` that names no check, or no reason.
  */
 export function conformance(target: ConformanceTarget): ConformanceTest[] {
   return conformanceTests(target, { stopMs });
@@ -75,15 +85,22 @@ export function conformance(target: ConformanceTarget): ConformanceTest[] {
 export function conformanceTests(target: ConformanceTarget, limits: { stopMs: number }): ConformanceTest[] {
   const { notApplicable = {} } = target;
   const names = checks.map(({ name }) => name);
-  for (const name of Object.keys(notApplicable))
+  for (const [name, reason] of Object.entries(notApplicable)) {
     if (!names.includes(name)) throw new Error(`notApplicable names "${name}", which is no check: ${names.join(', ')}`);
+    if (reason.trim() === '')
+      throw new Error(`notApplicable names "${name}" without the reason: it stands in the table`);
+  }
   const results = createResults(target);
   const told = createTold();
   return checks.map(({ name, guarantee, run }) => ({
     title: `${name}: ${guarantee}${notApplicable[name] === undefined ? '' : ` (not applicable: ${notApplicable[name]})`}`,
-    run: async () => {
+    run: async (context) => {
+      const leaveOut = (reason: string) => {
+        results.add({ name, result: 'not applicable', reason });
+        context?.skip?.(reason);
+      };
       const given = notApplicable[name];
-      if (given !== undefined) return results.add({ name, result: 'not applicable', reason: given });
+      if (given !== undefined) return leaveOut(given);
       const stage = createStage(target, told, limits);
       try {
         await run(stage);
@@ -93,7 +110,7 @@ export function conformanceTests(target: ConformanceTarget, limits: { stopMs: nu
           results.add({ name, result: 'failed' });
           throw error;
         }
-        results.add({ name, result: 'not applicable', reason: error.message });
+        leaveOut(error.message);
       } finally {
         await stage.close();
       }

@@ -24,6 +24,15 @@ export function fault(finding: Finding): never {
   throw new Fault(finding, fault);
 }
 
+/** A check that proves nothing without a member of the target fails, unless its author says why it does not apply. */
+export function missingMember(member: string, check: string, where: string): never {
+  return fault({
+    expected: `target.${member}; or, where ${where}, notApplicable: { '${check}': '<why>' }`,
+    seen: 'neither',
+    lookAt: 'what conformance() is given',
+  });
+}
+
 /** The check does not apply to this connector or ERP. */
 export class NotApplicable extends Error {
   override readonly name = 'NotApplicable';

@@ -49,13 +49,14 @@ const priced: readonly Prices[] = [
       quantity: '3',
       versions: [
         { price: '1234567.8905', cost: '3703703.6715' },
-        { price: '1234567.8906', cost: '3703703.6718' },
+        // As a JavaScript number, each of them is another one.
+        { price: '1234567890123.2501', cost: '3703703670369.7503' },
         { price: '1300000.05', cost: '3900000.15' },
       ],
     },
     b: { quantity: '25000', price: '0.0001', cost: '2.5' },
     c: { quantity: '40', price: '19.99', cost: '799.6' },
-    totals: ['3703706.1715', '3704503.2718', '3900799.75'],
+    totals: ['3703706.1715', '3703703671169.3503', '3900799.75'],
   },
   {
     currency: 'JPY',

@@ -36,9 +36,15 @@ export interface ConformanceTarget {
    * each version of a document, and with the withdrawn one, which has no lines.
    */
   readonly adapt?: (document: Document) => Document;
-  /** Makes a document one that the ERP refuses as it stands. Left out: the ERP refuses none. */
+  /**
+   * Makes a document one that the ERP refuses as it stands; gives it back as it is where the ERP refuses none of its kind.
+   * Needed, unless `notApplicable` says why there is no such document.
+   */
   readonly poison?: (document: Document) => Document;
-  /** Makes the login that sessions hold worthless, as the ERP does when it expires. Left out: there is none to expire. */
+  /**
+   * Makes the login that sessions hold worthless, as the ERP does when it expires. Needed, unless `notApplicable` says why
+   * it never does.
+   */
   readonly expireLogin?: () => Promise<void>;
   /**
    * Makes or changes a record under this name in the ERP, in the ERP's own way, and gives it as `read` has to show it.
@@ -76,5 +82,6 @@ export interface HeldObject {
 /** A test that the author's runner runs; rejects with what is wrong. */
 export interface ConformanceTest {
   readonly title: string;
-  readonly run: () => Promise<void>;
+  /** A runner's own context, as those of vitest and of `node:test`: what does not apply is shown as skipped. */
+  readonly run: (context?: { skip?: (reason: string) => unknown }) => Promise<void>;
 }

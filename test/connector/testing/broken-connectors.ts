@@ -15,6 +15,8 @@ export interface Broken {
   readonly because: string;
   /** A check that has to run before. */
   readonly before?: string;
+  /** Quick checks that see it as well. */
+  readonly beside?: readonly string[];
   /** It is seen by not ending in time. */
   readonly hangs?: boolean;
   readonly kind?: DocumentKind;
@@ -81,6 +83,7 @@ function shapeOf({ connector }: ConformanceTarget): z.ZodRawShape {
 
 const rejected: Outcome = { status: 'rejected', error: { type: 'data', message: 'the ERP refuses it' } };
 const loggedOut: Outcome = { status: 'retry', error: { type: 'auth', message: 'the login has expired' } };
+const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
 const stopped: Outcome = { status: 'unknown', message: 'stopped' };
 
 export const brokenConnectors: readonly Broken[] = [
@@ -166,6 +169,25 @@ export const brokenConnectors: readonly Broken[] = [
               if (!('supplier' in one.document) || !one.document.supplier) return one;
               const supplier = { ...one.document.supplier, name: one.document.supplier.name.replace(/<[^>]+>/, '') };
               return { ...one, document: { ...one.document, supplier } };
+            }),
+            signal,
+          ),
+      })),
+  },
+  {
+    fails: 'fidelity',
+    because: 'makes JavaScript numbers of amounts',
+    kind: 'award',
+    // Whoever writes many digits sees it.
+    beside: ['withdrawal'],
+    breaks: (target) =>
+      withSession(target, (session) => ({
+        write: (operations, signal) =>
+          session.write(
+            operations.map((one) => {
+              if (one.document.kind !== 'award') return one;
+              const lines = one.document.lines.map((line) => ({ ...line, cost: String(Number(line.cost)) }));
+              return { ...one, document: { ...one.document, lines } };
             }),
             signal,
           ),
@@ -275,6 +297,14 @@ export const brokenConnectors: readonly Broken[] = [
       ),
   },
   {
+    fails: 'empty answers',
+    because: 'takes an answer that says nothing for success',
+    breaks: (target) =>
+      withOutcomes(target, (outcome, { action, document }) =>
+        outcome.status === 'unknown' ? { status: done[action], reference: document.key } : outcome,
+      ),
+  },
+  {
     fails: 'rate limit',
     because: 'does not say for how long the ERP wants to be left alone',
     breaks: (target) =>
@@ -282,6 +312,12 @@ export const brokenConnectors: readonly Broken[] = [
         if (outcome.status !== 'retry' || outcome.error.type !== 'rate-limited') return outcome;
         return { status: 'retry', error: { type: 'rate-limited', message: outcome.error.message } };
       }),
+  },
+  {
+    fails: 'refused login',
+    because: 'blames the record for a login that is refused',
+    breaks: (target) =>
+      withOutcomes(target, (outcome) => ('error' in outcome && outcome.error.type === 'auth' ? rejected : outcome)),
   },
   {
     fails: 'expired login',

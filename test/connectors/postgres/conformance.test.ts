@@ -38,6 +38,7 @@ const target: ConformanceTarget = {
     }));
   },
   poison: (document) => named(document, 'refused'),
+  notApplicable: { 'expired login': 'a connection that is open stays so' },
   // The first request of a write, one in the middle, and COMMIT; kill.test.ts kills anywhere.
   faultPoints: 3,
 };

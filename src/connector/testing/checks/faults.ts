@@ -7,7 +7,7 @@ import type { Document, DocumentKind } from '#connector/documents.ts';
 import { finish } from '#connector/testing/bridge-rule.ts';
 import type { Check } from '#connector/testing/check.ts';
 import type { Edge, EdgeAction } from '#connector/testing/edge.ts';
-import { fault, NotApplicable } from '#connector/testing/finding.ts';
+import { fault, missingMember, NotApplicable } from '#connector/testing/finding.ts';
 import { operation, shownOutcome, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
@@ -176,6 +176,21 @@ export const serverErrors: Check = {
   },
 };
 
+export const emptyAnswers: Check = {
+  name: 'empty answers',
+  guarantee: 'a 200 whose JSON says nothing of what the ERP has done is neither success nor the record’s fault',
+  async run(stage) {
+    const healthy = await stage.open();
+    const edge = stage.needHttpEdge(healthy);
+    const bodies = ['{}', 'null', '[]'];
+    const faults = bodies.map((body) => ({
+      what: `200 with ${body} answers request`,
+      action: { status: 200, headers: json, body },
+    }));
+    await atEachPoint(stage, healthy, edge, (point) => faults.filter((_, n) => n === point % faults.length));
+  },
+};
+
 interface Fault {
   /** Before the number of the request. */
   readonly what: string;
@@ -243,12 +258,37 @@ export const rateLimit: Check = {
   },
 };
 
+export const refusedLogin: Check = {
+  name: 'refused login',
+  guarantee: 'a login that the ERP refuses for good (401) is "auth", which pauses the flow: no record is blamed for it',
+  async run(stage) {
+    const opened = await stage.open();
+    const edge = stage.needHttpEdge(opened);
+    for (const kind of stage.faultKinds) {
+      const jobs = await prepare(stage, opened, kind);
+      edge.steer(() => ({ status: 401, body: 'who are you?' }));
+      const outcomes = await writeAll(stage, opened, jobs);
+      edge.steer();
+      for (const outcome of outcomes)
+        if (outcome.status !== 'retry' || outcome.error.type !== 'auth')
+          fault({
+            expected: `401 to every request, those of logins included, gives "retry", auth (${kind})`,
+            seen: shownOutcome(outcome),
+            lookAt: 'AuthError: thrown for 401, also to a login, and not turned into another error on the way',
+          });
+      await finish(stage, opened, operationsOf(jobs), outcomes);
+      await expectDone(stage, jobs, 'every request was answered 401');
+    }
+  },
+};
+
 export const expiredLogin: Check = {
   name: 'expired login',
   guarantee: 'a login that expires in mid-batch loses nothing and doubles nothing, and is renewed or said',
   async run(stage) {
-    const { expireLogin } = stage.target;
-    if (!expireLogin) throw new NotApplicable('the login does not expire');
+    const { expireLogin, edge: network } = stage.target;
+    if (!network && !expireLogin) throw new NotApplicable('the ERP is not reached over a network');
+    if (!expireLogin) missingMember('expireLogin', 'expired login', 'the login never expires');
     const opened = await stage.open();
     const { edge } = opened;
     for (const kind of stage.faultKinds) {

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Operation, Outcome } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import type { Check } from '#connector/testing/check.ts';
-import { fault, NotApplicable } from '#connector/testing/finding.ts';
+import { fault, missingMember, NotApplicable } from '#connector/testing/finding.ts';
 import { hashOf, operation, referenceOf, shownOutcome, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
@@ -170,6 +170,9 @@ export const withdraw: Check = {
   },
 };
 
+/** Enough for any limit of an ERP's on what may be asked for in one request. */
+const lookupMost = 500;
+
 export const lookup: Check = {
   name: 'lookup',
   guarantee: 'lookup() finds what was written, with its hash, and nothing of other keys or of what is cancelled',
@@ -191,8 +194,13 @@ export const lookup: Check = {
         ...(gone.withdrawn ? [gone.versions[0]] : []),
         ...alike.map((key) => ({ ...document, key })),
       ];
+      // In as many documents at once as the bridge may ask for.
+      const { batchMax } = stage.capabilities;
+      const more = Array.from({ length: Math.min(batchMax, lookupMost) - asked.length }, (_, n) => ({
+        ...stage.sample(kind, n).versions[0],
+      }));
       const found = [];
-      for (const slice of slices(asked, stage.capabilities.batchMax)) found.push(...(await opened.lookup(slice)));
+      for (const slice of slices([...asked, ...more], batchMax)) found.push(...(await opened.lookup(slice)));
       const others = found.filter(({ key }) => key !== here.key);
       const own = found.filter(({ key }) => key === here.key);
       if (others.length > 0)
@@ -299,8 +307,9 @@ export const poisoned: Check = {
   guarantee: 'a record that the ERP refuses is refused alone, in the ERP’s words; those beside it are written once',
   async run(stage) {
     const { poison } = stage.target;
-    if (!poison) throw new NotApplicable('the ERP refuses no record');
+    if (!poison) missingMember('poison', 'poisoned record', 'the ERP refuses no record');
     const opened = await stage.open();
+    let refused = 0;
     for (const kind of stage.kinds) {
       const size = Math.min(stage.capabilities.batchMax, 5);
       const samples = Array.from({ length: size }, (_, n) => stage.sample(kind, n));
@@ -308,6 +317,7 @@ export const poisoned: Check = {
       const whole = samples[bad]?.versions[0] as Document;
       // Of this kind, the ERP refuses none.
       if (isDeepStrictEqual(poison(whole), whole)) continue;
+      refused += 1;
       const operations = samples.map((sample, index) =>
         operation('create', sample, index === bad ? poison(sample.versions[0]) : sample.versions[0]),
       );
@@ -335,5 +345,6 @@ export const poisoned: Check = {
         await stage.expectHeld(sample, undefined, 'it was refused');
       }
     }
+    if (refused === 0) missingMember('poison', 'poisoned record', 'the ERP refuses no record');
   },
 };
