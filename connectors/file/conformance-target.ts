@@ -164,7 +164,7 @@ function documentOfRows(kind: Document['kind'], rows: readonly Row[]): unknown {
     case 'supplier':
       return {
         ...given({ id: row['supplier_id'], name: row['supplier_name'] }),
-        archived: row['archived'] === 'true',
+        ...(row['archived'] === '' ? {} : { archived: row['archived'] === 'true' }),
         attributes: prefixed(row, 'attribute: '),
       };
     case 'sourcing-event':

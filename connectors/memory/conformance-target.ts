@@ -30,10 +30,10 @@ export function memoryTarget(erp: MemoryErp): ConformanceTarget {
       })),
     poison: (document) => withTitle(document, 'x'.repeat(201)),
     expireLogin: async () => erp.expireLogins(),
-    changeRecord: async (stream, name) => {
+    changeRecord: async (stream, name, archived) => {
       const number = randomUUID();
-      erp.saveRecord(`${stream}s`, { number, name, closed: false, items: [{ name, quantity: '2.50', unit: 'kg' }] });
-      const supplier: SupplierRecord = { external_id: number, name, archived: false, fields: {}, contacts: [] };
+      erp.saveRecord(`${stream}s`, { number, name, closed: archived, items: [{ name, quantity: '2.50', unit: 'kg' }] });
+      const supplier: SupplierRecord = { external_id: number, name, archived, fields: {}, contacts: [] };
       const items = [{ name, quantity: '2.50', unit: 'kg' }];
       const requisition: RequisitionRecord = { reference_id: number, name, tags: [], items, open: true };
       return { supplier, requisition }[stream] as RecordOf<typeof stream>;

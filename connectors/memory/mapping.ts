@@ -43,7 +43,9 @@ export function toErpObject(document: Document, hash: string, bytes?: Uint8Array
   switch (document.kind) {
     case 'supplier': {
       const { name, archived, contacts } = document;
-      return { key, hash, title: name, state: archived ? 'blocked' : 'active', contacts };
+      // Left out where it is not known: then the partner stays as it is.
+      const state = archived === undefined ? {} : { state: archived ? 'blocked' : 'active' };
+      return { key, hash, title: name, ...state, contacts };
     }
     case 'sourcing-event': {
       const { event, status, currency, rounds } = document;

@@ -112,7 +112,10 @@ export interface CheckResult {
 export interface Session<Kind extends DocumentKind = DocumentKind> {
   /** Called at the start of a flow and by `check`: reachable, authorised, may write. Changes nothing that stays. */
   check(): Promise<CheckResult[]>;
-  /** What `write` would do with these; changes nothing. Left out: the bridge shows the documents' differences only. */
+  /**
+   * What `write` would do with these; changes nothing. Of one that could not be written, its action with a step that says
+   * why. Left out: the bridge shows the documents' differences only.
+   */
   plan?(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<PlannedOperation[]>;
   /**
    * Up to `concurrency` calls at once, never two with the same key, all operations of one kind. When `signal` aborts, it
@@ -121,7 +124,7 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
    */
   write(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<Outcome[]>;
   /**
-   * What the ERP holds for these documents' keys. Left out: a key that it does not hold, and one whose object is
+   * What the ERP holds for these documents' keys: at most `batchMax`, all of one kind. Left out: a key that it does not hold, and one whose object is
    * cancelled. Never called during a `write`. Throws when it cannot tell of any.
    */
   lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;

@@ -117,7 +117,7 @@ const supplierDocument = z
     id: z.string().optional().describe("The service's own id; unknown of a supplier that was in no event yet"),
     external_id: z.string().optional(),
     name: z.string(),
-    archived: z.boolean().describe('Known from the list of suppliers only; false without it'),
+    archived: z.boolean().optional().describe('Known from the list of suppliers only'),
     attributes: z
       .array(z.strictObject({ name: z.string(), value: z.string() }))
       .describe('By name; known from the list of suppliers only'),

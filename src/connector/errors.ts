@@ -30,7 +30,10 @@ export class RateLimited extends ConnectorError {
   }
 }
 
-/** Nothing was done, because somebody works on the object in the ERP: the bridge tries again. */
+/**
+ * Nothing was done, because of the object itself or of one that it needs: somebody works on it in the ERP, or it is not
+ * there yet. The bridge tries again, and does not count it against the ERP.
+ */
 export class LockedError extends ConnectorError {
   override readonly type = 'locked';
 }

@@ -61,14 +61,14 @@ export interface HttpRequest {
    * in it: use a header.
    */
   readonly path: string;
-  /** Undefined ones are left out. */
-  readonly query?: Readonly<Record<string, string | undefined>>;
+  /** Undefined ones are left out; a list gives the name as often as it has entries. */
+  readonly query?: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** A value that no header can hold is a DataError. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as JSON; `body` is sent as it is. */
   readonly json?: unknown;
   readonly body?: string | Uint8Array | undefined;
-  /** Whether it changes nothing in the ERP; as the method says when it is left out. */
+  /** Whether it changes nothing in the ERP; left out: of GET and HEAD it is true, of any other method false. */
   readonly safe?: boolean;
   /** Statuses that are answers and not errors, beside 2xx; as 404 where one asks whether something is there. */
   readonly accept?: readonly number[];
@@ -263,7 +263,8 @@ function pathOf(base: URL, { path, query }: Pick<HttpRequest, 'path' | 'query'>)
   if (isInside && query === undefined && asItStands.test(whole)) return whole;
   const url = isInside ? URL.parse(`${base.origin}${whole}`) : null;
   if (!url) throw new DataError(`the path ${JSON.stringify(path.slice(0, 200))} is no path behind the base URL`);
-  for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined) url.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(query ?? {}))
+    for (const one of value === undefined ? [] : [value].flat()) url.searchParams.append(name, one);
   return `${url.pathname}${url.search}`;
 }
 

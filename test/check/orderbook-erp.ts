@@ -107,9 +107,9 @@ export async function startOrderbook() {
     /** What people see in its screens under this reference, without what is void. */
     openOrders: (reference: string) =>
       [...orders.values()].filter((one) => one.external_ref === reference && one.status === 'open'),
-    changeVendor(name: string): Vendor {
+    changeVendor(name: string, blocked: boolean): Vendor {
       version += 1;
-      const vendor = { code: `V-${version}`, name, blocked: false, version };
+      const vendor = { code: `V-${version}`, name, blocked, version };
       vendors.set(vendor.code, vendor);
       return vendor;
     },

@@ -19,6 +19,7 @@ test.each<[string, Partial<FlowStatus>, string, RegExp]>([
   ['with dead letters and nothing else to deliver', { deadLetters: 1, lag: late }, 'ok', /^$/],
   ['that never began', { lag: { ...late, seconds: null } }, 'warn', /role push/],
   ['whose connector gives answers of no use', { due: 1, retrying: 1, stuck: 1, lag: late }, 'fail', /connector/],
+  ['whose ERP does not take one yet', { due: 1, retrying: 1, lag: late }, 'warn', /mend what the words name/],
   ['whose circuit is open', { circuitUntil: '2030-01-01T00:05:00.000000Z', lag: late }, 'fail', /ERP/],
   ['that is paused', { pausedReason: 'no right', pausedKind: 'auth', lag: late }, 'fail', /bridge resume erp\.$/],
   [

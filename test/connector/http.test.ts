@@ -44,7 +44,7 @@ describe('a request', () => {
       auth: [bearerAuth(new Secret('t-1'))],
     });
     const answer = await send({
-      query: { at: 'a b', none: undefined },
+      query: { at: 'a b', none: undefined, key: ['1', '2'] },
       json: { price: '12.50' },
       headers: { 'X-A': 'b' },
     });
@@ -52,7 +52,7 @@ describe('a request', () => {
     expect(server.asked).toMatchObject([
       {
         method: 'POST',
-        url: '/api/orders?at=a+b',
+        url: '/api/orders?at=a+b&key=1&key=2',
         body: '{"price":"12.50"}',
         headers: { 'x-tenant': 'a', 'x-a': 'b', authorization: 'Bearer t-1', 'content-type': 'application/json' },
       },

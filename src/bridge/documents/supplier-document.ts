@@ -57,7 +57,7 @@ export function makeSupplierDocument(input: { key: string; sources: SupplierSour
     if (named === undefined) throw new Unmade('held', 'nothing names this supplier any more: it stays as it is');
     if (supplierKey(named.id, named.external_id) !== key)
       throw new Unmade('held', 'the supplier has an external id now, and another document: this one stays as it is');
-    return made(key, { ...named, archived: false, attributes: [] });
+    return made(key, { ...named, archived: undefined, attributes: [] });
   });
 }
 
@@ -88,7 +88,8 @@ function entriesOf(event: unknown): readonly unknown[] {
 
 function made(
   key: string,
-  supplier: Pick<SupplierDocument, 'name' | 'archived' | 'attributes' | 'contacts'> & {
+  supplier: Pick<SupplierDocument, 'name' | 'attributes' | 'contacts'> & {
+    archived: boolean | undefined;
     id?: string | undefined;
     external_id?: string | undefined;
   },
@@ -103,7 +104,7 @@ function made(
       ...(id === undefined ? {} : { id }),
       ...(externalId === undefined ? {} : { external_id: externalId }),
       name,
-      archived,
+      ...(archived === undefined ? {} : { archived }),
       attributes,
       contacts: people,
     },

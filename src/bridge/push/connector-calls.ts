@@ -190,7 +190,10 @@ function readOneFound(key: string, given: unknown, tell: (text: string) => strin
 function bothFound(one: Found | Unclear, other: Found | Unclear): Found | Unclear {
   if ('unclear' in one) return one;
   if ('unclear' in other || one.reference === other.reference) return other;
-  return { key: one.key, unclear: `the ERP holds two objects for it: ${one.reference} and ${other.reference}` };
+  return {
+    key: one.key,
+    unclear: `the ERP holds two objects for it: ${one.reference} and ${other.reference}; cancel one of them there`,
+  };
 }
 
 /** Where it is wrong, for whoever writes the connector; not what it holds. */

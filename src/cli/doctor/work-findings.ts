@@ -59,6 +59,12 @@ function flowFinding(name: string, flow: FlowStatus): Finding {
       text,
       'Its connector, or the ERP, answers what does not help: see the words, and the connector’s README.',
     );
+  if (flow.retrying > 0)
+    return warn(
+      name,
+      text,
+      'It is tried again by itself; mend what the words name, as in the ERP, and it goes through.',
+    );
   if (flow.due === 0 && flow.lag.seconds !== null)
     return warn(name, text, 'The flow itself has delivered all there is: see the line of the feed.');
   return warn(name, text, 'Look again in a minute; if it grows, look at the processes with the role push.');

@@ -21,6 +21,7 @@ import { cancellation, closing, lateEffect } from './checks/stopping.ts';
 import {
   batch,
   fidelity,
+  keysAlike,
   lookup,
   plan,
   poisoned,
@@ -49,6 +50,7 @@ const checks: readonly Check[] = [
   fidelity,
   withdraw,
   lookup,
+  keysAlike,
   plan,
   batch,
   poisoned,

@@ -36,6 +36,8 @@ export interface Stage {
   /** The bridge gives a connector this long to stop after it was told to. */
   readonly stopMs: number;
   open(): Promise<Opened>;
+  /** Ends sessions and their edges before the check ends: an ERP has only so many connections. */
+  leave(...opened: Opened[]): Promise<void>;
   /** Where nothing listens, in the form of the target's addresses. */
   readonly deadAddress: string;
   /** The check does not apply without. */
@@ -57,15 +59,16 @@ export interface Stage {
 
 export function createStage(target: ConformanceTarget, told: Told, { stopMs }: { stopMs: number }): Stage {
   const { connector } = target;
-  const opened: Opened[] = [];
-  const edges: Edge[] = [];
+  const opened = new Set<Opened>();
+  /** Also those whose session did not open. */
+  const edges = new Set<Edge>();
   let capabilities = connector.capabilities;
 
   async function startEdge(): Promise<Edge | undefined> {
     if (!target.edge) return undefined;
     const start = target.edge.protocol === 'http' ? startHttpEdge : startTcpEdge;
     const edge = await start(target.edge.address());
-    edges.push(edge);
+    edges.add(edge);
     return edge;
   }
 
@@ -78,7 +81,7 @@ export function createStage(target: ConformanceTarget, told: Told, { stopMs }: {
     const session = await connector.open(parsed, context);
     const callMs = Math.min(capabilities.timeoutMs + stopMs, callMsMost);
     const one = watchSession(session, { edge, told, logged: lines, callMs });
-    opened.push(one);
+    opened.add(one);
     return one;
   }
 
@@ -91,15 +94,27 @@ export function createStage(target: ConformanceTarget, told: Told, { stopMs }: {
         const outcome = outcomes[index];
         if (!outcome || !('reference' in outcome))
           fault({
-            expected: `a ${operation.document.kind} document of the kit can be created`,
+            expected: `the ERP takes the kit's ${operation.document.kind} documents`,
             seen: shownOutcome(outcome),
             lookAt:
-              'the ERP’s answer, then the mapping; adapt() of the conformance test makes documents that the ERP can take',
+              'the ERP’s answer, then the mapping; what has to be in the ERP first (a vendor, a material) is made before the tests, and named by adapt()',
           });
         created.push({ ...operation, reference: outcome.reference });
       }
     }
     return created;
+  }
+
+  async function leave(...some: Opened[]): Promise<void> {
+    // That a session closes is what one check is for; here it may only not keep the others waiting.
+    const closing = Promise.allSettled(some.map(async (one) => one.close()));
+    await within(stopMs, 'close()', 'close()', closing).catch(() => undefined);
+    for (const one of some) {
+      opened.delete(one);
+      if (!one.edge) continue;
+      edges.delete(one.edge);
+      await one.edge.close();
+    }
   }
 
   const kinds = target.kinds ?? connector.capabilities.kinds;
@@ -130,11 +145,10 @@ export function createStage(target: ConformanceTarget, told: Told, { stopMs }: {
       for (const { edge } of some) if (edge) await within(answerMs, 'the ERP’s answer', 'the ERP', edge.quiet());
       await target.settled?.();
     },
+    leave,
     close: async () => {
-      // That a session closes is what one check is for; here it may only not keep the others waiting.
-      const closing = Promise.allSettled(opened.map(async (one) => one.close()));
-      await within(stopMs, 'close()', 'close()', closing).catch(() => undefined);
-      await Promise.all(edges.map((edge) => edge.close()));
+      await leave(...opened);
+      await Promise.all([...edges].map((edge) => edge.close()));
     },
   };
 }

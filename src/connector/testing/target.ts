@@ -48,9 +48,13 @@ export interface ConformanceTarget {
   readonly expireLogin?: () => Promise<void>;
   /**
    * Makes or changes a record under this name in the ERP, in the ERP's own way, and gives it as `read` has to show it.
-   * Needed for each stream of `reads`.
+   * Needed for each stream of `reads`. `archived`: a supplier that is blocked or deactivated.
    */
-  readonly changeRecord?: <Stream extends ReadStream>(stream: Stream, name: string) => Promise<RecordOf<Stream>>;
+  readonly changeRecord?: <Stream extends ReadStream>(
+    stream: Stream,
+    name: string,
+    archived: boolean,
+  ) => Promise<RecordOf<Stream>>;
   /** Where relative paths in settings start; the system's temporary folder when it is left out. */
   readonly dataDir?: () => string;
   /**
@@ -59,7 +63,7 @@ export interface ConformanceTarget {
    * requests which have reached the ERP are answered, it sees for itself.
    */
   readonly settled?: () => Promise<void>;
-  /** At how many of a write's requests, spread evenly, a fault is tried; left out: up to 32, fewer with many kinds. */
+  /** At how many of a write's requests, spread evenly, a fault is tried; left out: at each, up to 64. */
   readonly faultPoints?: number;
   /** Of which kinds a write is disturbed; left out: all. For an ERP so slow that all would take too long. */
   readonly faultKinds?: readonly DocumentKind[];

@@ -62,7 +62,6 @@ describe('a supplier', () => {
       key: s1,
       id: s1,
       name: 'Bolt',
-      archived: false,
       attributes: [],
       contacts: [],
     });

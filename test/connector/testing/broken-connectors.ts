@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { Connector, ConnectorContext, Operation, Outcome, Session } from '#connector/connector.ts';
-import type { DocumentKind } from '#connector/documents.ts';
+import type { AwardLine, DocumentKind } from '#connector/documents.ts';
 import type { ReadPage } from '#connector/records.ts';
 import { Secret } from '#connector/settings.ts';
 import type { ConformanceTarget } from '#connector/testing/target.ts';
@@ -145,6 +145,28 @@ export const brokenConnectors: readonly Broken[] = [
       }),
   },
   {
+    fails: 'versions',
+    because: 'leaves lines that are no longer in the document',
+    kind: 'award',
+    breaks: (target) =>
+      withSession(target, (session) => {
+        const written = new Map<string, AwardLine[]>();
+        return {
+          write: (operations, signal) =>
+            session.write(
+              operations.map((one) => {
+                if (one.document.kind !== 'award' || one.action === 'cancel') return one;
+                const { key, lines } = one.document;
+                const left = [...lines, ...(written.get(key)?.slice(lines.length) ?? [])];
+                written.set(key, left);
+                return { ...one, document: { ...one.document, lines: left } };
+              }),
+              signal,
+            ),
+        };
+      }),
+  },
+  {
     fails: 'references',
     because: 'calls an object by its revision',
     breaks: (target) =>
@@ -226,6 +248,33 @@ export const brokenConnectors: readonly Broken[] = [
           );
         },
       })),
+  },
+  {
+    fails: 'keys alike',
+    because: 'takes a supplier for another whose key differs in capital letters',
+    breaks: (target) =>
+      withSession(target, (session) => {
+        const references = new Map<string, string>();
+        return {
+          write: async (operations, signal) => {
+            const outcomes = await session.write(
+              operations.map((one): Operation => {
+                const reference = references.get(one.document.key.toLowerCase());
+                return one.action === 'create' && reference !== undefined
+                  ? { ...one, action: 'amend', reference }
+                  : one;
+              }),
+              signal,
+            );
+            for (const [index, { document, action }] of operations.entries()) {
+              const outcome = outcomes[index];
+              if (action === 'create' && outcome?.status === 'created')
+                references.set(document.key.toLowerCase(), outcome.reference);
+            }
+            return outcomes;
+          },
+        };
+      }),
   },
   {
     fails: 'plan',
@@ -408,6 +457,15 @@ export const brokenConnectors: readonly Broken[] = [
       withRead(target, async function* (pages) {
         for await (const page of pages)
           yield { ...page, records: page.records.map((record: object) => ({ ...record, contacts: null })) };
+      }),
+  },
+  {
+    fails: 'read',
+    because: 'does not say that a supplier is archived',
+    breaks: (target) =>
+      withRead(target, async function* (pages) {
+        for await (const page of pages)
+          yield { ...page, records: page.records.map((record: object) => ({ ...record, archived: false })) };
       }),
   },
   {

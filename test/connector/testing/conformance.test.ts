@@ -71,6 +71,7 @@ describe('results', () => {
     expect(checks.filter(({ reason }: { reason?: string }) => reason)).toEqual(
       Object.entries({
         'ERP away': 'the ERP is not reached over a network',
+        'keys alike': 'only the keys of suppliers are given by people',
         'poisoned record': 'the ERP refuses no record',
         crash: 'the ERP is not reached over a network',
         'lost answer': 'the ERP is not reached over a network',

@@ -41,6 +41,13 @@ const checked = async (url: string, more: Record<string, unknown> = {}) => {
 const sqlFile = (name: string) =>
   readFile(join(import.meta.dirname, '../../../connectors/postgres/migrations', name), 'utf8');
 
+/** What an administrator runs by hand, in one transaction. */
+async function administrate(statement: string, ...files: string[]): Promise<void> {
+  const texts = await Promise.all(files.map(sqlFile));
+  const all = ['begin', statement, 'set local search_path to sourcing', ...texts, 'commit'];
+  await db.database.query(all.join('; '));
+}
+
 describe('the tables', () => {
   test('are made once by whoever writes first, however many start at once', async () => {
     const sessions = await Promise.all(Array.from({ length: 6 }, () => openSession(db.url)));
@@ -48,6 +55,7 @@ describe('the tables', () => {
     expect(statuses(outcomes.flat())).toEqual(sessions.map(() => 'created'));
     expect(await db.database.query('select part, number, name from sourcing.migration')).toEqual([
       { part: 'tables', number: 1, name: '001_documents.sql' },
+      { part: 'tables', number: 2, name: '002_archived_unknown.sql' },
     ]);
     for (const each of sessions) await each.close();
   });
@@ -58,6 +66,18 @@ describe('the tables', () => {
     await session.plan?.([operationOf(award(1))], never);
     expect(await session.lookup([award(1)], never)).toEqual([]);
     expect(await db.database.query(`select nspname from pg_namespace where nspname = 'sourcing'`)).toEqual([]);
+    await session.close();
+  });
+
+  test('of an older version get what is missing', async () => {
+    await administrate('create schema sourcing', 'tables/001_documents.sql');
+    const session = await openSession(db.url);
+    const named = { kind: 'supplier', key: 'V-1', name: 'Named by a feed' } as const;
+    const [outcome] = await session.write([operationOf({ ...named, attributes: [], contacts: [] })], never);
+    expect(outcome?.status).toBe('created');
+    expect(await db.database.query('select key, archived from sourcing.supplier')).toEqual([
+      { key: 'V-1', archived: null },
+    ]);
     await session.close();
   });
 
@@ -102,9 +122,7 @@ describe('the tables', () => {
       /cannot be made: permission denied.*GRANT CREATE/,
     );
     await session.close();
-    await db.database.query(
-      `begin; create schema sourcing; set local search_path to sourcing; ${await sqlFile('tables/001_documents.sql')}; commit`,
-    );
+    await administrate('create schema sourcing', 'tables/001_documents.sql', 'tables/002_archived_unknown.sql');
     const [, unusable] = await checked(url);
     expect(unusable).toMatchObject({ ok: false, message: expect.stringContaining('GRANT USAGE ON SCHEMA "sourcing"') });
     await db.database.query(

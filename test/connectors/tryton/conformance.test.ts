@@ -51,13 +51,20 @@ describeTryton('the Tryton connector', () => {
     adapt,
     poison,
     expireLogin: async () => database.expireSessions('connector'),
-    changeRecord: async <Stream extends 'supplier' | 'requisition'>(stream: Stream, name: string) => {
-      const made = stream === 'supplier' ? changeSupplier(admin, name) : changeRequisition(database, name);
+    changeRecord: async <Stream extends 'supplier' | 'requisition'>(
+      stream: Stream,
+      name: string,
+      archived: boolean,
+    ) => {
+      const made = stream === 'supplier' ? changeSupplier(admin, name, archived) : changeRequisition(database, name);
       return (await made) as RecordOf<Stream>;
     },
   };
 
-  const tests = conformance(isForTryton ? target : { ...target, faultPoints: 2, faultKinds: ['supplier', 'award'] });
+  const tests = conformance({
+    ...target,
+    ...(isForTryton ? { faultPoints: 6 } : { faultPoints: 2, faultKinds: ['supplier', 'award'] }),
+  });
   for (const { title, run } of tests) test(title, run, patienceMs);
 });
 
@@ -212,15 +219,15 @@ function plain(html = ''): string {
   return html.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&amp;', '&');
 }
 
-async function changeSupplier(admin: TrytonClient, name: string): Promise<SupplierRecord> {
+async function changeSupplier(admin: TrytonClient, name: string, archived: boolean): Promise<SupplierRecord> {
   const code = `S-${randomUUID()}`;
   const mechanisms = [['create', [{ type: 'email', value: 'sales@example.com', name: 'Sales' }]]];
   const addresses = [['create', [{ street: 'ul. Długa 1', postal_code: '00-001', city: 'Warszawa' }]]];
-  await admin.create('party.party', [{ name, code, contact_mechanisms: mechanisms, addresses }]);
+  await admin.create('party.party', [{ name, code, active: !archived, contact_mechanisms: mechanisms, addresses }]);
   return {
     external_id: code,
     name,
-    archived: false,
+    archived,
     fields: { street: 'ul. Długa 1', postal_code: '00-001', city: 'Warszawa' },
     contacts: [{ name: 'Sales', email: 'sales@example.com' }],
   };

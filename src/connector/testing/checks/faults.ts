@@ -13,9 +13,8 @@ import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
 import type { Opened } from '#connector/testing/watched-session.ts';
 
-/** Of longer writes, and of many kinds, fewer points, spread evenly: real ERPs are slow. */
-const pointsMost = 32;
-const pointsLeast = 6;
+/** Of longer writes as many points, spread evenly. */
+const pointsMost = 64;
 
 /** Something to do to each of some documents, and what the ERP holds before and after. */
 interface Job {
@@ -71,9 +70,8 @@ async function countRequests(stage: Stage, healthy: Opened, kind: DocumentKind, 
   return edge.count;
 }
 
-function points({ faultKinds, target }: Stage, total: number): number[] {
-  const share = Math.floor(pointsMost / faultKinds.length);
-  const count = Math.min(total, target.faultPoints ?? Math.max(pointsLeast, share));
+function points({ target }: Stage, total: number): number[] {
+  const count = Math.min(total, target.faultPoints ?? pointsMost);
   // The last one, where there is but one: what comes before it mostly asks.
   if (count === 1) return [total];
   return Array.from({ length: count }, (_, n) => 1 + Math.round((n * (total - 1)) / (count - 1)));
@@ -120,7 +118,9 @@ export const crash: Check = {
         stage.needEdge(killed).steer(({ n }) => (n === point ? action : 'pass'));
         await writeAll(stage, killed, jobs);
         await stage.settled(killed);
-        await finish(stage, await stage.open(), operationsOf(jobs));
+        const next = await stage.open();
+        await finish(stage, next, operationsOf(jobs));
+        await stage.leave(killed, next);
         await expectDone(
           stage,
           jobs,

@@ -17,8 +17,10 @@ export const atOnce: Check = {
     const { concurrency = 1, requestsAtOnce = concurrency, batchMax } = stage.capabilities;
     const writes = Math.min(concurrency, 10);
     for (const kind of stage.kinds) {
+      // So many that one write by itself could make too many requests.
+      const size = Math.min(batchMax, requestsAtOnce + 4);
       const batches = Array.from({ length: writes }, (_, write) =>
-        Array.from({ length: Math.min(batchMax, 4) }, (_, n) => stage.sample(kind, write + n)),
+        Array.from({ length: size }, (_, n) => stage.sample(kind, write + n)),
       );
       const gather = createGather();
       edge.steer(async (): Promise<EdgeAction> => {

@@ -1,6 +1,12 @@
 /** The other direction: everything is read, nothing is left out after a kill, and a read ends. */
 import { isDeepStrictEqual } from 'node:util';
-import { type ReadPage, type ReadStream, type RecordOf, recordSchemas } from '#connector/records.ts';
+import {
+  type ReadPage,
+  type ReadStream,
+  type RecordOf,
+  recordSchemas,
+  type SupplierRecord,
+} from '#connector/records.ts';
 import type { Check } from '#connector/testing/check.ts';
 import { Fault, fault, NotApplicable } from '#connector/testing/finding.ts';
 import type { Stage } from '#connector/testing/stage.ts';
@@ -26,7 +32,7 @@ export const read: Check = {
       for (const { records } of all) for (const record of records) expectValid(stream, record);
       expectShown(all, stream, before, 'a read of everything');
       const last = all.at(-1)?.checkpoint;
-      const made = [await change('Śruby & Söhne "B"'), await change('東京')];
+      const made = [await change('Śruby & Söhne "B"'), await change('東京', stream === 'supplier')];
       const later = await pages(opened, stream, last);
       for (const record of made) expectShown(later, stream, record, 'a read from the last checkpoint, after a change');
       for (const { records } of later) for (const record of records) expectValid(stream, record);
@@ -139,7 +145,16 @@ function changer<Stream extends ReadStream>({ target }: Stage, stream: Stream) {
       seen: 'the target has none',
       lookAt: 'the conformance test',
     });
-  return (name: string): Promise<RecordOf<Stream>> => changeRecord(stream, name);
+  return async (name: string, archived = false): Promise<RecordOf<Stream>> => {
+    const record = await changeRecord(stream, name, archived);
+    if (archived && (record as SupplierRecord).archived !== true)
+      fault({
+        expected: 'target.changeRecord makes an archived supplier when it is asked for one, and gives it as that',
+        seen: JSON.stringify(record),
+        lookAt: 'changeRecord() of the conformance test',
+      });
+    return record;
+  };
 }
 
 async function pages<Stream extends ReadStream>(

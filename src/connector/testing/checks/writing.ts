@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Operation, Outcome } from '#connector/connector.ts';
-import type { Document } from '#connector/documents.ts';
+import type { Document, DocumentOf } from '#connector/documents.ts';
 import type { Check } from '#connector/testing/check.ts';
 import { fault, missingMember, NotApplicable } from '#connector/testing/finding.ts';
 import { hashOf, operation, referenceOf, shownOutcome, slices } from '#connector/testing/operations.ts';
@@ -56,14 +56,37 @@ export const versions: Check = {
       for (const [version, name] of [
         [v2, 'version 2'],
         [v1, 'version 1 again'],
+        // Fewer lines, and more again.
         [v3, 'version 3'],
+        [v2, 'version 2 again'],
       ] as const) {
         reference = await writeOne(opened, operation('amend', sample, version, reference), ['updated']);
         await stage.expectHeld(sample, version, name);
       }
+      if (v3.kind === 'supplier') await expectArchivedStays(stage, opened, sample, v3);
     }
   },
 };
+
+/** Of a supplier that feeds only name nobody knows whether it is archived: then it stays as it is in the ERP. */
+async function expectArchivedStays(
+  stage: Stage,
+  opened: Opened,
+  sample: Sample,
+  archived: DocumentOf<'supplier'>,
+): Promise<void> {
+  const { archived: _known, ...unknown } = { ...archived, name: `${archived.name} (3)` };
+  const [found] = await opened.lookup([archived]);
+  let reference = await writeOne(opened, operation('amend', sample, archived, found?.reference), ['updated']);
+  reference = await writeOne(opened, operation('amend', sample, unknown, reference), ['updated']);
+  const when = `it was archived, and a document came that does not say whether it is (${reference})`;
+  await stage.expectHeld(
+    sample,
+    { ...unknown, archived: true },
+    when,
+    'a member that is left out is unknown, not false',
+  );
+}
 
 export const references: Check = {
   name: 'references',
@@ -167,6 +190,39 @@ export const withdraw: Check = {
       await writeOne(opened, operation('create', sample, v1), ['created', 'updated']);
       await stage.expectHeld(sample, v1, 'it was created after it had been cancelled');
     }
+  },
+};
+
+export const keysAlike: Check = {
+  name: 'keys alike',
+  guarantee:
+    'of suppliers whose keys differ in capital letters only each is its own, or one is refused; none is overwritten',
+  async run(stage) {
+    if (!stage.kinds.includes('supplier')) throw new NotApplicable('only the keys of suppliers are given by people');
+    const opened = await stage.open();
+    const first = stage.sample('supplier', 0);
+    const [document] = first.versions;
+    const alike = { ...stage.sample('supplier', 1), key: first.key.toUpperCase() };
+    const other = { ...alike.versions[0], key: alike.key, external_id: alike.key } as Document;
+    await stage.create(opened, [first]);
+    await stage.settled(opened);
+    const found = await opened.lookup([other]);
+    if (found.some(({ key }) => key === alike.key))
+      fault({
+        expected: `lookup() finds nothing for ${alike.key}, as only ${first.key} was written`,
+        seen: JSON.stringify(found),
+        lookAt: 'how the key is stored and searched in the ERP: as a whole, exactly',
+      });
+    const [outcome] = await opened.write([operation('create', alike, other)]);
+    const isRefused = outcome?.status === 'rejected';
+    if (outcome?.status !== 'created' && !isRefused)
+      fault({
+        expected: `a supplier ${alike.key} beside ${first.key} is "created", or "rejected" where the ERP cannot tell them apart`,
+        seen: shownOutcome(outcome),
+        lookAt: 'what the ERP compares keys by: a collation, a unique index',
+      });
+    await stage.expectHeld(first, document, 'another was written whose key differs in capital letters only');
+    if (!isRefused) await stage.expectHeld(alike, other, 'it was written beside one of a like key');
   },
 };
 
