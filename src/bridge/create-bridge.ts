@@ -138,7 +138,7 @@ export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 
       : [
           {
             path: `bridge.flows[${index}].source`,
-            message: `names the source "${flow.source}", which is not configured`,
+            message: `names the source "${flow.source}", which is not configured${flow.source === 'local' ? ': "local" is what npm start adds, and is known beside its data folder (--data)' : ''}`,
           },
         ],
   );

@@ -72,7 +72,8 @@ test('together they are a connector that passes the conformance kit', async () =
 
 test('its flows are ones that the bridge and the connector take', async () => {
   for (const text of of('yaml')) {
-    const { flows } = parse(text) as { flows: object[] };
+    const whole = parse(text) as { bridge?: { flows: object[] }; flows: object[] };
+    const { flows } = whole.bridge ?? whole;
     expect(bridgeSettings.parse({ flows }).flows).toHaveLength(1);
     await writeFile(
       join(folder, 'flow.ts'),
@@ -85,18 +86,19 @@ test('its flows are ones that the bridge and the connector take', async () => {
 
 describe('its commands exist, with the options that it gives them', () => {
   const lines = of('sh').flatMap((text) => text.trimEnd().split('\n'));
-  const ours = lines.filter((line) => line.startsWith('npm run -s cli -- '));
+  const ours = lines.filter((line) => /^npm (run -s cli|start) -- /.test(line));
 
   test('and are all of this program, or run the tests', () => {
     expect(lines.filter((line) => !ours.includes(line))).toEqual(['npx vitest run connectors/orderbook']);
   });
 
   test.each(ours)('%s', async (line) => {
-    const words = line.replace('npm run -s cli -- ', '').split(' ');
+    const words = line.replace('npm run -s cli -- ', '').replace('npm start --', 'start').split(' ');
     const { code, stdout } = await runHere([...words, '--help']);
     expect(code).toBe(0);
     // Of a command that does not exist, the help is that of the one above it.
-    expect(stdout).toMatch(new RegExp(`^Usage: sourcing-bridge ${words[0]} ${words[1]} `));
+    const command = words.slice(0, words[0] === 'start' ? 1 : 2).join(' ');
+    expect(stdout).toMatch(new RegExp(`^Usage: sourcing-bridge ${command} `));
     for (const option of words.filter((word) => word.startsWith('--'))) expect(stdout).toContain(`  ${option} `);
   });
 });

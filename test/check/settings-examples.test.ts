@@ -2,9 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { parse } from 'yaml';
 import { loadConnector } from '#bridge/push/load-connector.ts';
-import { bridgeSettings, type FlowSettings } from '#bridge/settings.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
 import { readConfiguration } from '#cli/configuration.ts';
 import { errorText } from '#platform/errors.ts';
 
@@ -20,14 +19,8 @@ function environmentOf(text: string): Record<string, string> {
   );
 }
 
-/** `flows` as they would stand under `bridge`. */
-function flowsOf(file: string): FlowSettings[] {
-  const text = readFileSync(file, 'utf8');
-  const env = environmentOf(text);
-  const { flows } = parse(text.replaceAll(/\$\{(\w+)\}/g, (_whole, name: string) => env[name] ?? '')) as {
-    flows: unknown;
-  };
-  return bridgeSettings.parse({ flows }).flows;
+function flowsIn(file: string): FlowSettings[] {
+  return readConfiguration(file, {}, environmentOf(readFileSync(file, 'utf8'))).bridge.flows;
 }
 
 /** What the connector has to say against the flow; empty when it takes it. */
@@ -39,17 +32,18 @@ async function faultsOf({ connector, documents, settings }: FlowSettings): Promi
 }
 
 describe('settings.example.yaml', () => {
-  test.each(connectors)('of %s is flows with that connector, which it takes as they stand there', async (name) => {
-    const flows = flowsOf(join(root, 'connectors', name, 'settings.example.yaml'));
-    expect(flows.length).toBeGreaterThan(0);
-    expect([...new Set(flows.map(({ connector }) => connector))]).toEqual([name]);
-    expect((await Promise.all(flows.map(faultsOf))).flat()).toEqual([]);
-  });
+  test.each(connectors)(
+    'of %s is a configuration of flows with that connector, which it takes as they stand there',
+    async (name) => {
+      const flows = flowsIn(join(root, 'connectors', name, 'settings.example.yaml'));
+      expect(flows.length).toBeGreaterThan(0);
+      expect([...new Set(flows.map(({ connector }) => connector))]).toEqual([name]);
+      expect((await Promise.all(flows.map(faultsOf))).flat()).toEqual([]);
+    },
+  );
 });
 
 describe('config/examples', () => {
-  const flowsIn = (file: string) => readConfiguration(file, {}, environmentOf(readFileSync(file, 'utf8'))).bridge.flows;
-
   test('have a flow for each connector that comes with the program, but for the template', () => {
     const used = new Set(examples.flatMap(flowsIn).map(({ connector }) => connector));
     expect([...used]).toEqual(expect.arrayContaining(['file', 'http', 'postgres', 'tryton']));
