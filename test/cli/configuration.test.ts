@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { checkNames } from '#bridge/create-bridge.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
 import { configuration, readConfiguration } from '#cli/configuration.ts';
 import { configurationJsonSchema } from '#platform/configuration.ts';
 import { runCommandLine } from './command-line.ts';
@@ -175,5 +177,15 @@ describe('the environment', () => {
 
   test('--data goes before all', () => {
     expect(readConfiguration(undefined, { data: '/there' }, { DATA_DIR: '/here' }).data_dir).toBe('/there');
+  });
+});
+
+describe('a flow whose source is not configured', () => {
+  const faultOf = (source: string) => () =>
+    checkNames(bridgeSettings.parse({ flows: [{ name: 'orders', source, connector: 'memory', settings: {} }] }));
+
+  test('is refused with its place; of "local" it is said where it is known', () => {
+    expect(faultOf('main')).toThrow(/flows\[0\]\.source names the source "main", which is not configured\.$/);
+    expect(faultOf('local')).toThrow('"local" is what npm start adds, and is known beside its data folder (--data)');
   });
 });

@@ -84,7 +84,7 @@ async function expectArchivedStays(
     sample,
     { ...unknown, archived: true },
     when,
-    'a member that is left out is unknown, not false',
+    'the mapping: `archived` that is left out is unknown, not false, and what the ERP has stays',
   );
 }
 
