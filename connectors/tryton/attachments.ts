@@ -4,7 +4,6 @@
  */
 import {
   ConflictError,
-  ConnectorError,
   DataError,
   type DocumentOf,
   type Found,
@@ -14,27 +13,26 @@ import {
   z,
 } from 'sourcing-bridge/connector';
 import { answersPage } from './answers-page.ts';
-import { type Kind, markerOf, nothingYet, outcomeOfPrepared, type Prepared, plannedOf, sendAll } from './batch.ts';
+import { findPurchases, isLive, referenceOfPurchase } from './held-purchases.ts';
 import { findQuotations, referenceOfQuotation } from './held-quotations.ts';
-import { checkMissing, codeOf, findSuppliers, makeMissing, type Supplier } from './parties.ts';
-import { findPurchases, isLive, referenceOfPurchase } from './purchases.ts';
+import { markerOf } from './markers.ts';
+import { checkMissing, codeOf, findSuppliers, makeMissingSuppliers, type Supplier } from './parties.ts';
 import type { Tryton } from './rpc.ts';
+import { sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
-import { bytesOf, id, oneLine, text } from './values.ts';
+import { decide, type Kind, newTask, type Task } from './task.ts';
+import { bytesOf, id, ids, ifUnchanged, oneLine, type Read, referenceTo, stamp, text } from './values.ts';
 
 type AttachedKind = 'rfi-answers' | 'file';
 
-const stamp = z.union([z.string(), z.number()]).nullable();
 const rows = z.array(z.object({ id, name: text, link: text, description: text, resource: text, _timestamp: stamp }));
 const rowFields = ['name', 'link', 'description', 'resource', '_timestamp'];
 type HeldAttachment = z.output<typeof rows>[number];
-const ids = z.array(id);
 
-const referenceOf = (attachment: number) => `ir.attachment,${attachment}`;
+const attachmentModel = 'ir.attachment';
+const referenceOf = (attachment: number) => referenceTo(attachmentModel, attachment);
 
-interface Task {
-  readonly operation: Operation<AttachedKind>;
-  readonly prepared: Prepared;
+interface AttachmentTask extends Task<AttachedKind> {
   readonly supplier: Supplier;
   readonly held: HeldAttachment | undefined;
   /** Another object than the supplier's party. */
@@ -53,11 +51,14 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
   ): Promise<ReadonlyMap<string, HeldAttachment[]>> {
     const markers = new Map(documents.map(({ kind, key }) => [key, markerOf(kind, key)]));
     const params = [[['link', 'in', [...markers.values()]]], 0, null, [['id', 'ASC']], rowFields];
-    const found = await tryton.ask('ir.attachment.search_read', params, rows, signal);
+    const found = await tryton.ask(`${attachmentModel}.search_read`, params, rows, signal);
     return new Map([...markers].map(([key, marker]) => [key, found.filter(({ link }) => link === marker)]));
   }
 
-  async function prepare(operations: readonly Operation<AttachedKind>[], signal: AbortSignal): Promise<Task[]> {
+  async function planEach(
+    operations: readonly Operation<AttachedKind>[],
+    signal: AbortSignal,
+  ): Promise<AttachmentTask[]> {
     const documents = operations.map(({ document }) => document);
     const found = await find(documents, signal);
     const { company } = await tryton.self(signal);
@@ -67,31 +68,24 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
       signal,
     );
     const targets = await findTargets(documents, signal);
-    return operations.map((operation): Task => {
+    return operations.map((operation): AttachmentTask => {
       const { document, action } = operation;
-      const prepared = nothingYet();
       const [held, ...more] = found.get(document.key) ?? [];
       const supplier = document.supplier ? (suppliers.get(codeOf(document.supplier)) as Supplier) : nobody;
       // A file that belongs to a question is the company's own.
-      const resource = document.supplier ? targets.get(pairOf(document)) : `company.company,${company}`;
-      if (held) prepared.reference = referenceOf(held.id);
-      const task: Task = { operation, prepared, supplier, held, resource };
-      try {
+      const resource = document.supplier ? targets.get(pairOf(document)) : referenceTo('company.company', company);
+      return decide({ ...newTask(operation), supplier, held, resource }, (task) => {
+        if (held) task.reference = referenceOf(held.id);
         if (more.length > 0)
           throw new ConflictError(
             `Tryton holds ${more.length + 1} attachments for this: delete those that are not right (ids ${[held, ...more].map((one) => one?.id).join(', ')}).`,
           );
-        if (action === 'cancel') {
-          if (held) {
-            prepared.action = 'cancel';
-            prepared.steps.push(`Delete the attachment "${held.name}".`);
-          }
-        } else prepareContent(task);
-      } catch (error) {
-        if (!(error instanceof ConnectorError)) throw error;
-        prepared.error = error;
-      }
-      return task;
+        if (action !== 'cancel') planContent(task);
+        else if (held) {
+          task.action = 'cancel';
+          task.steps.push(`Delete the attachment "${held.name}".`);
+        }
+      });
     });
   }
 
@@ -117,23 +111,26 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
     }
     const found = await findQuotations(tryton, wanted, signal);
     return new Map(
-      [...found].flatMap(([key, all]) => all.slice(0, 1).map((row) => [key, referenceOfQuotation(row.id)] as const)),
+      [...found].flatMap(([key, all]) =>
+        all.slice(0, 1).map(({ row }) => [key, referenceOfQuotation(row.id)] as const),
+      ),
     );
   }
 
-  function prepareContent({ operation, prepared, held, supplier, resource }: Task): void {
+  function planContent(task: AttachmentTask): void {
+    const { operation, steps, held, supplier, resource } = task;
     const { document, file } = operation;
-    if (resource === undefined) checkMissing(supplier, settings, prepared.steps);
+    if (resource === undefined) checkMissing(supplier, settings, steps);
     const name = nameOf(operation);
     const where = resource ?? `the party ${supplier.code} "${supplier.name}"`;
     if (document.kind === 'file' && !file) throw new DataError('The file came without its bytes.');
-    const target = resource ?? (supplier.id === undefined ? undefined : `party.party,${supplier.id}`);
+    const target = resource ?? (supplier.id === undefined ? undefined : referenceTo('party.party', supplier.id));
     if (!held) {
-      prepared.action = 'create';
-      prepared.steps.push(`Attach "${name}" to ${where}.`);
+      task.action = 'create';
+      steps.push(`Attach "${name}" to ${where}.`);
     } else if (hashIn(held) !== operation.contentHash || held.resource !== target) {
-      prepared.action = 'amend';
-      prepared.steps.push(
+      task.action = 'amend';
+      steps.push(
         held.resource === target
           ? `Replace the attachment "${held.name}" with "${name}".`
           : `Attach "${name}" to ${where} instead of ${held.resource}.`,
@@ -142,7 +139,7 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
   }
 
   async function valuesOf(
-    { operation, supplier, resource, held }: Task,
+    { operation, supplier, resource, held }: AttachmentTask,
     signal: AbortSignal,
   ): Promise<Record<string, unknown>> {
     const { document } = operation;
@@ -150,73 +147,72 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
       name: nameOf(operation),
       type: 'data',
       link: markerOf(document.kind, document.key),
-      resource: resource ?? `party.party,${supplier.id}`,
+      resource: resource ?? referenceTo('party.party', supplier.id ?? 0),
       description: described(operation),
       // The bytes of a file never change.
       ...(document.kind === 'file' && held ? {} : { data: bytesOf(await contentOf(operation, signal)) }),
     };
   }
 
-  async function sendSome(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
-    await sendAll(
-      tasks.filter(({ prepared }) => prepared.action === 'create'),
+  async function sendSome(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
+    await sendTasks(
+      tasks.filter(({ action }) => action === 'create'),
       async (some) => {
         const values = [];
         for (const task of some) values.push(await valuesOf(task, signal));
-        return tryton.change('ir.attachment.create', [values], ids, signal);
+        return tryton.change(`${attachmentModel}.create`, [values], ids, signal);
       },
-      signal,
-      ({ prepared }, made) => {
-        prepared.reference = referenceOf(made);
-      },
-      async (some) => {
-        const documents = some.map(({ operation }) => operation.document);
-        const found = await find(documents, signal);
-        return documents.map(({ key }) => found.get(key)?.[0]?.id);
+      {
+        signal,
+        done: (task, made) => {
+          task.reference = referenceOf(made);
+        },
+        findMade: async (some) => {
+          const documents = some.map(({ operation }) => operation.document);
+          const found = await find(documents, signal);
+          return documents.map(({ key }) => found.get(key)?.[0]?.id);
+        },
       },
     );
-    await sendAll(
-      tasks.filter(({ prepared }) => prepared.action === 'amend'),
+    await sendTasks(
+      tasks.filter(({ action }) => action === 'amend'),
       async (some) => {
         const pairs: unknown[] = [];
         for (const task of some) pairs.push([task.held?.id], await valuesOf(task, signal));
-        const timestamps = Object.fromEntries(
-          some.map(({ held }) => [referenceOf(held?.id ?? 0), String(held?._timestamp)]),
-        );
-        await tryton.change('ir.attachment.write', pairs, z.unknown(), signal, { _timestamp: timestamps });
+        const context = ifUnchanged(some.flatMap(({ held }): Read[] => (held ? [[attachmentModel, held]] : [])));
+        await tryton.change(`${attachmentModel}.write`, pairs, z.unknown(), signal, context);
         return some;
       },
+      { signal },
+    );
+  }
+
+  async function send(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
+    const needParty = tasks.filter(
+      ({ operation, resource }) => operation.action !== 'cancel' && resource === undefined,
+    );
+    await makeMissingSuppliers(tryton, needParty, signal);
+    const files = tasks.filter(({ operation }) => operation.document.kind === 'file');
+    await sendSome(
+      tasks.filter((task) => !files.includes(task)),
       signal,
+    );
+    // They may be large: never the bytes of two at once.
+    for (const task of files) await sendSome([task], signal);
+    await sendTasks(
+      tasks.filter(({ action }) => action === 'cancel'),
+      async (some) => {
+        await tryton.change(`${attachmentModel}.delete`, [some.map(({ held }) => held?.id)], z.unknown(), signal);
+        return some;
+      },
+      { signal },
     );
   }
 
   return {
-    async write(operations, signal) {
-      const tasks = await prepare(operations, signal);
-      const needParty = tasks.filter(
-        ({ operation, resource }) => operation.action !== 'cancel' && resource === undefined,
-      );
-      await makeMissing(tryton, needParty, signal);
-      // Files may be large: never the bytes of two at once.
-      const files = tasks.filter(({ operation }) => operation.document.kind === 'file');
-      await sendSome(
-        tasks.filter((task) => !files.includes(task)),
-        signal,
-      );
-      for (const task of files) await sendSome([task], signal);
-      await sendAll(
-        tasks.filter(({ prepared }) => prepared.action === 'cancel'),
-        async (some) => {
-          await tryton.change('ir.attachment.delete', [some.map(({ held }) => held?.id)], z.unknown(), signal);
-          return some;
-        },
-        signal,
-      );
-      return tasks.map(({ prepared, operation }) => outcomeOfPrepared(prepared, operation));
-    },
     async plan(operations, signal) {
-      const tasks = await prepare(operations, signal);
-      return tasks.map(({ prepared, operation }) => plannedOf(prepared, operation));
+      const tasks = await planEach(operations, signal);
+      return { tasks, send: (signal) => send(tasks, signal) };
     },
     async lookup(documents, signal) {
       const found = await find(documents, signal);

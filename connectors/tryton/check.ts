@@ -1,8 +1,8 @@
 /** Whether the flow can work, a sentence for each thing that has to be right. Changes nothing. */
 import { type CheckResult, ConfigError, z } from 'sourcing-bridge/connector';
-import { asConnectorError } from './batch.ts';
 import type { ReadReferenceData } from './reference-data.ts';
 import { ServerFault, type Tryton } from './rpc.ts';
+import { asConnectorError } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 
 const access = z.record(z.string(), z.object({ read: z.unknown(), write: z.unknown(), create: z.unknown() }));
@@ -90,14 +90,10 @@ export async function check(
       return `${told} This matters only when ${onlyFor}.`;
     });
   await attempt('company data', async () => {
-    const data = await readReferenceData(
-      { currencies: [], products: settings.product === undefined ? [] : [settings.product] },
-      signal,
-    );
+    const data = await readReferenceData([], signal);
     if (settings.unit !== undefined) data.unit(settings.unit);
     if (settings.product !== undefined) data.product(settings.product);
-    if (data.defaultWarehouse === undefined)
-      throw new Error('Tryton has several warehouses: name one (settings.warehouse).');
+    if (data.warehouse({}) === null) throw new Error('Tryton has several warehouses: name one (settings.warehouse).');
     const product =
       settings.product === undefined
         ? 'no product is set: lines without one have a description only'

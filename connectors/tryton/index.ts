@@ -7,17 +7,28 @@
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { ConfigError, defineConnector, outcomeOf } from 'sourcing-bridge/connector';
+import {
+  ConfigError,
+  type ConnectorError,
+  defineConnector,
+  type Found,
+  type Operation,
+  type Outcome,
+  outcomeOf,
+  type PlannedOperation,
+  type Unclear,
+} from 'sourcing-bridge/connector';
 import { createAttachments } from './attachments.ts';
 import { createAwards } from './awards.ts';
-import type { Kind } from './batch.ts';
 import { check } from './check.ts';
 import { createQuotations } from './quotations.ts';
 import { createReads } from './reads.ts';
 import { createReferenceDataReader } from './reference-data.ts';
 import { createTryton } from './rpc.ts';
+import { asConnectorError, askInHalves, isOfOne } from './send-batch.ts';
 import { settings } from './settings.ts';
 import { createSuppliers } from './suppliers.ts';
+import { type Kind, newTask, outcomeOfTask, type Plan, plannedOf } from './task.ts';
 
 const kinds = ['supplier', 'quotation', 'award', 'rfi-answers', 'file'] as const;
 type WrittenKind = (typeof kinds)[number];
@@ -53,28 +64,47 @@ export default defineConnector({
       file: createAttachments(deps),
     };
     const kindOf = (kind: WrittenKind) => byKind[kind] as Kind<WrittenKind>;
+
+    /** What hinders all of them is the outcome of each. */
+    async function writeAll(operations: readonly Operation<WrittenKind>[], signal: AbortSignal): Promise<Outcome[]> {
+      const [first] = operations;
+      if (!first) return [];
+      let plan: Plan<WrittenKind>;
+      try {
+        plan = await kindOf(first.document.kind).plan(operations, signal);
+      } catch (thrown) {
+        if (isOfOne(asConnectorError(thrown))) throw thrown;
+        return operations.map(() => outcomeOf(thrown));
+      }
+      await plan.send(signal);
+      return plan.tasks.map(outcomeOfTask);
+    }
+
     return {
       check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
       plan: async (operations, signal) => {
-        const plans = [];
-        for (const [kind, some] of groupedBy(operations, ({ document }) => document.kind))
-          plans.push(...(await kindOf(kind).plan(some, signal)));
-        return plans;
-      },
-      write: async (operations, signal) => {
-        const [first] = operations;
-        if (!first) return [];
-        try {
-          return await kindOf(first.document.kind).write(operations, signal);
-        } catch (error) {
-          // Before anything was sent that changes something: from then on each operation keeps its own error.
-          return operations.map(() => outcomeOf(error));
+        const planned: PlannedOperation[] = [];
+        for (const [kind, some] of Map.groupBy(operations, ({ document }) => document.kind)) {
+          const ask = async (part: typeof operations) => (await kindOf(kind).plan(part, signal)).tasks.map(plannedOf);
+          const refused = (one: Operation<WrittenKind>, error: ConnectorError) => plannedOf({ ...newTask(one), error });
+          planned.push(...(await askInHalves(some, ask, refused, signal)));
         }
+        return planned;
       },
+      write: async (operations, signal) =>
+        askInHalves(
+          operations,
+          (some) => writeAll(some, signal),
+          (_, error) => outcomeOf(error),
+          signal,
+        ),
       lookup: async (documents, signal) => {
-        const found = [];
-        for (const [kind, some] of groupedBy(documents, (document) => document.kind))
-          found.push(...(await kindOf(kind).lookup(some, signal)));
+        const found: (Found | Unclear)[] = [];
+        for (const [kind, some] of Map.groupBy(documents, (document) => document.kind)) {
+          const ask = async (part: typeof documents): Promise<(Found | Unclear)[]> => kindOf(kind).lookup(part, signal);
+          const unclear = ({ key }: { key: string }, { message }: ConnectorError) => ({ key, unclear: message });
+          found.push(...(await askInHalves(some, ask, unclear, signal)));
+        }
         return found;
       },
       read: createReads(deps),
@@ -82,10 +112,6 @@ export default defineConnector({
     };
   },
 });
-
-function groupedBy<T>(items: readonly T[], kindOf: (item: T) => WrittenKind): Map<WrittenKind, T[]> {
-  return Map.groupBy(items, kindOf);
-}
 
 async function readCa(file: string | undefined, dataDir: string): Promise<string | undefined> {
   if (file === undefined) return undefined;

@@ -4,12 +4,11 @@
  * supplier's.
  */
 import { DataError, type SupplierHead, TransientError, z } from 'sourcing-bridge/connector';
-import { nothingYet, type Prepared, sendAll } from './batch.ts';
 import type { Tryton } from './rpc.ts';
+import { asConnectorError, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
-import { fieldNames, flag, id, oneLine, text } from './values.ts';
-
-const stamp = z.union([z.string(), z.number()]).nullable();
+import type { Progress } from './task.ts';
+import { fieldNames, flag, id, ids, oneLine, stamp, text } from './values.ts';
 
 const partyRows = z.array(
   z.object({
@@ -30,17 +29,20 @@ const partyRows = z.array(
         postal_code: text,
         city: text,
         country: id.nullable(),
+        _timestamp: stamp,
       }),
     ),
-    'identifiers.': z.array(z.object({ id, type: text, code: text })),
-    'contact_mechanisms.': z.array(z.object({ id, active: flag, type: z.string(), value: text, name: text })),
+    'identifiers.': z.array(z.object({ id, type: text, code: text, _timestamp: stamp })),
+    'contact_mechanisms.': z.array(
+      z.object({ id, active: flag, type: z.string(), value: text, name: text, _timestamp: stamp }),
+    ),
   }),
 );
 
 const partyFields = fieldNames('code name active replaced_by supplier_payment_term supplier_tax_rule _timestamp', {
-  addresses: 'active invoice street postal_code city country',
-  identifiers: 'type code',
-  contact_mechanisms: 'active type value name',
+  addresses: 'active invoice street postal_code city country _timestamp',
+  identifiers: 'type code _timestamp',
+  contact_mechanisms: 'active type value name _timestamp',
 });
 
 export type HeldParty = z.output<typeof partyRows>[number];
@@ -55,7 +57,7 @@ export async function readParties(
   return tryton.ask('party.party.search_read', params, partyRows, signal, { active_test: false });
 }
 
-/** Whom an order goes to. Its id is known once `makeMissing` has made it. */
+/** Whom an order goes to. Its id is known once `makeMissingSuppliers` has made it. */
 export interface Supplier {
   id: number | undefined;
   readonly code: string;
@@ -76,6 +78,7 @@ export async function findSuppliers(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Supplier>> {
   const names = new Map(heads.map((head) => [codeOf(head), oneLine(head.name)]));
+  if (names.size === 0) return new Map();
   const rows = await readParties(tryton, [['code', 'in', [...names.keys()]]], signal);
   const merged = rows.flatMap(({ replaced_by }) => (replaced_by === null ? [] : [replaced_by]));
   const others = merged.length === 0 ? [] : await readParties(tryton, [['id', 'in', merged]], signal);
@@ -106,26 +109,23 @@ export function checkMissing(supplier: Supplier, settings: Settings, steps: stri
   steps.push(`Make the party ${supplier.code} "${supplier.name}", with its code and name only.`);
 }
 
-const ids = z.array(id);
 const madeRows = z.array(z.object({ id, addresses: ids }));
 
-/** Makes, in one call, the suppliers of these that Tryton does not have. Those that it refuses fail. */
-export async function makeMissing(
+/**
+ * Makes, in one call, the suppliers of these that Tryton does not have. Tasks whose supplier it refuses fail; one that
+ * somebody else has made meanwhile is the supplier.
+ */
+export async function makeMissingSuppliers(
   tryton: Tryton,
-  tasks: readonly { prepared: Prepared; supplier: Supplier }[],
+  tasks: readonly (Pick<Progress, 'error'> & { readonly supplier: Supplier })[],
   signal: AbortSignal,
 ): Promise<void> {
-  const missing = new Map<string, { supplier: Supplier; tasks: { prepared: Prepared }[] }>();
-  for (const task of tasks) {
-    const { supplier, prepared } = task;
-    if (supplier.id !== undefined || prepared.error !== undefined) continue;
-    const entry = missing.get(supplier.code) ?? { supplier, tasks: [] };
-    entry.tasks.push(task);
-    missing.set(supplier.code, entry);
-  }
-  const made = [...missing.values()].map((entry) => ({ ...entry, prepared: nothingYet() }));
-  await sendAll(
-    made,
+  const needing = tasks.filter(({ supplier, error }) => supplier.id === undefined && error === undefined);
+  const missing = [...new Set(needing.map(({ supplier }) => supplier))].map(
+    (supplier): Pick<Progress, 'error'> & { supplier: Supplier } => ({ supplier, error: undefined }),
+  );
+  await sendTasks(
+    missing,
     async (some) => {
       const values = some.map(({ supplier }) => ({
         code: supplier.code,
@@ -143,12 +143,35 @@ export async function makeMissing(
         return row;
       });
     },
-    signal,
-    ({ supplier }, row) => {
-      supplier.id = row.id;
-      supplier.address = row.addresses[0];
+    {
+      signal,
+      done: ({ supplier }, row) => {
+        supplier.id = row.id;
+        supplier.address = row.addresses[0];
+      },
     },
   );
-  for (const { prepared, tasks: needing } of made)
-    if (prepared.error) for (const task of needing) task.prepared.error = prepared.error;
+  const refused = missing.filter(({ error }) => error instanceof DataError);
+  if (refused.length > 0 && !signal.aborted) await findAfterAll(tryton, refused, signal);
+  for (const task of needing) task.error = missing.find(({ supplier }) => supplier === task.supplier)?.error;
+}
+
+/** Perhaps refused because the code is there meanwhile: made by somebody else, or by a call that failed afterwards. */
+async function findAfterAll(
+  tryton: Tryton,
+  refused: readonly (Pick<Progress, 'error'> & { readonly supplier: Supplier })[],
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const heads = refused.map(({ supplier: { code, name } }) => ({ id: code, name }));
+    const found = await findSuppliers(tryton, heads, signal);
+    for (const one of refused) {
+      const supplier = found.get(one.supplier.code);
+      if (supplier?.id === undefined) continue;
+      Object.assign(one.supplier, supplier);
+      one.error = undefined;
+    }
+  } catch (error) {
+    for (const one of refused) one.error = asConnectorError(error);
+  }
 }

@@ -1,8 +1,17 @@
 /**
- * What documents refer to by code, and Tryton by id: currencies, products, units, warehouses. Asked for once a batch at
- * most; what Tryton does not have is asked for each time, so that what is made there is known at once.
+ * What awards and bids refer to by code, and Tryton by id: suppliers, currencies, products, units, warehouses. Asked for
+ * once a batch at most; what Tryton does not have is asked for each time, so that what is made there is known at once.
  */
-import { type Clock, ConfigError, DataError, z } from 'sourcing-bridge/connector';
+import {
+  type AwardDocument,
+  type Clock,
+  ConfigError,
+  DataError,
+  type QuotationDocument,
+  z,
+} from 'sourcing-bridge/connector';
+import { productCodeOf } from './lots.ts';
+import { codeOf, findSuppliers, type Supplier } from './parties.ts';
 import type { Tryton } from './rpc.ts';
 import type { Settings } from './settings.ts';
 import { fieldNames, flag, id, text } from './values.ts';
@@ -39,20 +48,17 @@ export interface Product {
 
 export interface ReferenceData {
   readonly company: number;
-  readonly user: number;
+  /** One that Tryton does not have is without an id. */
+  supplier(document: Pick<AwardDocument, 'supplier'>): Supplier;
   /** How many decimals a unit price may have. */
   readonly priceDecimals: number;
   /** Throws DataError when Tryton has none. */
   currency(code: string): number;
   product(code: string): Product;
   unit(name: string): Unit;
-  warehouse(name: string): number;
-  readonly defaultWarehouse: number | undefined;
-}
-
-export interface Codes {
-  readonly currencies: Iterable<string>;
-  readonly products: Iterable<string>;
+  /** The one that the mapping names, else the flow's; null where there are several and none is named. */
+  warehouse(document: Pick<AwardDocument, 'fields'>): number | null;
+  warehouseName(warehouse: number): string | undefined;
 }
 
 const unitNames = Object.keys(unitFields).filter((name) => name !== 'id');
@@ -112,18 +118,33 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
     for (const row of await ask(missing)) known.set(row.code, [...(known.get(row.code) ?? []), row]);
   }
 
-  return async (codes: Codes, signal: AbortSignal): Promise<ReferenceData> => {
-    const { company, user } = await tryton.self(signal);
+  /** For these documents, and for the settings. Throws ConfigError where a setting names what Tryton does not have. */
+  return async (
+    documents: readonly (AwardDocument | QuotationDocument)[],
+    signal: AbortSignal,
+  ): Promise<ReferenceData> => {
+    const { company } = await tryton.self(signal);
     if (kept === undefined || clock.nowMs() >= kept.untilMs) kept = await readKept(signal);
     const { priceDecimals, units, warehouses, currencies, products } = kept;
-    await learn(currencies, codes.currencies, (missing) =>
+    const currencyCodes = documents.map(({ currency }) => currency);
+    await learn(currencies, currencyCodes, (missing) =>
       search('currency.currency', [['code', 'in', missing]], ['code'], currencyRows, signal),
     );
-    await learn(products, codes.products, (missing) =>
+    const lines = [
+      ...documents.flatMap((document): readonly { fields?: Record<string, string> | undefined }[] => document.lines),
+      {},
+    ];
+    const productCodes = lines.flatMap((line) => productCodeOf(line, settings) ?? []);
+    await learn(products, productCodes, (missing) =>
       search('product.product', [['code', 'in', missing]], productFields, productRows, signal),
     );
+    const suppliers = await findSuppliers(
+      tryton,
+      documents.map(({ supplier }) => supplier),
+      signal,
+    );
 
-    function warehouse(name: string): number {
+    function warehouseNamed(name: string): number {
       const found = warehouses.filter((one) => one.code === name || one.name === name);
       if (found.length === 1) return (found[0] as { id: number }).id;
       throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} warehouses "${name}".`);
@@ -132,14 +153,14 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
     let defaultWarehouse = warehouses.length === 1 ? warehouses[0]?.id : undefined;
     if (settings.warehouse !== undefined)
       try {
-        defaultWarehouse = warehouse(settings.warehouse);
+        defaultWarehouse = warehouseNamed(settings.warehouse);
       } catch (cause) {
         throw new ConfigError(`${(cause as Error).message} (settings.warehouse)`, { cause });
       }
 
     return {
       company,
-      user,
+      supplier: ({ supplier }) => suppliers.get(codeOf(supplier)) as Supplier,
       priceDecimals,
       currency(code) {
         const [found] = currencies.get(code) ?? [];
@@ -167,8 +188,11 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
         if (found.length === 1) return found[0] as Unit;
         throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} units "${name}".`);
       },
-      warehouse,
-      defaultWarehouse,
+      warehouse({ fields }) {
+        const name = fields?.['warehouse'];
+        return (name === undefined ? defaultWarehouse : warehouseNamed(name)) ?? null;
+      },
+      warehouseName: (warehouse) => warehouses.find(({ id: one }) => one === warehouse)?.name,
     };
   };
 }

@@ -3,15 +3,16 @@
  * that was awarded, from a quantity of 0 on. They carry the award's marker as their code and the lot as their name; what
  * is no longer awarded is archived. Other prices of the same supplier and product are left alone.
  */
-import { DataError, type Operation, z } from 'sourcing-bridge/connector';
-import { markerOf, type Prepared, sendAll } from './batch.ts';
-import type { Supplier } from './parties.ts';
-import type { WantedLine } from './purchase-lines.ts';
+import { DataError, z } from 'sourcing-bridge/connector';
+import type { WantedLine } from './lots.ts';
+import { markerOf } from './markers.ts';
+import type { Won } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
-import { decimal, decimalOf, fieldNames, flag, id, oneLine, text } from './values.ts';
+import { sendTasks } from './send-batch.ts';
+import type { Task } from './task.ts';
+import { decimal, decimalOf, fieldNames, flag, id, ifUnchanged, oneLine, type Read, stamp, text } from './values.ts';
 
-const stamp = z.union([z.string(), z.number()]).nullable();
 const rows = z.array(
   z.object({
     id,
@@ -48,50 +49,43 @@ export function referenceOfPrices(key: string): string {
   return `purchase.product_supplier,code=${markerOf('award', key)}`;
 }
 
-export interface PriceTask {
-  readonly operation: Operation<'award'>;
-  readonly prepared: Prepared;
-  readonly supplier: Supplier;
-  readonly lines: readonly WantedLine[];
-  prices?: PriceStep;
+export interface PriceTask extends Task<'award'>, Won {
+  prices: PriceStep | undefined;
 }
 
 interface PriceStep {
   readonly create: readonly WantedLine[];
-  readonly write: readonly { readonly held: HeldPrice; readonly values: Record<string, unknown> }[];
+  readonly write: readonly { readonly held: HeldPrice; readonly wanted: WantedLine | undefined }[];
 }
 
 /** Decides what to do with the prices, and says it in the plan's words. Throws DataError. */
-export function preparePrices(task: PriceTask, held: readonly HeldPrice[], data: ReferenceData): void {
-  const { operation, prepared, supplier } = task;
-  const wanted = operation.action === 'cancel' ? [] : task.lines;
+export function planPrices(task: PriceTask, held: readonly HeldPrice[], data: ReferenceData): void {
+  const { operation, supplier, steps } = task;
+  const { currency } = operation.document;
   const create: WantedLine[] = [];
   const write: PriceStep['write'][number][] = [];
   const left = new Set(held);
-  const currency = wanted.length === 0 ? 0 : data.currency(operation.document.currency);
-  for (const line of wanted) {
-    checkPriced(line);
-    const own = held.find((one) => one.name === oneLine(line.lot) && left.has(one));
+  const lines = operation.action === 'cancel' ? [] : task.lines;
+  // What Tryton does not have is told before anything is sent.
+  if (lines.length > 0) data.currency(currency);
+  for (const wanted of lines) {
+    checkPriced(wanted);
+    const own = held.find((one) => one.name === oneLine(wanted.line.lot) && left.has(one));
+    const of = `the price of ${supplier.code} for ${wanted.product?.code}, lot "${wanted.lot}"`;
     if (!own) {
-      create.push(line);
-      prepared.steps.push(
-        `Add the price of ${supplier.code} for ${line.product?.code}, lot "${line.lot}": ${line.unitPrice} ${operation.document.currency}.`,
-      );
+      create.push(wanted);
+      steps.push(`Add ${of}: ${wanted.unitPrice} ${currency}.`);
       continue;
     }
     left.delete(own);
-    const values = changesOf(own, line, { currency, party: supplier.id ?? -1 });
-    if (Object.keys(values).length === 0) continue;
-    write.push({ held: own, values });
-    const before = ownPrice(own)?.unit_price ?? 'none';
-    prepared.steps.push(
-      `Change the price of ${supplier.code} for ${line.product?.code}, lot "${line.lot}", from ${before} to ${line.unitPrice} ${operation.document.currency}.`,
-    );
+    if (Object.keys(changesOf(own, wanted, task, data)).length === 0) continue;
+    write.push({ held: own, wanted });
+    steps.push(`Change ${of}, from ${ownPrice(own)?.unit_price ?? 'none'} to ${wanted.unitPrice} ${currency}.`);
   }
   for (const gone of left) {
     if (!gone.active) continue;
-    write.push({ held: gone, values: { active: false } });
-    prepared.steps.push(`Archive the price of ${supplier.code} for the lot "${gone.name}".`);
+    write.push({ held: gone, wanted: undefined });
+    steps.push(`Archive the price of ${supplier.code} for the lot "${gone.name}".`);
   }
   if (create.length + write.length > 0) task.prices = { create, write };
 }
@@ -112,15 +106,20 @@ function ownPrice({ 'prices.': prices }: HeldPrice): HeldPrice['prices.'][number
   return prices.find(({ quantity }) => quantity === 0);
 }
 
+/** `wanted`: undefined where the lot is no longer awarded. */
 function changesOf(
   held: HeldPrice,
-  { product, unitPrice }: WantedLine,
-  to: { currency: number; party: number },
+  wanted: WantedLine | undefined,
+  { operation, supplier }: PriceTask,
+  data: ReferenceData,
 ): Record<string, unknown> {
+  if (!wanted) return { active: false };
+  const { product, unitPrice } = wanted;
+  const currency = data.currency(operation.document.currency);
   const changes: Record<string, unknown> = {};
   if (!held.active) changes['active'] = true;
-  if (held.currency !== to.currency) changes['currency'] = to.currency;
-  if (held.party !== to.party) changes['party'] = to.party;
+  if (held.currency !== currency) changes['currency'] = currency;
+  if (held.party !== supplier.id) changes['party'] = supplier.id;
   if (product && held.product !== product.id)
     Object.assign(changes, { product: product.id, template: product.template });
   const price = ownPrice(held);
@@ -131,56 +130,58 @@ function changesOf(
 }
 
 /** New ones in one call, changes in another. */
-export async function writePrices(
+export async function sendPrices(
   tasks: readonly PriceTask[],
   { tryton, data }: { tryton: Tryton; data: ReferenceData },
   signal: AbortSignal,
 ): Promise<void> {
-  const done = () => undefined;
-  await sendAll(
+  await sendTasks(
     tasks.filter(({ prices }) => prices && prices.create.length > 0),
     async (some) => {
-      const values = some.flatMap(({ operation, supplier, prices }) =>
-        (prices?.create ?? []).map(({ lot, product, unitPrice }) => ({
-          template: product?.template,
-          product: product?.id,
-          party: supplier.id,
-          company: data.company,
-          currency: data.currency(operation.document.currency),
-          code: markerOf('award', operation.document.key),
-          name: oneLine(lot),
-          prices: [['create', [{ quantity: 0, unit_price: decimalOf(unitPrice) }]]],
-        })),
-      );
+      const values = some.flatMap((task) => (task.prices?.create ?? []).map((wanted) => newPrice(task, wanted, data)));
       await tryton.change('purchase.product_supplier.create', [values], z.array(id).length(values.length), signal);
       return some;
     },
-    signal,
-    done,
-    async (some) => {
-      const keys = some.map(({ operation }) => operation.document.key);
-      const found = await findPrices(tryton, keys, signal);
-      return some.map((task) => {
-        const held = found.get(task.operation.document.key) ?? [];
-        return task.prices?.create.some(({ lot }) => held.some(({ name }) => name === oneLine(lot))) ? task : undefined;
-      });
+    {
+      signal,
+      findMade: async (some) => {
+        const keys = some.map(({ operation }) => operation.document.key);
+        const found = await findPrices(tryton, keys, signal);
+        return some.map((task) => {
+          const names = new Set(found.get(task.operation.document.key)?.map(({ name }) => name));
+          return task.prices?.create.some(({ line }) => names.has(oneLine(line.lot))) ? task : undefined;
+        });
+      },
     },
   );
-  await sendAll(
+  await sendTasks(
     tasks.filter(({ prices }) => prices && prices.write.length > 0),
     async (some) => {
-      const writes = some.flatMap(({ prices }) => prices?.write ?? []);
-      const timestamps = Object.fromEntries(
+      const writes = some.flatMap((task) => (task.prices?.write ?? []).map((one) => ({ ...one, task })));
+      const pairs = writes.flatMap(({ held, wanted, task }) => [[held.id], changesOf(held, wanted, task, data)]);
+      const context = ifUnchanged(
         writes.flatMap(({ held }) => [
-          [`purchase.product_supplier,${held.id}`, String(held._timestamp)],
-          ...held['prices.'].map((price) => [`purchase.product_supplier.price,${price.id}`, String(price._timestamp)]),
+          ['purchase.product_supplier', held],
+          ...held['prices.'].map((price): Read => ['purchase.product_supplier.price', price]),
         ]),
       );
-      const pairs = writes.flatMap(({ held, values }) => [[held.id], values]);
-      await tryton.change('purchase.product_supplier.write', pairs, z.unknown(), signal, { _timestamp: timestamps });
+      await tryton.change('purchase.product_supplier.write', pairs, z.unknown(), signal, context);
       return some;
     },
-    signal,
-    done,
+    { signal },
   );
+}
+
+function newPrice({ operation, supplier }: PriceTask, { line, product, unitPrice }: WantedLine, data: ReferenceData) {
+  const { key, currency } = operation.document;
+  return {
+    template: product?.template,
+    product: product?.id,
+    party: supplier.id,
+    company: data.company,
+    currency: data.currency(currency),
+    code: markerOf('award', key),
+    name: oneLine(line.lot),
+    prices: [['create', [{ quantity: 0, unit_price: decimalOf(unitPrice) }]]],
+  };
 }

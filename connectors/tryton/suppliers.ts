@@ -11,45 +11,30 @@ import {
   type SupplierDocument,
   z,
 } from 'sourcing-bridge/connector';
-import {
-  asConnectorError,
-  type Kind,
-  nothingYet,
-  outcomeOfPrepared,
-  type Prepared,
-  plannedOf,
-  quoted,
-  sendAll,
-} from './batch.ts';
+import { addressFields, checkFields, identifierPrefix, mechanismFields } from './mapping-fields.ts';
 import { type HeldParty, readParties } from './parties.ts';
-import { checkFields } from './purchase-lines.ts';
 import type { Tryton } from './rpc.ts';
-import { id, oneLine, text } from './values.ts';
+import { asConnectorError, sendTasks } from './send-batch.ts';
+import { decide, type Kind, newTask, type Task } from './task.ts';
+import { id, ids, ifUnchanged, oneLine, type Read, referenceTo, text } from './values.ts';
 
-const addressFields = ['street', 'postal_code', 'city', 'country'];
-const mechanismFields = ['phone', 'mobile', 'fax', 'website'];
-const identifierPrefix = 'identifier_';
-const knownFields = ['name', ...addressFields, ...mechanismFields];
-
-const ids = z.array(id);
 const countryRows = z.array(z.object({ id, code: text }));
 
-interface Task {
-  readonly operation: Operation<'supplier'>;
-  prepared: Prepared;
+interface SupplierTask extends Task<'supplier'> {
+  /** To be sent. */
   values: Record<string, unknown>;
   held: HeldParty | undefined;
 }
 
-const referenceOf = (party: number) => `party.party,${party}`;
+const referenceOf = (party: number) => referenceTo('party.party', party);
 
 export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'> {
-  async function prepare(operations: readonly Operation<'supplier'>[], signal: AbortSignal): Promise<Task[]> {
+  async function planEach(operations: readonly Operation<'supplier'>[], signal: AbortSignal): Promise<SupplierTask[]> {
     const codes = operations.map(({ document }) => document.key);
     const parties = await readParties(tryton, [['code', 'in', codes]], signal);
     const byCode = new Map(parties.map((party) => [party.code, party]));
     const countries = await readCountries(operations, signal);
-    return operations.map((operation) => prepareOne(operation, byCode.get(operation.document.key), countries));
+    return operations.map((operation) => planOne(operation, byCode.get(operation.document.key), countries));
   }
 
   async function readCountries(
@@ -67,64 +52,57 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
     return new Map(rows.map((row) => [row.code, row.id]));
   }
 
-  async function send(tasks: readonly Task[], signal: AbortSignal): Promise<void> {
-    await sendAll(
-      tasks.filter(({ prepared }) => prepared.action === 'create'),
+  async function send(tasks: readonly SupplierTask[], signal: AbortSignal): Promise<void> {
+    await sendTasks(
+      tasks.filter(({ action }) => action === 'create'),
       async (some) => tryton.change('party.party.create', [some.map(({ values }) => values)], ids, signal),
-      signal,
-      ({ prepared }, made) => {
-        prepared.reference = referenceOf(made);
+      {
+        signal,
+        done: (task, made) => {
+          task.reference = referenceOf(made);
+        },
       },
     );
-    await sendAll(
-      tasks.filter(({ prepared }) => prepared.action === 'amend' || prepared.action === 'cancel'),
+    await sendTasks(
+      tasks.filter(({ action }) => action === 'amend' || action === 'cancel'),
       async (some) => {
-        const timestamps = Object.fromEntries(
-          some.map(({ held }) => [referenceOf(held?.id ?? 0), String(held?._timestamp)]),
-        );
         const pairs = some.flatMap(({ held, values }) => [[held?.id], values]);
-        await tryton.change('party.party.write', pairs, z.unknown(), signal, { _timestamp: timestamps });
+        const context = ifUnchanged(some.flatMap(({ held }) => (held ? readOf(held) : [])));
+        await tryton.change('party.party.write', pairs, z.unknown(), signal, context);
         return some;
       },
-      signal,
+      { signal },
     );
   }
 
   /** Refused, perhaps because somebody has made a party with that code in between: then it is the supplier's. */
-  async function adopt(refused: readonly Task[], signal: AbortSignal): Promise<void> {
-    let again: Task[];
+  async function adopt(refused: readonly SupplierTask[], signal: AbortSignal): Promise<void> {
     try {
-      again = await prepare(
+      const again = await planEach(
         refused.map(({ operation }) => operation),
         signal,
       );
+      await send(
+        again.filter(({ held }) => held !== undefined),
+        signal,
+      );
+      for (const [index, task] of refused.entries()) if (again[index]?.held) Object.assign(task, again[index]);
     } catch (error) {
-      for (const { prepared } of refused) prepared.error = asConnectorError(error);
-      return;
-    }
-    await send(
-      again.filter(({ held }) => held !== undefined),
-      signal,
-    );
-    for (const [index, task] of refused.entries()) {
-      const one = again[index];
-      if (one?.held) task.prepared = one.prepared;
+      for (const task of refused) task.error = asConnectorError(error);
     }
   }
 
   return {
-    async write(operations, signal) {
-      const tasks = await prepare(operations, signal);
-      await send(tasks, signal);
-      const refused = tasks.filter(
-        ({ prepared }) => prepared.action === 'create' && prepared.error instanceof DataError,
-      );
-      if (refused.length > 0 && !signal.aborted) await adopt(refused, signal);
-      return tasks.map(({ prepared, operation }) => outcomeOfPrepared(prepared, operation));
-    },
     async plan(operations, signal) {
-      const tasks = await prepare(operations, signal);
-      return tasks.map(({ prepared, operation }) => plannedOf(prepared, operation));
+      const tasks = await planEach(operations, signal);
+      return {
+        tasks,
+        send: async (signal) => {
+          await send(tasks, signal);
+          const refused = tasks.filter(({ action, error }) => action === 'create' && error instanceof DataError);
+          if (refused.length > 0 && !signal.aborted) await adopt(refused, signal);
+        },
+      };
     },
     async lookup(documents, signal) {
       const parties = await readParties(tryton, [['code', 'in', documents.map(({ key }) => key)]], signal);
@@ -136,48 +114,50 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
   };
 }
 
-function prepareOne(
+/** All that makes it up, for a change that nobody else's change may come before. */
+function readOf(party: HeldParty): Read[] {
+  return [
+    ['party.party', party],
+    ...party['addresses.'].map((row): Read => ['party.address', row]),
+    ...party['identifiers.'].map((row): Read => ['party.identifier', row]),
+    ...party['contact_mechanisms.'].map((row): Read => ['party.contact_mechanism', row]),
+  ];
+}
+
+function planOne(
   operation: Operation<'supplier'>,
   held: HeldParty | undefined,
   countries: ReadonlyMap<string, number>,
-): Task {
-  const { document, action } = operation;
-  const prepared = nothingYet();
-  if (held) prepared.reference = referenceOf(held.id);
-  const task: Task = { operation, prepared, values: {}, held };
-  try {
+): SupplierTask {
+  const own: SupplierTask = { ...newTask(operation), values: {}, held };
+  return decide(own, (task) => {
+    if (held) task.reference = referenceOf(held.id);
     if (held && held.replaced_by !== null)
       throw new ConflictError(
         `The party ${held.code} "${held.name}" was merged into another in Tryton: give the supplier that one's code as external id.`,
       );
-    if (action === 'cancel') prepareArchive(task);
-    else if (held) prepareAmend(task, held, countries);
-    else prepareCreate(task, document, countries);
-  } catch (error) {
-    if (!(error instanceof DataError || error instanceof ConflictError)) throw error;
-    prepared.error = error;
-  }
-  return task;
+    if (operation.action === 'cancel') planArchive(task);
+    else if (held) planAmend(task, held, countries);
+    else planCreate(task, countries);
+  });
 }
 
-function prepareArchive(task: Task): void {
+function planArchive(task: SupplierTask): void {
   if (!task.held?.active) return;
-  task.prepared.action = 'cancel';
-  task.prepared.steps.push(`Archive the party ${task.held.code} "${task.held.name}".`);
+  task.action = 'cancel';
+  task.steps.push(`Archive the party ${task.held.code} "${task.held.name}".`);
   task.values = { active: false };
 }
 
-function prepareCreate(
-  { prepared, values }: Task,
-  document: SupplierDocument,
-  countries: ReadonlyMap<string, number>,
-): void {
+function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>): void {
+  const { steps } = task;
+  const { document } = task.operation;
   const wanted = wantedParty(document, countries);
-  prepared.action = 'create';
-  prepared.steps.push(`Make the party ${document.key} "${wanted.name}"${document.archived ? ', archived' : ''}.`);
-  for (const { type, code } of wanted.identifiers) prepared.steps.push(`Add its identifier ${type}: ${code}.`);
-  for (const { type, value } of wanted.mechanisms) prepared.steps.push(`Add its ${shownType(type)}: ${value}.`);
-  Object.assign(values, {
+  task.action = 'create';
+  steps.push(`Make the party ${document.key} "${wanted.name}"${document.archived ? ', archived' : ''}.`);
+  for (const { type, code } of wanted.identifiers) steps.push(`Add its identifier ${type}: ${code}.`);
+  for (const { type, value } of wanted.mechanisms) steps.push(`Add its ${shownType(type)}: ${value}.`);
+  task.values = {
     code: document.key,
     name: wanted.name,
     active: !document.archived,
@@ -185,13 +165,12 @@ function prepareCreate(
     addresses: [['create', [wanted.address]]],
     identifiers: [['create', wanted.identifiers]],
     contact_mechanisms: [['create', wanted.mechanisms]],
-  });
+  };
 }
 
-function prepareAmend(task: Task, held: HeldParty, countries: ReadonlyMap<string, number>): void {
-  const { prepared, values, operation } = task;
-  const { document } = operation;
-  const { steps } = prepared;
+function planAmend(task: SupplierTask, held: HeldParty, countries: ReadonlyMap<string, number>): void {
+  const { values, steps } = task;
+  const { document } = task.operation;
   const wanted = wantedParty(document, countries);
   if (held.name !== wanted.name) {
     values['name'] = wanted.name;
@@ -207,7 +186,7 @@ function prepareAmend(task: Task, held: HeldParty, countries: ReadonlyMap<string
   if (addresses.length > 0) values['addresses'] = addresses;
   if (identifiers.length > 0) values['identifiers'] = identifiers;
   if (mechanisms.length > 0) values['contact_mechanisms'] = mechanisms;
-  if (steps.length > 0) prepared.action = 'amend';
+  if (steps.length > 0) task.action = 'amend';
 }
 
 type Address = Readonly<Record<string, string | number>>;
@@ -290,7 +269,7 @@ function wantedParty(document: SupplierDocument, countries: ReadonlyMap<string, 
     if (name.startsWith(identifierPrefix))
       identifiers.push({ type: name.slice(identifierPrefix.length), code: oneLine(value) });
     else others[name] = value;
-  checkFields(others, [...knownFields, `${identifierPrefix}<type>, as ${identifierPrefix}eu_vat`], 'suppliers');
+  checkFields(others, 'suppliers');
   const address: Record<string, string | number> = {};
   for (const name of addressFields) {
     const value = others[name];
@@ -324,7 +303,7 @@ function countryOf({ fields }: SupplierDocument): string | undefined {
 function shownAddress(address: Address): string {
   return Object.entries(address)
     .filter(([field]) => field !== 'country')
-    .map(([field, value]) => `${field.replaceAll('_', ' ')} ${quoted(String(value))}`)
+    .map(([field, value]) => `${field.replaceAll('_', ' ')} "${value}"`)
     .concat('country' in address ? ['country'] : [])
     .join(', ');
 }

@@ -5,12 +5,38 @@ import { DataError, z } from 'sourcing-bridge/connector';
 export type Value = string | number | boolean | null;
 
 export const id = z.int().nonnegative();
+export const ids = z.array(id);
 /** SQLite gives 0 and 1. */
 export const flag = z.union([z.boolean(), z.number()]).transform(Boolean);
 export const text = z
   .string()
   .nullable()
   .transform((given) => given ?? '');
+
+/** When a record was last changed. */
+export const stamp = z.union([z.string(), z.number()]).nullable();
+
+/** As `purchase.purchase,12`. */
+export function referenceTo(model: string, one: number): string {
+  return `${model},${one}`;
+}
+
+/** Undefined where the reference is of another model, or none. */
+export function idIn(reference: string | undefined, model: string): number | undefined {
+  const [name, number] = (reference ?? '').split(',');
+  return name === model && /^\d+$/u.test(number ?? '') ? Number(number) : undefined;
+}
+
+/** A record of a model, as it was read. */
+export type Read = readonly [model: string, row: { readonly id: number; readonly _timestamp: z.output<typeof stamp> }];
+
+/** For the context of a change: Tryton refuses it when somebody has changed one of these since they were read. */
+export function ifUnchanged(read: readonly Read[]): { readonly _timestamp: Readonly<Record<string, string>> } {
+  const stamps = read.flatMap(([model, { id: one, _timestamp }]) =>
+    _timestamp === null ? [] : [[referenceTo(model, one), String(_timestamp)]],
+  );
+  return { _timestamp: Object.fromEntries(stamps) };
+}
 
 const decimalPattern = /^([+-]?)(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d+))?$/u;
 

@@ -11,7 +11,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ssh2 from 'ssh2';
-import { unpackDebianPackages } from './debian-packages.ts';
+import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } from './debian-packages.ts';
 import { closeAfterFile, eventually, scratchFolder } from './programs.ts';
 
 export interface SshServer {
@@ -38,13 +38,18 @@ export interface SshServer {
 /** Where root runs the tests. Not `nobody`, who is locked out in some systems. */
 const otherUser = 'daemon';
 
-/** The server's program, or why there is none. Searched for once. */
+const program = 'usr/sbin/sshd';
+const packages = ['openssh-server', 'openssh-sftp-server'];
+
+/** The folder that the server's program is in, as it is in `/`, or why there is none. Searched for once. */
 let found: Promise<string> | undefined;
 function findSshd(): Promise<string> {
   found ??= (async () => {
-    const system = '/usr/sbin/sshd';
-    if (await isThere(system)) return system;
-    return join(await unpackDebianPackages(['openssh-server', 'openssh-sftp-server']), system);
+    if (await isThere(join('/', program))) return '/';
+    const folder = join(programCache, 'sshd', await hashOfPackages(packages));
+    const isUnpacked = () => isThere(join(folder, program));
+    if (!(await isUnpacked())) await unpackDebianPackages(packages, folder, isUnpacked);
+    return folder;
   })();
   return found;
 }
@@ -59,7 +64,9 @@ export async function whyNoSshd(): Promise<string | undefined> {
 
 /** `denied`: requests of the protocol that it does not know, as `posix-rename`. */
 export async function startSshd({ denied = [] }: { denied?: readonly string[] } = {}): Promise<SshServer> {
-  const sshd = await findSshd();
+  const root = await findSshd();
+  const sshd = join(root, program);
+  const env = withLibraries(root, process.env);
   const id = process.getuid?.() === 0 ? await idsOf(otherUser) : undefined;
   const home = await scratchFolder();
   const folder = join(home, 'files');
@@ -108,6 +115,7 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
     const began = log.length;
     const started = spawn(sshd, ['-D', '-e', '-f', settingsFile], {
       stdio: ['ignore', 'ignore', 'pipe'],
+      env,
       ...id,
     });
     child = started;
@@ -119,7 +127,7 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
   };
   closeAfterFile(stop);
   await start();
-  const { stderr } = await promisify(execFile)(sshd, ['-V']).catch((error: { stderr: string }) => error);
+  const { stderr } = await promisify(execFile)(sshd, ['-V'], { env }).catch((error: { stderr: string }) => error);
   return {
     port,
     user: id ? otherUser : userInfo().username,

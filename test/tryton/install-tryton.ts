@@ -4,10 +4,11 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { access, constants, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { access, constants, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { errorText, hasErrorCode } from '#platform/errors.ts';
+import { errorText } from '#platform/errors.ts';
+import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } from '../harness/debian-packages.ts';
 
 const run = promisify(execFile);
 
@@ -17,7 +18,7 @@ export interface Tryton {
   readonly admin: string;
   readonly python: string;
   /** For every process of it: nothing of the tests' own environment reaches it. */
-  readonly environment: Readonly<Record<string, string>>;
+  readonly environment: Readonly<NodeJS.ProcessEnv>;
   /** As 6.0.29. */
   readonly version: string;
   /** A hash of the versions of everything that was installed with it. */
@@ -43,7 +44,6 @@ const packages = [
 const python = '/usr/bin/python3';
 /** What the tests and the connector know. */
 const series = '6.0';
-const root = join(import.meta.dirname, '..', '..');
 
 let found: Promise<Tryton | NoTryton> | undefined;
 
@@ -61,8 +61,8 @@ export async function installTryton(): Promise<Tryton | NoTryton> {
 
 async function findOrInstall(): Promise<Tryton | NoTryton> {
   if (!(await isExecutable(python))) return { missing: `it needs ${python}, as Debian's package python3 brings it.` };
-  const cache = process.env['TRYTON_CACHE'] ?? join(root, 'node_modules/.cache/sourcing-bridge/tryton');
-  const cacheFolder = join(cache, await hashOfPlatform());
+  const cache = process.env['TRYTON_CACHE'] ?? join(programCache, 'tryton');
+  const cacheFolder = join(cache, await hashOfPackages(packages));
   try {
     await mkdir(cacheFolder, { recursive: true });
     await access(cacheFolder, constants.W_OK);
@@ -75,7 +75,7 @@ async function findOrInstall(): Promise<Tryton | NoTryton> {
   const unpacked = await ask(folder, cacheFolder);
   if (unpacked) return unpacked;
   try {
-    await unpackPackages(folder, cacheFolder);
+    await unpackDebianPackages(packages, folder, async () => (await ask(folder, cacheFolder)) !== undefined);
   } catch (error) {
     return { missing: `Debian's packages of it could not be had: ${errorText(error)}` };
   }
@@ -108,95 +108,10 @@ print(sorted((str(each.metadata['Name']), each.version) for each in metadata.dis
   };
 }
 
-function environmentFor(folder: string): Record<string, string> {
+function environmentFor(folder: string): NodeJS.ProcessEnv {
   const plain = { PATH: '/usr/bin:/bin', HOME: '/nonexistent', LANG: 'C.UTF-8', PYTHONUNBUFFERED: '1' };
   if (folder === '/') return plain;
-  const libraries = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }[process.arch as string];
-  return {
-    ...plain,
-    PYTHONPATH: join(folder, 'usr/lib/python3/dist-packages'),
-    ...(libraries === undefined ? {} : { LD_LIBRARY_PATH: join(folder, 'usr/lib', libraries) }),
-  };
-}
-
-/**
- * Unpacks the packages and what they need beyond what is installed. They come in under another name and are renamed when
- * they are complete: of two that do it at once, one is thrown away.
- */
-async function unpackPackages(folder: string, cacheFolder: string): Promise<void> {
-  const work = await mkdtemp(join(cacheFolder, 'unfinished-'));
-  try {
-    const archives = await downloadPackages(work);
-    const unpacked = join(work, 'root');
-    for (const archive of archives) await run('dpkg-deb', ['-x', archive, unpacked]);
-    await rename(unpacked, folder).catch(async () => {
-      // Another process was quicker, unless what is there does not run.
-      if (await ask(folder, cacheFolder)) return;
-      await rm(folder, { recursive: true, force: true });
-      await rename(unpacked, folder);
-    });
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
-}
-
-/** With the system's lists of packages; with newer ones of our own where it has none, or old ones. */
-async function downloadPackages(work: string): Promise<string[]> {
-  try {
-    return await downloadWith(work, []);
-  } catch {
-    const lists = join(work, 'lists');
-    await mkdir(join(lists, 'partial'), { recursive: true });
-    const options = ['-o', `Dir::State::lists=${lists}`];
-    // It also fails when one of the lists cannot be had that we do not need.
-    const update = apt(work, [...options, '-o', 'APT::Update::Error-Mode=any', 'update']);
-    const trouble = await update.then(
-      () => undefined,
-      (error: unknown) => error,
-    );
-    return await downloadWith(work, options).catch((error: unknown) => {
-      throw trouble ?? error;
-    });
-  }
-}
-
-async function downloadWith(work: string, options: readonly string[]): Promise<string[]> {
-  const archives = join(work, 'archives');
-  await rm(archives, { recursive: true, force: true });
-  await mkdir(archives);
-  const plan = await apt(work, [...options, 'install', '--simulate', '--no-install-recommends', ...packages]);
-  const names = [...plan.matchAll(/^Inst (\S+)/gm)].map(([, name]) => name ?? '');
-  await apt(work, [...options, 'download', ...names], archives);
-  return (await readdir(archives)).filter((name) => name.endsWith('.deb')).map((name) => join(archives, name));
-}
-
-/** Gives what it printed; rejects with what it complained of. Everything that it writes is in `work`. */
-async function apt(work: string, command: readonly string[], cwd = work): Promise<string> {
-  const settings = ['Debug::NoLocking=true', 'APT::Sandbox::User=root', `Dir::Cache=${work}`, 'APT::Color=0'];
-  // Nobody waits minutes for a network that is not there.
-  const patience = ['Acquire::Retries=1', 'Acquire::http::Timeout=15', 'Acquire::https::Timeout=15'];
-  const options = [...settings, ...patience].flatMap((setting) => ['-o', setting]);
-  try {
-    const { stdout } = await run('apt-get', [...options, ...command], {
-      cwd,
-      env: { ...process.env, LC_ALL: 'C.UTF-8', DEBIAN_FRONTEND: 'noninteractive' },
-      maxBuffer: 64 * 1024 ** 2,
-      timeout: 120_000,
-    });
-    return stdout;
-  } catch (error) {
-    if (hasErrorCode(error, 'ENOENT')) throw new Error('there is no apt-get: this is no Debian', { cause: error });
-    const complaint = typeof error === 'object' && error && 'stderr' in error ? String(error.stderr) : '';
-    const lines = complaint.split('\n').filter((line) => line.startsWith('E:'));
-    throw new Error(lines.length > 0 ? lines.join(' ') : errorText(error), { cause: error });
-  }
-}
-
-/** One folder for each distribution: a home folder may be shared by several. */
-async function hashOfPlatform(): Promise<string> {
-  const release = await readFile('/etc/os-release', 'utf8').catch(() => '');
-  const platform = [process.platform, process.arch, release, ...packages].join('\n');
-  return createHash('sha256').update(platform).digest('hex').slice(0, 12);
+  return withLibraries(folder, { ...plain, PYTHONPATH: join(folder, 'usr/lib/python3/dist-packages') });
 }
 
 async function isExecutable(file: string): Promise<boolean> {

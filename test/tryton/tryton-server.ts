@@ -195,7 +195,7 @@ export async function startTryton(tryton: Tryton, backend: TrytonBackend): Promi
 
 const dropStatement = (name: string) => `drop database if exists ${escapeIdentifier(name)} with (force)`;
 
-function environmentOf(tryton: Tryton, backend: TrytonBackend, folder: string): Record<string, string> {
+function environmentOf(tryton: Tryton, backend: TrytonBackend, folder: string): NodeJS.ProcessEnv {
   return {
     ...tryton.environment,
     TRYTOND_DATABASE__URI: backend.kind === 'sqlite' ? 'sqlite://' : uriOf(backend.url),

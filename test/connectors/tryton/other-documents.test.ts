@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, test } from 'vitest';
-import type { Session } from '#connector/connector.ts';
+import type { Outcome, Session } from '#connector/connector.ts';
 import type { AwardDocument, DocumentOf, QuotationDocument, SupplierDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import tryton from '../../../connectors/tryton/index.ts';
@@ -73,12 +73,40 @@ describeTryton('Tryton', () => {
     expect((await partyOf('V-1002')).active).toBeFalsy();
   });
 
+  test('a supplier that Tryton cannot even be asked about is unclear, and those beside it are found', async () => {
+    const [first, second] = [supplierOf('ASK-1'), supplierOf('ASK-2')];
+    const created = await session.write([operation('create', first), operation('create', second)], never);
+    const odd = supplierOf('half a character \ud800');
+    expect(await session.lookup([first, odd, second], never)).toMatchObject([
+      { reference: referenceOf(created[0]) },
+      { key: odd.key, unclear: expect.stringContaining('surrogates') },
+      { reference: referenceOf(created[1]) },
+    ]);
+  });
+
   test('what Tryton refuses of a supplier is told in its words, and a wrong country with what to do', async () => {
     const vat = await write(session, 'create', supplierOf('BAD-1', { fields: { identifier_eu_vat: 'DE1' } }));
     expect(vat).toMatchObject({ status: 'rejected', error: { type: 'data' } });
     expect(messageOf(vat)).toMatch(/^Tryton: .*DE1/u);
     const country = await write(session, 'create', supplierOf('BAD-2', { fields: { country: 'Germany' } }));
     expect(messageOf(country)).toContain('no country with the code "Germany": give it as two letters');
+  });
+
+  test('an address that somebody saves in the moment of a write is not written over: it is tried again', async () => {
+    const [party] = await admin.search('party.party', [['code', '=', 'V-1001']], ['name', 'addresses']);
+    const way = await openFaultyWay(server.url, [], async (method) => {
+      if (method === 'model.party.party.write')
+        await admin.call('party.address', 'write', [party.addresses, { street: 'Am Hafen 9' }]);
+      return false;
+    });
+    const through = await openSession(database, { url: way.url });
+    const supplier = supplierOf('V-1001', { name: party.name, fields: { street: 'Neue Str. 1' } });
+    expect(await write(through, 'amend', supplier)).toMatchObject({ status: 'retry', error: { type: 'locked' } });
+    expect((await partyOf('V-1001'))['addresses.']).toMatchObject([{ street: 'Am Hafen 9' }]);
+    await through.close();
+    await way.close();
+    expect((await write(session, 'amend', supplier)).status).toBe('updated');
+    expect((await partyOf('V-1001'))['addresses.']).toMatchObject([{ street: 'Neue Str. 1' }]);
   });
 
   test('bids of two suppliers answer the same requests; withdrawn ones are rejected, and may come again', async () => {
@@ -119,6 +147,89 @@ describeTryton('Tryton', () => {
     await admin.call('purchase.request.quotation', 'reject', [[idOf(created)]]);
     expect(await session.lookup([bid], never)).toMatchObject([{ reference: referenceOf(created) }]);
     expect((await write(session, 'amend', bid, referenceOf(created))).status).toBe('unchanged');
+  });
+
+  test('a quotation is found though users write the supplier’s number there, and their copy is not taken for it', async () => {
+    const event = { id: randomUUID(), name: 'Numbered', type: 'RFQ', is_test: false, tags: [] };
+    const bid = quotationOf(event, 'V-1001', '49.9');
+    const created = await write(session, 'create', bid);
+    const id = idOf(created);
+    await admin.call('purchase.request.quotation', 'copy', [[id], {}]);
+    expect(await session.lookup([bid], never)).toMatchObject([{ reference: referenceOf(created) }]);
+    await admin.call('purchase.request.quotation', 'write', [[id], { reference: 'AB 4711' }]);
+    expect(await session.lookup([bid], never)).toMatchObject([{ reference: referenceOf(created) }]);
+    const cheaper = quotationOf(event, 'V-1001', '48', bid);
+    expect(await write(session, 'create', cheaper)).toEqual({ status: 'updated', reference: referenceOf(created) });
+    expect(await write(session, 'create', cheaper)).toEqual({ status: 'unchanged', reference: referenceOf(created) });
+    const read = async () =>
+      (await admin.search('purchase.request.quotation', [['id', '=', id]], ['reference', 'state']))[0];
+    expect(await read()).toMatchObject({ reference: 'AB 4711', state: 'received' });
+    expect((await write(session, 'cancel', { ...cheaper, lines: [] })).status).toBe('cancelled');
+    expect(await read()).toMatchObject({ reference: 'AB 4711 withdrawn', state: 'rejected' });
+    expect(await session.lookup([bid], never)).toEqual([]);
+  });
+
+  test('a quotation whose attachment was not made any more is found by its reference, and gets it with the next write', async () => {
+    const event = { id: randomUUID(), name: 'Cut off', type: 'RFQ', is_test: false, tags: [] };
+    const bid = quotationOf(event, 'V-1001', '49.9');
+    const way = await openFaultyWay(server.url, [], (method) => method === 'model.ir.attachment.create');
+    const through = await openSession(database, { url: way.url });
+    expect((await write(through, 'create', bid)).status).toBe('rejected');
+    await through.close();
+    await way.close();
+    const [found] = await session.lookup([bid], never);
+    expect(await write(session, 'create', bid)).toEqual({ status: 'updated', reference: referenceOf(found) });
+    const attachments = await admin.search('ir.attachment', [['resource', '=', referenceOf(found)]], ['link']);
+    expect(attachments).toHaveLength(1);
+    expect(
+      await admin.search(
+        'purchase.request.quotation',
+        [
+          ['lines.request.description', 'like', 'Chairs%'],
+          ['reference', '=', attachments[0].link],
+        ],
+        ['id'],
+      ),
+    ).toHaveLength(1);
+  });
+
+  test('a quotation becomes that of another party when the supplier gets another code', async () => {
+    const event = { id: randomUUID(), name: 'Renumbered', type: 'RFQ', is_test: false, tags: [] };
+    const bid = quotationOf(event, 'V-1001', '49.9');
+    const created = await write(session, 'create', bid);
+    const moved = { ...bid, supplier: { ...bid.supplier, external_id: 'NEW-BIDDER', name: 'New Bidder' } };
+    expect(await write(session, 'amend', moved)).toEqual({ status: 'updated', reference: referenceOf(created) });
+    const domain = [['id', '=', idOf(created)]];
+    const fields = ['supplier.code', 'supplier_address.party'];
+    const [quotation] = await admin.search('purchase.request.quotation', domain, ['supplier', ...fields]);
+    expect(quotation).toMatchObject({
+      'supplier.': { code: 'NEW-BIDDER' },
+      'supplier_address.': { party: quotation.supplier },
+    });
+  });
+
+  test('a purchase request that was cancelled is left alone: new bids answer a new one, those that are there stay', async () => {
+    const event = { id: randomUUID(), name: 'Cancelled request', type: 'RFQ', is_test: false, tags: [] };
+    const first = quotationOf(event, 'V-1001', '49.9');
+    const requestOf = async (outcome: Outcome) => {
+      const domain = [['id', '=', idOf(outcome)]];
+      const [quotation] = await admin.search('purchase.request.quotation', domain, ['lines.request']);
+      return quotation['lines.'].map(({ request }: { request: number }) => request);
+    };
+    const created = await write(session, 'create', first);
+    const before = await requestOf(created);
+    const setState = (state: string) => admin.call('purchase.request', 'write', [before, { state }]);
+    await setState('purchased');
+    const late = quotationOf(event, 'V-1003', '48');
+    const refused = await write(session, 'create', late);
+    expect(refused).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+    expect(messageOf(refused)).toContain(`its purchase request ${before} is purchased in Tryton`);
+    await setState('cancelled');
+    const second = await write(session, 'create', late);
+    expect(second.status).toBe('created');
+    expect(await requestOf(second)).not.toEqual(before);
+    await write(session, 'amend', quotationOf(event, 'V-1001', '47', first));
+    expect(await requestOf(created)).toEqual(before);
   });
 
   test('bids answer the purchase request that the mapping names', async () => {
@@ -200,12 +311,12 @@ describeTryton('Tryton', () => {
       );
       expect(outcomes.map(({ status }) => status)).toEqual(['created', 'created']);
       const found = await through.lookup(documents, never);
-      expect(found.map(({ reference }) => reference)).toEqual(outcomes.map(referenceOf));
+      expect(found).toMatchObject(outcomes.map((outcome) => ({ reference: referenceOf(outcome) })));
     }
     expect(way.left()).toEqual([]);
     const after = await counts();
-    // Each purchase has an attachment of its own.
-    expect(after.map((count, index) => count - (before[index] ?? 0))).toEqual([2, 2, 2, 4]);
+    // Each purchase and each quotation has an attachment of its own.
+    expect(after.map((count, index) => count - (before[index] ?? 0))).toEqual([2, 2, 2, 6]);
     await through.close();
     await way.close();
   });

@@ -3,7 +3,18 @@ import type { Session } from '#connector/connector.ts';
 import { describeTryton, startTestTryton } from '../../tryton/tryton-in-tests.ts';
 import { decimal, type TrytonClient, type TrytonValue } from '../../tryton/tryton-rpc.ts';
 import type { TrytonDatabase, TrytonServer } from '../../tryton/tryton-server.ts';
-import { awardOf, idOf, messageOf, never, openSession, referenceOf, withLots, write } from './tryton-session.ts';
+import {
+  awardOf,
+  idOf,
+  messageOf,
+  never,
+  openFaultyWay,
+  openSession,
+  operation,
+  referenceOf,
+  withLots,
+  write,
+} from './tryton-session.ts';
 
 const chairs = { lot: 'Chairs', quantity: '10', unit_price: '49.9' };
 const desks = { lot: 'Desks', quantity: '4', unit_price: '210.5' };
@@ -260,6 +271,99 @@ describeTryton('purchases in Tryton', () => {
     await admin.call('stock.location', 'write', [[warehouse], { active: false }]);
     await undecided.close();
     await quoting.close();
+  });
+
+  test('a lot that is no longer awarded goes from a quotation, too, which is a quotation again with its number', async () => {
+    const quoting = await openSession(database, { purchase_state: 'quotation' });
+    const award = awardOf([chairs, desks, lamps]);
+    const created = await write(quoting, 'create', award);
+    const { number } = await purchaseOf(idOf(created));
+    expect((await write(quoting, 'amend', withLots(award, [chairs, desks]))).status).toBe('updated');
+    const after = await purchaseOf(idOf(created));
+    expect(after).toMatchObject({
+      state: 'quotation',
+      number,
+      'lines.': [{ description: 'Chairs' }, { description: 'Desks' }],
+    });
+    await quoting.close();
+    // Cut off in between, it is not taken for one that a user has taken back; that one stays a draft.
+    const way = await openFaultyWay(server.url, [], (method) => method === 'model.purchase.purchase.quote');
+    const through = await openSession(database, { url: way.url });
+    await write(through, 'amend', withLots(award, [chairs]));
+    await through.close();
+    await way.close();
+    expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'draft', number });
+    expect(await session.lookup([award], never)).toMatchObject([{ contentHash: undefined }]);
+    expect((await write(session, 'amend', withLots(award, [chairs]))).status).toBe('updated');
+    expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'quotation', number });
+    await admin.call('purchase.purchase', 'draft', [[idOf(created)]]);
+    expect((await write(session, 'amend', withLots(award, [desks]))).status).toBe('updated');
+    expect((await purchaseOf(idOf(created))).state).toBe('draft');
+  });
+
+  test('a draft that cannot become a quotation is not deleted with what somebody has written into it meanwhile', async () => {
+    const way = await openFaultyWay(server.url, [], async (method) => {
+      if (method !== 'model.purchase.purchase.quote') return false;
+      const [draft] = await admin.search('purchase.purchase', [['description', '=', 'Worked on']], ['id']);
+      await admin.call('purchase.purchase', 'write', [[draft.id], { comment: 'Ask Rita' }]);
+      return true;
+    });
+    const through = await openSession(database, { url: way.url, purchase_state: 'quotation' });
+    const award = awardOf([chairs]);
+    const outcome = await write(through, 'create', { ...award, event: { ...award.event, name: 'Worked on' } });
+    expect(outcome).toMatchObject({ status: 'unknown', message: expect.stringContaining('somebody works on it') });
+    expect(await admin.search('purchase.purchase', [['description', '=', 'Worked on']], ['comment'])).toMatchObject([
+      { comment: 'Ask Rita' },
+    ]);
+    await through.close();
+    await way.close();
+  });
+
+  test('an award goes to the new party when its supplier gets a code that Tryton does not have', async () => {
+    const both = await openSession(database, { awards: 'both' });
+    const award = awardOf([{ ...chairs, lot: 'Moved' }]);
+    const created = await write(both, 'create', award);
+    const moved = { ...award, supplier: { ...award.supplier, external_id: 'MOVED-1', name: 'Moved Ltd' } };
+    const [planned] = (await both.plan?.([operation('amend', moved)], never)) ?? [];
+    expect(planned?.steps).toContain('Change the supplier from Müller & Söhne KG to Moved Ltd.');
+    expect(await write(both, 'amend', moved)).toEqual({ status: 'updated', reference: referenceOf(created) });
+    const purchase = await purchaseOf(idOf(created));
+    expect(purchase['party.'].code).toBe('MOVED-1');
+    const domain = [['name', '=', 'Moved']];
+    expect(await admin.search('purchase.product_supplier', domain, ['party.code'])).toMatchObject([
+      { 'party.': { code: 'MOVED-1' } },
+    ]);
+    expect((await write(both, 'amend', moved)).status).toBe('unchanged');
+    await both.close();
+  });
+
+  test('a supplier whose making ended in a fault is found, and the award is written', async () => {
+    const way = await openFaultyWay(server.url, ['model.party.party.create']);
+    const through = await openSession(database, { url: way.url });
+    const supplier = { id: 'a0000000-0000-4000-8000-000000000002', external_id: 'FAULT-1', name: 'Fault Ltd' };
+    const created = await write(through, 'create', awardOf([chairs], { supplier }));
+    expect((await purchaseOf(idOf(created)))['party.'].code).toBe('FAULT-1');
+    expect(way.left()).toEqual([]);
+    expect(await admin.search('party.party', [['code', '=', 'FAULT-1']], ['id'])).toHaveLength(1);
+    await through.close();
+    await way.close();
+  });
+
+  test('a record that Tryton cannot even be asked about fails alone', async () => {
+    const half = { id: 'a0000000-0000-4000-8000-000000000003', external_id: 'half a character \ud800', name: 'x' };
+    const awards = [awardOf([chairs]), awardOf([chairs], { supplier: half }), awardOf([desks])];
+    const operations = awards.map((award) => operation('create', award));
+    const planned = (await session.plan?.(operations, never)) ?? [];
+    expect(planned.map(({ steps }) => steps[0])).toMatchObject([
+      expect.stringMatching(/^Make a purchase/u),
+      expect.stringContaining('surrogates'),
+      expect.stringMatching(/^Make a purchase/u),
+    ]);
+    expect(await session.write(operations, never)).toMatchObject([
+      { status: 'created' },
+      { status: 'rejected', error: { type: 'data' } },
+      { status: 'created' },
+    ]);
   });
 
   test('an award can become the supplier’s prices, beside the purchase or instead of it', async () => {

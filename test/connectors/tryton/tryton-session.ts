@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import type { Operation, Outcome, Session } from '#connector/connector.ts';
+import type { Found, Operation, Outcome, Session, Unclear } from '#connector/connector.ts';
 import type { AwardDocument, AwardLine, Document } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import tryton from '../../../connectors/tryton/index.ts';
@@ -22,21 +22,28 @@ export async function openSession(database: TrytonDatabase, more: Record<string,
   return tryton.open(settingsOf(database, more), testContext().context);
 }
 
-/** A way to Tryton on which the first answer to each method of these is lost, and a fault of Tryton's own comes instead. */
-export async function openFaultyWay(target: string, methods: readonly string[]) {
+/**
+ * A way to Tryton on which the first answer to each method of these is lost, and a fault of Tryton's own comes instead.
+ * `before` is run before a call gets to Tryton; where it gives true, the fault comes instead of the call.
+ */
+export async function openFaultyWay(
+  target: string,
+  methods: readonly string[],
+  before: (method: string) => Promise<boolean> | boolean = () => false,
+) {
   const faults = new Set(methods);
   const server = createServer((request, response) => {
     void (async () => {
       const body = await buffer(request);
       const { method } = JSON.parse(body.toString('utf8')) as { method: string };
+      const sendFault = () => response.writeHead(200, { 'content-type': 'application/json' }).end(fault);
+      if (await before(method)) return void sendFault();
       const { authorization = '' } = request.headers;
       const headers = { 'content-type': 'application/json', ...(authorization === '' ? {} : { authorization }) };
       const answer = await fetch(new URL(request.url ?? '/', target), { method: 'POST', headers, body });
       const text = await answer.text();
-      const isFaulty = faults.delete(method);
-      response
-        .writeHead(answer.status, { 'content-type': 'application/json' })
-        .end(isFaulty ? JSON.stringify({ id: 0, error: ['no such queue', ''] }) : text);
+      if (faults.delete(method)) return void sendFault();
+      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text);
     })().catch(() => response.destroy());
   });
   server.listen(0, '127.0.0.1');
@@ -54,6 +61,8 @@ export async function openFaultyWay(target: string, methods: readonly string[]) 
   };
 }
 
+const fault = JSON.stringify({ id: 0, error: ['no such queue', ''] });
+
 export function operation(action: Operation['action'], document: Document, reference?: string): Operation {
   const contentHash = createHash('sha256').update(JSON.stringify(document)).digest('hex');
   return { action, document, contentHash, idempotencyKey: randomUUID(), reference };
@@ -70,10 +79,10 @@ export async function write(
   return outcome as Outcome;
 }
 
-/** Of one that was done. */
-export function referenceOf(outcome: Outcome): string {
-  if ('reference' in outcome) return outcome.reference;
-  throw new Error(`It was not done: ${JSON.stringify(outcome)}`);
+/** Of one that was done, or found. */
+export function referenceOf(outcome: Outcome | Found | Unclear | undefined): string {
+  if (outcome && 'reference' in outcome) return outcome.reference;
+  throw new Error(`It was not done, or not found: ${JSON.stringify(outcome)}`);
 }
 
 export function idOf(outcome: Outcome): number {

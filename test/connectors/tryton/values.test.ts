@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { markerOf } from '../../../connectors/tryton/batch.ts';
+import { markerOf } from '../../../connectors/tryton/markers.ts';
 import { merge } from '../../../connectors/tryton/merge.ts';
 import {
   decimalsOf,

@@ -5,16 +5,15 @@
  * description what was written last, its data the bid sheet for the buyer. The purchase's reference holds the marker,
  * too, but users write there; and a copy that a user makes of a purchase keeps the reference, but not the attachment.
  *
- * A draft or quotation follows the award, lot by lot; what users edit in between stays (merge.ts). A purchase that was
+ * A draft or quotation follows the award, lot by lot; what users edit in between stays (plan-purchase.ts). A purchase that was
  * confirmed, or that a user cancelled, is never changed: that is a conflict, told with the differences.
  */
 import { z } from 'sourcing-bridge/connector';
-import { markerOf } from './batch.ts';
+import { markerOf } from './markers.ts';
 import type { Tryton } from './rpc.ts';
 import type { Settings } from './settings.ts';
-import { date, decimal, fieldNames, id, text } from './values.ts';
+import { date, decimal, fieldNames, id, idIn, type Read, referenceTo, stamp, text } from './values.ts';
 
-const stamp = z.union([z.string(), z.number()]).nullable();
 const nullableText = z
   .string()
   .nullable()
@@ -33,6 +32,8 @@ const lineRow = z.object({
   note: text,
   delivery_date_store: date.nullable(),
   taxes: z.array(id),
+  create_uid: id.nullable(),
+  write_uid: id.nullable(),
   _timestamp: stamp,
 });
 
@@ -45,11 +46,15 @@ const purchaseRows = z.array(
     description: nullableText,
     comment: nullableText,
     party: id,
+    'party.': z.object({ name: text }),
     currency: id,
+    'currency.': z.object({ code: text }),
     warehouse: id.nullable(),
+    'warehouse.': z.object({ name: text }).nullish(),
     purchase_date: date.nullable(),
     delivery_date: date.nullable(),
     create_uid: id.nullable(),
+    write_uid: id.nullable(),
     _timestamp: stamp,
     'lines.': z.array(lineRow),
     'attachments.': z.array(z.object({ id, link: text, description: text, _timestamp: stamp })),
@@ -57,10 +62,10 @@ const purchaseRows = z.array(
 );
 
 const purchaseFields = fieldNames(
-  'number state reference description comment party currency warehouse purchase_date delivery_date create_uid _timestamp',
+  'number state reference description comment party party.name currency currency.code warehouse warehouse.name purchase_date delivery_date create_uid write_uid _timestamp',
   {
     lines:
-      'type product product.code unit unit.symbol quantity unit_price description note delivery_date_store taxes _timestamp',
+      'type product product.code unit unit.symbol quantity unit_price description note delivery_date_store taxes create_uid write_uid _timestamp',
     attachments: 'link description _timestamp',
   },
 );
@@ -73,6 +78,8 @@ const values = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()
 const written = z.object({
   content_hash: z.string(),
   withdrawn: z.boolean().optional(),
+  /** It was made a draft for the time of a change, and is to become a quotation again. */
+  quote_due: z.boolean().optional(),
   head: values,
   lines: z.record(z.string(), values),
 });
@@ -83,15 +90,15 @@ export interface HeldPurchase {
   /** Undefined: nobody knows. */
   readonly written: Written | undefined;
   readonly attachment: HeldRow['attachments.'][number] | undefined;
+  /** Whether nobody but the bridge's user has written to the purchase or its lines. */
+  readonly isUntouched: boolean;
+  /** Whether the bridge's user was the last to write to the purchase itself. */
+  readonly isLastWriter: boolean;
 }
 
 export const purchaseModel = 'purchase.purchase';
-export const referenceOfPurchase = (purchase: number) => `${purchaseModel},${purchase}`;
+export const referenceOfPurchase = (purchase: number) => referenceTo(purchaseModel, purchase);
 export const openStates: ReadonlySet<string> = new Set(['draft', 'quotation']);
-
-/** Fields that a flow's mapping may give an award, and each of its lots. */
-export const awardFields = ['reference', 'description', 'comment', 'purchase_date', 'delivery_date', 'warehouse'];
-export const awardLineFields = ['product', 'unit', 'description', 'delivery_date'];
 
 /** What Tryton holds for these keys, by key. */
 export async function findPurchases(
@@ -101,7 +108,7 @@ export async function findPurchases(
 ): Promise<ReadonlyMap<string, HeldPurchase[]>> {
   const { user } = await tryton.self(signal);
   const markers = new Map(wanted.map(({ key }) => [key, markerOf('award', key)]));
-  const known = new Map(wanted.map(({ key, reference }) => [key, idOf(reference)]));
+  const known = new Map(wanted.map(({ key, reference }) => [key, idIn(reference, purchaseModel)]));
   const all = new Set(markers.values());
   const domain = [
     'OR',
@@ -115,13 +122,14 @@ export async function findPurchases(
   const byReference = new Map<string, HeldPurchase[]>();
   const byId = new Map<number, HeldPurchase>();
   for (const row of rows) {
+    const of = { row, isUntouched: isUntouched(row, user), isLastWriter: (row.write_uid ?? row.create_uid) === user };
     // Answers and files may be attached to it, too, with markers of their own.
     const own = row['attachments.'].filter((one) => all.has(one.link) || writtenIn(one) !== undefined);
-    for (const attachment of own)
-      add(byAttachment, attachment.link, { row, attachment, written: writtenIn(attachment) });
+    for (const [link, [attachment]] of Map.groupBy(own, (one) => one.link))
+      if (attachment) add(byAttachment, link, { ...of, attachment, written: writtenIn(attachment) });
     if (own.length > 0) continue;
     // Its attachment is gone. A user's copy has none either, but was not made by this user.
-    const bare = { row, attachment: undefined, written: undefined };
+    const bare = { ...of, attachment: undefined, written: undefined };
     byId.set(row.id, bare);
     if (row.create_uid === user && row.reference !== null) add(byReference, row.reference, bare);
   }
@@ -138,9 +146,18 @@ function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   map.set(key, [...(map.get(key) ?? []), value]);
 }
 
-export function idOf(reference: string | undefined): number | undefined {
-  const [model, number] = (reference ?? '').split(',');
-  return model === purchaseModel && /^\d+$/u.test(number ?? '') ? Number(number) : undefined;
+function isUntouched({ write_uid, 'lines.': lines }: HeldRow, user: number): boolean {
+  const own = [null, user];
+  return own.includes(write_uid) && lines.every((one) => one.create_uid === user && own.includes(one.write_uid));
+}
+
+/** All that makes it up, for a change that nobody else's change may come before. */
+export function readOf({ row, attachment }: HeldPurchase): Read[] {
+  return [
+    [purchaseModel, row],
+    ...row['lines.'].map((line): Read => ['purchase.line', line]),
+    ...(attachment ? [['ir.attachment', attachment] as const] : []),
+  ];
 }
 
 /** The last line of it; a user may have added to what stands before. */
@@ -163,12 +180,16 @@ export function isLive({ row }: HeldPurchase): boolean {
 }
 
 /** Undefined: something of what was written last may be missing. */
-export function contentHashOf({ row, written }: HeldPurchase, settings: Settings): string | undefined {
+export function contentHashOf(held: HeldPurchase, settings: Settings): string | undefined {
+  const { written } = held;
   if (!written || written.withdrawn) return undefined;
-  return isUnfinished(row, settings) ? undefined : written.content_hash;
+  return isUnfinished(held, settings) ? undefined : written.content_hash;
 }
 
-/** Whether it was never quoted, and should have been: a draft that a user took back has its number. */
-export function isUnfinished({ state, number }: HeldRow, { purchase_state }: Settings): boolean {
-  return purchase_state === 'quotation' && state === 'draft' && number === null;
+/** Whether it is a draft that should be a quotation, and not one that a user took back. */
+export function isUnfinished({ row, written, isLastWriter }: HeldPurchase, { purchase_state }: Settings): boolean {
+  if (row.state !== 'draft') return false;
+  if (written?.quote_due && isLastWriter) return true;
+  // What was ever quoted has a number.
+  return purchase_state === 'quotation' && row.number === null;
 }

@@ -1,11 +1,13 @@
-/** From the lots of an award or a quotation to the lines of Tryton. */
+/** A lot of an award or of bids in Tryton's values: product, unit, quantity, price. */
 import { type AwardLine, DataError, type QuotationLine } from 'sourcing-bridge/connector';
 import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { decimalsOf, floatOf, isDate, plainDecimal, roundedHalfUp } from './values.ts';
 
 /** A lot as Tryton takes it. */
-export interface WantedLine {
+export interface WantedLine<Line extends AwardLine | QuotationLine = AwardLine | QuotationLine> {
+  readonly line: Line;
+  /** Its name in one line, that no other lot of the event has. */
   readonly lot: string;
   readonly product: Product | undefined;
   readonly unit: Unit | undefined;
@@ -17,7 +19,6 @@ export interface WantedLine {
   readonly date: string | undefined;
 }
 
-/** A lot's name in one line, that no other lot of the event has. */
 export function lotName(lot: string): string {
   return /[\r\n]/u.test(lot) ? JSON.stringify(lot) : lot;
 }
@@ -31,11 +32,11 @@ export function productCodeOf(
 }
 
 /** Throws DataError, with the lot, for what Tryton would not take or would not keep as it is. */
-export function wantedLine(
-  line: AwardLine | QuotationLine,
+export function wantedLine<Line extends AwardLine | QuotationLine>(
+  line: Line,
   amount: { quantity: string; unitPrice: string },
   { data, settings, dateField }: { data: ReferenceData; settings: Settings; dateField: string },
-): WantedLine {
+): WantedLine<Line> {
   const lot = lotName(line.lot);
   try {
     const { fields = {} } = line;
@@ -60,7 +61,7 @@ export function wantedLine(
     const date = fields[dateField];
     if (date !== undefined && !isDate(date))
       throw new DataError(`the field ${dateField} is "${date}" and not a date as 2030-12-31`);
-    return { lot, product, unit, quantity, unitPrice, description: fields['description'] ?? line.lot, date };
+    return { line, lot, product, unit, quantity, unitPrice, description: fields['description'] ?? line.lot, date };
   } catch (error) {
     if (error instanceof DataError) throw new DataError(`Lot "${lot}": ${error.message}`, { cause: error });
     throw error;
@@ -96,13 +97,4 @@ function fitted(value: string, decimals: number, { rounding }: Settings, of: str
   throw new DataError(
     `${value} has more decimals than ${of} takes (${decimals}); settings.rounding: half-up would round it`,
   );
-}
-
-/** Fields of a mapping that nobody reads are a mistake of whoever wrote it. */
-export function checkFields(fields: Record<string, string> | undefined, known: readonly string[], of: string): void {
-  for (const name of Object.keys(fields ?? {}))
-    if (!known.includes(name))
-      throw new DataError(
-        `The flow's mapping gives ${of} the field "${name}", which the Tryton connector does not know. It knows: ${known.join(', ')}.`,
-      );
 }
