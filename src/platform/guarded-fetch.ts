@@ -225,15 +225,31 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
 }
 
 /** Whom a signal ends: many exchanges have the same one, and a listener costs more than a place in a set. */
-const waitingBySignal = new WeakMap<AbortSignal, Set<Exchange>>();
+interface Waiting {
+  readonly exchanges: Set<Exchange>;
+  readonly onAbort: () => void;
+}
 
-function waitingFor(signal: AbortSignal): Set<Exchange> {
+const waitingBySignal = new WeakMap<AbortSignal, Waiting>();
+
+function waitForAbort(signal: AbortSignal, exchange: Exchange): void {
   const known = waitingBySignal.get(signal);
-  if (known) return known;
-  const waiting = new Set<Exchange>();
-  waitingBySignal.set(signal, waiting);
-  signal.addEventListener('abort', () => waiting.forEach((exchange) => exchange.end('aborted')), { once: true });
-  return waiting;
+  if (known) {
+    known.exchanges.add(exchange);
+    return;
+  }
+  const exchanges = new Set([exchange]);
+  const onAbort = () => exchanges.forEach((each) => each.end('aborted'));
+  waitingBySignal.set(signal, { exchanges, onAbort });
+  signal.addEventListener('abort', onAbort, { once: true });
+}
+
+/** The last one takes the listener along: Node never frees a signal made by AbortSignal.any that is listened to. */
+function waitNoMore(signal: AbortSignal, exchange: Exchange): void {
+  const waiting = waitingBySignal.get(signal);
+  if (!waiting?.exchanges.delete(exchange) || waiting.exchanges.size > 0) return;
+  waitingBySignal.delete(signal);
+  signal.removeEventListener('abort', waiting.onAbort);
 }
 
 /**
@@ -248,7 +264,6 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #result = Promise.withResolvers<GuardedResponse>();
   readonly #startedAt = performance.now();
   readonly #timer: NodeJS.Timeout;
-  readonly #waiting: Set<Exchange> | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #ended: FetchError | undefined;
   #isSettled = false;
@@ -264,8 +279,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#request = request;
     this.#onSettled = onSettled;
     this.#timer = setTimeout(endInTime, request.timeoutMs, this);
-    this.#waiting = request.signal && waitingFor(request.signal);
-    this.#waiting?.add(this);
+    if (request.signal) waitForAbort(request.signal, this);
   }
 
   run(pool: Pool): Promise<GuardedResponse> {
@@ -343,7 +357,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isSettled) return false;
     this.#isSettled = true;
     clearTimeout(this.#timer);
-    this.#waiting?.delete(this);
+    if (this.#request.signal) waitNoMore(this.#request.signal, this);
     this.#onSettled(this);
     return true;
   }

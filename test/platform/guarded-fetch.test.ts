@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
@@ -302,6 +302,16 @@ describe('the time limit', () => {
     controller.abort();
     expect((await pending).reason).toBe('aborted');
     await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+  });
+
+  it('listens to a signal while an exchange has it, and to an endless one no longer', async () => {
+    const server = await httpsServer((_, response) => response.end('ok'));
+    const { send } = client();
+    const { signal } = new AbortController();
+    const both = Promise.all([send(server.url, { signal }), send(server.url, { signal })]);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    await both;
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 });
 

@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { uploadFile } from '../harness/files.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 import { eventually, startTestService, type TestOrganisation } from '../harness/programs.ts';
-import { changeSuppliers, createEvent, desk, jobEnd, readEvent } from '../harness/sourcing.ts';
+import { changeSuppliers, createEvent, desk, jobEnd, processedSubmission, readEvent } from '../harness/sourcing.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { type Seed, seedsOf, targets } from './rubbish/seeds.ts';
@@ -23,6 +23,8 @@ const tokenServer = await startTokenServer();
 interface Party extends TestOrganisation, Filled {
   /** Of no other organisation: a supplier, a question of the open event, a scenario of it, a file. */
   readonly only: { supplier: string; question: string; scenario: string; file: string; domain: string };
+  /** Clients choose these ids: the stranger makes things of its own under them, so no other call may name them. */
+  readonly taken: { supplier: string; question: string };
   readonly apiKey: string;
   readonly delivery: string;
 }
@@ -32,7 +34,9 @@ async function party(mark: string): Promise<Party> {
   const urls = { receiverUrl: receiver.url, tokenUrl: tokenServer.url };
   const filled = await fillOrganisation(service, organisation, { ...urls, mark: ` of ${mark}` });
   const supplier = `Supplier of ${mark} alone`;
-  await changeSuppliers(organisation, { external_id: supplier, name: supplier });
+  const taken = { supplier: `Supplier of ${mark} at first`, question: randomUUID() };
+  const suppliers = [supplier, taken.supplier].map((name) => ({ external_id: name, name }));
+  await changeSuppliers(organisation, ...suppliers);
   const asked = (await readEvent(organisation, filled.events.open)).questions;
   const question = randomUUID();
   await desk(organisation, 'PUT', `${filled.events.open}/questions`, [
@@ -43,6 +47,7 @@ async function party(mark: string): Promise<Party> {
       }),
     ),
     { uuid: question, identifier: '9', question_text: `Asked by ${mark}`, input_type: 'TEXT' },
+    { uuid: taken.question, identifier: '10', question_text: `Asked by ${mark}, too`, input_type: 'TEXT' },
   ]);
   const scenario = `Scenario of ${mark}`;
   await desk(organisation, 'PUT', `${filled.events.open}/scenarios/${encodeURIComponent(scenario)}`, { awards: [] });
@@ -56,7 +61,8 @@ async function party(mark: string): Promise<Party> {
   });
   const { body: key } = await service.operator('POST', `${admin}/api-keys`, { name: mark });
   const file = await uploadFile(organisation, `${mark}.txt`);
-  return { ...organisation, ...filled, only: { supplier, question, scenario, file, domain }, apiKey: key.id, delivery };
+  const only = { supplier, question, scenario, file, domain };
+  return { ...organisation, ...filled, only, taken, apiKey: key.id, delivery };
 }
 
 /** What the database holds, row by row. */
@@ -152,7 +158,8 @@ const jobCases: Readonly<Record<string, readonly Case[]>> = {
     {
       // Clients choose the ids: the other's is not in the way.
       what: "a question's id",
-      ...ids(({ only }) => only.question),
+      named: ({ taken }) => [taken.question],
+      nowhere: [randomUUID()],
       seed: (named) => ({ body: { name: 'Mine', questions: [{ ...question, uuid: first(named) }] } }),
       expected: 'COMPLETED',
     },
@@ -311,7 +318,7 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'POST /api/manage/supplier_changes': [
     {
       what: 'a supplier',
-      ...names(({ only }) => only.supplier),
+      ...names(({ taken }) => taken.supplier, 'Nobody had this'),
       seed: (named) => ({
         body: {
           change_data: { suppliers: named.map((external_id) => ({ external_id, name: 'Mine', archived: true })) },
@@ -524,7 +531,7 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'POST /admin/deliveries/:id/resend': [],
 };
 
-/** The stranger calls; what comes of a job is waited for. */
+/** The stranger calls; what comes of a job or of a change of suppliers is waited for. */
 async function call(target: (typeof targets)[number], seed: Seed) {
   const shot = shotOf({ service, organisation: stranger } as unknown as World, target, seed);
   const path = shot.path;
@@ -532,6 +539,7 @@ async function call(target: (typeof targets)[number], seed: Seed) {
     target.by === 'operator'
       ? await service.operator(target.method, path, seed.body)
       : await stranger.call(target.method, path, seed.body);
+  if (target.name === 'POST /api/manage/supplier_changes') await processedSubmission(stranger, answer.body.result.uuid);
   if (!target.name.startsWith('POST /api/jobs') || answer.status !== 202)
     return { status: answer.status, body: answer.body };
   const job = await jobEnd(stranger, answer.body.id);

@@ -13,6 +13,7 @@ import { serverOf } from './simulated-pool.ts';
 import type { Simulation } from './simulation.ts';
 import { currentProcess, SimulatedProcess } from './world.ts';
 
+const secrets = createSecretBox(Buffer.alloc(32, 7));
 /** How long a process may take to end when it is asked to. */
 const stopMs = 15_000;
 
@@ -78,7 +79,7 @@ export class BridgeHost {
         database: createDatabase({ url: 'postgres://simulated/bridge', log, applicationName: id }),
         signals: queue.signals(process),
         fetch: fetchIn(process, source),
-        secrets: createSecretBox(Buffer.alloc(32, 7)),
+        secrets,
         clock: { nowMs: () => process.nowMs, sleep: (ms, signal) => sleepIn(process, ms, signal) },
         log,
         // Without Node's own metrics, whose observers live as long as this process of Node does.

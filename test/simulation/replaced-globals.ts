@@ -126,13 +126,13 @@ export function sleepIn(process: SimulatedProcess, ms: number, signal?: AbortSig
     const timer = new SimulatedTimer(
       process,
       () => {
-        signal?.removeEventListener('abort', onAbort);
+        stopListening();
         resolve();
       },
       ms,
       false,
     );
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const stopListening = process.listen(signal, onAbort);
   });
 }
 

@@ -179,7 +179,7 @@ export class SimulatedErp {
       },
     );
     try {
-      return await Promise.race([call, abortedAfter(process, signal, stubborn ? this.habits.stubbornMs : 10)]);
+      return await unlessAborted(call, process, signal, stubborn ? this.habits.stubbornMs : 10);
     } finally {
       stop();
     }
@@ -275,7 +275,7 @@ export class SimulatedErp {
       this.#world.log('erp', `lookup of ${documents.length}: ${found.map(({ reference }) => reference).join(' ')}`);
       return found;
     });
-    return Promise.race([call, abortedAfter(process, signal, 10)]);
+    return unlessAborted(call, process, signal, 10);
   }
 }
 
@@ -291,18 +291,24 @@ function cutWhen(process: SimulatedProcess, signal: AbortSignal, cut: () => void
     over = true;
     cut();
   };
-  signal.addEventListener('abort', once, { once: true });
+  const stopListening = process.listen(signal, once);
   process.whenDead.push(once);
   return () => {
     over = true;
-    signal.removeEventListener('abort', once);
+    stopListening();
   };
 }
 
-function abortedAfter(process: SimulatedProcess, signal: AbortSignal, ms: number): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const give = () => process.world.after(ms, () => process.deliver(() => reject(new Error('the call was stopped'))));
-    if (signal.aborted) give();
-    else signal.addEventListener('abort', give, { once: true });
-  });
+/** Rejects so long after the signal has aborted, unless the call has ended by then. */
+async function unlessAborted<T>(call: Promise<T>, process: SimulatedProcess, signal: AbortSignal, ms: number) {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const stopped = () => reject(new Error('the call was stopped'));
+  const give = () => process.world.after(ms, () => process.deliver(stopped));
+  if (signal.aborted) give();
+  const stopListening = process.listen(signal, give);
+  try {
+    return await Promise.race([call, aborted]);
+  } finally {
+    stopListening();
+  }
 }

@@ -87,16 +87,26 @@ export function fetchIn(process: SimulatedProcess, source: HostileSource): Guard
       const { status, headers, body } = answer;
       return { status, headers, body: Buffer.from(body), truncated: false, durationMs: 1 };
     });
-    return Promise.race([exchange, givenUp(process, request)]);
+    return Promise.race([exchange, givenUp(process, request, exchange)]);
   };
 }
 
-function givenUp(process: SimulatedProcess, { timeoutMs, signal }: GuardedRequest): Promise<never> {
+function givenUp(
+  process: SimulatedProcess,
+  { timeoutMs, signal }: GuardedRequest,
+  exchange: Promise<unknown>,
+): Promise<never> {
   return new Promise((_resolve, reject) => {
-    process.world.after(timeoutMs, () => process.deliver(() => reject(failed('timeout', 'No answer in time.'))));
+    const noAnswer = () => reject(failed('timeout', 'No answer in time.'));
+    const timeout = process.world.after(timeoutMs, () => process.deliver(noAnswer));
     const abort = () => reject(failed('aborted', 'The request was given up.'));
     if (signal?.aborted) abort();
-    else signal?.addEventListener('abort', abort, { once: true });
+    const stopListening = process.listen(signal, abort);
+    const over = () => {
+      timeout.cancelled = true;
+      stopListening();
+    };
+    exchange.then(over, over);
   });
 }
 

@@ -11,7 +11,7 @@ import { timestampFromMicros } from '#contract/timestamp.ts';
 import { CopyIn } from '#platform/database/copy-in.ts';
 import { sqlTypes } from '#platform/database/sql-types.ts';
 import type { Random } from './random.ts';
-import type { Answered, SimulatedProcess, World } from './world.ts';
+import type { Answered, SimulatedEvent, SimulatedProcess, World } from './world.ts';
 
 export interface DatabaseFaults {
   /** Per statement. */
@@ -42,9 +42,9 @@ export interface Session {
   readonly listeners: Set<(error: Error) => void>;
   /** `begin` was asked for; it is sent with the first statement. */
   inTransaction: boolean;
-  /** How many there were. */
-  transaction: number;
   statements: number;
+  /** While a transaction has begun: the look at whether it goes on. */
+  idleWatch: SimulatedEvent | undefined;
   begun: boolean;
   failed: boolean;
   /** The lease that this transaction wanted to be held, and that another process has taken over. */
@@ -181,8 +181,8 @@ export class SimulatedPostgres {
         client,
         listeners: new Set(),
         inTransaction: false,
-        transaction: 0,
         statements: 0,
+        idleWatch: undefined,
         begun: false,
         failed: false,
         lostLease: undefined,
@@ -232,19 +232,17 @@ export class SimulatedPostgres {
   }
 
   /** A process that stands still in the middle of a transaction is cut off. */
-  #watchIdle(session: Session, transaction: number): void {
+  #watchIdle(session: Session): void {
     const seen = session.statements;
-    this.#world.after(this.faults.idleMs, () => {
-      if (session.closed || !session.begun || session.transaction !== transaction) return undefined;
+    session.idleWatch = this.#world.after(this.faults.idleMs, () => {
       const waits = this.#waiting.some((one) => one.session === session);
-      return session.statements === seen && !waits ? this.cut(session) : this.#watchIdle(session, transaction);
+      return session.statements === seen && !waits ? this.cut(session) : this.#watchIdle(session);
     });
   }
 
   #begin(session: Session): Promise<Result> {
     if (session.closed) return Promise.reject(terminated());
     session.inTransaction = true;
-    session.transaction += 1;
     session.begun = false;
     session.failed = false;
     session.lostLease = undefined;
@@ -257,7 +255,7 @@ export class SimulatedPostgres {
       this.#world.violate('nobody writes under a lease that another has', `${session.process.id}: ${lostLease}`);
     const ended = text === 'commit' && !failed ? await this.#commit(client) : await this.#ask(client, { text });
     session.inTransaction = false;
-    session.begun = false;
+    endTransaction(session);
     this.#wakeWaiting();
     return ended;
   }
@@ -317,7 +315,7 @@ export class SimulatedPostgres {
     const begins = session.inTransaction && !session.begun;
     if (begins) {
       session.begun = true;
-      this.#watchIdle(session, session.transaction);
+      this.#watchIdle(session);
     }
     // Whoever waits alone in the world waits for nobody. A savepoint is never released: a later one hides it.
     const mayWait =
@@ -420,7 +418,7 @@ export class SimulatedPostgres {
     this.#waiting = this.#waiting.filter((one) => one.session !== session);
     this.#sessions.delete(session);
     if (session.begun) await this.#ask(session.client, { text: 'rollback' });
-    session.begun = false;
+    endTransaction(session);
     if (session.locks) await this.#ask(session.client, { text: 'select pg_advisory_unlock_all()' });
     this.#real.giveBack(session.client);
     this.#wakeWaiting();
@@ -502,9 +500,9 @@ interface Prepared {
 
 const prepared = new Map<string, Prepared>();
 
+/** A statement has as many values each time. */
 function preparedOf(text: string, valuesCount: number): Prepared {
-  const key = `${valuesCount} ${text}`;
-  const known = prepared.get(key);
+  const known = prepared.get(text);
   if (known) return known;
   const now = `$${valuesCount + 1}::timestamptz`;
   const timed = text
@@ -512,8 +510,13 @@ function preparedOf(text: string, valuesCount: number): Prepared {
     // Of what is due at the same time SQL gives any; here always the same.
     .replace(/\bdue limit\b/g, 'due, key limit');
   const one = { name: `statement ${prepared.size}`, timed, asksForTime: timed.includes(now) };
-  prepared.set(key, one);
+  prepared.set(text, one);
   return one;
+}
+
+function endTransaction(session: Session): void {
+  session.begun = false;
+  if (session.idleWatch) session.idleWatch.cancelled = true;
 }
 
 function terminated(): Error {

@@ -118,6 +118,9 @@ export class World {
   end(): void {
     for (const each of this.processes) each.die();
     this.#events.length = 0;
+    // What still waits holds its process, and would hold all of the others, too.
+    this.processes.length = 0;
+    this.atEdge = undefined;
   }
 }
 
@@ -135,8 +138,6 @@ function insertSorted(events: SimulatedEvent[], event: SimulatedEvent): void {
   events.splice(low, 0, event);
 }
 
-const never = new Promise<never>(() => undefined);
-
 /** One life of a process: from its start to its end or its crash. Nothing reaches it afterwards, and it reaches nothing. */
 export class SimulatedProcess {
   readonly id: string;
@@ -148,6 +149,8 @@ export class SimulatedProcess {
   alive = true;
   /** Called when it dies. */
   readonly whenDead: (() => void)[] = [];
+  /** What call off its listening to signals. */
+  readonly #listening = new Set<() => void>();
   #standsStill = false;
   readonly #held: (() => void)[] = [];
 
@@ -189,9 +192,9 @@ export class SimulatedProcess {
     { toMs, fromMs }: Travel,
     effect: (answer: (answered: Answered<T>) => void) => Promise<void>,
   ): Promise<T> {
-    if (!this.alive) return never;
+    if (!this.alive) return never();
     this.world.atEdge?.(this, `before ${what}`);
-    if (!this.alive) return never;
+    if (!this.alive) return never();
     return new Promise<T>((resolve, reject) => {
       const answer = (answered: Answered<T>) => {
         if (!this.alive) return;
@@ -202,6 +205,20 @@ export class SimulatedProcess {
       };
       this.world.after(toMs, () => effect(answer));
     });
+  }
+
+  /**
+   * Calls `abort` when the signal aborts, until what this gives is called or the process dies: Node keeps a signal alive
+   * that is listened to, and with it would stay all of this world.
+   */
+  listen(signal: AbortSignal | undefined, abort: () => void): () => void {
+    const stop = () => {
+      signal?.removeEventListener('abort', abort);
+      this.#listening.delete(stop);
+    };
+    signal?.addEventListener('abort', abort, { once: true });
+    this.#listening.add(stop);
+    return stop;
   }
 
   standStill(ms: number): void {
@@ -223,7 +240,13 @@ export class SimulatedProcess {
     this.alive = false;
     this.#held.length = 0;
     for (const each of this.whenDead.splice(0)) each();
+    for (const stop of this.#listening) stop();
   }
+}
+
+/** One for each that waits: whoever waits for a promise lives as long as the promise. */
+function never(): Promise<never> {
+  return new Promise(() => undefined);
 }
 
 export type Answered<T> = { value: T } | { error: unknown };

@@ -122,7 +122,7 @@ export function createApplication(options: ApplicationOptions): Application {
       response.setHeader('Cache-Control', 'no-store');
       await answer(response);
     });
-    app.all(path, hide, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+    app.route(path).all(hide, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
   };
   probe('/healthz', (response) => void response.json({ status: 'ok' }));
   probe('/readyz', async (response) => {

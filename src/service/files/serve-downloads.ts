@@ -50,7 +50,7 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
     if (!file) throw missing(id, 'row');
     await send(response, file, await openWhole(storage, file), request.method === 'HEAD');
   });
-  app.all(path, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+  app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
 }
 
 /** Throws `internal`, which is logged, where the storage has lost the file or part of it. */

@@ -27,15 +27,17 @@ const policy = [
 
 const packageFile = fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json'));
 
-/** Makes the documents, and serves them and their pages from then on. */
+/** Serves the documents and their pages. They are made for the first who asks: it would be a third of the work of a start. */
 export function serveDocuments(app: Express, options: { publicUrl?: string | undefined }): void {
-  const documents = createApiDocuments(options.publicUrl);
+  let documents: ReturnType<typeof createApiDocuments> | undefined;
   for (const current of apiNames) {
-    const text = JSON.stringify(documents[current]);
+    let text: string | undefined;
     const { document, page } = places[current];
     serve(app, `/${document}`, (_request, response) => {
       // Asked for each time, and answered with 304 while it is the same.
       response.setHeader('Cache-Control', 'no-cache');
+      documents ??= createApiDocuments(options.publicUrl);
+      text ??= JSON.stringify(documents[current]);
       response.type('application/json').send(text);
     });
     serve(app, `/${page}`, (request, response) => {
@@ -88,5 +90,5 @@ function serve(app: Express, path: string, answer: (request: Request, response: 
     heedTag(request);
     answer(request, response);
   });
-  app.all(path, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+  app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
 }

@@ -38,7 +38,7 @@ export function mountTokenEndpoint(
     const token = issueToken(secrets, found, clock.nowMs());
     response.json({ access_token: token, token_type: 'Bearer', expires_in: tokenLifetimeS });
   });
-  app.all(tokenPath, (request, response) => refuseMethod(request, response, tokenPath, 'POST'));
+  app.route(tokenPath).all((request, response) => refuseMethod(request, response, tokenPath, 'POST'));
 }
 
 /** The client that the request proves to be; else the reason. A `scope` may be asked for, and has no meaning here. */
