@@ -25,6 +25,7 @@ const targets = [
       file_folder: 'files/{event.id}',
       bid_sheet: 'table',
     }),
+    notApplicable: { 'poisoned record': 'suppliers and files are written as JSON, which can hold every document' },
   }),
   batchTarget(inbox('batches'), {
     against: 'file system, batches in CSV',

@@ -78,33 +78,29 @@ export function createDocumentLayout(folder: Folder, settings: FileSettings, { c
   async function givenNames(documents: readonly Document[]): Promise<Map<Document, string>> {
     const names = new Map<Document, string>();
     if (settings.name === undefined) return names;
-    for (const [document, { reference }] of await journal.find(documents)) names.set(document, reference);
+    const journaled = await journal.read();
+    for (const [document, { reference }] of await journaled.find(documents)) names.set(document, reference);
     return names;
   }
 
   async function giveNames(documents: readonly Document[]): Promise<Map<Document, string>> {
     const { name: template } = settings;
     if (template === undefined) return new Map();
-    const { next } = await journal.news([]);
-    const names = await givenNames(documents);
+    const { next, find } = await journal.read();
+    const given = await find(documents);
+    const names = new Map([...given].map(([document, { reference }]) => [document, reference]));
     const now = new Date(clock.nowMs());
     const fresh = documents
       .filter((document) => !names.has(document))
       .map((document) => ({ document, name: fillTemplate(template, (part) => placeholderValue(part, document, now)) }));
     if (fresh.length === 0) return names;
-    const known = ({ key }: Document, reference: string) => ({
-      key,
-      contentHash: '',
-      state: 'named',
-      idempotencyKey: '',
-      reference,
-    });
-    await journal.append(
+    const writeOf = (reference: string) => ({ contentHash: '', state: 'named', idempotencyKey: '', reference });
+    await journal.add(
       next,
-      fresh.map(({ document, name }) => ({ document, known: known(document, name) })),
+      fresh.map(({ document, name }) => ({ document, write: writeOf(name) })),
     );
     for (const { document, name } of fresh) names.set(document, name);
-    await journal.merge(async () => new Set(), new AbortController().signal);
+    await journal.merge(new AbortController().signal);
     return names;
   }
 

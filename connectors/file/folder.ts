@@ -9,11 +9,6 @@ import { type CheckResult, UnknownOutcome } from 'sourcing-bridge/connector';
 /** What a file is made of: its bytes, or parts of it that are made while it is written. */
 export type Content = Uint8Array | AsyncIterable<Uint8Array>;
 
-export interface Listed {
-  readonly name: string;
-  readonly bytes: number | undefined;
-}
-
 export interface FileSeen {
   readonly bytes: number;
   readonly modifiedMs: number;
@@ -26,8 +21,8 @@ export interface Folder {
   read(path: string, range?: { from: number; to: number }): Promise<Uint8Array | undefined>;
   /** Undefined when there is no such file. */
   look(path: string): Promise<FileSeen | undefined>;
-  /** The files in a folder in it, in no order; none when there is no such folder. Their size, where it costs nothing. */
-  list(path: string): Promise<Listed[]>;
+  /** The names in a folder in it, in no order; none when there is no such folder. */
+  list(path: string): Promise<string[]>;
   /** Writes a file of a new name and makes it durable, in a folder that is made if it is missing. A failure may leave a part. */
   write(path: string, content: Content, signal?: AbortSignal): Promise<void>;
   /** Gives a file another name, in one step, whatever had it. Throws NoSuchFile when `from` is not there. */
@@ -80,7 +75,7 @@ function neighbourOf(path: string): string {
 
 /** Removes what a kill between writing and renaming left: of these names only, and only what no living process holds. */
 export async function removeLeftovers(folder: Folder, path: string, names: RegExp, nowMs: number): Promise<void> {
-  for (const { name } of await folder.list(path)) {
+  for (const name of await folder.list(path)) {
     if (!names.test(name)) continue;
     const file = joined(path, name);
     // Another process that starts now may be removing it, too.

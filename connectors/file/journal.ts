@@ -1,165 +1,185 @@
 /**
- * What was written, for a folder whose files the reader takes away. A journal is a few sorted files that never change
- * once they have their names: `<first>-<last>.jsonl`, with the numbers of the writes that they tell of. Each write adds
- * one, of the next number, if nobody has taken that number meanwhile; many small ones are merged into a large one now and
- * then. So a kill leaves whole files only, two who write at once cannot both go on, and memory holds no more than small
- * files, however many keys there are.
+ * What was written, for a folder whose files the reader takes away: a log of records, numbered from 1 without a gap. A
+ * record has a line for each of some documents, with what was written last of each when it was added: it tells of a batch,
+ * or of an answer that was given, which it repeats.
  *
- * Asking takes a number, too. Whoever still sleeps in the middle of a write finds it taken, and writes nothing: what was
- * answered stays true.
+ * - `000000000007-000000000007.jsonl` is record 7. It is written under another name, flushed, and then linked to this one:
+ *   of several who want the number one gets it, and what has the name is whole. That link is what commits a batch.
+ * - `000000000001-000000000008.jsonl` holds records 1 to 8, merged: of each document the newest line, sorted. The oldest
+ *   eight files of one size make one of the next. So of any two files either one holds all records of the other, and the
+ *   other counts no more and is removed, or they have none in common. The newest record is never merged.
+ *
+ * A kill in a merge leaves a part under a name that is not looked at, or files that another holds. Whoever slept through a
+ * merge may find the name of its number free again, and takes it in vain: a merged file holds that number. No file changes
+ * while it has its name, and memory holds none but small ones, however many documents there are.
  */
 import { createHash } from 'node:crypto';
-import { type Document, TransientError } from 'sourcing-bridge/connector';
-import { addFile, type Folder, joined, readText, removeLeftovers, replace } from './folder.ts';
+import { type Document, TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
+import { addFile, type Folder, joined, removeLeftovers } from './folder.ts';
 
-/** What the journal has of a key: its last write. */
-export interface Known {
-  readonly key: string;
-  /** Undefined for what was only asked for. */
-  readonly contentHash: string | undefined;
+/** What the journal has of a document. */
+export interface LastWrite {
+  readonly contentHash: string;
+  /** Of `withdrawn`, nothing is held. */
   readonly state: string;
   readonly idempotencyKey: string;
   readonly reference: string;
 }
 
-/** A write that is told of: its batch, and the names that its files get. */
-export interface BatchHead {
-  readonly batch: string;
-  /** In the order in which they get their names. */
-  readonly files: readonly { readonly name: string; readonly sha256: string }[];
-}
+/** Of a document that was never written. */
+export const neverWritten: LastWrite = { contentHash: '', state: 'withdrawn', idempotencyKey: '', reference: '' };
 
-interface Line extends Known {
-  readonly hash: string;
+interface Line extends LastWrite {
+  /** Of the record that it comes from. */
   readonly sequence: number;
-  /** When it was asked for last, if that was later. */
-  readonly asked?: number;
 }
 
-interface Segment {
+/** What a record says of its batch, beside the documents. */
+export interface Batch {
+  readonly id: string;
+  /** The names of its files, in the order in which they get them. */
+  readonly files: readonly string[];
+}
+
+/** Another process has the number, or has merged what was to be read: nothing was done. */
+export class Overtaken extends TransientError {}
+
+/** A record was added, and is in no file of its own: it was taken in vain, or another process has merged it already. */
+export class MergedMeanwhile extends UnknownOutcome {}
+
+/** The journal as it is when it is read. What comes after stands under higher numbers. */
+export interface Snapshot {
+  /** The number that the next record gets. */
+  readonly next: number;
+  /**
+   * Which of these other processes have written, or were told of, since this one has read or added a record; none at its
+   * first look. Throws Overtaken.
+   */
+  readonly touchedByOthers: (documents: readonly Document[]) => Promise<ReadonlySet<Document>>;
+  /** The last write of each of these, where there is one. Throws Overtaken. */
+  readonly find: (documents: readonly Document[]) => Promise<Map<Document, LastWrite>>;
+  /** The batch of the newest record, if it has one. Throws Overtaken. */
+  readonly newestBatch: () => Promise<Batch | undefined>;
+}
+
+export interface Journal {
+  /** Throws TransientError when the journal has lost what it had. */
+  read(): Promise<Snapshot>;
+  /**
+   * Adds a record under the number that was next. Throws Overtaken when it is taken, UnknownOutcome (as
+   * MergedMeanwhile) when it cannot be told whether the record counts; after anything else it does not.
+   */
+  add(
+    sequence: number,
+    writes: readonly { readonly document: Document; readonly write: LastWrite }[],
+    batch?: Batch,
+  ): Promise<void>;
+  /** Merges where there is enough to merge; not the newest record, whose batch is still needed. */
+  merge(signal: AbortSignal): Promise<void>;
+}
+
+/** A file of the log: its first and its last record. */
+interface LogFile {
   readonly first: number;
   readonly last: number;
   readonly name: string;
-  readonly bytes: number | undefined;
 }
 
-/** The next number is taken: by another process, or by an answer that was given meanwhile. */
-export class Overtaken extends TransientError {}
-
-export interface Journal {
-  /** The last write of each of these, as of now. */
-  find(documents: readonly Document[]): Promise<Map<Document, Line>>;
-  /**
-   * What is new since this process looked last: which of these others have written or asked for, and the number that the
-   * next write has to have.
-   */
-  news(documents: readonly Document[]): Promise<{ touched: Set<Document>; next: number }>;
-  /** Adds what is written under the next number, which must be this one. Throws Overtaken when that is taken. */
-  append(sequence: number, entries: readonly { document: Document; known: Known }[], head?: BatchHead): Promise<void>;
-  /** Takes the next number, so that no write which has begun before can be told of any more. */
-  fence(sequence: number, documents: readonly Document[]): Promise<void>;
-  /** What a write that is not merged yet was told of with. */
-  unmerged(): Promise<{ sequence: number; head: BatchHead; has: (document: Document) => boolean }[]>;
-  /** Takes back what was told of a batch that did not happen; nothing, if another has the number. */
-  retract(sequence: number, batch: string): Promise<void>;
-  /** Merges, if there is much to merge, but no write that is not settled yet: `open` says which, and is asked now. */
-  merge(open: () => Promise<ReadonlySet<number>>, signal: AbortSignal): Promise<void>;
+/** A file that is read from: a small one is kept whole. */
+interface Opened {
+  readonly batch: Batch | undefined;
+  /** Where its lines begin and end, in bytes. */
+  readonly from: number;
+  readonly to: number;
+  read(from: number, to: number): Promise<Buffer>;
 }
 
 /** So many files of one size are merged into one. */
-const mergeAt = 8;
-/** Merged files keep what was only asked for, for so many writes: nobody sleeps through more of them. */
-const askedKept = 64;
+const mergedAtOnce = 8;
 /** Files up to this size are read whole, and kept. */
 const smallBytes = 256 * 1024;
+/** No line is longer: it has hashes, and names of files. */
+const lineBytesMax = 4 * 1024;
+/** What is withdrawn leaves the oldest file after so many records, for those who look seldom. */
+const rememberedFor = 64;
 const searchesAtOnce = 16;
-const hashStart = '{"hash":"';
+const triesToList = 3;
+const lineStart = '{"hash":"';
 const hashLength = 32;
-const headStart = '{"batch":';
-/** No line is longer. */
-const lineBytesMax = 8 * 1024;
-const segmentName = /^(\d{12})-(\d{12})\.jsonl$/;
+const batchStart = '{"batch":';
+const logFile = /^(\d{12})-(\d{12})\.jsonl$/;
 const leftovers = /^\.\d{12}-\d{12}\.jsonl\.[0-9a-f]+\.tmp$/;
 
 export function createJournal(folder: Folder, path: string, nowMs: () => number): Journal {
   const log = joined(path, 'log');
-  /** Small files by name. One of a single batch may be taken back, which makes it smaller. */
-  let texts = new Map<string, { text: string; bytes: number }>();
-  /** Up to here others have no news for this process; undefined until it has looked. */
+  const pathOf = ({ name }: LogFile) => joined(log, name);
+  let opened = new Map<string, Opened>();
+  /** The last record that this process knows of; undefined until it has looked. */
   let seen: number | undefined;
   let isTidy = false;
 
-  async function segments(): Promise<Segment[]> {
+  /** The files that count, oldest first, and those that another one holds. */
+  async function list(): Promise<{ files: LogFile[]; held: LogFile[]; last: number }> {
     if (!isTidy) await removeLeftovers(folder, log, leftovers, nowMs());
     isTidy = true;
-    const all = (await folder.list(log)).flatMap(({ name, bytes }): Segment[] => {
-      const [, first, last] = segmentName.exec(name) ?? [];
-      return first === undefined || last === undefined
-        ? []
-        : [{ first: Number(first), last: Number(last), name, bytes }];
-    });
-    // What a merge has taken in, and a kill has kept it from removing.
-    const live = all.filter(
-      (one) => !all.some((other) => other !== one && other.first <= one.first && other.last >= one.last),
-    );
-    const head = Math.max(0, ...live.map(({ last }) => last));
-    if (head < (seen ?? 0))
-      throw new TransientError(
-        `The journal ${log} in ${folder.place} has lost what it had (${head} of ${seen} writes): is the right folder there?`,
-      );
-    texts = new Map([...texts].filter(([name]) => live.some((one) => one.name === name)));
-    return live.sort((one, other) => other.last - one.last);
-  }
-
-  const headOf = (live: readonly Segment[]) => live[0]?.last ?? 0;
-
-  /** A small file's text; undefined for a large one. Throws when it is gone: it was merged just now. */
-  async function textOf({ name, first, last, bytes: size }: Segment): Promise<string | undefined> {
-    const kept = texts.get(name);
-    if (kept && (first !== last || kept.bytes === size)) return kept.text;
-    const bytes = await folder.read(joined(log, name), { from: 0, to: smallBytes });
-    if (bytes === undefined) throw new Overtaken(`${log}/${name} is gone: another process has merged the journal`);
-    if (bytes.length === smallBytes) return undefined;
-    const text = Buffer.from(bytes).toString('utf8');
-    texts.set(name, { text, bytes: bytes.length });
-    return text;
-  }
-
-  /**
-   * The part of a large file in which the line must stand, if it is there. Lines are sorted, and hashes spread evenly: a
-   * guess from what is known of both ends comes near at once. Later guesses halve, whatever the hashes are.
-   */
-  async function partWith({ name }: Segment, hash: string): Promise<string> {
-    const file = joined(log, name);
-    const wanted = shareOf(hash);
-    let [low, lowShare] = [0, 0];
-    let [high, highShare] = [(await folder.look(file))?.bytes ?? 0, 1];
-    for (let guesses = 0; high - low > 4 * lineBytesMax; guesses += 1) {
-      const share = guesses < 4 ? (wanted - lowShare) / (highShare - lowShare) : 0.5;
-      // Rather a little before it: from there it is read on.
-      const guess = low + Math.floor((high - low) * share) - (guesses % 2 === 0 ? 2 : -2) * lineBytesMax;
-      const middle = Math.min(Math.max(guess, low + lineBytesMax), high - 2 * lineBytesMax);
-      const piece = Buffer.from((await folder.read(file, { from: middle, to: middle + lineBytesMax })) ?? []);
-      const start = piece.indexOf(0x0a) + 1;
-      const there = piece.toString('latin1', start + hashStart.length, start + hashStart.length + hashLength);
-      if (there > hash) [high, highShare] = [middle + start, shareOf(there)];
-      else [low, lowShare] = [middle + start, shareOf(there)];
+    for (let tries = 1; ; tries += 1) {
+      const all = (await folder.list(log)).flatMap((name): LogFile[] => {
+        const [, first, last] = logFile.exec(name) ?? [];
+        return first === undefined || last === undefined ? [] : [{ first: Number(first), last: Number(last), name }];
+      });
+      // The largest of those that begin together comes first.
+      all.sort((one, other) => one.first - other.first || other.last - one.last);
+      const [files, held]: [LogFile[], LogFile[]] = [[], []];
+      let last = 0;
+      for (const file of all) {
+        if (file.last <= last) held.push(file);
+        else if (file.first === last + 1) last = files[files.push(file) - 1]?.last ?? last;
+        else break;
+      }
+      if (files.length + held.length === all.length && last >= (seen ?? 0)) {
+        opened = new Map([...opened].filter(([name]) => files.some((file) => file.name === name)));
+        return { files, held, last };
+      }
+      // A folder that is listed while somebody merges may show neither the old files nor the new one.
+      if (tries === triesToList)
+        throw new TransientError(
+          `The journal ${log} in ${folder.place} has lost what it had (after record ${last}): is the right folder there?`,
+        );
     }
-    return Buffer.from((await folder.read(file, { from: low, to: high + lineBytesMax })) ?? []).toString('utf8');
   }
 
-  async function find(documents: readonly Document[]): Promise<Map<Document, Line>> {
-    const live = await segments();
+  async function open(file: LogFile): Promise<Opened> {
+    const kept = opened.get(file.name);
+    if (kept) return kept;
+    const isRecord = file.first === file.last;
+    const start = await folder.read(pathOf(file), isRecord ? undefined : { from: 0, to: smallBytes });
+    if (start === undefined) throw merged(file);
+    const made = isRecord || start.length < smallBytes ? openedWhole(Buffer.from(start)) : await openedInPart(file);
+    opened.set(file.name, made);
+    return made;
+  }
+
+  async function openedInPart(file: LogFile): Promise<Opened> {
+    const to = (await folder.look(pathOf(file)))?.bytes;
+    if (to === undefined) throw merged(file);
+    const read = async (from: number, end: number) => {
+      const bytes = await folder.read(pathOf(file), { from, to: end });
+      if (bytes === undefined) throw merged(file);
+      return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    };
+    return { batch: undefined, from: 0, to, read };
+  }
+
+  const merged = ({ name }: LogFile) => new Overtaken(`${log}/${name} is gone: another process has merged the journal`);
+
+  async function find(files: readonly LogFile[], documents: readonly Document[]): Promise<Map<Document, Line>> {
     const found = new Map<Document, Line>();
-    await Promise.all(live.map(textOf));
-    for (const segment of live) {
+    const newestFirst = await Promise.all(files.toReversed().map(open));
+    for (const file of newestFirst) {
       const wanted = documents.filter((document) => !found.has(document));
-      if (wanted.length === 0) break;
-      const text = await textOf(segment);
       const search = async (document: Document) => {
-        const hash = hashOf(document);
-        const line = lineOf(text ?? (await partWith(segment, hash)), hash);
-        if (line?.contentHash !== undefined) found.set(document, line);
+        const line = await lineIn(file, hashOf(document));
+        if (line) found.set(document, line);
       };
       for (let from = 0; from < wanted.length; from += searchesAtOnce)
         await Promise.all(wanted.slice(from, from + searchesAtOnce).map(search));
@@ -167,131 +187,119 @@ export function createJournal(folder: Folder, path: string, nowMs: () => number)
     return found;
   }
 
-  async function add(sequence: number, lines: readonly Line[], head?: BatchHead): Promise<void> {
-    const name = nameOf(sequence, sequence);
-    const sorted = lines.toSorted((one, other) => (one.hash < other.hash ? -1 : 1)).map((line) => JSON.stringify(line));
-    const text = [...(head ? [JSON.stringify(head)] : []), ...sorted, ''].join('\n');
-    let isTaken = !(await addFile(folder, joined(log, name), Buffer.from(text)));
-    // The name is free again where others had the number and were merged. That is asked only now: a process may sleep
-    // between its question and its step.
-    if (!isTaken && !(await segments()).some((one) => one.name === name)) {
-      isTaken = true;
-      await folder.remove(joined(log, name));
-    }
-    if (isTaken) throw new Overtaken(`another process writes to ${folder.place} at the same time: nothing was written`);
-    seen = sequence;
-  }
-
-  const asked = ({ key }: { key: string }, hash: string, sequence: number): Line => ({
-    hash,
-    sequence,
-    key,
-    contentHash: undefined,
-    state: 'asked',
-    idempotencyKey: '',
-    reference: '',
-  });
-
   return {
-    find,
-    news: async (documents) => {
-      const live = await segments();
-      const touched = new Set<Document>();
-      for (const segment of live) {
-        if (seen === undefined || segment.last <= seen) break;
-        const text = await textOf(segment);
-        for (const document of documents) {
-          const hash = hashOf(document);
-          const line = lineOf(text ?? (await partWith(segment, hash)), hash);
-          const isLost = segment.first <= seen && seen < segment.last - askedKept;
-          if (line === undefined ? isLost : Math.max(line.sequence, line.asked ?? 0) > seen) touched.add(document);
-        }
+    read: async () => {
+      const { files, last } = await list();
+      const before = seen ?? last;
+      const news = files.filter((file) => file.last > before);
+      seen = last;
+      return {
+        next: last + 1,
+        touchedByOthers: async (documents) => {
+          const lines = await find(news, documents);
+          const isForgotten = news.some(({ first, last }) => first === 1 && before < last - rememberedFor);
+          const isTouched = (line: Line | undefined) => (line ? line.sequence > before : isForgotten);
+          return new Set(documents.filter((document) => isTouched(lines.get(document))));
+        },
+        find: (documents) => find(files, documents),
+        newestBatch: async () => {
+          const newest = files.at(-1);
+          return newest && (await open(newest)).batch;
+        },
+      };
+    },
+    add: async (sequence, writes, batch) => {
+      const name = nameOf(sequence, sequence);
+      // Of a document that was written twice the last one counts.
+      const lines = new Map(writes.map(({ document, write }) => [hashOf(document), write]));
+      const lineOf = (hash: string, { contentHash, state, idempotencyKey, reference }: LastWrite) =>
+        JSON.stringify({ hash, sequence, contentHash, state, idempotencyKey, reference });
+      const head = batch ? [JSON.stringify({ batch: batch.id, files: batch.files })] : [];
+      const sorted = [...lines].map(([hash, write]) => lineOf(hash, write)).sort();
+      const text = [...head, ...sorted].map((line) => `${line}\n`).join('');
+      if (!(await addFile(folder, joined(log, name), Buffer.from(text))))
+        throw new Overtaken(`another process writes to ${folder.place} at the same time: nothing was written`);
+      const { files } = await list().catch((cause: unknown) => {
+        throw new UnknownOutcome(`record ${sequence} was added, and then: ${String(cause)}`, { cause });
+      });
+      if (!files.some((file) => file.name === name))
+        throw new MergedMeanwhile(`another process has merged record ${sequence} meanwhile`);
+      seen = sequence;
+    },
+    merge: async (signal) => {
+      for (;;) {
+        const { files, held } = await list();
+        for (const file of held) await folder.remove(pathOf(file));
+        const group = mergeable(files.slice(0, -1));
+        const [oldest] = group;
+        const newest = group.at(-1);
+        if (!oldest || !newest) return;
+        const readers = group.map((file) => linesIn(folder, pathOf(file)));
+        const forgetUpTo = oldest.first === 1 ? newest.last - rememberedFor : 0;
+        const lines = mergedLines(readers, forgetUpTo, signal);
+        // Another process may have added the same: then those that it holds go now.
+        await addFile(folder, joined(log, nameOf(oldest.first, newest.last)), lines);
       }
-      seen = headOf(live);
-      return { touched, next: seen + 1 };
-    },
-    append: (sequence, entries, head) =>
-      add(
-        sequence,
-        entries.map(({ document, known }) => ({ hash: hashOf(document), sequence, ...known })),
-        head,
-      ),
-    fence: (sequence, documents) =>
-      add(
-        sequence,
-        documents.map((document) => asked(document, hashOf(document), sequence)),
-      ),
-    unmerged: async () => {
-      const found: Awaited<ReturnType<Journal['unmerged']>> = [];
-      for (const segment of await segments()) {
-        if (segment.first !== segment.last) continue;
-        // One write may have told of more than what is small.
-        const text =
-          (await textOf(segment)) ?? Buffer.from((await folder.read(joined(log, segment.name))) ?? []).toString();
-        const head = headIn(text);
-        if (!head) continue;
-        found.push({ sequence: segment.first, head, has: (document) => lineOf(text, hashOf(document)) !== undefined });
-      }
-      return found;
-    },
-    retract: async (sequence, batch) => {
-      const file = joined(log, nameOf(sequence, sequence));
-      const text = (await readText(folder, file)) ?? '';
-      if (headIn(text)?.batch !== batch) return;
-      // The number stays taken.
-      const lines = text.split('\n').filter((line) => line.startsWith(hashStart));
-      const left = lines.map((line) => JSON.stringify(asked(JSON.parse(line) as Line, hashIn(line), sequence)));
-      await replace(folder, file, Buffer.from([...left, ''].join('\n')));
-    },
-    merge: async (open, signal) => {
-      const live = (await segments()).reverse();
-      if (live.length < mergeAt) return;
-      // Asked after the files were listed: what was told of is open or was settled by then.
-      const group = mergeable(live, await open());
-      const [first] = group;
-      const last = group.at(-1);
-      if (!first || !last) return;
-      const readers = group.map((segment) => linesIn(folder, joined(log, segment.name)));
-      const name = nameOf(first.first, last.last);
-      const isAdded = await addFile(
-        folder,
-        joined(log, name),
-        merged(readers, { isOldest: first === live[0], askedFrom: last.last - askedKept }, signal),
-      );
-      if (isAdded) for (const segment of group) await folder.remove(joined(log, segment.name));
     },
   };
 }
 
-/** Of what size a file is: of single writes, of 8 of them, of 64, and so on. */
-function tierOf({ first, last }: Pick<Segment, 'first' | 'last'>): number {
-  return Math.floor(Math.log(last - first + 1) / Math.log(mergeAt) + 1e-9);
+function openedWhole(bytes: Buffer): Opened {
+  const from = bytes.indexOf(batchStart) === 0 ? bytes.indexOf(0x0a) + 1 : 0;
+  const head =
+    from === 0 ? undefined : (JSON.parse(bytes.toString('utf8', 0, from)) as { batch: string; files: string[] });
+  const batch = head && { id: head.batch, files: head.files };
+  return { batch, from, to: bytes.length, read: async (start, end) => bytes.subarray(start, end) };
 }
 
-/** The oldest neighbours that are of one size and many enough. */
-function mergeable(live: readonly Segment[], open: ReadonlySet<number>): Segment[] {
-  let group: Segment[] = [];
-  for (const segment of live) {
-    const [before] = group;
-    if (segment.first === segment.last && open.has(segment.first)) group = [];
-    else if (before && tierOf(before) !== tierOf(segment)) group = [segment];
-    else group.push(segment);
-    if (group.length === mergeAt) return group;
+/**
+ * The line of a document, if it is there. Lines are sorted, and hashes spread evenly: a guess from what is known of both
+ * ends comes near at once. Later guesses halve, whatever the hashes are.
+ */
+async function lineIn(file: Opened, hash: string): Promise<Line | undefined> {
+  const wanted = shareOf(hash);
+  let [low, lowShare] = [file.from, 0];
+  let [high, highShare] = [file.to, 1];
+  for (let guesses = 0; high - low > 4 * lineBytesMax; guesses += 1) {
+    const share = guesses < 4 ? (wanted - lowShare) / (highShare - lowShare) : 0.5;
+    // A little before it, or behind: the line is to lie between two guesses.
+    const guess = low + Math.floor((high - low) * share) - (guesses % 2 === 0 ? 2 : -2) * lineBytesMax;
+    const middle = Math.min(Math.max(guess, low + lineBytesMax), high - 2 * lineBytesMax);
+    const piece = await file.read(middle, middle + lineBytesMax);
+    const start = piece.indexOf(0x0a) + 1;
+    const there = piece.toString('latin1', start + lineStart.length, start + lineStart.length + hashLength);
+    if (there > hash) [high, highShare] = [middle + start, shareOf(there)];
+    else [low, lowShare] = [middle + start, shareOf(there)];
   }
-  return [];
+  const part = await file.read(low, high);
+  const start = part.indexOf(`${lineStart}${hash}"`);
+  return start < 0 ? undefined : (JSON.parse(part.toString('utf8', start, part.indexOf(0x0a, start))) as Line);
 }
 
-/** The newest line of each key, by hash. What was withdrawn does not reach the oldest file. */
-async function* merged(
-  readers: readonly AsyncIterator<string>[],
-  { isOldest, askedFrom }: { isOldest: boolean; askedFrom: number },
+/**
+ * The oldest neighbours of one size that make a file of the next; none, if there are none. What is before them is of
+ * larger sizes, so they begin where such a file has to begin.
+ */
+function mergeable(files: readonly LogFile[]): LogFile[] {
+  const sizes = files.map(({ first, last }) => last - first + 1);
+  const at = sizes.findIndex((size, from) => {
+    const group = sizes.slice(from, from + mergedAtOnce);
+    return group.length === mergedAtOnce && group.every((one) => one === size);
+  });
+  return at < 0 ? [] : files.slice(at, at + mergedAtOnce);
+}
+
+/** The newest line of each document, by hash; without what was withdrawn in records up to `forgetUpTo`. */
+async function* mergedLines(
+  oldestFirst: readonly AsyncIterator<string>[],
+  forgetUpTo: number,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const next = async (index: number): Promise<string | undefined> => {
-    const { value, done } = (await readers[index]?.next()) ?? { value: undefined, done: true };
-    return done === true ? undefined : value;
+    const result = await oldestFirst[index]?.next();
+    return result?.done === false ? result.value : undefined;
   };
-  const lines = await Promise.all(readers.map((_reader, index) => next(index)));
+  const lines = await Promise.all(oldestFirst.map((_reader, index) => next(index)));
   let block: string[] = [];
   let length = 0;
   for (;;) {
@@ -300,17 +308,14 @@ async function* merged(
     for (const line of lines)
       if (line !== undefined && (least === undefined || hashIn(line) < least)) least = hashIn(line);
     if (least === undefined) break;
-    let told: string | undefined;
-    let asked: string | undefined;
+    let newest = '';
     for (const [index, line] of lines.entries()) {
       if (line === undefined || hashIn(line) !== least) continue;
-      // Readers stand from the oldest file to the newest.
-      if (!line.includes('"state":"asked"')) told = line;
-      else if ((JSON.parse(line) as Line).sequence > askedFrom) asked = line;
+      newest = line;
       lines[index] = await next(index);
     }
-    const newest = newestOf(told, asked);
-    if (newest === undefined || (isOldest && asked === undefined && newest.includes('"state":"withdrawn"'))) continue;
+    const isWithdrawn = forgetUpTo > 0 && newest.includes('"state":"withdrawn"');
+    if (isWithdrawn && (JSON.parse(newest) as Line).sequence <= forgetUpTo) continue;
     block.push(newest, '\n');
     length += newest.length;
     if (length < smallBytes) continue;
@@ -321,36 +326,18 @@ async function* merged(
   yield Buffer.from(block.join(''));
 }
 
-/** What was told of a key, with when it was asked for last. */
-function newestOf(told: string | undefined, asked: string | undefined): string | undefined {
-  if (told === undefined || asked === undefined) return told ?? asked;
-  const line = JSON.parse(told) as Line;
-  const { sequence } = JSON.parse(asked) as Line;
-  return sequence > line.sequence ? JSON.stringify({ ...line, asked: sequence }) : told;
-}
-
-/** The lines of a file, without what its head says. */
+/** The lines of a file, without what it says of a batch. */
 async function* linesIn(folder: Folder, path: string): AsyncGenerator<string> {
   let rest = Buffer.alloc(0);
   for (let from = 0; ; from += smallBytes) {
     const bytes = await folder.read(path, { from, to: from + smallBytes });
-    if (bytes === undefined) throw new TransientError(`${path} is gone: another process has merged the journal`);
+    if (bytes === undefined) throw new Overtaken(`${path} is gone: another process has merged the journal`);
     const text = Buffer.concat([rest, bytes]);
     const end = text.lastIndexOf(0x0a) + 1;
-    for (const line of text.subarray(0, end).toString('utf8').split('\n')) if (line.startsWith(hashStart)) yield line;
+    for (const line of text.subarray(0, end).toString('utf8').split('\n')) if (line.startsWith(lineStart)) yield line;
     rest = text.subarray(end);
     if (bytes.length < smallBytes) return;
   }
-}
-
-function headIn(text: string): BatchHead | undefined {
-  return text.startsWith(headStart) ? (JSON.parse(text.slice(0, text.indexOf('\n'))) as BatchHead) : undefined;
-}
-
-function lineOf(text: string, hash: string): Line | undefined {
-  const start = text.indexOf(`${hashStart}${hash}"`);
-  if (start < 0) return undefined;
-  return JSON.parse(text.slice(start, text.indexOf('\n', start))) as Line;
 }
 
 /** How much of all hashes is less. */
@@ -359,7 +346,7 @@ function shareOf(hash: string): number {
 }
 
 function hashIn(line: string): string {
-  return line.slice(hashStart.length, hashStart.length + hashLength);
+  return line.slice(lineStart.length, lineStart.length + hashLength);
 }
 
 function hashOf({ kind, key }: Document): string {

@@ -1,5 +1,5 @@
 /** A folder of this machine, or one that it has mounted. */
-import { link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import {
   type CheckResult,
@@ -31,8 +31,7 @@ export async function openLocalFolder(root: string): Promise<Folder> {
         },
         undefined,
       ),
-    list: (path) =>
-      telling(root, async () => (await readdir(at(path))).map((name) => ({ name, bytes: undefined })), []),
+    list: (path) => telling(root, () => readdir(at(path)), []),
     write: (path, content, signal) => telling(root, () => writeNew(at(path), content, signal)),
     move: (from, to) => telling(root, () => moveFile(at(from), at(to))),
     add: (from, to) => telling(root, () => linkFile(at(from), at(to))),
@@ -60,7 +59,8 @@ async function moveFile(from: string, to: string): Promise<void> {
   try {
     await rename(from, to);
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') throw new NoSuchFile(from, { cause: error });
+    // Or the folder of `to` was taken away just now.
+    if (codeOf(error) === 'ENOENT' && !(await exists(from))) throw new NoSuchFile(from, { cause: error });
     throw error;
   }
   await flushNames(dirname(to));
@@ -84,6 +84,13 @@ async function makeFolder(directory: string): Promise<void> {
   for (let made = directory; made.length >= first.length; made = dirname(made)) await flushNames(dirname(made));
 }
 
+function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false,
+  );
+}
+
 /** Without it a power cut can take a new name back, after others have acted on it. */
 async function flushNames(directory: string): Promise<void> {
   try {
@@ -101,7 +108,7 @@ async function flushNames(directory: string): Promise<void> {
 async function readRange(file: string, { from, to }: { from: number; to: number }): Promise<Uint8Array> {
   const handle = await open(file, 'r');
   try {
-    const bytes = Buffer.alloc(to - from);
+    const bytes = Buffer.allocUnsafe(to - from);
     let count = 0;
     for (;;) {
       const { bytesRead } = await handle.read(bytes, count, bytes.length - count, from + count);

@@ -10,6 +10,7 @@ import { AuthError, ConfigError, type ConnectorError, type Secret, TransientErro
 import ssh2, {
   type AnyAuthMethod,
   type AuthenticationType,
+  type AuthHandlerMiddleware,
   type ConnectConfig,
   type ParsedKey,
   type SFTPWrapper,
@@ -134,14 +135,34 @@ function connect(login: SftpLogin) {
   };
 }
 
-/** By key first: a password that is not needed is not told. */
-function waysIn({ user: username, password, privateKey }: SftpLogin): AuthenticationType[] {
+/**
+ * By key first: a password that is not needed is not told. To a server that asks for it (keyboard-interactive) and takes
+ * none unasked, it is told once, if it asks for one thing that is not to be shown: a second question is for something else.
+ */
+function waysIn({ user: username, password, privateKey }: SftpLogin): AuthHandlerMiddleware {
   const ways: AnyAuthMethod[] = [
     ...(privateKey ? [{ type: 'publickey' as const, username, key: privateKey }] : []),
     ...(password ? [{ type: 'password' as const, username, password: password.reveal() }] : []),
   ];
-  // It takes these as well as names; its types know of the names only.
-  return ways as unknown as AuthenticationType[];
+  let answers = password ? [password.reveal()] : [];
+  const asked: AnyAuthMethod = {
+    type: 'keyboard-interactive',
+    username,
+    prompt: (_name, _instructions, _language, prompts, answer) => {
+      const isForPassword = prompts.length === 1 && prompts[0]?.echo !== true;
+      answer(isForPassword ? answers : []);
+      answers = [];
+    },
+  };
+  /** `offered`: null before the server has said it. */
+  const next = (offered: readonly AuthenticationType[] | null): AnyAuthMethod | undefined => {
+    const isAsked = offered?.includes('keyboard-interactive') && !offered.includes('password');
+    if (!isAsked || answers.length === 0) return ways.shift();
+    ways.length = 0;
+    return asked;
+  };
+  // `false` ends the login; the types do not know of it.
+  return (offered, _isPartOfIt, go) => go(next(offered) ?? (false as never));
 }
 
 function errorOf({ host, port, user }: SftpLogin, cause: Error & { level?: string }): ConnectorError {

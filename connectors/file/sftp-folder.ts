@@ -150,30 +150,47 @@ export function createSftpFolder(connection: SftpConnection, root: string, place
     }
   }
 
-  async function write(path: string, content: Content, signal?: AbortSignal): Promise<void> {
+  /** What needs a file's folder. One that was made may have been taken away since, as by a reader that tidies up. */
+  async function inFolderOf<T>(path: string, work: () => Promise<T>): Promise<T> {
     await makeFolders(path);
-    await withHandle(path, 'wx', (asked) => writeContent(asked, content, signal));
+    try {
+      return await work();
+    } catch (error) {
+      if (statusOf(error) !== noSuchFile) throw error;
+      known = new Set();
+      await makeFolders(path);
+      return work();
+    }
   }
 
-  /** Fails where something has the name, as the protocol says; some servers replace it. */
+  const write = (path: string, content: Content, signal?: AbortSignal) =>
+    inFolderOf(path, () => withHandle(path, 'wx', (asked) => writeContent(asked, content, signal)));
+
   const renameOnly = (from: string, to: string) =>
     ask<void>((sftp, done) => sftp.rename(at(from), at(to), done), unknownIfLost);
 
-  async function move(from: string, to: string): Promise<void> {
-    await makeFolders(to);
+  async function renameOver(from: string, to: string): Promise<void> {
+    const isMoved = await ask<void>(
+      (sftp, done) => sftp.ext_openssh_rename(at(from), at(to), done),
+      unknownIfLost,
+    ).then(() => true, unlessUnsupported);
+    if (isMoved) return;
     try {
-      const isMoved = await ask<void>(
-        (sftp, done) => sftp.ext_openssh_rename(at(from), at(to), done),
-        unknownIfLost,
-      ).then(() => true, unlessUnsupported);
-      if (isMoved) return;
-      if (!(await exists(from))) throw new NoSuchFile(from);
-      // Between these two nothing has the name.
-      if (await exists(to)) await remove(to);
       await renameOnly(from, to);
     } catch (error) {
-      if (statusOf(error) === noSuchFile) throw new NoSuchFile(from, { cause: error });
-      throw error;
+      if (statusOf(error) === undefined || !(await exists(from)) || !(await exists(to))) throw error;
+      // Between these two nothing has the name.
+      await remove(to);
+      await renameOnly(from, to);
+    }
+  }
+
+  async function move(from: string, to: string): Promise<void> {
+    try {
+      await inFolderOf(to, () => renameOver(from, to));
+    } catch (error) {
+      if (statusOf(error) === undefined || (await exists(from))) throw error;
+      throw new NoSuchFile(from, { cause: error });
     }
   }
 
@@ -184,16 +201,18 @@ export function createSftpFolder(connection: SftpConnection, root: string, place
         unknownIfLost,
       ).then(() => true, unlessUnsupported);
       if (isLinked) return true;
-      // Of servers without links, some let a rename replace what has the name.
-      if (await exists(to)) return false;
+    } catch (error) {
+      // Otherwise the name is taken, or the file system has no links.
+      if (statusOf(error) === undefined || statusOf(error) === noSuchFile) throw error;
+    }
+    if (await exists(to)) return false;
+    try {
+      // As the protocol says, this fails where somebody has taken the name just now. Some servers replace what has it.
       await renameOnly(from, to);
       return true;
     } catch (error) {
-      if (statusOf(error) !== failure) throw error;
-      if (await exists(to)) return false;
-      // A file system without links.
-      await renameOnly(from, to);
-      return true;
+      if (statusOf(error) === undefined || !(await exists(to))) throw error;
+      return false;
     }
   }
 
@@ -256,11 +275,11 @@ export function createSftpFolder(connection: SftpConnection, root: string, place
       }),
     list: (path) =>
       telling(path, async () => {
-        const names = await absent(
-          ask<{ filename: string; attrs: { size: number } }[]>((sftp, done) => sftp.readdir(at(path), done)),
+        const listed = await absent(
+          ask<{ filename: string }[]>((sftp, done) => sftp.readdir(at(path), done)),
           [],
         );
-        return names.map(({ filename, attrs }) => ({ name: filename, bytes: attrs.size }));
+        return listed.map(({ filename }) => filename);
       }),
     write: (path, content, signal) => telling(path, () => write(path, content, signal)),
     move: (from, to) => telling(to, () => move(from, to)),

@@ -36,7 +36,8 @@ export async function expectHeld(
 
 function countHint(count: number, version: Document | undefined): string {
   if (count > 1) return 'how a create recognises what an earlier try has made: the idempotency that is declared';
-  if (version === undefined) return 'whether cancel reads its answer before it says that it is done, what it does in the ERP, and whether held() leaves out what is withdrawn';
+  if (version === undefined)
+    return 'whether cancel reads its answer before it says that it is done, what it does in the ERP, and whether held() leaves out what is withdrawn';
   return 'whether the outcome is given before the ERP has confirmed the write, and whether held() finds it';
 }
 

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Document } from '#connector/documents.ts';
-import { createJournal, Overtaken } from '../../../connectors/file/journal.ts';
+import { UnknownOutcome } from '#connector/errors.ts';
+import type { Folder } from '../../../connectors/file/folder.ts';
+import { createJournal, type Journal, neverWritten, Overtaken } from '../../../connectors/file/journal.ts';
 import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
 import { findScratchRoot } from '../../harness/scratch-root.ts';
 import { dyingFolder, steerFolder } from './dying-folder.ts';
@@ -19,15 +21,15 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 const documentOf = (key: string) => ({ kind: 'supplier', key }) as Document;
 const entry = (key: string, contentHash: string, state = 'current') => ({
   document: documentOf(key),
-  known: { key, contentHash, state, idempotencyKey: `id of ${contentHash}`, reference: 'a file' },
+  write: { contentHash, state, idempotencyKey: `id of ${contentHash}`, reference: 'a file' },
 });
 const openJournal = async () => createJournal(await openLocalFolder(root), 'j', Date.now);
-const files = async () => (await readdir(join(root, 'j', 'log'))).sort();
-const none = async () => new Set<number>();
+const names = async (own = root) => (await readdir(join(own, 'j', 'log'))).sort();
 
 async function hashes(journal: Awaited<ReturnType<typeof openJournal>>, keys: readonly string[]) {
   const documents = keys.map(documentOf);
-  const found = await journal.find(documents);
+  const { find } = await journal.read();
+  const found = await find(documents);
   return documents.map((document) => found.get(document)?.contentHash);
 }
 
@@ -36,16 +38,16 @@ test('tells what was written last, also after merges, and keeps few files', asyn
   const expected = new Map<string, string>();
   for (let sequence = 1; sequence <= 100; sequence += 1) {
     const keys = [`same`, `of ${sequence % 7}`, `only ${sequence}`];
-    await journal.append(
+    await journal.add(
       sequence,
       keys.map((key) => entry(key, `${key} ${sequence}`)),
     );
     for (const key of keys) expected.set(key, `${key} ${sequence}`);
-    await journal.merge(none, never);
+    await journal.merge(never);
   }
   expect(await hashes(await openJournal(), [...expected.keys(), 'another'])).toEqual([...expected.values(), undefined]);
   // 100 writes: one file of 64, four of 8, four of one.
-  expect(await files()).toHaveLength(9);
+  expect(await names()).toHaveLength(9);
 });
 
 test('finds each of many keys without reading them all', async () => {
@@ -53,13 +55,14 @@ test('finds each of many keys without reading them all', async () => {
   const count = 24_000;
   const size = count / 8;
   for (let sequence = 1; sequence <= 8; sequence += 1)
-    await journal.append(
+    await journal.add(
       sequence,
       Array.from({ length: size }, (_, n) => entry(`key ${(sequence - 1) * size + n}`, `hash ${sequence}`)),
     );
-  await journal.merge(none, never);
-  const [name = '', ...others] = await files();
-  expect([name, others]).toEqual(['000000000001-000000000008.jsonl', []]);
+  await journal.add(9, []);
+  await journal.merge(never);
+  const [name = '', ...others] = await names();
+  expect([name, others]).toEqual([nameOf(1, 8), [nameOf(9, 9)]]);
   const folder = await openLocalFolder(root);
   let bytes = 0;
   const counting = {
@@ -81,10 +84,28 @@ test('finds each of many keys without reading them all', async () => {
   expect(bytes).toBeLessThan((await stat(join(root, 'j', 'log', name))).size / 4);
 });
 
+test('finds each document of a record that is large and names many files, before and after it is merged', async () => {
+  const journal = await openJournal();
+  const keys = Array.from({ length: 1_000 }, (_, n) => `key ${n}`);
+  const files = keys.map((key) => `attachments/00000000-0000-4000-8000-000000000001/${key}${'x'.repeat(120)}.pdf`);
+  await journal.add(
+    1,
+    keys.map((key) => entry(key, key.repeat(20))),
+    { id: 'x', files },
+  );
+  expect((await stat(join(root, 'j', 'log', nameOf(1, 1)))).size).toBeGreaterThan(400_000);
+  const expected = keys.map((key) => key.repeat(20));
+  expect(await hashes(await openJournal(), keys)).toEqual(expected);
+  expect(await newestBatch(await openJournal())).toEqual({ id: 'x', files });
+  for (let sequence = 2; sequence <= 9; sequence += 1) await journal.add(sequence, []);
+  await journal.merge(never);
+  expect(await names()).toEqual([nameOf(1, 8), nameOf(9, 9)]);
+  expect(await hashes(await openJournal(), keys)).toEqual(expected);
+});
+
 test('of two who write at once lets one go on', async () => {
   const [one, other] = [await openJournal(), await openJournal()];
-  await Promise.all([one.news([]), other.news([])]);
-  const results = await Promise.allSettled([one.append(1, [entry('a', '1')]), other.append(1, [entry('a', '2')])]);
+  const results = await Promise.allSettled([one.add(1, [entry('a', '1')]), other.add(1, [entry('a', '2')])]);
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
     reason: expect.any(Overtaken) as unknown,
@@ -93,104 +114,226 @@ test('of two who write at once lets one go on', async () => {
   expect(await hashes(await openJournal(), ['a'])).toEqual([winner]);
 });
 
-test('asleep anywhere in a write, finds its number taken also when the others were merged meanwhile', async () => {
-  let isOver = false;
-  let overtaken = 0;
-  for (let at = 1; !isOver; at += 1) {
-    const own = join(root, `${at}`);
-    const asleep = Promise.withResolvers<void>();
-    const awake = Promise.withResolvers<void>();
-    const { folder } = await steerFolder(own, async (n) => {
-      if (n !== at) return;
-      asleep.resolve();
-      await awake.promise;
-    });
+test('whoever sleeps anywhere in a write never claims what is not so, also when the others were merged meanwhile', async () => {
+  const claims = { added: 0, overtaken: 0, unknown: 0 };
+  await atEachSleep(async (own, { folder, asleep, awake }) => {
     const writing = createJournal(folder, 'j', Date.now)
-      .append(1, [entry('a', 'sleeper')])
+      .add(1, [entry('same', 'sleeper'), entry('own', 'sleeper')])
+      .then(
+        () => 'added' as const,
+        (error: unknown) =>
+          error instanceof Overtaken ? 'overtaken' : error instanceof UnknownOutcome ? 'unknown' : error,
+      );
+    const isOver = await asleep(writing);
+    const others = createJournal(await openLocalFolder(own), 'j', Date.now);
+    const { next } = await others.read();
+    for (let sequence = next; sequence < next + 9; sequence += 1) await others.add(sequence, [entry('same', 'other')]);
+    await others.merge(never);
+    awake();
+    const claim = (await writing) as keyof typeof claims;
+    claims[claim] += 1;
+    await others.merge(never);
+    const fresh = createJournal(await openLocalFolder(own), 'j', Date.now);
+    expect(await hashes(fresh, ['same'])).toEqual(['other']);
+    const [held] = await hashes(fresh, ['own']);
+    // Its number was free while nobody else had read the journal: then it is there, whoever merged it.
+    expect(held).toBe(next === 1 ? undefined : 'sleeper');
+    expect({ added: ['sleeper'], overtaken: [undefined], unknown: ['sleeper', undefined] }[claim]).toContain(held);
+    expect((await fresh.read()).next).toBe(next + 9);
+    return isOver;
+  });
+  expect(claims.added).toBeGreaterThan(0);
+  // Before its link with a name that is taken: it is not, once the others are merged.
+  expect(claims.overtaken + claims.unknown).toBeGreaterThan(3);
+});
+
+test('a number that others have, whose name is not free, is refused for certain', async () => {
+  let overtaken = 0;
+  await atEachSleep(async (own, { folder, asleep, awake }) => {
+    const writing = createJournal(folder, 'j', Date.now)
+      .add(1, [entry('a', 'sleeper')])
       .then(
         () => undefined,
         (error: unknown) => error,
       );
-    isOver = await Promise.race([asleep.promise.then(() => false), writing.then(() => true)]);
+    const isOver = await asleep(writing);
     const others = createJournal(await openLocalFolder(own), 'j', Date.now);
-    const { next } = await others.news([]);
-    for (let sequence = next; sequence < next + 8; sequence += 1) await others.append(sequence, [entry('a', 'other')]);
-    await others.merge(none, never);
-    awake.resolve();
-    // Where it came before the others, it may have been merged with them.
-    const isOvertaken = (await writing) instanceof Overtaken;
-    if (isOvertaken) overtaken += 1;
-    expect([at, next === 1 && !isOvertaken]).toEqual([at, false]);
-    expect([at, ...(await hashes(others, ['a']))]).toEqual([at, 'other']);
-  }
-  expect(overtaken).toBeGreaterThan(2);
+    const { next } = await others.read();
+    await others.add(next, [entry('a', 'other')]);
+    awake();
+    const error = await writing;
+    expect(error instanceof Overtaken).toBe(next === 1);
+    expect(error === undefined).toBe(next === 2);
+    if (next === 1) overtaken += 1;
+    expect(await hashes(others, ['a'])).toEqual(['other']);
+    return isOver;
+  });
+  expect(overtaken).toBeGreaterThan(1);
 });
 
-test('tells who has written or asked since one looked last, through merges', async () => {
+test('tells what others have written or were told of since one looked last, through merges', async () => {
   const [one, other] = [await openJournal(), await openJournal()];
-  await one.append(1, [entry('a', '1'), entry('b', '1')]);
-  expect(await one.news([])).toMatchObject({ next: 2 });
-  await other.news([]);
-  await other.fence(2, [documentOf('a'), documentOf('c')]);
-  for (let sequence = 3; sequence <= 8; sequence += 1) await other.append(sequence, [entry(`x${sequence}`, '1')]);
-  await other.merge(none, never);
-  expect(await files()).toHaveLength(1);
   const [a, b, c] = ['a', 'b', 'c'].map(documentOf) as [Document, Document, Document];
-  expect(await one.news([a, b, c])).toEqual({ touched: new Set([a, c]), next: 9 });
-  expect(await one.news([a, b, c])).toEqual({ touched: new Set(), next: 9 });
-  expect(await hashes(one, ['a', 'b', 'c'])).toEqual(['1', '1', undefined]);
+  const touched = async (journal: Journal) => {
+    const { touchedByOthers } = await journal.read();
+    return [...(await touchedByOthers([a, b, c]))].map(({ key }) => key);
+  };
+  await one.add(1, [entry('a', '1'), entry('b', '1')]);
+  expect([await touched(one), await touched(other)]).toEqual([[], []]);
+  await other.add(2, [entry('b', '2'), entry('d', '2')]);
+  expect([await touched(other), await touched(one), await touched(one)]).toEqual([[], ['b'], []]);
+  await other.add(3, [{ document: c, write: neverWritten }]);
+  for (let sequence = 4; sequence <= 9; sequence += 1) await other.add(sequence, [entry('d', `${sequence}`)]);
+  await other.merge(never);
+  expect(await names()).toHaveLength(2);
+  expect([await touched(other), await touched(one), await touched(one)]).toEqual([[], ['c'], []]);
+  await other.add(10, [entry('d', '10')]);
+  expect([await touched(other), await touched(one)]).toEqual([[], []]);
+  expect(await hashes(one, ['a', 'b', 'd'])).toEqual(['1', '2', '10']);
 });
 
-test('does not merge a write that is not settled, and takes one back that did not happen', async () => {
+test('keeps what the newest record says of its batch, and does not merge it', async () => {
   const journal = await openJournal();
-  const head = { batch: 'x', files: [] };
-  for (let sequence = 1; sequence <= 9; sequence += 1)
-    await journal.append(sequence, [entry('a', `${sequence}`)], head);
-  await journal.merge(async () => new Set([1, 5]), never);
-  expect(await files()).toHaveLength(9);
-  // Not of another that has the number.
-  await journal.retract(9, 'y');
-  expect(await hashes(journal, ['a'])).toEqual(['9']);
-  await journal.retract(9, 'x');
-  expect(await hashes(journal, ['a'])).toEqual(['8']);
-  expect(await hashes(await openJournal(), ['a'])).toEqual(['8']);
-  expect((await (await openJournal()).unmerged()).map(({ sequence }) => sequence)).toEqual([8, 7, 6, 5, 4, 3, 2, 1]);
-  // The number stays taken.
-  expect(await (await openJournal()).news([])).toMatchObject({ next: 10 });
+  for (let sequence = 1; sequence <= 8; sequence += 1) {
+    const batch = { id: `batch ${sequence}`, files: ['x', 'y'] };
+    await journal.add(sequence, [entry('a', `${sequence}`)], batch);
+    await journal.merge(never);
+    expect(await names()).toHaveLength(sequence);
+    expect(await newestBatch(journal)).toEqual(batch);
+    expect(await newestBatch(await openJournal())).toEqual(batch);
+  }
+  await journal.add(9, []);
+  await journal.merge(never);
+  expect(await names()).toEqual([nameOf(1, 8), nameOf(9, 9)]);
+  expect(await newestBatch(await openJournal())).toBeUndefined();
 });
 
-test('forgets what was withdrawn when everything before it is merged', async () => {
-  const journal = await openJournal();
-  for (let sequence = 1; sequence <= 8; sequence += 1)
-    await journal.append(sequence, [entry(`k${sequence}`, '1', sequence === 3 ? 'withdrawn' : 'current')]);
-  await journal.merge(none, never);
-  expect(await hashes(journal, ['k2', 'k3', 'k4'])).toEqual(['1', undefined, '1']);
+test('forgets what was withdrawn long ago, when everything before it is merged; whoever was away so long asks again', async () => {
+  const [journal, away] = [await openJournal(), await openJournal()];
+  const stateOf = async (key: string) => {
+    const { find } = await (await openJournal()).read();
+    const document = documentOf(key);
+    return (await find([document])).get(document)?.state;
+  };
+  const meanwhile: unknown[] = [];
+  for (let sequence = 1; sequence <= 1_025; sequence += 1) {
+    // First written, then withdrawn: what it hides must not come up.
+    const isWithdrawn = sequence > 16 && sequence % 2 === 0;
+    const key = sequence === 600 ? 'k1' : `k${isWithdrawn ? sequence - 1 : sequence}`;
+    await journal.add(sequence, [entry(key, `${sequence}`, isWithdrawn ? 'withdrawn' : 'current')]);
+    if (sequence === 2) await away.read();
+    await journal.merge(never);
+    if ([65, 130, 512].includes(sequence)) meanwhile.push(await stateOf('k17'));
+  }
+  expect(meanwhile).toEqual(['withdrawn', 'withdrawn', 'withdrawn']);
+  expect(await names()).toEqual([nameOf(1, 512), nameOf(513, 1_024), nameOf(1_025, 1_025)]);
+  expect(await Promise.all(['k2', 'k17', 'k447', 'k449', 'k513', 'k1'].map(stateOf))).toEqual([
+    'current',
+    undefined,
+    undefined,
+    'withdrawn',
+    'withdrawn',
+    'withdrawn',
+  ]);
+  const { touchedByOthers } = await away.read();
+  const [k2, unknown] = [documentOf('k2'), documentOf('unknown')];
+  expect([...(await touchedByOthers([k2, unknown]))]).toEqual([unknown]);
 });
 
-test('killed anywhere in a merge, holds what it held', async () => {
+test('killed anywhere in a merge, holds what it held, and the next merge leaves nothing of it', async () => {
   let isOver = false;
   let at = 1;
   for (; !isOver; at += 1) {
-    const folder = join(root, `${at}`);
-    const journal = createJournal(await openLocalFolder(folder), 'j', Date.now);
-    for (let sequence = 1; sequence <= 8; sequence += 1)
-      await journal.append(sequence, [entry('same', `${sequence}`), entry(`only ${sequence}`, `${sequence}`)]);
-    const dying = await dyingFolder(folder, at);
+    const own = join(root, `${at}`);
+    await addEight(own);
+    const dying = await dyingFolder(own, at);
     await createJournal(dying.folder, 'j', Date.now)
-      .merge(none, never)
+      .merge(never)
       .catch(() => undefined);
-    const next = createJournal(await openLocalFolder(folder), 'j', Date.now);
-    await next.merge(none, never);
+    const next = createJournal(await openLocalFolder(own), 'j', Date.now);
+    await next.merge(never);
     expect([at, ...(await hashes(next, ['same', 'only 1', 'only 8']))]).toEqual([at, '8', '1', '8']);
-    expect(await next.news([])).toMatchObject({ next: 9 });
+    expect(await next.read()).toMatchObject({ next: 10 });
+    expect((await names(own)).filter((name) => !name.startsWith('.'))).toEqual([nameOf(1, 8), nameOf(9, 9)]);
     isOver = dying.count() < at;
   }
   expect(at).toBeGreaterThan(10);
 });
 
-test('that has lost what it had is not taken for an empty one', async () => {
-  const journal = await openJournal();
-  await journal.append(1, [entry('a', '1')]);
-  await rm(join(root, 'j'), { recursive: true });
-  await expect(journal.find([documentOf('a')])).rejects.toMatchObject({ type: 'transient' });
+test('of two who merge at once, one asleep anywhere while the other goes on and merges more, holds what it held', async () => {
+  await atEachSleep(async (own, { folder, asleep, awake }) => {
+    await addEight(own);
+    const merging = createJournal(folder, 'j', Date.now)
+      .merge(never)
+      .catch((error: unknown) => {
+        if (!(error instanceof Overtaken)) throw error;
+      });
+    const isOver = await asleep(merging);
+    const other = createJournal(await openLocalFolder(own), 'j', Date.now);
+    await other.merge(never);
+    for (let sequence = 10; sequence <= 65; sequence += 1) {
+      await other.add(sequence, [entry('same', `${sequence}`)]);
+      await other.merge(never);
+    }
+    awake();
+    await merging;
+    const next = createJournal(await openLocalFolder(own), 'j', Date.now);
+    expect(await hashes(next, ['same', 'only 1', 'only 8'])).toEqual(['65', '1', '8']);
+    expect(await next.read()).toMatchObject({ next: 66 });
+    await next.merge(never);
+    expect((await names(own)).filter((name) => !name.startsWith('.'))).toEqual([nameOf(1, 64), nameOf(65, 65)]);
+    return isOver;
+  });
 });
+
+test('that has lost what it had is not taken for an empty one, and a gap is not taken for a journal', async () => {
+  const journal = await openJournal();
+  for (let sequence = 1; sequence <= 3; sequence += 1) await journal.add(sequence, [entry('a', '1')]);
+  await rm(join(root, 'j', 'log', nameOf(2, 2)));
+  await expect((await openJournal()).read()).rejects.toMatchObject({ type: 'transient' });
+  await rm(join(root, 'j'), { recursive: true });
+  await expect(journal.read()).rejects.toMatchObject({ type: 'transient' });
+});
+
+const nameOf = (first: number, last: number) =>
+  `${[first, last].map((number) => String(number).padStart(12, '0')).join('-')}.jsonl`;
+
+/** Enough to merge, and the newest. */
+async function addEight(own: string): Promise<void> {
+  const journal = createJournal(await openLocalFolder(own), 'j', Date.now);
+  for (let sequence = 1; sequence <= 8; sequence += 1)
+    await journal.add(sequence, [entry('same', `${sequence}`), entry(`only ${sequence}`, `${sequence}`)]);
+  await journal.add(9, []);
+}
+
+const newestBatch = async (journal: Journal) => {
+  const { newestBatch: asked } = await journal.read();
+  return asked();
+};
+
+interface Sleeper {
+  readonly folder: Folder;
+  /** Waits until it sleeps; true when it has ended without. */
+  readonly asleep: (work: Promise<unknown>) => Promise<boolean>;
+  readonly awake: () => void;
+}
+
+/** Before each thing that is done to a folder of its own, until `run` says that it was over before. */
+async function atEachSleep(run: (own: string, sleeper: Sleeper) => Promise<boolean>): Promise<void> {
+  let isOver = false;
+  let at = 0;
+  while (!isOver) {
+    at += 1;
+    const own = join(root, `${at}`);
+    const sleeping = Promise.withResolvers<boolean>();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { folder } = await steerFolder(own, async (n) => {
+      if (n !== at) return;
+      sleeping.resolve(false);
+      await promise;
+    });
+    const asleep = (work: Promise<unknown>) => Promise.race([sleeping.promise, work.then(() => true)]);
+    isOver = await run(own, { folder, asleep, awake: () => resolve() });
+  }
+  expect(at).toBeGreaterThan(3);
+}

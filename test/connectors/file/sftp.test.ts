@@ -1,15 +1,19 @@
 /** The file connector and a real OpenSSH server: who it trusts, what it tells, and servers that can do less. */
-import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Operation, Session } from '#connector/connector.ts';
 import { Secret } from '#connector/settings.ts';
 import { sampleOf } from '#connector/testing/sample-documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
+import { NoSuchFile } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
+import { createSftpConnection, trustFingerprints } from '../../../connectors/file/sftp-connection.ts';
+import { createSftpFolder } from '../../../connectors/file/sftp-folder.ts';
 import { scratchFolder } from '../../harness/programs.ts';
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
+import { type PlainSftpServer, startPlainSftpServer } from './sftp-server.ts';
 
 const missing = await whyNoSshd();
 const never = new AbortController().signal;
@@ -124,6 +128,25 @@ describe.skipIf(missing !== undefined)(
       expect(await session.lookup([sample.versions[0]], never)).toMatchObject([{ key: sample.key }]);
     });
 
+    test('whose reader removes the folders that it has emptied gets all files of a batch all the same', async () => {
+      const folder = join(server.folder, 'emptied');
+      await mkdir(folder);
+      await chmod(folder, 0o777);
+      const session = await open(server, { directory: folder, layout: 'batch', file_folder: 'attachments/of' });
+      const write = (n: number) => {
+        const sample = sampleOf('file', n);
+        return statuses(session, [operation('create', sample, sample.versions[0])]);
+      };
+      expect(await write(0)).toEqual(['created']);
+      await rm(join(folder, 'attachments'), { recursive: true });
+      expect(await write(1)).toEqual(['created']);
+      expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(1);
+      // And the folder of what waits for its name.
+      await rm(join(folder, '.sourcing-bridge', 'staged'), { recursive: true });
+      expect(await write(2)).toEqual(['created']);
+      expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(2);
+    });
+
     test('leaves nothing behind but what was written', async () => {
       const folder = join(server.folder, 'clean');
       await mkdir(folder);
@@ -175,3 +198,111 @@ test('the password, the key and its passphrase are secrets', () => {
   const parsed = fileConnector.settings.parse({ directory: 'd', sftp }) as { sftp: Record<string, unknown> };
   expect([parsed.sftp['password'], parsed.sftp['passphrase']]).toEqual([expect.any(Secret), expect.any(Secret)]);
 });
+
+describe('a server that takes a password', () => {
+  const password = 'correct horse 7/Q ü';
+  const right = ['created', 'created'];
+  const openPlain = async (server: PlainSftpServer, login: Login, more: Record<string, unknown> = {}) => {
+    const sftp = { host: '127.0.0.1', port: server.port, user: 'bridge', fingerprint: server.fingerprint, ...login };
+    const settings = fileConnector.settings.parse({ directory: '.', ...more, sftp });
+    const session = await fileConnector.open(settings, testContext({ dataDir: await scratchFolder() }).context);
+    sessions.push(session);
+    return session;
+  };
+  const start = (options: Partial<Parameters<typeof startPlainSftpServer>[0]>) =>
+    startPlainSftpServer({ takes: ['password'], password, rename: 'refuses', ...options });
+
+  test('lets the user in by it', async () => {
+    const server = await start({});
+    expect(await statuses(await openPlain(server, { password }), awards(2))).toEqual(right);
+    expect(server.tries).toEqual([`password ${password}`]);
+  });
+
+  test('and is told a wrong one once, as many lock a user out after some: the flow pauses', async () => {
+    const server = await start({ takes: ['password', 'keyboard-interactive'] });
+    const session = await openPlain(server, { password: 'hunter2' });
+    const [outcome] = await session.write(awards(1), never);
+    expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
+    expect(JSON.stringify(outcome)).not.toContain('hunter2');
+    expect(server.tries).toEqual(['password hunter2']);
+  });
+
+  test('only when it asks for it (keyboard-interactive) lets the user in; a wrong one pauses the flow', async () => {
+    const server = await start({ takes: ['keyboard-interactive'] });
+    expect(await statuses(await openPlain(server, { password }), awards(2))).toEqual(right);
+    expect(server.tries.slice(1)).toEqual([`asked ${password}`]);
+    const [outcome] = await (await openPlain(server, { password: 'hunter2' })).write(awards(1), never);
+    expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
+    expect(JSON.stringify(outcome)).not.toContain('hunter2');
+    expect(server.tries.filter((one) => one === 'asked hunter2')).toHaveLength(1);
+  });
+
+  test.each([
+    [
+      'for two things',
+      [
+        { prompt: 'Password:', echo: false },
+        { prompt: 'Code:', echo: false },
+      ],
+    ],
+    ['for what is shown', [{ prompt: 'Your name?', echo: true }]],
+  ])('and asks %s is not told the password', async (_what, prompts) => {
+    const server = await start({ takes: ['keyboard-interactive'], prompts });
+    const session = await openPlain(server, { password });
+    expect(await session.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'auth' } }]);
+    expect(server.tries.slice(1)).toEqual(['asked']);
+  });
+
+  describe.each(['refuses', 'replaces'] as const)('and whose rename %s what has the name', (rename) => {
+    test.each(['document', 'batch'])('is written to, and files are replaced (%s)', async (layout) => {
+      const server = await start({ rename });
+      const session = await openPlain(server, { password }, { layout, name: namesOf[layout] });
+      const checked = await session.check();
+      expect(checked.map(({ ok }) => ok)).toEqual([true, true, true]);
+      expect(checked.find(({ name }) => name === 'rename')?.message).toContain('cannot replace a file in one step');
+      const sample = sampleOf('award');
+      const [v1, v2] = sample.versions;
+      expect(await statuses(session, [operation('create', sample, v1)])).toEqual(['created']);
+      const amend = operation('amend', sample, v2);
+      expect(await statuses(session, [amend])).toEqual(['updated']);
+      const next = await openPlain(server, { password }, { layout, name: namesOf[layout] });
+      expect(await next.lookup([v2], never)).toMatchObject([{ contentHash: amend.contentHash }]);
+      const written = (await readdir(server.folder)).filter((name) => !name.startsWith('.'));
+      expect(written).toHaveLength(layout === 'batch' ? 4 : 2);
+      expect(await readdir(join(server.folder, '.sourcing-bridge', 'log'))).not.toContainEqual(
+        expect.stringContaining('.tmp'),
+      );
+    });
+
+    test('gives a name that is free to one, and to nobody who comes later', async () => {
+      const server = await start({ rename });
+      const folder = () =>
+        createSftpFolder(
+          createSftpConnection({
+            host: '127.0.0.1',
+            port: server.port,
+            user: 'bridge',
+            password: new Secret(password),
+            ...trustFingerprints([server.fingerprint]),
+          }),
+          '',
+          'the server',
+        );
+      const [one, other] = [folder(), folder()];
+      await one.write('a', Buffer.from('a'));
+      await other.write('b', Buffer.from('b'));
+      // At once where the server says who was first; one after the other where it does not.
+      const both =
+        rename === 'refuses'
+          ? await Promise.all([one.add('a', 'x'), other.add('b', 'x')])
+          : [await one.add('a', 'x'), await other.add('b', 'x')];
+      expect(both.filter(Boolean)).toHaveLength(1);
+      expect(await readFile(join(server.folder, 'x'), 'utf8')).toBe(both[0] ? 'a' : 'b');
+      await expect(one.move('gone', 'x')).rejects.toBeInstanceOf(NoSuchFile);
+      expect(await readFile(join(server.folder, 'x'), 'utf8')).toBe(both[0] ? 'a' : 'b');
+      await Promise.all([one.close(), other.close()]);
+    });
+  });
+});
+
+const namesOf: Record<string, string> = { document: '{key}-{date}', batch: '{kind}_{sequence}' };

@@ -147,7 +147,7 @@ function changer<Stream extends ReadStream>({ target }: Stage, stream: Stream) {
     });
   return async (name: string, archived = false): Promise<RecordOf<Stream>> => {
     const record = await changeRecord(stream, name, archived);
-    if (archived && (record as SupplierRecord).archived !== true)
+    if (archived && !(record as SupplierRecord).archived)
       fault({
         expected: 'target.changeRecord makes an archived supplier when it is asked for one, and gives it as that',
         seen: JSON.stringify(record),
