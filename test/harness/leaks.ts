@@ -22,8 +22,8 @@ const watched = new Set([
   'MessagePort',
 ]);
 
-/** Sockets close asynchronously, and a pool's last goodbye takes a round trip. */
-const patienceMs = 1_500;
+/** Sockets close asynchronously, and a pool's last goodbye takes a round trip; on a busy machine, several seconds. */
+const patienceMs = 5_000;
 const pollMs = 10;
 
 // The process's own input is opened when somebody first looks at it, as a library that imports node:process does.

@@ -275,7 +275,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
           lane,
           Array.from({ length: 100 }, (_, k) => `key-${k}`),
         );
-        await vi.waitFor(async () => expect(await backend.size(lane)).toBe(0));
+        await expect.poll(() => backend.size(lane)).toBe(0);
       }
       expect(worked).toBeGreaterThanOrEqual(100);
       // Both trim in blocks; without a limit there would be four for each run.
