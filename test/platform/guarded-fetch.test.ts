@@ -218,7 +218,7 @@ describe('the size limit', () => {
     });
     const answer = await client().send(server.url, { responseBytesMax: 65_536 });
     expect(answer.body.length).toBe(65_536);
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
   it('counts compressed bytes and leaves them compressed', async () => {
@@ -238,7 +238,7 @@ describe('the size limit', () => {
     });
     const error = await failure(client().send(server.url, { responseBytesMax: 1_000, onTooLarge: 'fail' }));
     expect(error).toMatchObject({ code: 'too-large', reason: 'too-large', recovery: { do: 'skip' } });
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
   });
 });
 
@@ -264,7 +264,7 @@ describe('the time limit', () => {
     const error = await failure(client(options).send(server.url, { timeoutMs: 200 }));
     expect(error).toMatchObject({ code: 'unavailable', reason: 'timeout', recovery: { do: 'retry' } });
     expect(performance.now() - startedAt).toBeLessThan(2_000);
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
   it('ends a body that comes drop by drop', async () => {
@@ -273,7 +273,7 @@ describe('the time limit', () => {
       response.on('close', () => clearInterval(timer));
     });
     expect((await failure(client().send(server.url, { timeoutMs: 300 }))).reason).toBe('timeout');
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
   it('runs while a request waits for a free connection, and such a request is never sent', async () => {
@@ -298,10 +298,10 @@ describe('the time limit', () => {
     expect((await failure(send(server.url, { signal: AbortSignal.abort() }))).reason).toBe('aborted');
     const controller = new AbortController();
     const pending = failure(send(server.url, { signal: controller.signal }));
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(1));
+    await expect.poll(() => server.connections.open.size).toBe(1);
     controller.abort();
     expect((await pending).reason).toBe('aborted');
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
   it('listens to a signal while an exchange has it, and to an endless one no longer', async () => {
@@ -369,7 +369,7 @@ describe('the guard', () => {
     const permitted = { allowedNetworks: loopback4 };
     expect((await send(url, { ...permitted, headers: { connection: 'close' } })).body.toString()).toBe('checked');
     expect(lookup).toHaveBeenCalledTimes(1);
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
     // The next connection asks anew, and is refused.
     expect((await failure(send(url, permitted))).reason).toBe('blocked');
     expect(lookup).toHaveBeenCalledTimes(2);
@@ -506,7 +506,7 @@ describe('failures', () => {
     expect(error.publicMessage).toContain('localhost');
     // Everything that hangs on the error, as a logger that digs would show it.
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');
-    await vi.waitFor(() => expect(server.connections.open.size).toBe(0));
+    await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
   it('say refused for a closed port, also when all of several addresses refuse', async () => {

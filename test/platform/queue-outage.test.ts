@@ -207,7 +207,7 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     const [shared, ofLane] = name === 'Redis' ? [1, 1] : [2, 2];
     expect(proxy.connections()).toBeLessThanOrEqual(shared + 3 * ofLane);
     await signals.close();
-    await vi.waitFor(() => expect(proxy.connections()).toBe(0));
+    await expect.poll(() => proxy.connections()).toBe(0);
   });
 });
 
@@ -276,14 +276,14 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     await client.flushall();
     // The queue has forgotten that `a` is being worked; within the process it is still not worked twice at once.
     expect(await signals.signal(lane, ['a'])).toBe(true);
-    await vi.waitFor(async () => expect(await client.llen(`${namespace}:${lane}:active`)).toBe(1));
+    await expect.poll(() => client.llen(`${namespace}:${lane}:active`)).toBe(1);
     client.disconnect();
     expect(most).toBe(1);
     finish.resolve();
-    await vi.waitFor(() => expect(worked).toEqual(['a', 'a']));
+    await expect.poll(() => worked).toEqual(['a', 'a']);
     expect(most).toBe(1);
     expect(await signals.signal(lane, ['b'])).toBe(true);
-    await vi.waitFor(() => expect(worked).toEqual(['a', 'a', 'b']));
+    await expect.poll(() => worked).toEqual(['a', 'a', 'b']);
   });
 
   test('FLUSHALL under running work aborts it, for another process may be given its key', async () => {

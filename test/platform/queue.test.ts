@@ -133,7 +133,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         worked.push(key);
       });
       expect(await signals.signal(lane, keys)).toBe(true);
-      await vi.waitFor(() => expect(worked).toEqual(keys));
+      await expect.poll(() => worked).toEqual(keys);
     });
 
     test('ten signals while the key is being worked cause exactly one more run', async () => {
@@ -151,9 +151,9 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       for (let n = 0; n < 10; n++) expect(await signals.signal(lane, ['a'])).toBe(true);
       // The lane works in order, one at a time: a third run of `a` would come before this one.
       finish.open();
-      await vi.waitFor(() => expect(worked).toEqual(['a', 'a']));
+      await expect.poll(() => worked).toEqual(['a', 'a']);
       await signals.signal(lane, ['last']);
-      await vi.waitFor(() => expect(worked).toContain('last'));
+      await expect.poll(() => worked).toContain('last');
       expect(worked).toEqual(['a', 'a', 'last']);
     });
 
@@ -165,7 +165,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       signals.work(lane, { concurrency: 1 }, async (key) => {
         worked.push(key);
       });
-      await vi.waitFor(() => expect(worked).toContain('last'));
+      await expect.poll(() => worked).toContain('last');
       expect(worked).toEqual(['a', 'b', 'last']);
     });
 
@@ -187,7 +187,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       // The wake-up, its lock, the key it holds, the place in a list, and the one that is kept for after it.
       expect(await backend.size(lane)).toBeLessThanOrEqual(6);
       finish.open();
-      await vi.waitFor(async () => expect(await backend.size(lane)).toBe(0));
+      await expect.poll(() => backend.size(lane)).toBe(0);
     });
 
     test('a key is never worked twice at once, and after its last signal it is worked once more, in whichever process', async () => {
@@ -240,7 +240,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         lane,
         Array.from({ length: 20 }, (_, n) => `key-${n}`),
       );
-      await vi.waitFor(() => expect(finished).toBe(20));
+      await expect.poll(() => finished).toBe(20);
       expect(most).toBe(3);
     });
 
@@ -255,9 +255,9 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         if (worked.length === 1) throw new Error('the ERP said no');
       });
       await process.signal(lane, ['po:7']);
-      await vi.waitFor(async () => expect(await backend.size(lane)).toBe(0));
+      await expect.poll(() => backend.size(lane)).toBe(0);
       await process.signal(lane, ['po:7']);
-      await vi.waitFor(() => expect(worked).toEqual(['po:7', 'po:7']));
+      await expect.poll(() => worked).toEqual(['po:7', 'po:7']);
       expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
         expect.objectContaining({ level: 'warn', lane, item: 'po:7', error: 'the ERP said no' }),
       ]);
@@ -318,7 +318,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       signals.work(lane, { concurrency: 1 }, async () => worked.open());
       await stopping.close();
       await worked.opened;
-      await vi.waitFor(async () => expect(await backend.size(lane)).toBe(0));
+      await expect.poll(() => backend.size(lane)).toBe(0);
     });
 
     test('close waits for work that ends in time, and no longer than the grace for work that does not', async () => {

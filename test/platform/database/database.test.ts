@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { DatabaseError } from 'pg';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -203,7 +203,7 @@ describe('a transaction', () => {
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('outcome is unknown') });
     expect(runs).toBe(1);
     // Here it did.
-    await vi.waitFor(async () => expect(await valueOf(database, 30)).toBe(5));
+    await expect.poll(() => valueOf(database, 30)).toBe(5);
     await proxy.close();
   });
 });
@@ -308,7 +308,7 @@ describe('a database that is away', () => {
     await database.query(
       "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'other' and datname = current_database()",
     );
-    await vi.waitFor(async () => expect(await other.query('select 1 as value')).toEqual([{ value: 1 }]));
+    await expect.poll(() => other.query('select 1 as value')).toEqual([{ value: 1 }]);
   });
 });
 

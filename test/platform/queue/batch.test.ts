@@ -1,4 +1,4 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { createBatches } from '#platform/queue/batch.ts';
 
 /** A `send` whose calls are answered by the test. */
@@ -11,7 +11,7 @@ function startSending() {
 test('a signal that finds nothing under way is sent at once', async () => {
   const { calls, add } = startSending();
   const held = add(['a', 'b']);
-  await vi.waitFor(() => expect(calls.map(({ keys }) => keys)).toEqual([['a', 'b']]));
+  await expect.poll(() => calls.map(({ keys }) => keys)).toEqual([['a', 'b']]);
   calls[0]?.answer(true);
   expect(await held).toBe(true);
 });
@@ -19,13 +19,13 @@ test('a signal that finds nothing under way is sent at once', async () => {
 test('signals that come while a batch is on its way share the next one, even for a key that is in the first', async () => {
   const { calls, add } = startSending();
   const first = add(['a']);
-  await vi.waitFor(() => expect(calls).toHaveLength(1));
+  await expect.poll(() => calls).toHaveLength(1);
   const second = add(['b', 'a']);
   const third = add(['b', 'c']);
   expect(calls).toHaveLength(1);
   calls[0]?.answer(true);
   expect(await first).toBe(true);
-  await vi.waitFor(() => expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b', 'a', 'c']]));
+  await expect.poll(() => calls.map(({ keys }) => keys)).toEqual([['a'], ['b', 'a', 'c']]);
   calls[1]?.answer(false);
   expect(await Promise.all([second, third])).toEqual([false, false]);
 });
