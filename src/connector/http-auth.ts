@@ -22,6 +22,8 @@ export interface SignedRequest {
 export type SendLogin = (url: string, request: HttpRequest) => Promise<HttpResponse>;
 
 export interface HttpAuth {
+  /** Where they are the same for every request: `headers` need not be asked for them. */
+  readonly always?: Readonly<Record<string, string>>;
   /** What is added to the request. Throws AuthError when the ERP refuses the login. */
   headers(request: SignedRequest, signal: AbortSignal, send: SendLogin): Promise<Record<string, string>>;
   /** The ERP has refused these headers. True when others can be had. */
@@ -31,7 +33,7 @@ export interface HttpAuth {
 export function basicAuth(user: string, password: Secret): HttpAuth {
   if (user.includes(':')) throw new ConfigError('The user name may hold no colon: HTTP Basic could not tell its end.');
   const headers = { authorization: `Basic ${Buffer.from(`${user}:${password.reveal()}`, 'utf8').toString('base64')}` };
-  return { headers: async () => headers };
+  return { always: headers, headers: async () => headers };
 }
 
 export function bearerAuth(token: Secret): HttpAuth {
@@ -41,7 +43,7 @@ export function bearerAuth(token: Secret): HttpAuth {
 /** A token or key in a header of its own, behind a prefix: `X-API-Key`. */
 export function headerAuth(name: string, token: Secret, prefix = ''): HttpAuth {
   const headers = { [name.toLowerCase()]: `${prefix}${token.reveal()}` };
-  return { headers: async () => headers };
+  return { always: headers, headers: async () => headers };
 }
 
 export interface Login {

@@ -107,6 +107,7 @@ export function createHttp(settings: HttpSettings): Http {
   const wrong = addHeaders(baseHeaders, settings.headers);
   if (wrong !== undefined) throw new ConfigError(`The header ${wrong} ${headerFault}`);
   const guarded = openConnections(settings, connections);
+  const { always, asked } = splitAuth(auth);
   const limits = {
     allowedNetworks: everyNetwork,
     protocols: ['https:', 'http:'] as const,
@@ -150,9 +151,14 @@ export function createHttp(settings: HttpSettings): Http {
 
   async function once(request: HttpRequest, ready: Prepared): Promise<{ response: HttpResponse; login: Login }> {
     const { path, body } = ready;
-    const headers = { ...ready.headers };
-    const login: Record<string, string> = {};
-    for (const one of auth) {
+    const headers = { ...ready.headers, ...always };
+    if (asked.length === 0)
+      return {
+        response: await exchange({ url: base.href, path }, request, { headers, body, login: always }),
+        login: always,
+      };
+    const login: Record<string, string> = { ...always };
+    for (const one of asked) {
       const signed = { method: request.method, path, body: body ?? '', headers };
       const added = await one.headers(signed, request.signal, send);
       for (const name of Object.keys(added)) {
@@ -190,6 +196,18 @@ export function createHttp(settings: HttpSettings): Http {
     },
     close: () => guarded.close(),
   };
+}
+
+/** Those at the beginning that send the same with every request, and the others; what no header can hold is told when it is sent. */
+function splitAuth(auth: readonly HttpAuth[]): { always: Login; asked: readonly HttpAuth[] } {
+  const always: Record<string, string> = {};
+  let known = 0;
+  for (const { always: headers } of auth) {
+    if (!headers || Object.values(headers).some((value) => notInHeader.test(value))) break;
+    for (const [name, value] of Object.entries(headers)) always[name.toLowerCase()] = value;
+    known += 1;
+  }
+  return { always, asked: auth.slice(known) };
 }
 
 /** Headers that were sent to log in. */
