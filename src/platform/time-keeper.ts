@@ -49,7 +49,8 @@ export function createTimeKeeper(
       const moment = await nextMoment(timestampNow(clock));
       await signals.signal(lane, await due());
       if (moment === undefined) return longestWaitMs;
-      return Math.min(longestWaitMs, Math.max(1, Math.ceil(microsFromTimestamp(moment) / 1000) - clock.nowMs()));
+      // Not at all, if it has passed while the database was asked what is due.
+      return Math.min(longestWaitMs, Math.max(0, Math.ceil(microsFromTimestamp(moment) / 1000) - clock.nowMs()));
     } catch (error) {
       log.warn({ lane, error: errorText(error) }, 'the next moment of a lane is not known');
       return longestWaitMs;
