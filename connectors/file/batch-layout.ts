@@ -16,10 +16,10 @@
  *
  * Whoever adds a record has finished the one before: no file waits for its name but those of the newest.
  *
- * `lookup` does 1 and 2, and then takes the next number with a record of what it answers. Whoever sleeps before step 4, however
- * long, finds its number taken when it wakes, and writes nothing: what `lookup` has answered stays true. Who sleeps after
- * it finds its files moved. And who slept before step 1, and has read the journal before, sees what others have written or
- * were told of since then, and lets the bridge think again.
+ * `lookup` does 1 and 2, and then takes the next number with a record of what it answers. Whoever sleeps before step 4,
+ * however long, finds its number taken when it wakes, and writes nothing: what `lookup` has answered stays true. Who
+ * sleeps after it finds its files moved. And who slept before step 1, and has read the journal before, sees what others
+ * have written or were told of since then, and lets the bridge think again.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import {

@@ -124,8 +124,8 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
    */
   write(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<Outcome[]>;
   /**
-   * What the ERP holds for these documents' keys: at most `batchMax`, all of one kind. Left out: a key that it does not hold, and one whose object is
-   * cancelled. Never called during a `write`. Throws when it cannot tell of any.
+   * What the ERP holds for these documents' keys: at most `batchMax`, all of one kind. Left out: a key that it does not
+   * hold, and one whose object is cancelled. Never called during a `write`. Throws when it cannot tell of any.
    */
   lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;
   /**
