@@ -71,26 +71,19 @@ function createSession(connections: Connections, given: Settings) {
     isMigrated = true;
   }
 
-  /** Of each document what is in the database, by kind and key. `alone`: once every write under way has ended. */
-  async function readKnown(documents: readonly Document[], signal: AbortSignal, alone: boolean) {
-    const kinds = new Set(documents.map(({ kind }) => kind));
-    const known = new Map<Document, Known>();
-    for (const kind of kinds) {
-      const ofKind = documents.filter((document) => document.kind === kind);
-      const lock = alone ? { lock: { name: lockName(given, kind), alone } } : {};
-      await connections.read({ signal, ...lock }, async (tx) => {
-        if (!isMigrated && (await readSchemaState(tx, given)).isNew) return;
-        const rows = await wayOf(kind).readKnown(
-          tx,
-          ofKind.map(({ key }) => key),
-        );
-        for (const document of ofKind) {
-          const row = rows.get(document.key);
-          if (row) known.set(document, row);
-        }
-      });
-    }
-    return known;
+  /** What is in the database of these documents of one kind, by key. `alone`: once every write under way has ended. */
+  async function readKnown(
+    documents: readonly Document[],
+    signal: AbortSignal,
+    alone: boolean,
+  ): Promise<ReadonlyMap<string, Known>> {
+    const [first] = documents;
+    if (!first) return new Map();
+    const lock = alone ? { lock: { name: lockName(given, first.kind), alone } } : {};
+    const keys = documents.map(({ key }) => key);
+    return connections.read({ signal, ...lock }, async (tx) =>
+      !isMigrated && (await readSchemaState(tx, given)).isNew ? new Map() : wayOf(first.kind).readKnown(tx, keys),
+    );
   }
 
   const told = <T>(running: Promise<T>): Promise<T> =>
@@ -108,7 +101,7 @@ function createSession(connections: Connections, given: Settings) {
           false,
         ),
       );
-      return operations.map((operation) => planOf(operation, known.get(operation.document), given));
+      return operations.map((operation) => planOf(operation, known.get(operation.document.key), given));
     },
     write: async (operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]> => {
       try {
@@ -126,7 +119,7 @@ function createSession(connections: Connections, given: Settings) {
     lookup: async (documents: readonly Document[], signal: AbortSignal): Promise<Found[]> => {
       const known = await told(readKnown(documents, signal, true));
       return documents.flatMap((document) => {
-        const row = known.get(document);
+        const row = known.get(document.key);
         if (row?.state !== 'current') return [];
         const reference = wayOf(document.kind).referenceOf(document, row);
         return [{ key: document.key, reference, contentHash: row.content_hash }];

@@ -1,8 +1,7 @@
 /** Awards: what one supplier won in one event, as a purchase, as prices, or both. */
 import type { AwardLine, Found, Operation } from 'sourcing-bridge/connector';
 import { contentHashOf, findPurchases, type HeldPurchase, isLive, referenceOfPurchase } from './held-purchases.ts';
-import { awardAmount, type WantedLine, wantedLine } from './lots.ts';
-import { checkFields } from './mapping-fields.ts';
+import { awardAmount, type WantedLine, wantedLines } from './lots.ts';
 import { checkMissing, makeMissingSuppliers } from './parties.ts';
 import { type PurchaseTask, planPurchase } from './plan-purchase.ts';
 import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
@@ -59,7 +58,7 @@ export function createAwards({
     return decide(own, (task) => {
       if (action !== 'cancel') {
         checkMissing(supplier, settings, task.steps);
-        task.lines = linesOf(operation, data);
+        task.lines = wantedLines(document, 'awards', awardAmount, { data, settings, dateField: 'delivery_date' });
       }
       if (withPurchases) planPurchase(task, held.purchases.get(document.key) ?? [], { settings, data });
       else task.reference = referenceOfPrices(document.key);
@@ -71,14 +70,6 @@ export function createAwards({
       if (action === 'cancel') task.action = 'cancel';
       else if (task.action === 'none') task.action = isHeld ? 'amend' : 'create';
     });
-  }
-
-  function linesOf({ document }: Operation<'award'>, data: ReferenceData): WantedLine<AwardLine>[] {
-    checkFields(document.fields, 'awards');
-    for (const line of document.lines) checkFields(line.fields, 'lines of awards');
-    return document.lines.map((line) =>
-      wantedLine(line, awardAmount(line), { data, settings, dateField: 'delivery_date' }),
-    );
   }
 
   return {

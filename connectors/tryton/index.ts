@@ -15,7 +15,6 @@ import {
   type Operation,
   type Outcome,
   outcomeOf,
-  type PlannedOperation,
   type Unclear,
 } from 'sourcing-bridge/connector';
 import { createAttachments } from './attachments.ts';
@@ -83,13 +82,12 @@ export default defineConnector({
     return {
       check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
       plan: async (operations, signal) => {
-        const planned: PlannedOperation[] = [];
-        for (const [kind, some] of Map.groupBy(operations, ({ document }) => document.kind)) {
-          const ask = async (part: typeof operations) => (await kindOf(kind).plan(part, signal)).tasks.map(plannedOf);
-          const refused = (one: Operation<WrittenKind>, error: ConnectorError) => plannedOf({ ...newTask(one), error });
-          planned.push(...(await askInHalves(some, ask, refused, signal)));
-        }
-        return planned;
+        const [first] = operations;
+        if (!first) return [];
+        const kind = kindOf(first.document.kind);
+        const ask = async (some: typeof operations) => (await kind.plan(some, signal)).tasks.map(plannedOf);
+        const refused = (one: Operation<WrittenKind>, error: ConnectorError) => plannedOf({ ...newTask(one), error });
+        return askInHalves(operations, ask, refused, signal);
       },
       write: async (operations, signal) =>
         askInHalves(
@@ -99,13 +97,12 @@ export default defineConnector({
           signal,
         ),
       lookup: async (documents, signal) => {
-        const found: (Found | Unclear)[] = [];
-        for (const [kind, some] of Map.groupBy(documents, (document) => document.kind)) {
-          const ask = async (part: typeof documents): Promise<(Found | Unclear)[]> => kindOf(kind).lookup(part, signal);
-          const unclear = ({ key }: { key: string }, { message }: ConnectorError) => ({ key, unclear: message });
-          found.push(...(await askInHalves(some, ask, unclear, signal)));
-        }
-        return found;
+        const [first] = documents;
+        if (!first) return [];
+        const kind = kindOf(first.kind);
+        const ask = async (some: typeof documents): Promise<(Found | Unclear)[]> => kind.lookup(some, signal);
+        const unclear = ({ key }: { key: string }, { message }: ConnectorError) => ({ key, unclear: message });
+        return askInHalves(documents, ask, unclear, signal);
       },
       read: createReads(deps),
       close: () => tryton.close(),

@@ -1,5 +1,6 @@
 /** A lot of an award or of bids in Tryton's values: product, unit, quantity, price. */
 import { type AwardLine, DataError, type QuotationLine } from 'sourcing-bridge/connector';
+import { checkFields } from './mapping-fields.ts';
 import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { decimalsOf, floatOf, isDate, plainDecimal, roundedHalfUp } from './values.ts';
@@ -31,10 +32,29 @@ export function productCodeOf(
   return line.fields?.['product'] ?? settings.product;
 }
 
+/** The lots of a document, whose fields have to be known `of` its kind. Throws DataError as `wantedLine`. */
+export function wantedLines<Line extends AwardLine | QuotationLine>(
+  { fields, lines }: { readonly fields?: Fields; readonly lines: readonly Line[] },
+  of: 'awards' | 'quotations',
+  amountOf: (line: Line) => Amount,
+  given: { data: ReferenceData; settings: Settings; dateField: string },
+): WantedLine<Line>[] {
+  checkFields(fields, of);
+  for (const line of lines) checkFields(line.fields, `lines of ${of}`);
+  return lines.map((line) => wantedLine(line, amountOf(line), given));
+}
+
+type Fields = Record<string, string> | undefined;
+
+interface Amount {
+  readonly quantity: string;
+  readonly unitPrice: string;
+}
+
 /** Throws DataError, with the lot, for what Tryton would not take or would not keep as it is. */
-export function wantedLine<Line extends AwardLine | QuotationLine>(
+function wantedLine<Line extends AwardLine | QuotationLine>(
   line: Line,
-  amount: { quantity: string; unitPrice: string },
+  amount: Amount,
   { data, settings, dateField }: { data: ReferenceData; settings: Settings; dateField: string },
 ): WantedLine<Line> {
   const lot = lotName(line.lot);
@@ -69,7 +89,7 @@ export function wantedLine<Line extends AwardLine | QuotationLine>(
 }
 
 /** What a line costs and counts; an award without both is one of the lot, at the cost of the share. */
-export function awardAmount({ lot, quantity, unit_price, cost }: AwardLine): { quantity: string; unitPrice: string } {
+export function awardAmount({ lot, quantity, unit_price, cost }: AwardLine): Amount {
   if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
   if (quantity === undefined && unit_price === undefined) return { quantity: '1', unitPrice: cost };
   throw new DataError(
@@ -78,10 +98,7 @@ export function awardAmount({ lot, quantity, unit_price, cost }: AwardLine): { q
 }
 
 /** As `awardAmount`, of a bid: its whole cost, where that is one value. */
-export function quotationAmount({ lot, quantity, unit_price, bids }: QuotationLine): {
-  quantity: string;
-  unitPrice: string;
-} {
+export function quotationAmount({ lot, quantity, unit_price, bids }: QuotationLine): Amount {
   if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
   const [bid] = bids;
   if (quantity === undefined && unit_price === undefined && bids.length === 1 && bid)

@@ -1,8 +1,7 @@
 /** Bids, as a supplier's quotation (`purchase.request.quotation`) with a line for each lot. */
-import type { Found, Operation, QuotationLine } from 'sourcing-bridge/connector';
+import type { Found, Operation } from 'sourcing-bridge/connector';
 import { findQuotations, type HeldQuotation, referenceOfQuotation } from './held-quotations.ts';
-import { quotationAmount, type WantedLine, wantedLine } from './lots.ts';
-import { checkFields } from './mapping-fields.ts';
+import { quotationAmount, wantedLines } from './lots.ts';
 import { checkMissing, makeMissingSuppliers } from './parties.ts';
 import { onlyOne, planQuotation, planWithdrawal, type QuotationTask } from './plan-quotation.ts';
 import { bidsOf, findRequests, makeMissingRequests, type Requests } from './purchase-requests.ts';
@@ -35,17 +34,11 @@ export function createQuotations({
       task.held = onlyOne(held.quotations.get(document.key) ?? []);
       if (action === 'cancel') return planWithdrawal(task);
       checkMissing(supplier, settings, task.steps);
-      task.bids = bidsOf(linesOf(operation, data), document, task.held, held.requests);
+      const given = { data, settings, dateField: 'supply_date' };
+      const lines = wantedLines(document, 'quotations', quotationAmount, given);
+      task.bids = bidsOf(lines, document, task.held, held.requests);
       return planQuotation(task, { settings, data });
     });
-  }
-
-  function linesOf({ document }: Operation<'quotation'>, data: ReferenceData): WantedLine<QuotationLine>[] {
-    checkFields(document.fields, 'quotations');
-    for (const line of document.lines) checkFields(line.fields, 'lines of quotations');
-    return document.lines.map((line) =>
-      wantedLine(line, quotationAmount(line), { data, settings, dateField: 'supply_date' }),
-    );
   }
 
   return {

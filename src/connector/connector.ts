@@ -113,7 +113,7 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
   /** Called at the start of a flow and by `check`: reachable, authorised, may write. Changes nothing that stays. */
   check(): Promise<CheckResult[]>;
   /**
-   * What `write` would do with these; changes nothing. Of one that could not be written, its action with a step that says
+   * What `write` would do with these, all of one kind; changes nothing. Of one that could not be written, its action with a step that says
    * why. Left out: the bridge shows the documents' differences only.
    */
   plan?(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<PlannedOperation[]>;

@@ -5,8 +5,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { freePort } from '../harness/free-port.ts';
 import { readServiceState, readUnfinished, withoutEvents } from './awards-in-sql.ts';
-import { freePort } from './free-port.ts';
 import { createSource, ledgerConfiguration, ledgerFile } from './ledger-bridge.ts';
 import { readLedger, replayLedger } from './ledger-connector.ts';
 import { openClient, startPlayers } from './players.ts';

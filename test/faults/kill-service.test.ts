@@ -13,10 +13,10 @@ import { feedTriggers } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
+import { freePort } from '../harness/free-port.ts';
 import { closeAfterFile, createOrganisation, testCertificates, testOutgoing } from '../harness/programs.ts';
 import { type Received, startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { readRows, readServiceState } from './awards-in-sql.ts';
-import { freePort } from './free-port.ts';
 import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 

@@ -4,9 +4,9 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { freePort } from '../harness/free-port.ts';
 import { request } from '../harness/programs.ts';
 import { readRows } from './awards-in-sql.ts';
-import { freePort } from './free-port.ts';
 import { createInstallation, lineOf, outcomeOf, type Program, useEmbedded } from './program-process.ts';
 
 const noSimulator = ['start', '--no-demo'];

@@ -5,10 +5,10 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#platform/clock.ts';
 import { playStory } from '#service/simulator/play-story.ts';
+import { freePort } from '../harness/free-port.ts';
 import { findTestRedis } from '../harness/redis.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { readServiceState, readUnfinished } from './awards-in-sql.ts';
-import { freePort } from './free-port.ts';
 import { createSource, ledgerConfiguration, ledgerFile } from './ledger-bridge.ts';
 import { replayLedger } from './ledger-connector.ts';
 import { openClient } from './players.ts';

@@ -6,12 +6,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { access, chmod, chown, constants, mkdir, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ssh2 from 'ssh2';
 import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } from './debian-packages.ts';
+import { freePort } from './free-port.ts';
 import { closeAfterFile, eventually, scratchFolder } from './programs.ts';
 
 export interface SshServer {
@@ -179,14 +179,6 @@ function kill(pid: number): void {
 async function idsOf(user: string): Promise<{ uid: number; gid: number }> {
   const ask = async (what: string) => Number((await promisify(execFile)('id', [what, user])).stdout);
   return { uid: await ask('-u'), gid: await ask('-g') };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 function isThere(file: string): Promise<boolean> {

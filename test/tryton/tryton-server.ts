@@ -14,10 +14,9 @@
  * - the users of `trytonUsers`.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { createHash, randomBytes, randomInt } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { copyFile, mkdtemp, readdir, readFile, rm, unlink } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -25,6 +24,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, escapeIdentifier } from 'pg';
+import { freePort } from '../harness/free-port.ts';
 import type { Tryton } from './install-tryton.ts';
 import { logIn, type TrytonClient } from './tryton-rpc.ts';
 
@@ -253,22 +253,4 @@ async function hashOfSeed(): Promise<string> {
   for (const name of (await readdir(here)).sort())
     if (/^(seed|prepare)_erp\.py$/.test(name)) hash.update(await readFile(join(here, name)));
   return hash.digest('hex').slice(0, 12);
-}
-
-/**
- * A port that nobody had a moment ago. It is below those that the system gives to connections (from 32768 on), one of
- * which would else take it while the server is killed and not yet started again.
- */
-async function freePort(): Promise<number> {
-  for (let tries = 0; tries < 100; tries += 1) {
-    const port = randomInt(20_000, 32_000);
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false));
-      server.listen(port, '127.0.0.1', () => resolve(true));
-    });
-    await new Promise((resolve) => server.close(resolve));
-    if (isFree) return port;
-  }
-  throw new Error('There is no free port from 20000 to 32000.');
 }

@@ -25,10 +25,10 @@ export function fault(finding: Finding): never {
 }
 
 /** A check that proves nothing without a member of the target fails, unless its author says why it does not apply. */
-export function missingMember(member: string, check: string, where: string): never {
+export function missingMember(member: string, check: string, where: string, seen = 'neither'): never {
   return fault({
     expected: `target.${member}; or, where ${where}, notApplicable: { '${check}': '<why>' }`,
-    seen: 'neither',
+    seen,
     lookAt: 'what conformance() is given',
   });
 }

@@ -4,7 +4,7 @@ import type { Outcome, Session } from '#connector/connector.ts';
 import type { AwardDocument, DocumentOf, QuotationDocument, SupplierDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import tryton from '../../../connectors/tryton/index.ts';
-import { describeTryton, startTestTryton } from '../../tryton/tryton-in-tests.ts';
+import { describeTryton } from '../../tryton/tryton-in-tests.ts';
 import type { TrytonClient } from '../../tryton/tryton-rpc.ts';
 import { type TrytonDatabase, type TrytonServer, trytonUsers } from '../../tryton/tryton-server.ts';
 import {
@@ -14,6 +14,7 @@ import {
   never,
   openFaultyWay,
   openSession,
+  openTestTryton,
   operation,
   referenceOf,
   settingsOf,
@@ -27,10 +28,7 @@ describeTryton('Tryton', () => {
   let session: Session;
 
   beforeAll(async () => {
-    server = await startTestTryton();
-    database = await server.newDatabase();
-    admin = await database.logIn('admin');
-    session = await openSession(database);
+    ({ server, database, admin, session } = await openTestTryton());
     return () => session.close();
   });
 

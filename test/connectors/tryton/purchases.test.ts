@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
 import type { Session } from '#connector/connector.ts';
-import { describeTryton, startTestTryton } from '../../tryton/tryton-in-tests.ts';
+import { describeTryton } from '../../tryton/tryton-in-tests.ts';
 import { decimal, type TrytonClient, type TrytonValue } from '../../tryton/tryton-rpc.ts';
 import type { TrytonDatabase, TrytonServer } from '../../tryton/tryton-server.ts';
 import {
@@ -10,6 +10,7 @@ import {
   never,
   openFaultyWay,
   openSession,
+  openTestTryton,
   operation,
   referenceOf,
   withLots,
@@ -27,10 +28,7 @@ describeTryton('purchases in Tryton', () => {
   let session: Session;
 
   beforeAll(async () => {
-    server = await startTestTryton();
-    database = await server.newDatabase();
-    admin = await database.logIn('admin');
-    session = await openSession(database);
+    ({ server, database, admin, session } = await openTestTryton());
     return () => session.close();
   });
 

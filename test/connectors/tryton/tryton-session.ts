@@ -8,6 +8,7 @@ import type { Found, Operation, Outcome, Session, Unclear } from '#connector/con
 import type { AwardDocument, AwardLine, Document } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import tryton from '../../../connectors/tryton/index.ts';
+import { startTestTryton } from '../../tryton/tryton-in-tests.ts';
 import { type TrytonDatabase, trytonUsers } from '../../tryton/tryton-server.ts';
 
 export const never = new AbortController().signal;
@@ -20,6 +21,13 @@ export function settingsOf(database: TrytonDatabase, more: Record<string, unknow
 
 export async function openSession(database: TrytonDatabase, more: Record<string, unknown> = {}): Promise<Session> {
   return tryton.open(settingsOf(database, more), testContext().context);
+}
+
+/** A database of its own, who may do everything there, and a session of the connector, which is the caller's to close. */
+export async function openTestTryton() {
+  const server = await startTestTryton();
+  const database = await server.newDatabase();
+  return { server, database, admin: await database.logIn('admin'), session: await openSession(database) };
 }
 
 /**

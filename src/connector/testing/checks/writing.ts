@@ -401,6 +401,7 @@ export const poisoned: Check = {
         await stage.expectHeld(sample, undefined, 'it was refused');
       }
     }
-    if (refused === 0) missingMember('poison', 'poisoned record', 'the ERP refuses no record');
+    if (refused === 0)
+      missingMember('poison', 'poisoned record', 'the ERP refuses no record', 'a poison() that changes no document');
   },
 };
