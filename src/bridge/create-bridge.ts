@@ -130,8 +130,6 @@ async function openBridge(
   };
 }
 
-const hintOfLocal = ': "local" is what npm start adds, and is known beside its data folder (--data)';
-
 /** Throws AppError `invalid` for what a schema cannot see: names that fit nothing, or stand twice. */
 export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 'flows'>): void {
   const issues = flows.flatMap((flow, index) =>
@@ -140,7 +138,7 @@ export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 
       : [
           {
             path: `bridge.flows[${index}].source`,
-            message: `names the source "${flow.source}", which is not configured${flow.source === 'local' ? hintOfLocal : ''}`,
+            message: `names the source "${flow.source}", which is not configured`,
           },
         ],
   );

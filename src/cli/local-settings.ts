@@ -1,6 +1,7 @@
 /** What `npm start` adds to the bridge's settings, for itself and for the commands that are used beside it. */
 import { resolve } from 'node:path';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
+import { AppError } from '#platform/errors.ts';
 import { type Configuration, readConfiguration } from './configuration.ts';
 import { type LocalSetup, readLocalSetup } from './local-setup.ts';
 
@@ -41,6 +42,18 @@ export async function readCommandConfiguration(options: { config?: string; data?
   const configuration = readConfiguration(options.config, options);
   if (configuration.bridge.sources.length > 0) return configuration;
   const setup = await readLocalSetup(resolve(configuration.data_dir));
-  if (setup?.serviceUrl === undefined) return configuration;
+  if (setup?.serviceUrl === undefined) {
+    refuseLocalSource(configuration);
+    return configuration;
+  }
   return { ...configuration, bridge: localSettings(configuration.bridge, setup.serviceUrl, setup) };
+}
+
+function refuseLocalSource({ bridge: { flows }, data_dir }: Configuration): void {
+  const index = flows.findIndex(({ source }) => source === localSource);
+  if (index >= 0)
+    throw new AppError(
+      'invalid',
+      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}": "${localSource}" is what npm start adds, and is known beside its data folder (--data), which ${data_dir} is not.`,
+    );
 }

@@ -1,9 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkNames } from '#bridge/create-bridge.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { configuration, readConfiguration } from '#cli/configuration.ts';
+import { readCommandConfiguration } from '#cli/local-settings.ts';
 import { configurationJsonSchema } from '#platform/configuration.ts';
 import { runCommandLine } from './command-line.ts';
 
@@ -181,11 +184,21 @@ describe('the environment', () => {
 });
 
 describe('a flow whose source is not configured', () => {
-  const faultOf = (source: string) => () =>
-    checkNames(bridgeSettings.parse({ flows: [{ name: 'orders', source, connector: 'memory', settings: {} }] }));
+  const flowFrom = (source: string) => ({ flows: [{ name: 'orders', source, connector: 'memory', settings: {} }] });
 
-  test('is refused with its place; of "local" it is said where it is known', () => {
-    expect(faultOf('main')).toThrow(/flows\[0\]\.source names the source "main", which is not configured\.$/);
-    expect(faultOf('local')).toThrow('"local" is what npm start adds, and is known beside its data folder (--data)');
+  test('is refused with its place', () => {
+    expect(() => checkNames(bridgeSettings.parse(flowFrom('main')))).toThrow(
+      /flows\[0\]\.source names the source "main", which is not configured\.$/,
+    );
+  });
+
+  test('where it is "local", a command says where that is known', async () => {
+    const data = await mkdtemp(join(tmpdir(), 'configuration-'));
+    onTestFinished(() => rm(data, { recursive: true }));
+    const config = join(data, 'my-flow.yaml');
+    await writeFile(config, JSON.stringify({ bridge: flowFrom('local') }));
+    const read = readCommandConfiguration({ config, data });
+    await expect(read).rejects.toThrow('flows[0].source names the source "local"');
+    await expect(read).rejects.toThrow('"local" is what npm start adds, and is known beside its data folder (--data)');
   });
 });
