@@ -30,10 +30,14 @@ export async function watchFeeds(
   });
   let before = new Map<FeedName, Map<string, string>>();
   const look = async (): Promise<FeedsSeen> => {
-    const rows = await service.db.database.query<{ trigger: string; payload: Record<string, unknown> }>(
-      'delete from service.deliveries where organisation_id = $1 returning trigger, payload',
-      [organisation.id],
-    );
+    const rows = await service.db.database.transaction(async (tx) => {
+      // Once nobody is in the middle of writing some: their order is not this one's.
+      await tx.query('lock table service.deliveries in share row exclusive mode');
+      return tx.query<{ trigger: string; payload: Record<string, unknown> }>(
+        'delete from service.deliveries where organisation_id = $1 returning trigger, payload',
+        [organisation.id],
+      );
+    });
     const fired = new Set(rows.map(({ trigger }) => trigger));
     const seen: FeedsSeen = {
       fired: feedNames.filter((feed) => fired.has(feedTriggers[feed])),
