@@ -8,7 +8,7 @@ import type { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import type { SweptLane } from '#platform/sweep.ts';
-import type { ProcessMark } from './process-mark.ts';
+import type { ProcessMark } from './leases/process-identity.ts';
 import type { BridgeSettings } from './settings.ts';
 
 /** What a process of the bridge does; several processes may do the same. */

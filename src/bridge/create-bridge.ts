@@ -11,15 +11,15 @@ import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createSweep } from '#platform/sweep.ts';
 import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
-import { createLeases } from './lease.ts';
-import { createPresence } from './presence.ts';
-import { openCheckpoint } from './pull/checkpoint-store.ts';
+import { createLeases } from './leases/lease.ts';
+import { createPresence } from './leases/liveness-lock.ts';
+import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
-import { registerFlows } from './push/register-flows.ts';
+import { registerFlows } from './flows/register-flows.ts';
 import { openFlows, startPush } from './push/start-push.ts';
 import { startReceive } from './receive/start-receive.ts';
 import type { BridgeSettings } from './settings.ts';
-import { registerStatusMetrics } from './status-metrics.ts';
+import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
 
 export interface Bridge {

@@ -12,7 +12,7 @@ import { type BridgeDeps, lanes, type WorkingPart } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
 import { startPull } from './pull/start-pull.ts';
 import { startPush } from './push/start-push.ts';
-import { type BridgeStatus, readStatus } from './status.ts';
+import { type BridgeStatus, readStatus } from './status/status.ts';
 
 export interface RunProgress {
   readonly stage: 'pull' | 'push';

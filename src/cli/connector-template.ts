@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { connectorsDir } from '#bridge/push/load-connector.ts';
+import { connectorsDir } from '#bridge/flows/load-connector.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 
 const repository = fileURLToPath(new URL('../..', import.meta.url));

@@ -1,5 +1,5 @@
 /** Why each feed is behind, in words for a person: what is wrong with a whole source is told once, not for each of its feeds. */
-import type { FeedStatus } from '#bridge/status.ts';
+import type { FeedStatus } from '#bridge/status/status.ts';
 
 /** In the order of `feeds`. */
 export function whysOf(feeds: readonly FeedStatus[]): string[] {

@@ -1,5 +1,5 @@
 /** The status for any number of watchers: whoever asks while it is being read, or soon after, gets the same one. */
-import type { BridgeStatus } from '#bridge/status.ts';
+import type { BridgeStatus } from '#bridge/status/status.ts';
 import type { Clock } from '#platform/clock.ts';
 
 const freshMs = 500;

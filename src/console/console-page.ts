@@ -3,7 +3,7 @@
  * changes nothing and shows no secret. The page is plain HTML that reloads itself, so it needs nothing that could be out of date.
  */
 import type { BridgeSettings } from '#bridge/settings.ts';
-import { type BridgeStatus, needsLook, readStatus } from '#bridge/status.ts';
+import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Application } from '#platform/http/application.ts';

@@ -11,7 +11,7 @@ import { createBatches } from './queue/batch.ts';
 import { createLane, type Lane, type Work } from './queue/lane.ts';
 import { openPostgresBackend } from './queue/postgres-backend.ts';
 import { openRedisBackend } from './queue/redis-backend.ts';
-import { createTroubleLog } from './queue/trouble-log.ts';
+import { createTroubleLog } from './queue/outage-log.ts';
 
 export type { Work } from './queue/lane.ts';
 

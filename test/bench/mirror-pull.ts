@@ -1,10 +1,10 @@
 /** The bridge's own pull of one feed over pages that are served, with what a process of the bridge gives it. */
 import { migrateBridge } from '#bridge/create-bridge.ts';
-import { createLeases } from '#bridge/lease.ts';
-import { createPresence } from '#bridge/presence.ts';
-import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { createLeases } from '#bridge/leases/lease.ts';
+import { createPresence } from '#bridge/leases/liveness-lock.ts';
+import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { registerFlows } from '#bridge/push/register-flows.ts';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import type { Installation } from '#cli/installation.ts';
 import { createSourceClient } from '#client/source-client.ts';

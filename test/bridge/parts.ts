@@ -1,8 +1,8 @@
 /** Parts of a bridge for tests: a clock that stands still until it is moved, processes on one database, records. */
 import { randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
-import { createLeases } from '#bridge/lease.ts';
-import { createPresence, type Presence } from '#bridge/presence.ts';
+import { createLeases } from '#bridge/leases/lease.ts';
+import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
 import { type BridgeSettings, bridgeSettings, type FlowSettings, type SourceSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';

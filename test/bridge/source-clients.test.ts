@@ -1,6 +1,6 @@
 /** The clients of a bridge against the real service, with its real limits. */
 import { beforeEach, describe, expect, test } from 'vitest';
-import { createFileLoader } from '#bridge/push/file-loader.ts';
+import { createFileLoader } from '#bridge/push/batch/file-loader.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { limits } from '#contract/limits.ts';

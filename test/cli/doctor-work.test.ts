@@ -1,8 +1,8 @@
 /** What the doctor says of feeds and flows: who is to be looked at is the one that is late. */
 import { expect, test } from 'vitest';
-import type { FlowStatus } from '#bridge/status.ts';
+import type { FlowStatus } from '#bridge/status/status.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
-import { feedInStep, flowInStep, noStatus } from '../bridge/statuses.ts';
+import { feedInStep, flowInStep, noStatus } from '../bridge/status/statuses.ts';
 
 function of(change: Partial<FlowStatus>) {
   const status = { ...noStatus, feeds: [feedInStep], flows: [{ ...flowInStep, ...change }] };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { BridgeStatus } from '#bridge/status.ts';
+import type { BridgeStatus } from '#bridge/status/status.ts';
 import { cacheStatus } from '#console/cached-status.ts';
 import { mountConsole, renderPage } from '#console/console-page.ts';
 import { createApplication } from '#platform/http/application.ts';
@@ -7,7 +7,7 @@ import { type HttpServer, listen } from '#platform/http/server.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { settingsOf, testClock } from '../bridge/parts.ts';
-import { feedInStep, flowInStep, noStatus } from '../bridge/statuses.ts';
+import { feedInStep, flowInStep, noStatus } from '../bridge/status/statuses.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 
 const nothing = noStatus;

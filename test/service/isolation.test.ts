@@ -11,9 +11,9 @@ import { eventually, startTestService, type TestOrganisation } from '../harness/
 import { changeSuppliers, createEvent, desk, jobEnd, processedSubmission, readEvent } from '../harness/sourcing.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
-import { type Seed, seedsOf, targets } from './rubbish/seeds.ts';
-import { shotOf } from './rubbish/send.ts';
-import { type Filled, fillOrganisation, jobPayloads, type World } from './rubbish/world.ts';
+import { type Seed, seedsOf, targets } from './fuzz/seeds.ts';
+import { shotOf } from './fuzz/send.ts';
+import { type Filled, fillOrganisation, jobPayloads, type World } from './fuzz/world.ts';
 
 const service = await startTestService({ clock: createManualClock() });
 const { database } = service.db;

@@ -1,6 +1,6 @@
 /** A host on which a process of the bridge runs: started, killed, stopped, and started again, one life after the other. */
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
-import type { ProcessMark } from '#bridge/process-mark.ts';
+import type { ProcessMark } from '#bridge/leases/process-identity.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';

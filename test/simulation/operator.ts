@@ -1,5 +1,5 @@
 /** A person who resumes what is paused and replays what was refused, every half minute, once the faults have stopped. */
-import { replayDocuments, resumeFlow } from '#bridge/push/control.ts';
+import { replayDocuments, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';

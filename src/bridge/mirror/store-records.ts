@@ -8,8 +8,8 @@ import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { documentKeysOf } from '../documents/document-keys.ts';
-import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
-import { lockSources } from '../source-lock.ts';
+import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
+import { lockSources } from '../due/source-lock.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type Version, versionsOf } from './read-version.ts';
 

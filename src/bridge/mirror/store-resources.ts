@@ -9,8 +9,8 @@ import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { documentKeysOfResource, idLengthMax, recordId } from '../documents/document-keys.ts';
-import { markDocuments, markDocumentsOfEvents } from '../push/mark-documents.ts';
-import { lockSources } from '../source-lock.ts';
+import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
+import { lockSources } from '../due/source-lock.ts';
 
 /** `supplier-master` is an entry of the list of suppliers, by its `external_id`; the others are included in pages. */
 export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';

@@ -5,11 +5,11 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { skipAudit } from './audit-store.ts';
-import { insertBackfill, markCancelled, readBackfills } from './backfill-store.ts';
-import { type FeedId, lockCheckpoint } from './checkpoint-store.ts';
+import { skipAudit } from './backfill/audit-store.ts';
+import { insertBackfill, markCancelled, readBackfills } from './backfill/backfill-store.ts';
+import { type FeedId, lockCheckpoint } from './feed/checkpoint-store.ts';
 
-export { type Backfill, readBackfills } from './backfill-store.ts';
+export { type Backfill, readBackfills } from './backfill/backfill-store.ts';
 
 /**
  * The feed is read from `watermark` on, by the next pull, which is due at once. Gives a sentence that says what happens.

@@ -19,10 +19,10 @@ import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { backoffMs } from '../backoff.ts';
-import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../lease.ts';
+import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../leases/lease.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 import type { SourceSettings } from '../settings.ts';
-import { type Bounds, defaultGranularityMicros } from './careful-walk.ts';
+import { type Bounds, defaultGranularityMicros } from './windows/window-scan.ts';
 import {
   answerNotifications,
   CheckpointMoved,
@@ -37,11 +37,11 @@ import {
   readNotificationBodies,
   rememberNoIncludes,
   saveUnfilteredNext,
-} from './checkpoint-store.ts';
-import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from './feed-reader.ts';
-import { createPageStore, type StorePage } from './page-store.ts';
+} from './feed/checkpoint-store.ts';
+import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from './feed/feed-reader.ts';
+import { createPageStore, type StorePage } from './feed/page-store.ts';
 import { LeadsNowhere, readForward } from './read-forward.ts';
-import { newestMs, rereadRanges, settleFeed } from './settle-feed.ts';
+import { newestMs, rereadRanges, settleFeed } from './windows/advance-watermark.ts';
 
 /** What reading a feed into the mirror needs, whether live or over a range beside it. */
 export interface ReadingDeps {

@@ -3,8 +3,8 @@ import { setImmediate } from 'node:timers/promises';
 import type { FeedName } from '#contract/feed.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Version, versionsOf } from '../mirror/read-version.ts';
-import type { Bounds } from './careful-walk.ts';
-import type { FeedReader, ReadPage } from './feed-reader.ts';
+import type { Bounds } from './windows/window-scan.ts';
+import type { FeedReader, ReadPage } from './feed/feed-reader.ts';
 
 /** Pages in a row that show nothing, or what the page before showed. */
 const idlePagesMax = 20;

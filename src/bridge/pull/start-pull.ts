@@ -3,17 +3,17 @@ import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import type { AcquireLease } from '../lease.ts';
+import type { AcquireLease } from '../leases/lease.ts';
 import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
-import { openDueAudit } from './audit-store.ts';
-import { feedsToBackfill } from './backfill-store.ts';
-import { endWaits, type FeedId, feedsDue } from './checkpoint-store.ts';
-import { createClockWatch } from './clock-watch.ts';
-import { createNewsPace } from './pace-news.ts';
+import { openDueAudit } from './backfill/audit-store.ts';
+import { feedsToBackfill } from './backfill/backfill-store.ts';
+import { endWaits, type FeedId, feedsDue } from './feed/checkpoint-store.ts';
+import { createClockWatch } from '../../platform/clock-watch.ts';
+import { createNewsPace } from './throttle-notifications.ts';
 import { createFeedPull } from './pull-feed.ts';
-import { createBackfillWorker } from './run-backfills.ts';
-import { startSupplierSweeps } from './start-supplier-sweeps.ts';
+import { createBackfillWorker } from './backfill/run-backfills.ts';
+import { startSupplierSweeps } from './suppliers/start-supplier-lists.ts';
 
 /** Starts the workers; they end with `deps.signals`. */
 export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {

@@ -4,14 +4,14 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
-import { createProcessMark, type ProcessMark } from '../process-mark.ts';
-import { type Claimed, mustLookUp, operationFor } from './claim-documents.ts';
-import { createConnectorCalls } from './connector-calls.ts';
+import { createProcessMark, type ProcessMark } from '../leases/process-identity.ts';
+import { type Claimed, mustLookUp, operationFor } from './claim/claim-documents.ts';
+import { createConnectorCalls } from './calls/connector-calls.ts';
 import { documentDifferences } from './document-differences.ts';
-import { documentColumns, type FlowDocument } from './flow-document-store.ts';
-import { type DocumentsMade, makeDocuments } from './make-documents.ts';
-import type { OpenFlow } from './open-flows.ts';
-import { resolveCutOff } from './resolve-cut-off.ts';
+import { documentColumns, type FlowDocument } from './claim/flow-document-store.ts';
+import { type DocumentsMade, makeDocuments } from '../assemble/make-documents.ts';
+import type { OpenFlow } from '../flows/open-flows.ts';
+import { resolveCutOff } from './batch/resolve-cut-off.ts';
 
 /** What the push would do with a document now. */
 export interface PlannedChange {

@@ -18,8 +18,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { type AcquireLease, type Lease, LeaseLost } from '../lease.ts';
-import { isLoaded } from './attach-files.ts';
+import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
+import { isLoaded } from './batch/attach-files.ts';
 import {
   type Claim,
   type Claimed,
@@ -27,12 +27,12 @@ import {
   claimDocuments,
   commitIntents,
   mustLookUp,
-} from './claim-documents.ts';
-import { type ConnectorCalls, createConnectorCalls } from './connector-calls.ts';
-import type { Busy } from './flow-document-store.ts';
-import { hasDue } from './flow-state.ts';
-import type { SecretKeeper } from './keep-secrets.ts';
-import { type Batch, type BatchDeps, createBatches } from './push-batch.ts';
+} from './claim/claim-documents.ts';
+import { type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
+import type { Busy } from './claim/flow-document-store.ts';
+import { hasDue } from '../flows/flow-state.ts';
+import type { SecretKeeper } from '../flows/keep-secrets.ts';
+import { type Batch, type BatchDeps, createBatches } from './batch/push-batch.ts';
 
 export interface PushDeps extends BatchDeps {
   session: Session;

@@ -2,17 +2,17 @@
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
-import type { AcquireLease } from '../lease.ts';
-import { createProcessMark } from '../process-mark.ts';
+import type { AcquireLease } from '../leases/lease.ts';
+import { createProcessMark } from '../leases/process-identity.ts';
 import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
-import { createFileLoader } from './file-loader.ts';
-import { flowsShapedByOthers, flowsWithDue } from './flow-state.ts';
-import { noteSettings } from './note-settings.ts';
-import type { OpenFlow } from './open-flows.ts';
+import { createFileLoader } from './batch/file-loader.ts';
+import { flowsShapedByOthers, flowsWithDue } from '../flows/flow-state.ts';
+import { noteSettings } from '../flows/resume-on-settings-change.ts';
+import type { OpenFlow } from '../flows/open-flows.ts';
 import { createFlowPush } from './push-flow.ts';
 
-export { type OpenFlow, openFlows } from './open-flows.ts';
+export { type OpenFlow, openFlows } from '../flows/open-flows.ts';
 
 /** Starts the workers; they end with `deps.signals`. The flows are registered by now. */
 export async function startPush(

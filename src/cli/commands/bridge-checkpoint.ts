@@ -1,6 +1,6 @@
 /** `bridge checkpoint get|set|reset`: how far each feed has been read, and reading from elsewhere. */
 import { resetFeed, setCheckpoint } from '#bridge/pull/control.ts';
-import { readStatus } from '#bridge/status.ts';
+import { readStatus } from '#bridge/status/status.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

@@ -1,7 +1,7 @@
 /** `bridge dead-letters`: the documents that an ERP refused, with its words. */
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
-import { type DeadLetter, readDeadLetters } from '#bridge/push/control.ts';
+import { type DeadLetter, readDeadLetters } from '#bridge/flows/control-flows.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestamp } from '#contract/scalars.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';

@@ -3,7 +3,7 @@
  * do. It changes nothing, and goes on where a part is away. Exit code 1 when a line fails.
  */
 import { checkNames } from '#bridge/create-bridge.ts';
-import { readStatus } from '#bridge/status.ts';
+import { readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';

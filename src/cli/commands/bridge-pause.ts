@@ -1,5 +1,5 @@
 /** `bridge pause` and `bridge resume`: a person stops a flow, and lets it go on. */
-import { pauseFlow, resumeFlow } from '#bridge/push/control.ts';
+import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';

@@ -1,5 +1,5 @@
 /** `bridge replay`: writes documents again, one, those of a filter, or all of a flow. */
-import { replayDocuments } from '#bridge/push/control.ts';
+import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';

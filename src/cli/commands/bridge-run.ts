@@ -3,7 +3,7 @@
  * or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
  */
 import { type RunResult, runOnce } from '#bridge/run-once.ts';
-import { needsLook } from '#bridge/status.ts';
+import { needsLook } from '#bridge/status/status.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createRegistry } from '#platform/metrics.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';

@@ -1,5 +1,5 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs a person. */
-import { type BridgeStatus, needsLook, readStatus } from '#bridge/status.ts';
+import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { whysOf } from '../feed-words.ts';

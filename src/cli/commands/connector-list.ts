@@ -1,7 +1,7 @@
 /** `connector list`: the connectors that have a folder in this repository, and what each can do. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { connectorsDir, loadConnector } from '#bridge/push/load-connector.ts';
+import { connectorsDir, loadConnector } from '#bridge/flows/load-connector.ts';
 import { errorText } from '#platform/errors.ts';
 import { type OutputOptions, print, tableOf } from '../output.ts';
 

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { connectorFolder, loadConnector } from '#bridge/push/load-connector.ts';
+import { connectorFolder, loadConnector } from '#bridge/flows/load-connector.ts';
 import type { Connector } from '#connector/connector.ts';
 import { type Cell, type OutputOptions, oneLine, print, tableOf } from '../output.ts';
 import { type SettingsSchema, settingsRows } from '../settings-rows.ts';

@@ -1,6 +1,6 @@
 /** What the doctor finds in the database: the server, the tables, what is sealed in it, and who works. */
 import { pendingBridgeMigrations } from '#bridge/create-bridge.ts';
-import { type PresentProcess, readProcesses } from '#bridge/presence.ts';
+import { type PresentProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

@@ -1,5 +1,5 @@
 /** What the doctor finds of the work itself: feeds, flows, dead letters, lag. */
-import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status.ts';
+import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status.ts';
 import { whysOf } from '../feed-words.ts';
 import { lagText } from '../output.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';

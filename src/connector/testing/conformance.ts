@@ -34,7 +34,7 @@ import { NotApplicable } from './finding.ts';
 import { createResults } from './results.ts';
 import { createStage } from './stage.ts';
 import type { ConformanceTarget, ConformanceTest } from './target.ts';
-import { createTold } from './told.ts';
+import { createTold } from './leak-detector.ts';
 
 /** The bridge gives a connector this long to stop after it was told to. */
 const stopMs = 5_000;

@@ -7,16 +7,16 @@ import type { Capabilities, Connector, Operation } from '#connector/connector.ts
 import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
 import { secretsIn } from '#connector/settings.ts';
 import type { Compared } from './compare.ts';
-import type { Edge } from './edge.ts';
+import type { Edge } from './fault-proxy.ts';
 import { expectHeld } from './expect-held.ts';
 import { fault, NotApplicable } from './finding.ts';
-import { startHttpEdge } from './http-edge.ts';
+import { startHttpEdge } from './http-fault-proxy.ts';
 import { operation, shownOutcome, slices } from './operations.ts';
 import { type Sample, sampleOf } from './sample-documents.ts';
 import type { ConformanceTarget } from './target.ts';
-import { startTcpEdge } from './tcp-edge.ts';
+import { startTcpEdge } from './tcp-fault-proxy.ts';
 import { testContext } from './test-context.ts';
-import type { Told } from './told.ts';
+import type { Told } from './leak-detector.ts';
 import { type Opened, watchSession } from './watched-session.ts';
 import { within } from './within.ts';
 

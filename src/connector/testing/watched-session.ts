@@ -3,10 +3,10 @@ import type { CheckResult, Found, Operation, Outcome, PlannedOperation, Session 
 import type { Document } from '#connector/documents.ts';
 import type { ReadPage, ReadStream } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
-import type { Edge } from './edge.ts';
+import type { Edge } from './fault-proxy.ts';
 import { Fault, fault } from './finding.ts';
 import { shownOutcome } from './operations.ts';
-import type { Told } from './told.ts';
+import type { Told } from './leak-detector.ts';
 import { within } from './within.ts';
 
 export interface Opened {

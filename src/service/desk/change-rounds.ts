@@ -12,7 +12,7 @@ import { AppError } from '#platform/errors.ts';
 import type { Command, Happening } from '../domain/lifecycle.ts';
 import { closedRound, isOver, pendingRound, reopenedRound, roundFault } from '../domain/rounds.ts';
 import type { Round } from '../domain/sourcing-event.ts';
-import { settleEvent } from '../events/settle-event.ts';
+import { settleEvent } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
 import { renderRound } from './render-event.ts';
 

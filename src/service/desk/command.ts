@@ -11,7 +11,7 @@ import { type Answer, type Answers, endpoint, type Method } from '#platform/http
 import type { Caller } from '../caller.ts';
 import { type Command, refusalOf } from '../domain/lifecycle.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
-import { loadEventNow } from '../events/settle-event.ts';
+import { loadEventNow } from '../events/apply-event-change.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface CommandCall<Body> {

@@ -3,7 +3,7 @@ import { noBody } from '#contract/desk.ts';
 import { eventState } from '#contract/live-event.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Command } from '../domain/lifecycle.ts';
-import { type EventChange, settleEvent } from '../events/settle-event.ts';
+import { type EventChange, settleEvent } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
 
 /** `change` gives the event as the step makes it; what that announces comes last in the transaction. */

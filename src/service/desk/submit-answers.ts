@@ -2,8 +2,8 @@ import { answersRequest, answersResult } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, type Issue } from '#platform/errors.ts';
 import { readAnswers } from '../domain/rfi.ts';
-import { announceAnswers } from '../events/announce-answers.ts';
-import { loadQuestions, missingFiles, saveResponses } from '../events/rfi-store.ts';
+import { announceAnswers } from '../rfi/announce-answers.ts';
+import { loadQuestions, missingFiles, saveResponses } from '../rfi/rfi-store.ts';
 import { invitationOf } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 

@@ -11,7 +11,7 @@ import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { appendFeedRecords } from '../feeds/append-feed-records.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { loadBids, loadEvent } from './event-store.ts';
-import { loadResponses } from './rfi-store.ts';
+import { loadResponses } from '../rfi/rfi-store.ts';
 
 export interface Announcement {
   happening: Happening;

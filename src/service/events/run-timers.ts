@@ -5,10 +5,10 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Signals } from '#platform/queue.ts';
-import { createTimeKeeper } from '#platform/time-keeper.ts';
+import { createTimeKeeper } from '#platform/due-timer.ts';
 import type { RunUnitOfWork } from '../unit-of-work.ts';
 import { eventsWithDueRounds, nextRoundMoment } from './event-state-store.ts';
-import { loadEventNow } from './settle-event.ts';
+import { loadEventNow } from './apply-event-change.ts';
 
 export interface RoundTimers {
   /** Brings the rounds of one event up to date. */

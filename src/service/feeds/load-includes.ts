@@ -5,7 +5,7 @@
 import type { IncludeName } from '#contract/feed.ts';
 import type { Column } from '#contract/sourcing-event.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { loadQuestionsByIds } from '../events/rfi-store.ts';
+import { loadQuestionsByIds } from '../rfi/rfi-store.ts';
 import { type RelatedIds, relatedIds } from './stored-record.ts';
 
 /** Gives the JSON of `includes`: a member for each name, empty when nothing is related. */

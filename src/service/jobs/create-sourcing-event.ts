@@ -6,7 +6,7 @@ import { AppError, type Issue } from '#platform/errors.ts';
 import { checkEventPayload, payloadFromTemplate, payloadOf } from '../domain/event-payload.ts';
 import { announce } from '../events/announce.ts';
 import { loadEvent } from '../events/event-store.ts';
-import { loadQuestions } from '../events/rfi-store.ts';
+import { loadQuestions } from '../rfi/rfi-store.ts';
 import { insertEvent, loadInvitedContacts } from '../events/write-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import type { JobContext, JobResult, JobWork } from './job-work.ts';

@@ -5,9 +5,9 @@ import { checkEventPayload, mergePayload, payloadOf } from '../domain/event-payl
 import { type Entered, rebaseBids, updateRefusals } from '../domain/event-update.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { cellsJson, loadBids, loadEvent } from '../events/event-store.ts';
-import { loadQuestions } from '../events/rfi-store.ts';
+import { loadQuestions } from '../rfi/rfi-store.ts';
 import { markParticipants, saveBids } from '../events/save-bids.ts';
-import { loadEventNow } from '../events/settle-event.ts';
+import { loadEventNow } from '../events/apply-event-change.ts';
 import { loadInvitedContacts, updateEvent } from '../events/write-event.ts';
 import type { JobWork } from './job-work.ts';
 import { found, refuse } from './refuse.ts';

@@ -15,7 +15,7 @@ import { type Cidr, domainAllowed, parseCidrs } from '#platform/network-guard.ts
 import type { Signals } from '#platform/queue.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { createTimeKeeper } from '#platform/time-keeper.ts';
+import { createTimeKeeper } from '#platform/due-timer.ts';
 import {
   disabledAfterMs,
   exchangeMs,

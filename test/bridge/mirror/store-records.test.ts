@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { type PageToStore, type StoreOptions, storeRecords } from '#bridge/mirror/store-records.ts';
-import { registerFlows } from '#bridge/push/register-flows.ts';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { eventRecord, flowOf, idOf, lotAwardRecord } from '../parts.ts';

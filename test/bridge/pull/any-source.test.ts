@@ -1,7 +1,7 @@
 /** The pull of one feed, with its SQL, against sources with every combination of bad habits and with live writers. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createPresence, type Presence } from '#bridge/presence.ts';
+import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { registerFlows } from '#bridge/push/register-flows.ts';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros } from '#contract/timestamp.ts';

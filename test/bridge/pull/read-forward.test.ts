@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { versionsOf } from '#bridge/mirror/read-version.ts';
-import type { FeedReader, ReadPage } from '#bridge/pull/feed-reader.ts';
+import type { FeedReader, ReadPage } from '#bridge/pull/feed/feed-reader.ts';
 import { readForward } from '#bridge/pull/read-forward.ts';
 import { idOf, lotAwardRecord } from '../parts.ts';
 

@@ -1,10 +1,10 @@
 /** A bridge's reading of one feed, `awards`, of a source in memory: pulls, backfills and audits, with their SQL. */
-import { createLeases } from '#bridge/lease.ts';
-import type { Presence } from '#bridge/presence.ts';
-import { openDueAudit } from '#bridge/pull/audit-store.ts';
-import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { createLeases } from '#bridge/leases/lease.ts';
+import type { Presence } from '#bridge/leases/liveness-lock.ts';
+import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
+import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { createBackfillWorker } from '#bridge/pull/run-backfills.ts';
+import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { timestampNow } from '#platform/clock.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { lanes } from '#bridge/bridge-deps.ts';
-import { openCheckpoint } from '#bridge/pull/checkpoint-store.ts';
+import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { startPull } from '#bridge/pull/start-pull.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { timestampNow } from '#platform/clock.ts';

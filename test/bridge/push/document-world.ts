@@ -5,10 +5,10 @@
 import * as fc from 'fast-check';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { type ResourceKind, storeResources } from '#bridge/mirror/store-resources.ts';
-import { makeDocuments } from '#bridge/push/make-documents.ts';
-import { markEverything } from '#bridge/push/mark-everything.ts';
+import { makeDocuments } from '#bridge/assemble/make-documents.ts';
+import { markEverything } from '#bridge/due/mark-everything.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
-import { lockSources } from '#bridge/source-lock.ts';
+import { lockSources } from '#bridge/due/source-lock.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';

@@ -1,7 +1,7 @@
 /** When the ERP is asked what it holds: not before all that was called for can be seen. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ProcessMark } from '#bridge/process-mark.ts';
-import { replayDocuments } from '#bridge/push/control.ts';
+import type { ProcessMark } from '#bridge/leases/process-identity.ts';
+import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { startProcess } from '../parts.ts';

@@ -1,6 +1,6 @@
 /** What a connector of somebody else may answer, and what then must not happen. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { keepSecrets } from '#bridge/push/keep-secrets.ts';
+import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
 import { planFlow } from '#bridge/push/plan-flow.ts';
 import type { Found, Outcome } from '#connector/connector.ts';
 import { createLogger } from '#platform/log.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { replayDocuments } from '#bridge/push/control.ts';
+import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import { documentDifferences } from '#bridge/push/document-differences.ts';
-import { keepSecrets } from '#bridge/push/keep-secrets.ts';
+import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
 import { type PlannedChange, planFlow } from '#bridge/push/plan-flow.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { idOf, lotAwardRecord } from '../parts.ts';

@@ -1,13 +1,13 @@
 /** A flow with a fake ERP on a database of its own: what the tests of the push set up. */
 
 import { onTestFinished } from 'vitest';
-import { createLeases } from '#bridge/lease.ts';
+import { createLeases } from '#bridge/leases/lease.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
-import type { ProcessMark } from '#bridge/process-mark.ts';
-import type { LoadFiles } from '#bridge/push/attach-files.ts';
-import { keepSecrets } from '#bridge/push/keep-secrets.ts';
+import type { ProcessMark } from '#bridge/leases/process-identity.ts';
+import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
+import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
 import { createFlowPush } from '#bridge/push/push-flow.ts';
-import { registerFlows } from '#bridge/push/register-flows.ts';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';

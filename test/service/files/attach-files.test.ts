@@ -9,7 +9,7 @@ import { storageUnavailable } from '#platform/file-storage.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { attachFilesToSourcingEvent } from '#service/files/attach-files.ts';
+import { attachFilesToSourcingEvent } from '#service/jobs/attach-files.ts';
 import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
 import { runJobs } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';

@@ -6,7 +6,7 @@ import type { Operation, Outcome } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { finish } from '#connector/testing/bridge-rule.ts';
 import type { Check } from '#connector/testing/check.ts';
-import type { Edge, EdgeAction } from '#connector/testing/edge.ts';
+import type { Edge, EdgeAction } from '#connector/testing/fault-proxy.ts';
 import { fault, missingMember, NotApplicable } from '#connector/testing/finding.ts';
 import { operation, shownOutcome, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';

@@ -1,6 +1,6 @@
 /** How much a connector asks of the ERP at once. */
 import type { Check } from '#connector/testing/check.ts';
-import type { EdgeAction } from '#connector/testing/edge.ts';
+import type { EdgeAction } from '#connector/testing/fault-proxy.ts';
 import { fault } from '#connector/testing/finding.ts';
 import { operation, shownOutcome } from '#connector/testing/operations.ts';
 import type { Stage } from '#connector/testing/stage.ts';

@@ -1,0 +1,115 @@
+/**
+ * Marks documents as due, in the transaction that changed what they are made of. The caller holds `lockSources`. A
+ * document that waits after a failure, or is a dead letter, is tried again: it has another state now. Since when it
+ * waits, its place among those that are due, and whether a replay was asked for, stay as they are: one that changes all
+ * the time has its turn like any other.
+ */
+import type { Timestamp } from '#contract/timestamp.ts';
+import { textArray } from '#platform/database/binary-array.ts';
+import type { Sql } from '#platform/database/database.ts';
+import type { DocumentKey } from '../documents/document-keys.ts';
+import { mentionsTable, noteMentions } from './index-references.ts';
+
+const nowDue = `wanted = d.wanted + 1, due = least(d.due, $2::timestamptz),
+  waiting_since = coalesce(d.waiting_since, $2::timestamptz), attempts = 0, dead_since = null`;
+
+/**
+ * Marks these in every flow of their source that wants their kind, or in one flow only. Where no flow is named, the
+ * documents that show a supplier among them are marked, too.
+ */
+export async function markDocuments(
+  tx: Sql,
+  { source, flow }: { source: string; flow?: string },
+  keys: readonly DocumentKey[],
+  now: Timestamp,
+): Promise<void> {
+  if (keys.length === 0) return;
+  // Most keys of a page may be of kinds that nobody wants: they are not worth a statement.
+  const wanted = await readWantedKinds(tx, source);
+  const named = keys.filter(({ kind }) => wanted.has(kind));
+  if (named.length > 0) await noteMentions(tx, { source, table: mentionsTable }, named);
+  const due = named.filter(({ noteOnly }) => noteOnly !== true);
+  // One statement cannot touch a row twice.
+  const distinct = [...new Map(due.map((key) => [`${key.kind} ${key.key}`, key])).values()];
+  if (distinct.length > 0) await markDistinct(tx, { source, flow }, distinct, now);
+  const suppliers = keys.flatMap(({ namedBy }) => (namedBy?.part === 'supplier' ? [namedBy.id] : []));
+  if (suppliers.length > 0 && flow === undefined) await markNaming(tx, source, 'supplier', suppliers, now);
+  const events = named.flatMap((key) => (key.wholeEvent && key.sourcingEvent !== null ? [key.sourcingEvent] : []));
+  if (events.length > 0 && flow === undefined) await markDocumentsOfEvents(tx, source, events, now);
+}
+
+/** The kinds of documents that any flow of the source wants. */
+async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<string>> {
+  const rows = await tx.query<{ kind: string }>('select unnest(kinds) as kind from bridge.flows where source = $1', [
+    source,
+  ]);
+  return new Set(rows.map(({ kind }) => kind));
+}
+
+async function markDistinct(
+  tx: Sql,
+  { source, flow }: { source: string; flow: string | undefined },
+  distinct: readonly DocumentKey[],
+  now: Timestamp,
+): Promise<void> {
+  await tx.query(
+    `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since)
+     select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz
+     from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
+     join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds)
+     order by f.name, k.kind, k.key
+     on conflict (flow, kind, key) do update set ${nowDue}`,
+    [
+      source,
+      now,
+      flow ?? null,
+      distinct.map(({ kind }) => kind),
+      textArray(distinct.map(({ key }) => key)),
+      textArray(distinct.map(({ sourcingEvent }) => sourcingEvent)),
+      textArray(distinct.map(({ supplier }) => supplier)),
+    ],
+  );
+}
+
+/** The same for all that was ever made of these events' records: it shows something of the event itself. */
+export async function markDocumentsOfEvents(
+  tx: Sql,
+  source: string,
+  events: readonly string[],
+  now: Timestamp,
+): Promise<void> {
+  await markNaming(tx, source, 'sourcing_event', events, now);
+}
+
+/** The same for all that was ever made for this flow, also what nobody has won any more. */
+export async function markDocumentsOfFlow(tx: Sql, flow: string, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.flow_documents d set ${nowDue}
+     from bridge.flows f where f.name = d.flow and d.flow = $1 and d.kind = any(f.kinds)`,
+    [flow, now],
+  );
+}
+
+/** The same for the documents, and for the files, that name these events or show these suppliers. */
+async function markNaming(
+  tx: Sql,
+  source: string,
+  column: 'sourcing_event' | 'supplier',
+  ids: readonly string[],
+  now: Timestamp,
+): Promise<void> {
+  await tx.query(
+    `update bridge.flow_documents d set ${nowDue}
+     from (
+       select d.flow, d.kind, d.key from bridge.flow_documents d
+       join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds)
+       where d.${column} = any($3::text[])
+       union
+       select f.name, m.kind, m.key from bridge.mentions m
+       join bridge.flows f on f.source = m.source and m.kind = any(f.kinds)
+       where m.source = $1 and m.${column} = any($3::text[])
+     ) as touched
+     where d.flow = touched.flow and d.kind = touched.kind and d.key = touched.key`,
+    [source, now, textArray([...new Set(ids)])],
+  );
+}

@@ -1,0 +1,108 @@
+/** Audits in SQL: when one is due, and what becomes of a checkpoint when it has ended. One operation a function. */
+import type { FeedName } from '#contract/feed.ts';
+import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
+import type { SourceSettings } from '../../settings.ts';
+import { type Backfill, insertBackfill, isBackfillOpen } from './backfill-store.ts';
+import type { FeedId } from '../feed/checkpoint-store.ts';
+
+const hourMicros = 3_600_000_000;
+/** The lateness bound is doubled with each audit that has found something, up to an hour. */
+const latenessMostMs = 3_600_000;
+const beginning: Timestamp = '1970-01-01T00:00:00.000000Z';
+
+type AuditSettings = Pick<SourceSettings, 'name' | 'audit_hours' | 'audit_window_hours' | 'audit_full_days'>;
+
+/** An interval that began at the column's time is over; also one that a clock began which was ahead, and is set back. */
+function isOver(column: string, since: string): string {
+  return `(${since}::timestamptz is not null and (${column} <= ${since} or ${column} > $3::timestamptz + interval '1 minute'))`;
+}
+
+/**
+ * Opens the audit that is due of the feed, if there is one and none is open: of the whole feed when it was asked for or
+ * has its turn, else of the window before the watermark, or before now where the source dates its records later. The
+ * first is due its interval after the first pull. Several processes may call it at once.
+ */
+export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
+  const id: FeedId = { source: source.name, feed };
+  const full = `(audit_asked is not null or ${isOver('swept', '$5')})`;
+  const window = isOver('audited', '$4');
+  const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
+    // Nothing is written while nothing is due, or what is due is open already.
+    `update bridge.checkpoints c set audited = coalesce(audited, $3), swept = coalesce(swept, $3)
+     where source = $1 and feed = $2 and watermark is not null and (audited is null
+       or (${full} or ${window}) and not exists (
+         select from bridge.backfills b
+         where b.source = c.source and b.feed = c.feed and b.finished is null and b.cancelled is null
+           and (b.kind = 'full' or b.kind = 'audit' and not ${full})))
+     returning least(watermark, $3) as "end", ${full} as full, ${window} as window`,
+    [
+      source.name,
+      feed,
+      now,
+      source.audit_hours > 0 ? addMicros(now, -source.audit_hours * hourMicros) : null,
+      source.audit_full_days > 0 ? addMicros(now, -source.audit_full_days * 24 * hourMicros) : null,
+    ],
+  );
+  if (!row || (!row.full && !row.window)) return;
+  // Once more, as another process may have opened it just now. An audit of a window is part of one of the whole feed.
+  if (await isBackfillOpen(tx, id, row.full ? ['full'] : ['audit', 'full'])) return;
+  await insertBackfill(tx, id, {
+    kind: row.full ? 'full' : 'audit',
+    from: row.full ? beginning : addMicros(row.end, -source.audit_window_hours * hourMicros),
+    to: row.end,
+    now,
+  });
+}
+
+export async function noteLateFinds(tx: Sql, { source, feed }: FeedId, count: number): Promise<void> {
+  await tx.query('update bridge.checkpoints set late_finds = late_finds + $3 where source = $1 and feed = $2', [
+    source,
+    feed,
+    count,
+  ]);
+}
+
+/** It was cancelled: the next one is its interval away all the same. */
+export async function skipAudit(tx: Sql, { source, feed }: FeedId, audit: Backfill, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set audited = $3,
+       swept = case when $4 then $3 else swept end,
+       audit_asked = case when $4 and audit_asked <= $5 then null else audit_asked end
+     where source = $1 and feed = $2`,
+    [source, feed, now, audit.kind === 'full', audit.asked],
+  );
+}
+
+/** The next audit is its interval away; an audit that has found something raises the lateness bound. */
+export async function endAudit(
+  tx: Sql,
+  { source, feed }: FeedId,
+  audit: Backfill,
+  options: { latenessMs: number; warning: string | undefined; now: Timestamp },
+): Promise<void> {
+  const full = audit.kind === 'full';
+  await tx.query(
+    `update bridge.checkpoints set audited = $3,
+       swept = case when $4 then $3 else swept end,
+       audit_asked = case when $4 and audit_asked <= $5 then null else audit_asked end,
+       warning = case when $4 then $6 else warning end,
+       lateness_ms = case when $7 and commit_ordered is not true then least($8::bigint, $9::bigint * 2) else lateness_ms end,
+       -- What has no time is in no window: it is read once more, without a filter.
+       unfiltered = case when $4 and commit_ordered is not true and exists (
+         select from bridge.mirror m where m.source = $1 and m.feed = $2 and m.modified <= 'epoch'
+       ) then null else unfiltered end
+     where source = $1 and feed = $2`,
+    [
+      source,
+      feed,
+      options.now,
+      full,
+      audit.asked,
+      options.warning ?? null,
+      audit.lateFinds > 0,
+      Math.max(latenessMostMs, options.latenessMs),
+      options.latenessMs,
+    ],
+  );
+}

@@ -1,0 +1,46 @@
+/** The workers that read the lists of suppliers, of the sources that are to be read so. */
+import { timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import type { SweptLane } from '#platform/sweep.ts';
+import { type BridgeDeps, lanes } from '../../bridge-deps.ts';
+import type { AcquireLease } from '../../leases/lease.ts';
+import type { createSourceClients } from '../../source-clients.ts';
+import { createClockWatch } from '../../../platform/clock-watch.ts';
+import { openSupplierSweep, supplierSweepsDue } from './supplier-list-store.ts';
+import { createSupplierSweep } from './pull-supplier-list.ts';
+
+/** Starts the workers; they end with `deps.signals`. Gives the lane that the sweep looks after. */
+export function startSupplierSweeps(
+  deps: BridgeDeps,
+  acquireLease: AcquireLease,
+  clientOf: ReturnType<typeof createSourceClients>,
+): SweptLane {
+  const { settings, database, signals, clock, log } = deps;
+  const sources = settings.sources.filter(({ suppliers }) => suppliers);
+  const sweeps = new Map(
+    sources.map((source) => {
+      const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
+      const wakeFlows = () => void signals.signal(lanes.push, flows);
+      const client = clientOf(source.name);
+      return [source.name, createSupplierSweep({ source, client, database, acquireLease, clock, log, wakeFlows })];
+    }),
+  );
+  // A list may be waited for, page by page, while the source allows no more.
+  signals.work(lanes.suppliers, { concurrency: Math.max(1, sources.length) }, async (source, signal) => {
+    await sweeps.get(source)?.(signal);
+  });
+  const watchClock = createClockWatch(clock);
+  return {
+    lane: lanes.suppliers,
+    due: async () => {
+      await watchClock(async () => {
+        for (const { name, suppliers_poll_seconds: seconds } of sources) {
+          const latest = timestampFromMs(clock.nowMs() + seconds * 1000);
+          await openSupplierSweep(database, name, { now: timestampNow(clock), latest });
+        }
+      });
+      const due = await supplierSweepsDue(database, timestampNow(clock));
+      return due.filter((source) => sweeps.has(source));
+    },
+  };
+}

@@ -1,0 +1,129 @@
+/**
+ * The metrics that are read from SQL when Prometheus asks. Every process of the bridge gives the same ones, so that any
+ * of them may be away: queries take `max by (…)` of them. docs/bridge.md has the table of all metrics.
+ */
+import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { Gauge, type Registry } from '#platform/metrics.ts';
+import type { BridgeSettings } from '../settings.ts';
+import { type BridgeStatus, type FeedStatus, type FlowStatus, readStatus } from './status.ts';
+
+type ReadStatus = () => Promise<BridgeStatus>;
+
+/** Registers them. While the database is away, asking fails, as it should: old figures would look like good ones. */
+export function registerStatusMetrics(deps: {
+  settings: BridgeSettings;
+  database: Database;
+  clock: Clock;
+  registry: Registry;
+}): void {
+  const { settings, database, clock, registry } = deps;
+  let reading: Promise<BridgeStatus> | undefined;
+  // All metrics are asked at once, and each before any is answered: they share a reading.
+  const read: ReadStatus = () => {
+    reading ??= readStatus(database, { settings, now: timestampNow(clock) }).finally(() => {
+      reading = undefined;
+    });
+    return reading;
+  };
+  registerFeedMetrics(read, registry);
+  registerFlowMetrics(read, registry, clock);
+  const backfills = new Gauge({
+    name: 'bridge_backfills_open',
+    help: 'Ranges of time, asked for or audited, that are not read to their end yet',
+    registers: [registry],
+    async collect() {
+      const open = (await read()).backfills.filter(
+        ({ finished, cancelled }) => finished === null && cancelled === null,
+      );
+      backfills.set(open.length);
+    },
+  });
+}
+
+function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
+  const labelNames = ['source', 'feed'] as const;
+  const gauge = (name: string, help: string, valueOf: (feed: FeedStatus) => number) => {
+    const made = new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [registry],
+      async collect() {
+        const { feeds } = await read();
+        made.reset();
+        for (const feed of feeds) made.set({ source: feed.source, feed: feed.feed }, valueOf(feed));
+      },
+    });
+  };
+  gauge(
+    'bridge_feed_lag_seconds',
+    'How far the mirror is behind the source; infinite until the feed was read once',
+    ({ lag }) => lag.seconds ?? Number.POSITIVE_INFINITY,
+  );
+  gauge('bridge_feed_last_pull_timestamp_seconds', 'When the feed was last read to its end; 0 before', ({ lastPull }) =>
+    secondsOf(lastPull),
+  );
+  gauge(
+    'bridge_feed_failures_in_a_row',
+    'Pulls that failed since the last one that did not',
+    ({ failures }) => failures,
+  );
+  gauge(
+    'bridge_feed_lateness_seconds',
+    'The lateness bound of the feed, as set or as raised by an audit',
+    ({ latenessSeconds }) => latenessSeconds,
+  );
+  gauge('bridge_notifications_waiting', 'Notifications that no pull has answered yet', ({ waiting }) => waiting);
+  gauge(
+    'bridge_versions_doubted',
+    'Older versions than the ones held that may be those of a replica that lags',
+    ({ doubts }) => doubts,
+  );
+  gauge(
+    'bridge_feed_late_finds',
+    'What audits have found so far that the feed had not shown in time',
+    ({ lateFinds }) => lateFinds,
+  );
+}
+
+function registerFlowMetrics(read: ReadStatus, registry: Registry, clock: Clock): void {
+  const gauge = (name: string, help: string, valueOf: (flow: FlowStatus) => number) => {
+    const made = new Gauge({
+      name,
+      help,
+      labelNames: ['flow'] as const,
+      registers: [registry],
+      async collect() {
+        const { flows } = await read();
+        made.reset();
+        for (const flow of flows) made.set({ flow: flow.flow }, valueOf(flow));
+      },
+    });
+  };
+  gauge(
+    'bridge_flow_lag_seconds',
+    'How far the ERP is behind the source: the oldest undelivered document, or the feed furthest behind',
+    ({ lag }) => lag.seconds ?? Number.POSITIVE_INFINITY,
+  );
+  gauge(
+    'bridge_oldest_undelivered_seconds',
+    'Since when the oldest undelivered document differs from what the ERP holds, dead letters not counted; 0: none does',
+    ({ oldestWaiting }) =>
+      oldestWaiting === null ? 0 : Math.max(0, (clock.nowMs() - msFromTimestamp(oldestWaiting)) / 1000),
+  );
+  gauge('bridge_documents_due', 'Documents that the ERP does not hold yet as they should be', ({ due }) => due);
+  gauge('bridge_documents_retrying', 'Of these, those that failed and are tried again', ({ retrying }) => retrying);
+  gauge('bridge_dead_letters', 'Documents that the ERP refused', ({ deadLetters }) => deadLetters);
+  gauge('bridge_flow_paused', '1 while the flow is paused', ({ pausedReason }) => (pausedReason === null ? 0 : 1));
+  gauge(
+    'bridge_flow_circuit_open',
+    '1 while too many failures in a row keep the flow from the ERP',
+    ({ circuitUntil }) => (circuitUntil !== null && msFromTimestamp(circuitUntil) > clock.nowMs() ? 1 : 0),
+  );
+}
+
+function secondsOf(timestamp: Timestamp | null): number {
+  return timestamp === null ? 0 : msFromTimestamp(timestamp) / 1000;
+}

@@ -1,0 +1,263 @@
+/**
+ * What the bridge is doing, read from SQL: for the console, the metrics, the commands, and whoever waits for it to be
+ * idle. Every statement reads along an index, or counts the rows of a partial one: a bridge in step with millions of
+ * documents is asked as cheaply as an empty one.
+ */
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
+import { type FeedState, type FlowState, type Lag, lagOfFeed, lagOfFlow } from './lag.ts';
+import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
+import type { BridgeSettings } from '../settings.ts';
+
+export interface BridgeStatus {
+  feeds: FeedStatus[];
+  flows: FlowStatus[];
+  backfills: BackfillStatus[];
+  /** Of what was asked of the sources lately. */
+  quotas: QuotaLeft[];
+  /** The latest that were delivered. */
+  delivered: DeliveredDocument[];
+  /** Those that wait longest, of each flow. */
+  waiting: WaitingDocument[];
+  /** The latest dead letters of each flow. */
+  deadLetters: DeadDocument[];
+}
+
+export interface FeedStatus extends FeedState {
+  source: string;
+  feed: string;
+  /** Found by audits after the feed should have shown them. */
+  lateFinds: number;
+  audited: Timestamp | null;
+  /** What a person should know although the feed is read. */
+  warning: string | null;
+  lag: Lag;
+}
+
+export interface FlowStatus extends FlowState {
+  flow: string;
+  source: string;
+  /** operator, auth, config or withdrawals; null while it is not paused. */
+  pausedKind: string | null;
+  pausedAt: Timestamp | null;
+  failuresInRow: number;
+  /** Of those that wait: tried so often, or answered so, that they will hardly go by themselves. */
+  stuck: number;
+  lag: Lag;
+}
+
+/** Those that are not finished, and those that ended within a day. */
+export interface BackfillStatus {
+  id: number;
+  /** `range`: asked for by a person; `audit` and `full`: an audit of a window, and of the whole feed. */
+  kind: string;
+  source: string;
+  feed: string;
+  from: Timestamp;
+  to: Timestamp;
+  position: Timestamp | null;
+  records: number;
+  changed: number;
+  finished: Timestamp | null;
+  cancelled: Timestamp | null;
+  lastError: string | null;
+}
+
+interface DocumentStatus {
+  flow: string;
+  kind: string;
+  key: string;
+}
+
+export interface DeliveredDocument extends DocumentStatus {
+  delivered: Timestamp;
+  reference: string | null;
+}
+
+export interface WaitingDocument extends DocumentStatus {
+  waitingSince: Timestamp;
+  due: Timestamp | null;
+  attempts: number;
+  lastError: string | null;
+}
+
+export interface DeadDocument extends DocumentStatus {
+  deadSince: Timestamp;
+  lastError: string | null;
+}
+
+const shownMost = 20;
+/** About four minutes of tries. */
+const attemptsMany = 8;
+/** The connector answered what `connector-calls.ts` could not read: the next try gets no better answer. */
+const isUnreadable = "d.error_type = 'unknown' and d.last_error like '%the connector gave %'";
+
+const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)';
+const count = `select count(*)::int from ${ofFlow}`;
+/** As the partial indexes have it. */
+const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
+
+type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows'>>;
+
+/**
+ * Of the feeds and flows in the settings, also of those that no process has begun with yet, and of other flows that are
+ * registered: what is not configured any more waits for nothing.
+ */
+export async function readStatus(
+  sql: Sql,
+  { settings, now }: { settings: ShownSettings; now: Timestamp },
+): Promise<BridgeStatus> {
+  const feeds = await readFeeds(sql, settings, now);
+  return {
+    feeds,
+    flows: await readFlows(sql, settings, feeds, now),
+    backfills: await readBackfills(sql, now),
+    quotas: await readQuotasLeft(sql, settings.sources, now),
+    delivered: await sql.query<DeliveredDocument>(
+      `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
+       order by delivered desc limit ${shownMost}`,
+    ),
+    waiting: await sql.query<WaitingDocument>(
+      `select d.* from bridge.flows f cross join lateral (
+         select d.flow, d.kind, d.key, d.waiting_since as "waitingSince", d.due, d.attempts, d.last_error as "lastError"
+         from ${ofFlow} and ${isWaiting} order by d.waiting_since limit ${shownMost}) d
+       where f.kinds <> '{}' order by d."waitingSince" limit ${shownMost}`,
+    ),
+    deadLetters: await sql.query<DeadDocument>(
+      `select d.* from bridge.flows f cross join lateral (
+         select d.flow, d.kind, d.key, d.dead_since as "deadSince", d.last_error as "lastError"
+         from ${ofFlow} and d.dead_since is not null order by d.dead_since desc limit ${shownMost}) d
+       where f.kinds <> '{}' order by d."deadSince" desc limit ${shownMost}`,
+    ),
+  };
+}
+
+async function readFeeds(
+  sql: Sql,
+  { sources }: Pick<BridgeSettings, 'sources'>,
+  now: Timestamp,
+): Promise<FeedStatus[]> {
+  const rows = await sql.query<
+    Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds'> & { raisedSeconds: number | null }
+  >(
+    `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
+       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning, late_finds as "lateFinds", audited,
+       lateness_ms::float8 / 1000 as "raisedSeconds",
+       (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
+        order by modified desc limit 1) as newest,
+       (select count(*)::int from bridge.inbox i
+        where i.source = c.source and i.feed = c.feed and i.processed is null) as waiting,
+       (select count(*)::int from bridge.doubts d where d.source = c.source and d.feed = c.feed) as doubts
+     from bridge.checkpoints c order by source, feed`,
+  );
+  const shown = sources.flatMap((source) =>
+    source.feeds.map((feed): FeedStatus => {
+      const row = rows.find((one) => one.source === source.name && one.feed === feed);
+      const { raisedSeconds, ...held } = row ?? { ...neverRead, source: source.name, feed, nextPull: now };
+      const state = {
+        ...held,
+        pollSeconds: source.poll_seconds,
+        latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
+      };
+      return { ...state, lag: row ? lagOfFeed(state, now) : notBegun('pull') };
+    }),
+  );
+  return shown.toSorted((a, b) => (`${a.source} ${a.feed}` < `${b.source} ${b.feed}` ? -1 : 1));
+}
+
+const neverRead = {
+  raisedSeconds: null,
+  watermark: null,
+  lastPull: null,
+  newest: null,
+  ordered: false,
+  waiting: 0,
+  failures: 0,
+  lastError: null,
+  doubts: 0,
+  lateFinds: 0,
+  audited: null,
+  warning: null,
+};
+
+const neverPushed = {
+  pausedReason: null,
+  pausedKind: null,
+  pausedAt: null,
+  circuitUntil: null,
+  failuresInRow: 0,
+  due: 0,
+  retrying: 0,
+  stuck: 0,
+  lastError: null,
+  deadLetters: 0,
+  oldestWaiting: null,
+};
+
+/** Whoever asks for a lag must not be told of none where nothing has ever worked. */
+function notBegun(role: 'pull' | 'push'): Lag {
+  return { seconds: null, inStep: false, why: `no process with the role ${role} has begun with it yet` };
+}
+
+async function readFlows(
+  sql: Sql,
+  { sources, flows: configured = [] }: ShownSettings,
+  feeds: readonly FeedStatus[],
+  now: Timestamp,
+): Promise<FlowStatus[]> {
+  const rows = await sql.query<Omit<FlowStatus, 'lag'>>(
+    `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
+       f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
+       (${count} and ${isWaiting}) as due,
+       (${count} and ${isWaiting} and d.attempts > 0) as retrying,
+       (${count} and ${isWaiting} and (d.attempts >= ${attemptsMany} or ${isUnreadable})) as stuck,
+       (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0
+        order by d.attempts desc, d.waiting_since limit 1) as "lastError",
+       (${count} and d.dead_since is not null) as "deadLetters",
+       (select d.waiting_since from ${ofFlow} and ${isWaiting} order by d.waiting_since limit 1) as "oldestWaiting"
+     from bridge.flows f where f.kinds <> '{}' order by f.name`,
+  );
+  const flows = rows.map((row) => {
+    const lag = lagOfFlow(
+      row,
+      feeds.filter(({ source }) => source === row.source),
+      now,
+    );
+    if (sources.some(({ name }) => name === row.source)) return { ...row, lag };
+    return { ...row, lag: { seconds: null, inStep: false, why: `its source ${row.source} is not configured here` } };
+  });
+  const unknown = configured
+    .filter(({ name }) => rows.every(({ flow }) => flow !== name))
+    .map(({ name, source }) => ({ flow: name, source, ...neverPushed, lag: notBegun('push') }));
+  return [...flows, ...unknown];
+}
+
+function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
+  return sql.query<BackfillStatus>(
+    `select id, kind, source, feed, range_start as "from", range_end as "to", position, records, changed, finished, cancelled,
+       last_error as "lastError"
+     from bridge.backfills
+     where finished is null and cancelled is null or greatest(finished, cancelled) > $1::timestamptz - interval '1 day'
+     order by id`,
+    [now],
+  );
+}
+
+/** True when nothing waits: no feed is due, no notification is unanswered, no document but dead letters is to be pushed. */
+export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, now: Timestamp): boolean {
+  return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
+}
+
+/**
+ * True when it does not get better without a person: a pull that fails, a paused flow, an open circuit, a dead letter, a
+ * document that was tried many times, or whose connector gives answers that cannot be read.
+ */
+export function needsLook({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>): boolean {
+  return (
+    feeds.some(({ failures }) => failures > 0) ||
+    flows.some(
+      ({ pausedReason, circuitUntil, deadLetters, stuck }) =>
+        pausedReason !== null || circuitUntil !== null || deadLetters > 0 || stuck > 0,
+    )
+  );
+}

@@ -1,0 +1,438 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
+import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
+import { failBackfill } from '#bridge/pull/backfill/backfill-store.ts';
+import { askAudit, cancelBackfill, readBackfills, startBackfill } from '#bridge/pull/control.ts';
+import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
+import { testClock } from '../../parts.ts';
+import { ListSource } from '../list-source.ts';
+import { startReader } from '../reader.ts';
+
+let db: TestDatabase;
+let presence: Presence;
+
+beforeAll(async () => {
+  db = await createTestDatabase();
+  presence = await createPresence({ database: db.database, log: silentLogger });
+});
+afterAll(async () => {
+  await presence.close();
+  await db.drop();
+});
+
+const hourMs = 3_600_000;
+
+/** A feed of `count` rows, a minute apart and the last an hour old, and a reader in step with it. */
+async function start(count = 40, settings = {}, leases: { renewEveryMs?: number } = {}) {
+  const clock = testClock();
+  const source = new ListSource(clock);
+  for (let n = 0; n < count; n += 1) source.put(`r${n}`, n, 3_600 + (count - n) * 60);
+  const reader = await startReader({
+    database: db.database,
+    presence,
+    client: source.client,
+    clock,
+    settings: { page_size: 10, ...settings },
+    ...leases,
+  });
+  await reader.pullFor(80);
+  const forget = (...ids: string[]) =>
+    db.database.query('delete from bridge.mirror where source = $1 and record_id = any($2)', [reader.feed.source, ids]);
+  const ask = (fromHoursAgo: number, toHoursAgo: number) => {
+    const [from, to] = [fromHoursAgo, toHoursAgo].map((hours) => timestampFromMs(clock.nowMs() - hours * hourMs));
+    return startBackfill(db.database, { ...reader.feed, from: from ?? '', to: to ?? '' }, timestampNow(clock));
+  };
+  const read = async (id: number) => {
+    const [backfill] = await readBackfills(db.database, [id]);
+    if (!backfill) throw new Error('no backfill');
+    return backfill;
+  };
+  return { clock, source, reader, forget, ask, read };
+}
+
+describe('a backfill', () => {
+  test('reads its range again, and no other, and does not touch the checkpoint', async () => {
+    const { source, reader, forget, ask, read } = await start();
+    await forget('r0', 'r20', 'r21', 'r39');
+    const before = await reader.checkpoint();
+    // r20 and r21 are 80 and 79 minutes old; r0 is 100 and r39 is 61.
+    const id = await ask(1.4, 1.25);
+    await reader.backfill();
+    const held = await reader.mirror();
+    expect([held.get('r20'), held.get('r21')]).toEqual([20, 21]);
+    expect([held.has('r0'), held.has('r39')]).toEqual([false, false]);
+    expect(await reader.checkpoint()).toEqual(before);
+    expect(await read(id)).toMatchObject({ kind: 'range', changed: 2, lastError: null, lateFinds: 0 });
+    expect((await read(id)).finished).not.toBeNull();
+    expect(source.state.size).toBe(40);
+  });
+
+  test('goes on after a kill from where it was, and several take turns', async () => {
+    const { clock, source, reader, forget, ask, read } = await start();
+    await forget(...source.rows.keys());
+    const [first, second] = [await ask(3, 0), await ask(2, 1)];
+    const killed = new AbortController();
+    const asked = source.asked.length;
+    source.answer = () => {
+      if (source.asked.length - asked === 6) killed.abort(new Error('killed'));
+      return undefined;
+    };
+    await reader.backfill(killed.signal);
+    source.answer = () => undefined;
+    const positions = [(await read(first)).position, (await read(second)).position];
+    expect(
+      positions.every((position) => position !== null),
+      'both were under way',
+    ).toBe(true);
+    const resumed = source.asked.length;
+    clock.advance(1_000);
+    await reader.backfill();
+    const [again] = source.asked.slice(resumed);
+    expect(again).toMatchObject({ modifiedAfter: addMicros(positions[0] ?? '', -1_000_000) });
+    expect(await reader.mirror()).toEqual(source.state);
+    expect([(await read(first)).finished, (await read(second)).finished]).not.toContain(null);
+  });
+
+  test('that is cancelled while an answer is under way stores nothing of it', async () => {
+    const { clock, source, reader, forget, ask, read } = await start();
+    await forget(...source.rows.keys());
+    const id = await ask(3, 0);
+    source.answer = async () => {
+      await cancelBackfill(db.database, id, timestampNow(clock));
+      return undefined;
+    };
+    await reader.backfill();
+    expect((await reader.mirror()).size).toBe(0);
+    expect(await read(id)).toMatchObject({ finished: null, records: 0 });
+    expect((await read(id)).cancelled).not.toBeNull();
+  });
+
+  test('never replaces a newer version by an older one', async () => {
+    const { source, reader, ask } = await start();
+    const old = { id: 'r5', ...source.rows.get('r5') };
+    source.put('r5', 500);
+    await reader.pullFor(20);
+    source.answer = (at) => ('modifiedBefore' in at ? { records: [old], next: undefined } : undefined);
+    await ask(3, 1);
+    await reader.backfill();
+    expect((await reader.mirror()).get('r5')).toBe(500);
+  });
+
+  test('that fails keeps what it has, says why, waits, and goes on', async () => {
+    const { clock, source, reader, forget, ask, read } = await start();
+    await forget(...source.rows.keys());
+    const id = await ask(3, 0);
+    source.answer = () => {
+      throw new AppError('unavailable', 'GET /api/feeds/awards was answered with 503.');
+    };
+    await reader.backfill();
+    expect(await read(id)).toMatchObject({ finished: null, failures: 1, lastError: expect.stringContaining('503') });
+    const asked = source.asked.length;
+    source.answer = () => undefined;
+    await reader.backfill();
+    expect(source.asked, 'not before its time').toHaveLength(asked);
+    clock.advance(60_000);
+    await reader.backfill();
+    expect((await read(id)).finished).not.toBeNull();
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+
+  test('that has ended shows no failure of a process that has not seen its end', async () => {
+    const { clock, reader, ask, read } = await start(5);
+    const id = await ask(3, 0);
+    await reader.backfill();
+    await failBackfill(db.database, id, { error: 'The connection was lost.', next: timestampNow(clock) });
+    expect(await read(id)).toMatchObject({ failures: 0, lastError: null });
+  });
+
+  test('leaves the live pull the better part of the quota, however many there are', async () => {
+    const { clock, source, ask, reader } = await start(40, { quotas: { feeds: { burst: 60, sustained: 43_200 } } });
+    for (let n = 0; n < 3; n += 1) await ask(3, 0);
+    const asked = source.asked.length;
+    const beganMs = clock.nowMs();
+    await reader.backfill();
+    const minutes = (clock.nowMs() - beganMs) / 60_000;
+    expect((source.asked.length - asked - 1) / minutes).toBeLessThanOrEqual(30);
+  });
+
+  test('keeps its lease while it waits for its turn, which may be longer than a lease', async () => {
+    const quotas = { feeds: { burst: 1, sustained: 500 } };
+    const { clock, source, ask, reader, read } = await start(40, { quotas }, { renewEveryMs: 5 });
+    const id = await ask(3, 0);
+    const sleep = clock.sleep.bind(clock);
+    const renewed: boolean[] = [];
+    clock.sleep = async (ms, signal) => {
+      await sleep(ms, signal);
+      // Longer than a minute: by then anybody may take it that has not been renewed.
+      await db.database.query(`update bridge.leases set expires = clock_timestamp() + interval '1 s'`);
+      renewed.push(
+        await vi
+          .waitUntil(
+            async () =>
+              (
+                await db.database.query(
+                  `select from bridge.leases where name = $1 and expires > clock_timestamp() + interval '10 s'`,
+                  [`backfill/${reader.source.name}/awards`],
+                )
+              ).length > 0,
+            { timeout: 2_000, interval: 10 },
+          )
+          .catch(() => false),
+      );
+    };
+    const asked = source.asked.length;
+    await reader.backfill();
+    expect(renewed.length).toBeGreaterThan(2);
+    expect(renewed).not.toContain(false);
+    expect(source.asked.length - asked).toBeGreaterThan(2);
+    expect((await read(id)).finished).not.toBeNull();
+  });
+
+  test('of a range that ends before it begins, or of a feed that is not read here, is refused', async () => {
+    const { ask } = await start(1);
+    await expect(ask(1, 2)).rejects.toThrow('ends before it begins');
+    const nowhere = {
+      source: 'nowhere',
+      feed: 'awards',
+      from: '2029-01-01T00:00:00.000000Z',
+      to: '2029-01-02T00:00:00.000000Z',
+    };
+    await expect(startBackfill(db.database, nowhere, '2030-01-01T00:00:00.000000Z')).rejects.toThrow('nowhere/awards');
+  });
+});
+
+describe('an audit', () => {
+  test('reads a longer window, counts what was missed or differs, and raises the lateness bound', async () => {
+    const { clock, source, reader, forget } = await start(40, { audit_hours: 24, audit_window_hours: 2 });
+    await reader.audit();
+    clock.advance(23 * hourMs);
+    source.put('fresh', 1, 3_000);
+    await reader.pullFor(80);
+    const asked = source.asked.length;
+    await reader.audit();
+    expect(source.asked, 'not before its time').toHaveLength(asked);
+    await forget('fresh');
+    clock.advance(hourMs);
+    await reader.audit();
+    expect((await reader.mirror()).get('fresh')).toBe(1);
+    expect(await reader.metric('late_finds')).toBe(1);
+    // The setting is 30 s.
+    expect(await reader.checkpoint()).toMatchObject({ late_finds: 1, lateness_ms: 60_000 });
+    const done = source.asked.length;
+    await reader.audit();
+    expect(source.asked, 'once a day').toHaveLength(done);
+    clock.advance(25 * hourMs);
+    await reader.audit();
+    expect(await reader.checkpoint(), 'nothing found, nothing raised').toMatchObject({
+      late_finds: 1,
+      lateness_ms: 60_000,
+    });
+  });
+
+  test('that is due writes nothing while it is open, and is opened once by two processes at once', async () => {
+    const { clock, reader } = await start(20, { audit_hours: 24 });
+    const open = () => db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+    const state = () =>
+      reader.one<{ xmin: string; xmax: string; audits: number }>(
+        `select xmin::text, xmax::text, (select count(*)::int from bridge.backfills b where b.source = c.source) as audits
+         from bridge.checkpoints c where source = $1`,
+      );
+    await open();
+    clock.advance(25 * hourMs);
+    await Promise.all([open(), open(), open()]);
+    const opened = await state();
+    expect(opened?.audits).toBe(1);
+    await open();
+    expect(await state()).toEqual(opened);
+    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await open();
+    expect((await state())?.audits, 'one of the whole feed is more than that').toBe(2);
+    const both = await state();
+    await open();
+    expect(await state()).toEqual(both);
+  });
+
+  test.each(['audit', 'full'] as const)('that is cancelled (%s) is not opened again before its time', async (kind) => {
+    const { clock, source, reader } = await start(20, { audit_hours: 24 });
+    await reader.audit();
+    clock.advance(25 * hourMs);
+    if (kind === 'full') await askAudit(db.database, reader.feed, timestampNow(clock));
+    await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+    const [audit] = (await readBackfills(db.database)).filter((one) => one.source === reader.feed.source);
+    expect(audit).toMatchObject({ kind, finished: null });
+    await cancelBackfill(db.database, audit?.id ?? 0, timestampNow(clock));
+    const asked = source.asked.length;
+    await reader.audit();
+    expect(source.asked).toHaveLength(asked);
+    clock.advance(24 * hourMs);
+    await reader.audit();
+    expect(source.asked.length).toBeGreaterThan(asked);
+  });
+
+  test('reads back from now where a record of next year has carried the watermark away', async () => {
+    const { clock, source, reader } = await start(20, { audit_hours: 24, audit_window_hours: 48 });
+    source.commitOrdered = true;
+    source.rows.set('future', { modified: timestampFromMs(clock.nowMs() + 365 * 24 * hourMs), value: 1 });
+    await reader.pullFor(40);
+    await reader.audit();
+    // Against what the source declares: nothing that comes now is later than that.
+    source.put('now', 2);
+    await reader.pullFor(40);
+    clock.advance(25 * hourMs);
+    await reader.audit();
+    expect((await reader.mirror()).get('now')).toBe(2);
+    expect(await reader.metric('late_finds')).toBe(1);
+  });
+
+  test('has its turn although the one before was made by a clock that was a month ahead', async () => {
+    const { clock, source, reader, forget } = await start(20, { audit_hours: 24 });
+    clock.advance(30 * 24 * hourMs);
+    await reader.audit();
+    clock.advance(-30 * 24 * hourMs);
+    source.put('fresh', 1, 120);
+    await reader.pullFor(80);
+    await forget('fresh');
+    await reader.audit();
+    expect((await reader.mirror()).get('fresh')).toBe(1);
+  });
+
+  /** Two complete readings, further apart than the lateness bound, with pulls between them. */
+  async function sweep({ clock, reader }: Awaited<ReturnType<typeof start>>, times = 2): Promise<void> {
+    for (let count = 0; count < times; count += 1) {
+      await reader.pullFor(80);
+      await askAudit(db.database, reader.feed, timestampNow(clock));
+      await reader.audit();
+      clock.advance(60_000);
+    }
+  }
+
+  test('takes a record for deleted when two complete readings both lacked it, and back when it is shown', async () => {
+    const started = await start();
+    const { source, reader } = started;
+    const row = source.rows.get('r7');
+    source.rows.delete('r7');
+    await sweep(started, 1);
+    expect((await reader.mirror()).has('r7'), 'once proves nothing').toBe(true);
+    await sweep(started, 1);
+    expect((await reader.mirror()).has('r7')).toBe(false);
+    expect((await reader.mirror()).size).toBe(39);
+    if (row) source.rows.set('r7', row);
+    await sweep(started, 1);
+    expect((await reader.mirror()).get('r7')).toBe(7);
+    expect((await reader.checkpoint()).warning).toBeNull();
+  });
+
+  test('takes nothing for deleted that one of two readings showed, or that changed meanwhile', async () => {
+    const started = await start();
+    const { source, reader } = started;
+    const row = source.rows.get('r7');
+    for (let round = 0; round < 3; round += 1) {
+      source.rows.delete('r7');
+      await sweep(started, 1);
+      expect((await reader.mirror()).has('r7')).toBe(true);
+      if (row) source.rows.set('r7', row);
+      await sweep(started, 1);
+    }
+    source.put('r8', 800);
+    await sweep(started, 1);
+    source.put('r8', 801);
+    await sweep(started, 1);
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+
+  test('takes nothing for deleted while nobody pulls: what has changed stands elsewhere', async () => {
+    const { clock, source, reader } = await start();
+    source.put('r7', 700);
+    for (let count = 0; count < 3; count += 1) {
+      clock.advance(60_000);
+      await askAudit(db.database, reader.feed, timestampNow(clock));
+      await reader.audit();
+    }
+    expect((await reader.mirror()).get('r7'), 'as it was').toBe(7);
+    await reader.pullFor(80);
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+
+  test('counts nothing for missed that came just after the watermark', async () => {
+    const { clock, source, reader } = await start();
+    await reader.pullFor(80);
+    const watermark = (await reader.checkpoint()).watermark ?? '';
+    source.rows.set('fresh', { modified: addMicros(watermark, 500_000), value: 1 });
+    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await reader.audit();
+    expect(await reader.checkpoint()).toMatchObject({ late_finds: 0, lateness_ms: null });
+  });
+
+  test('has not ended while the feed answers with nothing', async () => {
+    const { clock, source, reader } = await start();
+    const answer = () => ({ records: [], next: undefined });
+    source.answer = answer;
+    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await reader.audit();
+    const last = async () => (await readBackfills(db.database)).find((one) => one.source === reader.feed.source);
+    expect(await last()).toMatchObject({ finished: null, lastError: expect.stringContaining('no records at all') });
+    source.answer = () => undefined;
+    clock.advance(60_000);
+    await reader.audit();
+    expect((await last())?.finished).not.toBeNull();
+  });
+
+  test('takes nothing for deleted while the feed answers with nothing, or when very many are missing at once', async () => {
+    const started = await start(200);
+    const { source, reader } = started;
+    const rows = new Map(source.rows);
+    source.rows.clear();
+    await sweep(started);
+    expect((await reader.mirror()).size).toBe(200);
+    for (const [id, row] of rows) if (Number(id.slice(1)) >= 11) source.rows.set(id, row);
+    started.clock.advance(hourMs);
+    await reader.audit();
+    await sweep(started, 3);
+    // 11 of 200: more than ten, and more than five per cent.
+    expect((await reader.mirror()).size).toBe(200);
+    expect((await reader.checkpoint()).warning).toContain('11 of 200 records were missing');
+    expect(await reader.metric('refusals')).toBeGreaterThan(0);
+    const back = rows.get('r0');
+    if (back) source.rows.set('r0', back);
+    await sweep(started);
+    expect((await reader.mirror()).size).toBe(190);
+    expect((await reader.checkpoint()).warning).toBeNull();
+  });
+
+  test('takes the newest records for deleted although nothing newer shows that the feed answers, also after a kill', async () => {
+    const started = await start();
+    const { source, reader } = started;
+    for (let n = 31; n < 40; n += 1) source.rows.delete(`r${n}`);
+    const killed = new AbortController();
+    source.answer = (at) => {
+      // In the first reading the process dies where nothing is left.
+      if ('modifiedBefore' in at && (at.modifiedAfter ?? '') > (source.rows.get('r30')?.modified ?? '')) killed.abort();
+      return undefined;
+    };
+    await reader.pullFor(80);
+    await askAudit(db.database, reader.feed, timestampNow(started.clock));
+    await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(started.clock)));
+    await reader.backfill(killed.signal);
+    expect(killed.signal.aborted).toBe(true);
+    source.answer = () => undefined;
+    await sweep(started, 2);
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+
+  test('of the whole feed has its turn by itself, too', async () => {
+    const started = await start(20, { audit_full_days: 7 });
+    const { clock, source, reader } = started;
+    await reader.audit();
+    source.rows.delete('r3');
+    for (let week = 0; week < 2; week += 1) {
+      clock.advance(7 * 24 * hourMs);
+      await reader.pullFor(40);
+      await reader.audit();
+    }
+    expect((await reader.mirror()).has('r3')).toBe(false);
+  });
+});

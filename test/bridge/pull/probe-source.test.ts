@@ -1,0 +1,240 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
+import { learnHabits } from '#bridge/pull/probe-source.ts';
+import type { FeedPage } from '#client/source-client.ts';
+import { addMicros, microsFromTimestamp, timestampFromMicros } from '#contract/timestamp.ts';
+import { AppError, type ErrorCode } from '#platform/errors.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { testClock } from '../parts.ts';
+import { type HostileHabits, HostileSource, seeded } from './hostile-source.ts';
+import { ListSource } from './list-source.ts';
+import { calm, startReader } from './reader.ts';
+
+let db: TestDatabase;
+let presence: Presence;
+const never = new AbortController().signal;
+
+beforeAll(async () => {
+  db = await createTestDatabase();
+  presence = await createPresence({ database: db.database, log: silentLogger });
+});
+afterAll(async () => {
+  await presence.close();
+  await db.drop();
+});
+
+/** What is learnt of a source with these habits, whose clock and ours do not move meanwhile. */
+async function learnOf(habits: Partial<HostileHabits>, settings = {}) {
+  const clock = testClock();
+  const source = new HostileSource({ ...calm, ...habits }, clock, seeded(3));
+  source.live(600, 60);
+  source.writing = false;
+  const reader = await startReader({ database: db.database, presence, client: source.client, clock, settings });
+  const results = await learnHabits(
+    { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
+    never,
+  );
+  const failed = results.filter(({ ok }) => !ok).map(({ message }) => message);
+  return { results, failed, learnt: (await reader.checkpoint()).habits, asked: source.requests };
+}
+
+/** What is learnt of a list of rows a minute apart. */
+async function learnOfList(prepare: (source: ListSource, now: number) => void, settings = {}) {
+  const clock = testClock();
+  const source = new ListSource(clock);
+  for (let n = 0; n < 6; n += 1) source.put(`r${n}`, n, 3_600 - n * 60);
+  prepare(source, clock.nowMs());
+  const reader = await startReader({ database: db.database, presence, client: source.client, clock, settings });
+  const results = await learnHabits(
+    { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
+    never,
+  );
+  const said = results.map(({ name, message }) => `${name}: ${message}`).join('\n');
+  return { results, said, ok: results.every((result) => result.ok), learnt: (await reader.checkpoint()).habits };
+}
+
+test.each<[string, Partial<HostileHabits>, object]>([
+  ['bounds that are inclusive', {}, { bounds: 'inclusive', order: 'ascending' }],
+  ['bounds that are exclusive', { inclusiveAfter: false, inclusiveBefore: false }, { bounds: 'exclusive' }],
+  ['whole-second stamps', { stamps: 'seconds' }, { granularityMicros: 1_000_000 }],
+  ['rounded stamps', { stamps: 'rounded seconds' }, { granularityMicros: 1_000_000 }],
+  ['bounds that are cut to seconds', { bounds: 'seconds' }, { granularityMicros: 1_000_000 }],
+  ['the newest first', { order: 'descending' }, { order: 'descending' }],
+  ['a clock that is 20 s ahead', { dateSkewSeconds: 20 }, {}],
+])('%s are found out by a handful of requests, and kept', async (_what, habits, expected) => {
+  const { failed, learnt, asked } = await learnOf(habits);
+  expect(failed).toEqual([]);
+  expect(learnt).toMatchObject({ commitOrdered: false, includes: ['sourcing_events', 'suppliers'], ...expected });
+  expect(asked).toBeLessThanOrEqual(20);
+});
+
+test('the fineness of stamps and bounds is never taken for finer than it is', async () => {
+  for (const stamps of ['seconds', 'rounded seconds'] as const)
+    for (const inclusiveAfter of [true, false])
+      for (const inclusiveBefore of [true, false])
+        for (const bounds of ['micros', 'seconds'] as const) {
+          const { learnt } = await learnOf({ stamps, bounds, inclusiveAfter, inclusiveBefore });
+          expect(learnt?.['granularityMicros']).toBe(1_000_000);
+        }
+});
+
+test.each([
+  ['milliseconds', 1_000],
+  ['seconds', 1_000_000],
+] as const)('bounds that are cut to %s are seen although a stamp ends there by chance', async (_what, step) => {
+  const { learnt } = await learnOfList((source, now) => {
+    source.rows.clear();
+    const cut = (time: string | undefined) =>
+      time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / step) * step);
+    // The last of the first three, whose bounds are tried, ends with the step; the others do not.
+    for (const [n, micros] of [123_457, 77_003, 0, 5_001, 999_999].entries())
+      source.rows.set(`r${n}`, {
+        modified: timestampFromMicros(now * 1_000 - 3_600_000_000 + n * 60_000_000 + micros),
+        value: n,
+      });
+    source.answer = (at) => {
+      if ('next' in at) return undefined;
+      const [after, before] = [cut(at.modifiedAfter), cut(at.modifiedBefore)];
+      const records = [...source.rows]
+        .map(([id, row]) => ({ id, ...row }))
+        .filter(
+          ({ modified = '' }) =>
+            (after === undefined || modified > after) && (before === undefined || modified <= before),
+        );
+      const isAll = at.pageSize >= records.length;
+      return { records: records.slice(0, at.pageSize), next: isAll ? undefined : 'more=1' };
+    };
+  });
+  expect(learnt?.['granularityMicros']).toBeGreaterThanOrEqual(step);
+});
+
+describe('settings that are not safe are refused', () => {
+  test('a lateness bound that is smaller than the difference of the clocks', async () => {
+    const { failed } = await learnOf({ dateSkewSeconds: 90 });
+    expect(failed).toEqual([expect.stringMatching(/clock is 9\d s ahead of ours, .*lateness_seconds \(30\)/)]);
+    expect((await learnOf({ dateSkewSeconds: 90 }, { lateness_seconds: 120 })).failed).toEqual([]);
+  });
+
+  test('bounds that are not kept', async () => {
+    const { ok, said } = await learnOfList((source) => {
+      source.answer = (at) =>
+        'next' in at ? undefined : { records: [...source.rows].map(([id, row]) => ({ id, ...row })), next: undefined };
+    });
+    expect(ok).toBe(false);
+    expect(said).toContain('takes no notice of modified_after and modified_before');
+  });
+
+  test('bounds that are cut to more than the lateness bound', async () => {
+    const day = 86_400_000_000;
+    const { ok, said } = await learnOfList((source) => {
+      source.rows.clear();
+      for (const hour of ['10', '12', '15'])
+        source.rows.set(hour, { modified: `2029-12-31T${hour}:20:30.000000Z`, value: Number(hour) });
+      const cut = (time?: string) =>
+        time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / day) * day);
+      source.answer = (at) => {
+        if ('next' in at) return undefined;
+        const [after, before] = [cut(at.modifiedAfter), cut(at.modifiedBefore)];
+        const records = [...source.rows]
+          .map(([id, row]) => ({ id, ...row }))
+          .filter(
+            ({ modified = '' }) =>
+              modified >= (after ?? '') && (before === undefined || (cut(modified) ?? '') <= before),
+          );
+        return { records, next: undefined };
+      };
+    });
+    expect(ok).toBe(false);
+    expect(said).toContain('kept to 86400 s only, which is more than lateness_seconds (30)');
+  });
+
+  test('pages without a "next" although there are more records', async () => {
+    const { ok, said } = await learnOfList((source) => {
+      source.answer = (at) =>
+        'next' in at
+          ? undefined
+          : { records: [...source.rows].slice(0, at.pageSize).map(([id, row]) => ({ id, ...row })), next: undefined };
+    });
+    expect(ok).toBe(false);
+    expect(said).toContain('had no "next" although there are more records');
+  });
+
+  test('one time with more records than a page, and pages that cannot be followed', async () => {
+    const circle = await learnOfList((source) => {
+      const modified = source.put('tied', 1);
+      for (let n = 0; n < 10; n += 1) source.rows.set(`tied-${n}`, { modified, value: n });
+      for (const id of ['r0', 'r1', 'r2', 'r3', 'r4', 'r5']) source.rows.delete(id);
+      source.answer = (at): Partial<FeedPage> | undefined => {
+        if (!('next' in at)) return undefined;
+        const { skip: _skip, ...query } = JSON.parse(at.next) as { skip: number; pageSize: number };
+        const records = [...source.rows].slice(0, query.pageSize).map(([id, row]) => ({ id, ...row }));
+        return { records: records.toSorted((a, b) => (a.id < b.id ? -1 : 1)), next: at.next };
+      };
+    });
+    expect(circle.ok).toBe(false);
+    expect(circle.said).toContain('set page_size so high that they fit into one page');
+  });
+});
+
+test.each<[string, ErrorCode, string]>([
+  ['does not know the key', 'unauthorized', 'api_key'],
+  ['does not let the key read', 'forbidden', 'scope feeds'],
+  ['has no such feed', 'not-found', 'base_url'],
+  ['does not answer', 'unavailable', 'try again'],
+])('a service that %s is a failed check that says what to do', async (_what, code, advice) => {
+  const { results, learnt } = await learnOfList((source) => {
+    source.answer = () => {
+      throw new AppError(code, 'GET /api/feeds/awards was refused.');
+    };
+  });
+  expect(results).toEqual([{ name: 'awards: answers', ok: false, message: expect.stringContaining(advice) }]);
+  expect(learnt).toBeNull();
+});
+
+test('a service that refuses include is asked for none from then on; an empty feed is no failure', async () => {
+  const { ok, said, learnt } = await learnOfList((source) => {
+    source.rows.clear();
+    source.answer = (at) => {
+      if ('include' in at) throw new AppError('invalid', 'GET /api/feeds/awards was answered with 400.');
+      return undefined;
+    };
+  });
+  expect(ok).toBe(true);
+  expect(said).toContain('includes: refused');
+  expect(said).toContain('no record with a time yet');
+  expect(learnt).toMatchObject({ includes: [] });
+});
+
+test.each([
+  ['cursor=abc&page_size=3', 'cursor'],
+  ['page=2&page_size=3', 'page number'],
+  ['offset=3&limit=3', 'offset'],
+  ['x=3', 'unknown'],
+])('the query of next tells the paging: %s', async (next, paging) => {
+  const { learnt } = await learnOfList((source) => {
+    source.answer = (at) =>
+      !('next' in at) && at.modifiedAfter === undefined && at.modifiedBefore === undefined && at.pageSize === 3
+        ? { next }
+        : undefined;
+  });
+  expect(learnt).toMatchObject({ paging });
+});
+
+test('what is learnt makes the reading cheaper: bounds to the microsecond overlap by one', async () => {
+  const clock = testClock();
+  const source = new ListSource(clock);
+  for (let n = 0; n < 12; n += 1)
+    source.rows.set(`r${n}`, { modified: `2029-12-31T23:00:00.${100_000 + n}Z`, value: n });
+  const reader = await startReader({ database: db.database, presence, client: source.client, clock });
+  await learnHabits(
+    { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
+    never,
+  );
+  expect((await reader.checkpoint()).habits).toMatchObject({ granularityMicros: 1, bounds: 'inclusive' });
+  await reader.pullFor(80);
+  expect((await reader.checkpoint()).watermark).toBe('2029-12-31T23:00:00.100011Z');
+  expect(await reader.mirror()).toEqual(source.state);
+  const bounds = source.asked.flatMap((at) => ('modifiedBefore' in at ? [at.modifiedBefore] : []));
+  expect(bounds.at(-1)).toBe(addMicros('2029-12-31T23:00:00.100011Z', 1));
+});

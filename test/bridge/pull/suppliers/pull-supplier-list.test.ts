@@ -1,0 +1,294 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { openSupplierSweep, supplierSweepsDue } from '#bridge/pull/suppliers/supplier-list-store.ts';
+import { createSupplierSweep, type SupplierSweepDeps } from '#bridge/pull/suppliers/pull-supplier-list.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
+import { settingsOf, startProcess, type TestClock, type TestProcess, testClock } from '../../parts.ts';
+
+type ListSuppliers = SupplierSweepDeps['client']['listSuppliers'];
+type Row = Record<string, unknown>;
+
+const pollMs = 900_000;
+const unstopped = new AbortController().signal;
+const rowOf = (n: number, more: Row = {}): Row => ({ external_id: `SUP-${n}`, name: `Supplier ${n}`, ...more });
+
+/**
+ * A list as somebody else's service gives it, page by number over rows that are read anew for each page. It stands in for
+ * that service's answers as the client reads them.
+ */
+interface List {
+  rows: Row[];
+  countOf: () => number | undefined;
+  readonly asked: string[];
+  /** Called before each answer. */
+  onPage: (page: number) => void | Promise<void>;
+  readonly read: ListSuppliers;
+}
+
+function listOf(rows: Row[]): List {
+  const list: List = {
+    rows,
+    countOf: () => list.rows.length,
+    asked: [],
+    onPage: () => undefined,
+    read: async (at) => {
+      const query = 'next' in at ? new URLSearchParams(at.next) : undefined;
+      const page = 'next' in at ? Number(query?.get('page')) : (at.pageNumber ?? 1);
+      const size = 'next' in at ? Number(query?.get('size')) : at.pageSize;
+      list.asked.push(`${page}`);
+      await list.onPage(page);
+      const items = list.rows.slice((page - 1) * size, page * size);
+      const next = page * size < list.rows.length ? `page=${page + 1}&size=${size}` : undefined;
+      return { items, count: list.countOf(), next };
+    },
+  };
+  return list;
+}
+
+let db: TestDatabase;
+let clock: TestClock;
+let list: List;
+let woken: number;
+beforeEach(async () => {
+  db = await createTestDatabase();
+  clock = testClock();
+  list = listOf([1, 2, 3, 4, 5].map((n) => rowOf(n)));
+  woken = 0;
+  await open();
+  return () => db.drop();
+});
+
+const open = () =>
+  openSupplierSweep(db.database, 'main', {
+    now: timestampNow(clock),
+    latest: timestampFromMs(clock.nowMs() + pollMs),
+  });
+
+function sweepOf(process: TestProcess, listSuppliers: ListSuppliers = list.read) {
+  const [source] = settingsOf({ suppliers: true, page_size: 2, suppliers_poll_seconds: pollMs / 1000 }).sources;
+  if (!source) throw new Error('no source');
+  const { database, acquireLease } = process;
+  return createSupplierSweep({
+    source,
+    client: { listSuppliers },
+    database,
+    acquireLease,
+    clock,
+    log: silentLogger,
+    wakeFlows: () => (woken += 1),
+  });
+}
+
+const held = async () =>
+  (
+    await db.database.query<{ id: string }>(
+      `select id from bridge.resources where kind = 'supplier-master' order by id`,
+    )
+  ).map(({ id }) => id);
+const all = (count: number) => Array.from({ length: count }, (_, index) => `SUP-${index + 1}`);
+const state = async () =>
+  (
+    await db.database.query<{
+      next_sweep: string;
+      last_sweep: string | null;
+      failures: number;
+      last_error: string | null;
+    }>('select next_sweep, last_sweep, failures, last_error from bridge.supplier_sweeps')
+  )[0];
+
+describe('a sweep', () => {
+  test('reads the whole list once where it holds still, and again when it is time', async () => {
+    const sweep = sweepOf(await startProcess(db));
+    await sweep(unstopped);
+    expect([list.asked, await held(), woken]).toEqual([['1', '2', '3'], all(5), 3]);
+    expect(await state()).toEqual({
+      next_sweep: timestampFromMs(clock.nowMs() + pollMs),
+      last_sweep: timestampNow(clock),
+      failures: 0,
+      last_error: null,
+    });
+    clock.advance(pollMs - 1);
+    await sweep(unstopped);
+    expect(list.asked).toHaveLength(3);
+    clock.advance(1);
+    list.rows[4] = rowOf(5, { name: 'Renamed' });
+    await sweep(unstopped);
+    expect([list.asked.length, woken]).toEqual([6, 4]);
+  });
+
+  test('finds a row that moved to a page which was read already', async () => {
+    // The first row is deleted after page 1 was read: the third moves up to page 1.
+    let deleted = false;
+    list.onPage = (page) => {
+      if (page !== 2 || deleted) return;
+      deleted = true;
+      list.rows.shift();
+    };
+    await sweepOf(await startProcess(db))(unstopped);
+    expect(await held()).toEqual(all(5));
+    expect(list.asked).toEqual(['1', '2', '1', '2']);
+  });
+
+  test('is content with two passes that saw the same where the service counts wrongly, or not at all', async () => {
+    for (const count of [99, undefined]) {
+      list.asked.length = 0;
+      list.countOf = () => count;
+      await sweepOf(await startProcess(db))(unstopped);
+      expect(list.asked).toEqual(['1', '2', '3', '1', '2', '3']);
+      expect(await state()).toMatchObject({ failures: 0 });
+      clock.advance(pollMs);
+    }
+  });
+
+  test('gives up on a list that never holds still, keeps what it saw, and comes again', async () => {
+    list.countOf = () => undefined;
+    let added = 5;
+    list.onPage = () => {
+      added += 1;
+      if (added < 40) list.rows.push(rowOf(added));
+    };
+    await sweepOf(await startProcess(db))(unstopped);
+    expect((await held()).length).toBeGreaterThan(5);
+    expect(await state()).toMatchObject({ failures: 0, next_sweep: timestampFromMs(clock.nowMs() + pollMs) });
+  });
+
+  test('sits out the waits that the quota asks for, and goes on with the same page', async () => {
+    let refusals = 2;
+    list.onPage = (page) => {
+      if (page === 2 && refusals-- > 0)
+        throw new AppError('too-many', 'Later.', { recovery: { do: 'retry', afterMs: 30_000 } });
+    };
+    await sweepOf(await startProcess(db))(unstopped);
+    expect([list.asked, await held(), clock.slept]).toEqual([['1', '2', '2', '2', '3'], all(5), [30_000, 30_000]]);
+  });
+
+  test('asks for smaller pages where one is too large, down to a single supplier', async () => {
+    const smaller: ListSuppliers = (at, signal) => {
+      if ('pageSize' in at && at.pageSize > 1) throw new AppError('too-large', 'Too large.');
+      return list.read(at, signal);
+    };
+    await sweepOf(await startProcess(db), smaller)(unstopped);
+    expect([list.asked, await held()]).toEqual([['1', '2', '3', '4', '5'], all(5)]);
+  });
+});
+
+describe('a list that cannot be read', () => {
+  test.each<[string, (page: number) => Awaited<ReturnType<ListSuppliers>>]>([
+    ['leads back to itself', () => ({ items: [rowOf(1)], count: 1, next: 'page=1' })],
+    ['has empty pages without end', (page) => ({ items: [], count: 1, next: `page=${page + 1}` })],
+  ])(
+    'and %s ends the sweep with an error that says so; it is tried again later, ever less often',
+    async (_what, answer) => {
+      let asked = 0;
+      const sweep = sweepOf(await startProcess(db), async () => {
+        asked += 1;
+        return answer(asked);
+      });
+      await sweep(unstopped);
+      expect(asked).toBeLessThan(4);
+      const failed = await state();
+      expect(failed).toMatchObject({ failures: 1, last_sweep: null });
+      expect(failed?.last_error).toContain('leads nowhere');
+      expect(failed?.next_sweep.slice(0, 18)).toBe('2030-01-01T00:00:0');
+      clock.advance(6_000);
+      await sweep(unstopped);
+      expect(await state()).toMatchObject({ failures: 2 });
+      expect(((await state())?.next_sweep ?? '') > timestampFromMs(clock.nowMs() + 9_999)).toBe(true);
+    },
+  );
+
+  test('keeps what was read before a failure, waits as long as it was asked, and reads it from its beginning then', async () => {
+    let broken = true;
+    list.onPage = (page) => {
+      if (page === 3 && broken)
+        throw new AppError('unavailable', 'Away.', { recovery: { do: 'retry', afterMs: 3_600_000 } });
+    };
+    const sweep = sweepOf(await startProcess(db));
+    await sweep(unstopped);
+    expect(await held()).toEqual(all(4));
+    expect(await state()).toMatchObject({ failures: 1, next_sweep: timestampFromMs(clock.nowMs() + 3_600_000) });
+    broken = false;
+    clock.advance(3_600_000);
+    await sweep(unstopped);
+    expect([await held(), list.asked.slice(3)]).toEqual([all(5), ['1', '2', '3']]);
+    expect(await state()).toMatchObject({ failures: 0, last_error: null });
+  });
+
+  test('entries without an id that can be stored are passed over, the others are kept', async () => {
+    list.rows = [rowOf(1), { name: 'No id' }, rowOf(2, { external_id: 'a\0b' }), rowOf(3)];
+    await sweepOf(await startProcess(db))(unstopped);
+    expect(await held()).toEqual(['SUP-1', 'SUP-3']);
+  });
+});
+
+describe('several processes', () => {
+  test('sweep one at a time', async () => {
+    const [one, other] = [await startProcess(db), await startProcess(db)];
+    let running = 0;
+    let most = 0;
+    list.onPage = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await other.database.query('select 1');
+      running -= 1;
+    };
+    await Promise.all([sweepOf(one)(unstopped), sweepOf(other)(unstopped)]);
+    expect([most, list.asked, await held()]).toEqual([1, ['1', '2', '3'], all(5)]);
+  });
+
+  test('one that died in the middle leaves its sweep to another', async () => {
+    const [one, other] = [await startProcess(db), await startProcess(db)];
+    const { promise: gone, resolve: goes } = Promise.withResolvers<void>();
+    const never = Promise.withResolvers<never>();
+    const dying: ListSuppliers = async (at, signal) => {
+      if (list.asked.length < 1) return list.read(at, signal);
+      await one.die();
+      goes();
+      return never.promise;
+    };
+    const died = sweepOf(one, dying)(unstopped).catch(() => undefined);
+    await gone;
+    expect(await supplierSweepsDue(other.database, timestampNow(clock))).toEqual(['main']);
+    await sweepOf(other)(unstopped);
+    expect([list.asked, await held()]).toEqual([['1', '1', '2', '3'], all(5)]);
+    never.reject(new Error('The process is dead.'));
+    await died;
+  });
+
+  test('one that stood still while another swept writes nothing more', async () => {
+    const [one, other] = [await startProcess(db), await startProcess(db)];
+    const { promise: standing, resolve: stands } = Promise.withResolvers<void>();
+    const { promise: awake, resolve: wake } = Promise.withResolvers<void>();
+    const late: ListSuppliers = async (at, signal) => {
+      const page = await list.read(at, signal);
+      stands();
+      await awake;
+      return { ...page, items: [rowOf(1, { name: 'Of long ago' })] };
+    };
+    const stood = sweepOf(one, late)(unstopped).catch(() => undefined);
+    await standing;
+    await db.database.query(`update bridge.leases set expires = now() - interval '1 second'`);
+    await sweepOf(other)(unstopped);
+    wake();
+    await stood;
+    const [row] = await db.database.query<{ body: string }>(`select body from bridge.resources where id = 'SUP-1'`);
+    expect(JSON.parse(row?.body ?? '')).toEqual(rowOf(1));
+    expect(await state()).toMatchObject({ failures: 0, next_sweep: timestampFromMs(clock.nowMs() + pollMs) });
+  });
+});
+
+describe('the schedule', () => {
+  test('of a source that is new is due at once; a restart changes it only where the interval has become shorter', async () => {
+    expect(await supplierSweepsDue(db.database, timestampNow(clock))).toEqual(['main']);
+    await sweepOf(await startProcess(db))(unstopped);
+    clock.advance(1_000);
+    await open();
+    expect((await state())?.next_sweep).toBe(timestampFromMs(clock.nowMs() - 1_000 + pollMs));
+    const latest = timestampFromMs(clock.nowMs() + 10_000);
+    await openSupplierSweep(db.database, 'main', { now: timestampNow(clock), latest });
+    expect((await state())?.next_sweep).toBe(latest);
+  });
+});

@@ -1,0 +1,655 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
+import { endWaits } from '#bridge/pull/feed/checkpoint-store.ts';
+import { resetFeed, setCheckpoint } from '#bridge/pull/control.ts';
+import { addMicros, type Timestamp } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { AppError } from '#platform/errors.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
+import { testClock } from '../../parts.ts';
+import { ListSource } from '../list-source.ts';
+import { startReader } from '../reader.ts';
+
+let db: TestDatabase;
+let presence: Presence;
+
+beforeAll(async () => {
+  db = await createTestDatabase();
+  presence = await createPresence({ database: db.database, log: silentLogger });
+});
+afterAll(async () => {
+  await presence.close();
+  await db.drop();
+});
+
+/** A feed with the rows a, b and c, ten seconds apart and long settled, and its reader in step with it. */
+async function start(options: { settled?: boolean; commitOrdered?: boolean; settings?: object } = {}) {
+  const clock = testClock();
+  const source = new ListSource(clock);
+  source.commitOrdered = options.commitOrdered ?? false;
+  source.put('a', 1, 300);
+  source.put('b', 2, 290);
+  source.put('c', 3, 280);
+  const { settings = {} } = options;
+  const reader = await startReader({ database: db.database, presence, client: source.client, clock, settings });
+  if (options.settled ?? true) await reader.pullFor(80);
+  const count = async (table: 'doubts' | 'rereads') =>
+    (await reader.one<{ n: number }>(`select count(*)::int as n from bridge.${table} where source = $1`))?.n;
+  return { clock, source, reader, count };
+}
+
+const ended = { records: [], next: undefined };
+
+describe('an older version than the one held', () => {
+  test('is not taken when a replica shows it for a moment, and holds the watermark until that is clear', async () => {
+    const { clock, source, reader, count } = await start();
+    const old = { id: 'a', ...source.rows.get('a') };
+    await setCheckpoint(db.database, reader.feed, addMicros(old.modified ?? '', -1), timestampNow(clock));
+    source.put('a', 4);
+    // The news show a as it is; the reading that settles shows it as it was.
+    source.answer = (at) => ('modifiedBefore' in at ? { records: [old], next: undefined } : undefined);
+    await reader.pull();
+    source.answer = () => undefined;
+    expect((await reader.mirror()).get('a')).toBe(4);
+    expect(await count('doubts')).toBe(1);
+    expect((await reader.checkpoint()).watermark).toBe(addMicros(old.modified ?? '', -1));
+    await reader.pullFor(100);
+    expect(await count('doubts')).toBe(0);
+    expect((await reader.mirror()).get('a')).toBe(4);
+    expect((await reader.checkpoint()).watermark).toBe(source.rows.get('a')?.modified);
+  });
+
+  test('is believed when it is still shown after the lateness bound: the source was set back', async () => {
+    const { clock, source, reader, count } = await start();
+    const old = { ...source.rows.get('a'), value: 1 };
+    source.put('a', 4);
+    await reader.pullFor(80);
+    expect((await reader.mirror()).get('a')).toBe(4);
+    source.rows.set('a', old);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    expect((await reader.mirror()).get('a'), 'not at once').toBe(4);
+    await reader.pullFor(120);
+    expect((await reader.mirror()).get('a')).toBe(1);
+    expect(await count('doubts')).toBe(0);
+  });
+
+  test('is looked at again after the lateness bound, however rarely the feed is polled', async () => {
+    const { clock, source, reader } = await start({ commitOrdered: true, settings: { poll_seconds: 3_600 } });
+    const old = { ...source.rows.get('c'), value: 3 };
+    source.put('c', 4);
+    await reader.pullFor(3_600, 3_600);
+    source.rows.set('c', old);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    expect((await reader.checkpoint()).next_pull).toBe(addMicros(timestampNow(clock), 30_000_000));
+  });
+
+  test('is believed after the lateness bound also when it was first shown while our clock was a month ahead', async () => {
+    const { clock, source, reader } = await start();
+    const month = 30 * 86_400_000;
+    const old = { ...source.rows.get('a'), value: 1 };
+    source.put('a', 4);
+    await reader.pullFor(80);
+    source.rows.set('a', old);
+    clock.advance(month);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    clock.advance(-month);
+    await endWaits(db.database, timestampNow(clock));
+    await reader.pullFor(120);
+    expect((await reader.mirror()).get('a')).toBe(1);
+  });
+
+  test('stays in doubt while the feed answers with nothing, and is believed when it is shown again', async () => {
+    const { clock, source, reader, count } = await start();
+    const old = { ...source.rows.get('a'), value: 1 };
+    source.put('a', 4);
+    await reader.pullFor(80);
+    source.rows.set('a', old);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pull();
+    expect(await count('doubts')).toBe(1);
+    source.answer = () => ended;
+    await reader.pullFor(60);
+    expect(await count('doubts')).toBe(1);
+    source.answer = () => undefined;
+    await reader.pullFor(60);
+    expect((await reader.mirror()).get('a')).toBe(1);
+    expect(await count('doubts')).toBe(0);
+  });
+
+  test('is believed in a commit-ordered feed, too', async () => {
+    const { clock, source, reader } = await start({ commitOrdered: true });
+    const old = { ...source.rows.get('c'), value: 3 };
+    source.put('c', 4);
+    await reader.pullFor(20);
+    source.rows.set('c', old);
+    await resetFeed(db.database, reader.feed, timestampNow(clock));
+    await reader.pullFor(100);
+    expect((await reader.mirror()).get('c')).toBe(3);
+    expect((await reader.checkpoint()).watermark).toBe(old.modified);
+  });
+});
+
+describe('"200, no rows"', () => {
+  test('does not move the watermark over a range of which nothing is known, however often it comes', async () => {
+    const { clock, source, reader } = await start();
+    const before = (await reader.checkpoint()).watermark;
+    // In between is something that no pull has seen: the news show only what is newest.
+    const missed = source.put('missed', 5);
+    clock.advance(10_000);
+    source.put('d', 6);
+    source.answer = (at) => ('modifiedBefore' in at ? ended : { records: [{ id: 'd', ...source.rows.get('d') }] });
+    await reader.pullFor(60);
+    source.answer = () => ended;
+    await reader.pullFor(60);
+    expect((await reader.checkpoint()).watermark).toBe(before);
+    source.answer = () => undefined;
+    await reader.pullFor(80);
+    expect(await reader.mirror()).toEqual(source.state);
+    expect((await reader.checkpoint()).watermark ?? '' > missed).toBeTruthy();
+  });
+
+  test('is asked again for what is known to have been there', async () => {
+    const { clock, source, reader } = await start();
+    const d = source.put('d', 6);
+    await reader.pullFor(20);
+    let blank = 2;
+    source.answer = (at) => ('modifiedBefore' in at && blank-- > 0 ? { records: [], next: undefined } : undefined);
+    clock.advance(40_000);
+    await reader.pull();
+    expect(blank, 'two answers without it').toBeLessThanOrEqual(0);
+    expect((await reader.checkpoint()).watermark).toBe(d);
+    expect((await reader.checkpoint()).last_error).toBeNull();
+  });
+});
+
+describe('records without a time', () => {
+  test('are read by the first pull, which asks without a filter, and only by that', async () => {
+    const { source, reader, clock } = await start({ settled: false });
+    source.rows.set('untimed', { value: 9 });
+    await reader.pull();
+    expect((await reader.mirror()).get('untimed')).toBe(9);
+    expect((await reader.checkpoint()).unfiltered).toBe(timestampNow(clock));
+    const asked = source.asked.length;
+    await reader.pullFor(120);
+    expect(source.asked.slice(asked).filter((at) => !('modifiedAfter' in at || 'modifiedBefore' in at))).toEqual([]);
+    expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+  });
+
+  test('are read to the end after a kill, from the page that was not stored', async () => {
+    const { source, reader, clock } = await start({ settled: false, settings: { page_size: 2 } });
+    for (const n of [1, 2, 3]) source.rows.set(`u${n}`, { value: n });
+    const killed = new AbortController();
+    source.answer = () => {
+      if (source.asked.length === 2) killed.abort(new Error('killed'));
+      return undefined;
+    };
+    await reader.pull(killed.signal);
+    source.answer = () => undefined;
+    expect((await reader.checkpoint()).unfiltered).toBeNull();
+    const asked = source.asked.length;
+    clock.advance(1_000);
+    await reader.pull();
+    expect(source.asked[asked], 'it goes on with a page').toHaveProperty('next');
+    expect(await reader.mirror()).toEqual(source.state);
+    expect((await reader.checkpoint()).unfiltered).not.toBeNull();
+  });
+});
+
+describe('a record of a first reading that can neither be kept nor be passed over', () => {
+  test('is stepped over by setting the checkpoint, for good', async () => {
+    const { clock, source, reader } = await start({ settled: false });
+    source.rows.set('bad', { modified: '1999-13-01', value: 0 });
+    await reader.pull();
+    expect((await reader.checkpoint()).last_error).toContain('bridge checkpoint set');
+    await setCheckpoint(db.database, reader.feed, '2001-01-01T00:00:00.000000Z', timestampNow(clock));
+    await reader.pullFor(120);
+    expect((await reader.checkpoint()).last_error).toBeNull();
+    expect([...(await reader.mirror()).keys()].sort()).toEqual(['a', 'b', 'c']);
+    expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+  });
+
+  test('is asked for again by its page, not with all pages before it', async () => {
+    const { source, reader, clock } = await start({ settled: false, settings: { page_size: 2 } });
+    source.rows.set('bad', { modified: '2030-13-01', value: 0 });
+    await reader.pull();
+    expect((await reader.mirror()).size).toBe(2);
+    const asked = source.asked.length;
+    clock.advance(10_000);
+    await reader.pull();
+    expect(source.asked.slice(asked)).toEqual([{ next: expect.stringContaining('"skip":2') }]);
+    source.rows.set('bad', { modified: '2030-01-01T00:00:00.000000Z', value: 4 });
+    clock.advance(10_000);
+    await reader.pullFor(120);
+    expect(await reader.mirror()).toEqual(source.state);
+  });
+});
+
+test('a service that declares its order only now has not been read in it before: the watermark passes nothing of that', async () => {
+  const { clock, source, reader } = await start({ settled: false, settings: { page_size: 2 } });
+  const killed = new AbortController();
+  source.answer = () => {
+    if (source.asked.length === 2) killed.abort(new Error('killed'));
+    return undefined;
+  };
+  await reader.pull(killed.signal);
+  source.answer = () => undefined;
+  expect((await reader.mirror()).size, 'the first page').toBe(2);
+  // Committed late, before the service was made to keep its order.
+  source.put('late', 9, 295);
+  source.commitOrdered = true;
+  clock.advance(1_000);
+  await reader.pull();
+  await reader.pullFor(60);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+});
+
+test('one stamp that holds more than a page is read by paging, and once more after the lateness bound', async () => {
+  const { clock, source, reader, count } = await start({ settings: { page_size: 3 } });
+  for (let n = 0; n < 10; n += 1) source.put(`tied-${n}`, n);
+  await reader.pullFor(60, 10);
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('tied-0')?.modified);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect(await count('rereads')).toBeGreaterThan(0);
+  const asked = source.asked.length;
+  clock.advance(40_000);
+  await reader.pull();
+  expect(source.asked.length, 'read again').toBeGreaterThan(asked + 4);
+  expect(await count('rereads')).toBe(0);
+  await reader.pullFor(100);
+  expect(await count('rereads')).toBe(0);
+});
+
+describe('what is read once more', () => {
+  async function crowd() {
+    const started = await start({ settings: { page_size: 3 } });
+    const { clock, source, reader } = started;
+    for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
+    const modified = source.rows.get('tied-0')?.modified ?? '';
+    // The news show this one only.
+    clock.advance(10_000);
+    const newest = source.put('newest', 8);
+    await reader.pullFor(60, 10);
+    expect((await reader.checkpoint()).watermark).toBe(newest);
+    /** Committed now, and stamped long ago. */
+    const commit = (id: string) => source.rows.set(id, { modified, value: 9 });
+    return { ...started, commit };
+  }
+
+  test('stays to be read while the feed answers with nothing', async () => {
+    const { source, reader, commit } = await crowd();
+    commit('late');
+    source.answer = () => ended;
+    await reader.pullFor(60);
+    expect((await reader.mirror()).has('late')).toBe(false);
+    source.answer = () => undefined;
+    await reader.pullFor(60);
+    expect((await reader.mirror()).get('late')).toBe(9);
+  });
+
+  test('is read again until it shows nothing new', async () => {
+    const { source, reader, commit, count } = await crowd();
+    commit('late');
+    for (let seconds = 0; seconds < 60 && !(await reader.mirror()).has('late'); seconds += 5)
+      await reader.pullFor(5, 5);
+    commit('later');
+    await reader.pullFor(40, 10);
+    expect(await reader.mirror()).toEqual(source.state);
+    await reader.pullFor(40, 10);
+    expect(await count('rereads')).toBe(0);
+  });
+});
+
+test('a source whose clock is behind is settled by its clock, although one of its records is of our time', async () => {
+  const { clock, source, reader } = await start();
+  const behindSeconds = 300;
+  source.answer = () => ({ sourceMs: clock.nowMs() - behindSeconds * 1_000 - 1_000 });
+  source.put('ours', 4);
+  await reader.pullFor(100);
+  const modified = source.put('theirs', 5, behindSeconds);
+  await reader.pullFor(100);
+  expect((await reader.mirror()).get('theirs')).toBe(5);
+  expect((await reader.checkpoint()).watermark ?? '').toSatisfy((watermark: string) => watermark >= modified);
+});
+
+test('a record of tomorrow is mirrored, and lets the watermark not past what is not written yet', async () => {
+  const { clock, source, reader } = await start();
+  source.rows.set('future', { modified: addMicros(timestampNow(clock), 86_400_000_000), value: 7 });
+  await reader.pullFor(60);
+  expect((await reader.mirror()).get('future')).toBe(7);
+  const asked = source.asked.length;
+  await reader.pullFor(600, 60);
+  expect(source.asked.length - asked, 'one request a poll').toBe(10);
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+  source.put('d', 8);
+  await reader.pullFor(100);
+  expect((await reader.mirror()).get('d')).toBe(8);
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('d')?.modified);
+});
+
+test('a version of tomorrow that the source takes back is taken back, although nothing else of the feed changes', async () => {
+  const { clock, source, reader } = await start();
+  source.rows.set('a', { modified: addMicros(timestampNow(clock), 86_400_000_000), value: 7 });
+  await reader.pullFor(100);
+  expect((await reader.mirror()).get('a')).toBe(7);
+  const modified = source.put('a', 8);
+  await reader.pullFor(200);
+  expect((await reader.mirror()).get('a')).toBe(8);
+  expect((await reader.checkpoint()).watermark).toBe(modified);
+});
+
+describe('a version of the day after tomorrow that the source takes back for one of tomorrow', () => {
+  const day = 86_400_000_000;
+
+  test('is taken back when the older one has been shown for the lateness bound', async () => {
+    const { clock, source, reader, count } = await start();
+    const before = (await reader.checkpoint()).watermark;
+    source.rows.set('a', { modified: addMicros(timestampNow(clock), 2 * day), value: 7 });
+    await reader.pullFor(60);
+    source.rows.set('a', { modified: addMicros(timestampNow(clock), day), value: 8 });
+    clock.advance(10_000);
+    await reader.pull();
+    expect((await reader.mirror()).get('a'), 'not at once').toBe(7);
+    await reader.pullFor(60);
+    expect((await reader.mirror()).get('a')).toBe(8);
+    await reader.pullFor(60);
+    expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+    expect((await reader.checkpoint()).watermark, 'which is of no other record').toBe(before);
+  });
+
+  test('stays when the older one was shown for a moment only, and holds nothing up', async () => {
+    const { clock, source, reader, count } = await start();
+    const older = { modified: addMicros(timestampNow(clock), day), value: 6 };
+    const newer = { modified: addMicros(timestampNow(clock), 2 * day), value: 7 };
+    source.rows.set('a', newer);
+    await reader.pullFor(60);
+    source.rows.set('a', older);
+    await reader.pullFor(20);
+    source.rows.set('a', newer);
+    await reader.pullFor(80);
+    expect((await reader.mirror()).get('a')).toBe(7);
+    expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+    const modified = source.put('d', 9);
+    await reader.pullFor(80);
+    expect((await reader.checkpoint()).watermark).toBe(modified);
+  });
+});
+
+test('our own clock was a month ahead and is set right: nothing waits for that time', async () => {
+  const { clock, source, reader, count } = await start({ settings: { page_size: 3 } });
+  const month = 30 * 86_400_000;
+  const old = { id: 'a', ...source.rows.get('a') };
+  source.put('a', 4);
+  for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
+  const shown = new Map(source.rows);
+  clock.advance(month);
+  // Everything is open meanwhile: a stamp that is crowded, a version in doubt, a walk that was made just now.
+  source.answer = (at) =>
+    'modifiedBefore' in at && (at.modifiedBefore ?? '') < (shown.get('a')?.modified ?? '')
+      ? { records: [old], next: undefined }
+      : undefined;
+  await setCheckpoint(db.database, reader.feed, addMicros(old.modified ?? '', -1), timestampNow(clock));
+  await reader.pullFor(60);
+  expect([await count('doubts'), await count('rereads')]).not.toContain(0);
+  source.answer = () => undefined;
+  clock.advance(-month);
+  const modified = source.put('d', 8);
+  // As each start, and each process that sees its clock set back, does.
+  await endWaits(db.database, timestampNow(clock));
+  await reader.pullFor(120);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect((await reader.checkpoint()).watermark).toBe(modified);
+  expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+});
+
+test('a walk that the quota interrupts waits in its place, and comes to its end', async () => {
+  const { clock, source, reader } = await start({ settings: { page_size: 4 } });
+  for (let n = 0; n < 60; n += 1) source.put(`day-${n}`, n, 7_200 - n * 100);
+  let left = 0;
+  source.answer = (at) => {
+    if (!('modifiedBefore' in at)) return undefined;
+    // Three requests, and then none for a while.
+    left = left === 0 ? 3 : left - 1;
+    if (left === 0) throw new AppError('too-many', 'Later.', { recovery: { do: 'retry', afterMs: 20_000 } });
+    return undefined;
+  };
+  await resetFeed(db.database, reader.feed, timestampNow(clock));
+  await reader.pullFor(300);
+  expect((await reader.mirror()).size).toBeGreaterThanOrEqual(60);
+  // The newest of all.
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+});
+
+test('after a day of changes the feed is settled with little more than one request for each full page', async () => {
+  const { clock, source, reader } = await start({ settings: { page_size: 100 } });
+  const day: Timestamp[] = [];
+  for (let n = 0; n < 5_000; n += 1) day.push(source.put(`day-${n}`, n, 86_400 - n * 17));
+  source.rows.clear();
+  for (const [n, modified] of day.entries()) source.rows.set(`day-${n}`, { modified, value: n });
+  await resetFeed(db.database, reader.feed, timestampNow(clock));
+  const before = source.asked.length;
+  await reader.pullFor(100);
+  expect((await reader.checkpoint()).watermark ?? '').toSatisfy((watermark: string) => watermark >= (day.at(-1) ?? ''));
+  const windows = source.asked.slice(before).filter((at) => 'modifiedBefore' in at).length;
+  const news = source.asked.length - before - windows;
+  expect(news, '50 full pages, and a look with each of five pulls').toBeLessThanOrEqual(55);
+  expect(windows, 'windows that fill a page to 85 per cent').toBeLessThanOrEqual(68);
+});
+
+describe('related objects', () => {
+  const event = { id: 'e1', name: 'Office chairs' };
+
+  test('are asked for with each window, and kept', async () => {
+    const { source, reader } = await start({ settled: false });
+    source.answer = () => ({ includes: { sourcing_events: [event], suppliers: [{ id: 's1', name: 'Seats Ltd' }] } });
+    await reader.pull();
+    expect(source.asked[0]).toMatchObject({ include: ['sourcing_events', 'suppliers'] });
+    const kept = await reader.one<{ kinds: string[] }>(
+      'select array_agg(kind order by kind) as kinds from bridge.resources where source = $1',
+    );
+    expect(kept?.kinds).toEqual(['sourcing-event', 'supplier']);
+  });
+
+  test('are not asked for when the settings say so, nor again from a service that refuses to be asked', async () => {
+    const without = await start({ settings: { includes: false } });
+    expect(without.source.asked.filter((at) => 'include' in at)).toEqual([]);
+    const { clock, source, reader } = await start({ settled: false });
+    source.answer = (at) => {
+      if ('include' in at) throw new AppError('invalid', 'GET /api/feeds/awards was answered with 400.');
+      return undefined;
+    };
+    await reader.pull();
+    expect((await reader.mirror()).size).toBe(3);
+    expect((await reader.checkpoint()).habits).toMatchObject({ includes: [] });
+    const asked = source.asked.length;
+    clock.advance(60_000);
+    await reader.pull();
+    expect(source.asked.slice(asked).filter((at) => 'include' in at)).toEqual([]);
+  });
+});
+
+test('related objects that were refused for a moment only are asked for again', async () => {
+  const { clock, source, reader } = await start({ settled: false });
+  let refusals = 1;
+  source.answer = (at) => {
+    if ('include' in at && refusals-- > 0) throw new AppError('invalid', 'The answer of the awards feed is not valid.');
+    return undefined;
+  };
+  await reader.pull();
+  expect((await reader.mirror()).size).toBe(3);
+  const asked = source.asked.length;
+  clock.advance(60_000);
+  await reader.pull();
+  expect(source.asked[asked]).toMatchObject({ include: ['sourcing_events', 'suppliers'] });
+});
+
+test.each([true, false])(
+  'pages that are too large to be held are asked for in smaller ones (commit-ordered: %s)',
+  async (commitOrdered) => {
+    const { source, reader } = await start({ settled: false, commitOrdered });
+    for (let n = 0; n < 20; n += 1) source.put(`more-${n}`, n, 200 - n);
+    const sizeOf = (at: object) =>
+      ('pageSize' in at ? at.pageSize : JSON.parse((at as { next: string }).next).pageSize) as number;
+    source.answer = (at) => {
+      // The first page is small enough, those after it are not.
+      if (sizeOf(at) > 2 && source.asked.length > 1)
+        throw new AppError('too-large', 'too large', { recovery: { do: 'skip' } });
+      return undefined;
+    };
+    await reader.pullFor(80);
+    expect((await reader.checkpoint()).last_error).toBeNull();
+    expect(await reader.mirror()).toEqual(source.state);
+    source.answer = () => {
+      throw new AppError('too-large', 'too large', { recovery: { do: 'skip' } });
+    };
+    await reader.pullFor(20);
+    expect((await reader.checkpoint()).last_error).toContain('A single record');
+  },
+);
+
+describe('a notification', () => {
+  const announce = (reader: Awaited<ReturnType<typeof start>>['reader'], feedModified: string) =>
+    db.database.query(
+      `insert into bridge.inbox (source, body_hash, trigger, feed, body, received)
+       values ($1, sha256($2), 'X', 'awards', $3, now())`,
+      [
+        reader.feed.source,
+        Buffer.from(String(Math.random())),
+        JSON.stringify({ trigger: 'AWARDS_FEED_UPDATED', payload: { feed_modified: feedModified } }),
+      ],
+    );
+  const waiting = async (reader: Awaited<ReturnType<typeof start>>['reader']) =>
+    (
+      await reader.one<{ n: number }>(
+        'select count(*)::int as n from bridge.inbox where source = $1 and processed is null',
+      )
+    )?.n;
+
+  test('of what has been read costs no request in a commit-ordered feed; one of news, or unreadable, does', async () => {
+    const { source, reader } = await start({ commitOrdered: true });
+    const asked = source.asked.length;
+    await announce(reader, source.rows.get('c')?.modified ?? '');
+    await announce(reader, source.rows.get('a')?.modified ?? '');
+    await reader.pull();
+    expect(source.asked).toHaveLength(asked);
+    expect(await waiting(reader)).toBe(0);
+    await announce(reader, addMicros(source.rows.get('c')?.modified ?? '', 1));
+    await reader.pull();
+    expect(source.asked).toHaveLength(asked + 1);
+    await announce(reader, 'soon');
+    await reader.pull();
+    expect(source.asked).toHaveLength(asked + 2);
+    expect(await waiting(reader)).toBe(0);
+  });
+
+  test('is not believed of a feed that does not declare its order', async () => {
+    const { source, reader } = await start();
+    const asked = source.asked.length;
+    await announce(reader, source.rows.get('a')?.modified ?? '');
+    await reader.pull();
+    expect(source.asked.length).toBeGreaterThan(asked);
+  });
+});
+
+describe('a checkpoint that a person sets', () => {
+  test('back: everything after it is read again; and a time that is yet to come is refused', async () => {
+    for (const commitOrdered of [true, false]) {
+      const { clock, source, reader } = await start({ commitOrdered });
+      await db.database.query('delete from bridge.mirror where source = $1', [reader.feed.source]);
+      const said = await setCheckpoint(
+        db.database,
+        reader.feed,
+        source.rows.get('b')?.modified ?? '',
+        timestampNow(clock),
+      );
+      expect(said).toContain('read again from');
+      await reader.pullFor(80);
+      expect([...(await reader.mirror()).keys()]).toEqual(expect.arrayContaining(['b', 'c']));
+      const future = addMicros(timestampNow(clock), 1);
+      await expect(setCheckpoint(db.database, reader.feed, future, timestampNow(clock))).rejects.toThrow(
+        'cannot be set',
+      );
+    }
+  });
+
+  test('forward: what lies between is not read', async () => {
+    const { clock, source, reader } = await start({ commitOrdered: true });
+    source.put('skipped', 8);
+    clock.advance(10_000);
+    const said = await setCheckpoint(db.database, reader.feed, timestampNow(clock), timestampNow(clock));
+    expect(said).toContain('is not read');
+    clock.advance(1_000);
+    source.put('d', 9);
+    await reader.pull();
+    const held = await reader.mirror();
+    expect(held.get('d')).toBe(9);
+    expect(held.has('skipped')).toBe(false);
+  });
+
+  test.each([true, false])(
+    'while it is pulled: the pull writes nothing more of what it began (commit-ordered: %s)',
+    async (commitOrdered) => {
+      const { clock, source, reader } = await start({ commitOrdered });
+      source.put('d', 4);
+      const target = source.rows.get('a')?.modified ?? '';
+      let set = false;
+      source.answer = async () => {
+        if (!set) {
+          set = true;
+          await setCheckpoint(db.database, reader.feed, target, timestampNow(clock));
+          // Whatever the pull does now, the checkpoint is read before it starts anew.
+          source.answer = async () => {
+            seen.push((await reader.checkpoint()).watermark);
+            source.answer = () => undefined;
+            return undefined;
+          };
+        }
+        return undefined;
+      };
+      const seen: (string | null)[] = [];
+      clock.advance(60_000);
+      await reader.pull();
+      expect(seen).toEqual([target]);
+      await reader.pullFor(80);
+      expect(await reader.mirror()).toEqual(source.state);
+      expect((await reader.checkpoint()).watermark).toBe(source.rows.get('d')?.modified);
+    },
+  );
+
+  test('while a pull fails: it is read from there at once, and has not failed', async () => {
+    const { clock, source, reader } = await start();
+    clock.advance(60_000);
+    source.answer = async () => {
+      source.answer = () => undefined;
+      await setCheckpoint(db.database, reader.feed, source.rows.get('a')?.modified ?? '', timestampNow(clock));
+      throw new AppError('unavailable', 'GET /api/feeds/awards was answered with 503.');
+    };
+    const asked = source.asked.length;
+    await reader.pull();
+    expect(await reader.checkpoint()).toMatchObject({ failures: 0, last_error: null });
+    expect(source.asked.length - asked).toBeGreaterThan(1);
+  });
+
+  test('that was never read is named', async () => {
+    const nowhere = { source: 'nowhere', feed: 'awards' };
+    await expect(resetFeed(db.database, nowhere, '2030-01-01T00:00:00.000000Z')).rejects.toThrow('nowhere/awards');
+  });
+});
+
+test('a reset reads everything again and makes no second version of what is held', async () => {
+  const { clock, source, reader } = await start({ commitOrdered: true });
+  const asked = source.asked.length;
+  await resetFeed(db.database, reader.feed, timestampNow(clock));
+  expect((await reader.checkpoint()).watermark).toBeNull();
+  await reader.pull();
+  expect(source.asked[asked]).not.toHaveProperty('modifiedAfter');
+  expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
+  const history = await reader.one<{ n: number }>(
+    'select count(*)::int as n from bridge.mirror_history where source = $1',
+  );
+  expect(history?.n).toBe(0);
+});

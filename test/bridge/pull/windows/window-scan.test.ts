@@ -1,0 +1,576 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type Answer, cutOf, type WalkedRecord, walkWindows } from '#bridge/pull/windows/window-scan.ts';
+import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
+
+/** A feed with bad habits, in a time of its own: each request takes a while, and writers write meanwhile. */
+interface Habits {
+  inclusive: boolean;
+  wholeSeconds: boolean;
+  order: 'ascending' | 'descending';
+  paging: 'page-number' | 'snapshot';
+  pageSize: number;
+  /** Records become visible so much later than their stamp says. */
+  lateSeconds: number;
+}
+
+interface Row extends WalkedRecord {
+  version: number;
+}
+
+type Ask<Record extends WalkedRecord> = (
+  at: { after?: Timestamp; before?: Timestamp } | { next: string },
+) => Promise<Answer<Record>>;
+
+/** The quick news: page after page from the newest stamp seen, as any reader would. */
+async function* readFresh<Record extends WalkedRecord>(ask: Ask<Record>, newest: Timestamp | undefined) {
+  let answer = await ask(newest === undefined ? {} : { after: newest });
+  for (;;) {
+    yield { records: answer.records };
+    if (answer.next === undefined) return;
+    answer = await ask({ next: answer.next });
+  }
+}
+
+const second = 1_000_000;
+const latenessMicros = 30 * second;
+
+class HostileSource {
+  nowMicros = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
+  readonly #rows = new Map<string, { micros: number; visible: number; version: number }[]>();
+  readonly #habits: Habits;
+  readonly #random: () => number;
+  writing = true;
+
+  constructor(habits: Habits, random: () => number) {
+    this.#habits = habits;
+    this.#random = random;
+  }
+
+  /** Time passes, and somebody writes. */
+  live(seconds: number, writes: number): void {
+    for (let count = 0; count < writes; count += 1) {
+      this.nowMicros += Math.floor((seconds * second) / writes);
+      if (!this.writing) continue;
+      const id = `r${Math.floor(this.#random() * 40)}`;
+      const versions = this.#rows.get(id) ?? [];
+      const visible = this.nowMicros + Math.floor(this.#random() * this.#habits.lateSeconds * second);
+      // The versions of one row are committed in the order of their stamps.
+      const before = versions.at(-1);
+      if (before && (before.visible >= visible || before.micros >= this.nowMicros)) continue;
+      versions.push({ micros: this.nowMicros, visible, version: versions.length });
+      this.#rows.set(id, versions);
+    }
+  }
+
+  get pageSize(): number {
+    return this.#habits.pageSize;
+  }
+
+  get state(): Map<string, number> {
+    return new Map([...this.#rows].map(([id, versions]) => [id, versions.at(-1)?.version ?? 0]));
+  }
+
+  #stamp(micros: number): number {
+    return this.#habits.wholeSeconds ? Math.floor(micros / second) * second : micros;
+  }
+
+  #visibleRows(): Row[] {
+    const rows: Row[] = [];
+    for (const [id, versions] of this.#rows) {
+      const shown = versions.filter(({ visible }) => visible <= this.nowMicros).at(-1);
+      if (shown) rows.push({ id, version: shown.version, modified: timestampFromMicros(this.#stamp(shown.micros)) });
+    }
+    const direction = this.#habits.order === 'ascending' ? 1 : -1;
+    return rows.sort((a, b) =>
+      a.modified < b.modified ? -direction : a.modified > b.modified ? direction : a.id < b.id ? -1 : 1,
+    );
+  }
+
+  readonly #snapshots = new Map<string, Row[]>();
+
+  readonly ask: Ask<Row> = async (at) => {
+    this.live(this.#random() * 2, 3);
+    const { pageSize, paging, inclusive } = this.#habits;
+    const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0, snapshot: String(this.nowMicros) };
+    const bound = (text: Timestamp | undefined) =>
+      text === undefined ? undefined : this.#stamp(microsFromTimestamp(text));
+    const after = bound(query.after);
+    const before = bound(query.before);
+    let rows = this.#snapshots.get(query.snapshot);
+    if (paging === 'page-number' || rows === undefined) {
+      rows = this.#visibleRows().filter(({ modified }) => {
+        const micros = microsFromTimestamp(modified);
+        const from = after === undefined || (inclusive ? micros >= after : micros > after);
+        return from && (before === undefined || (inclusive ? micros <= before : micros < before));
+      });
+      this.#snapshots.set(query.snapshot, rows);
+    }
+    const records = rows.slice(query.page * pageSize, (query.page + 1) * pageSize);
+    const more = rows.length > (query.page + 1) * pageSize;
+    return { records, next: more ? JSON.stringify({ ...query, page: query.page + 1 }) : undefined };
+  };
+}
+
+/** The reader's memory: what the mirror and the checkpoint are in the bridge. */
+class Reader {
+  readonly held = new Map<string, Row & { seenMicros: number }>();
+  readonly firstSeen: { modified: Timestamp; micros: number }[] = [];
+  watermark: Timestamp = '1970-01-01T00:00:00.000000Z';
+  #settledMicros = 0;
+
+  store(records: readonly Row[], nowMicros: number): void {
+    for (const row of records) {
+      const known = this.held.get(row.id);
+      if (
+        known &&
+        (known.modified > row.modified || (known.modified === row.modified && known.version === row.version))
+      )
+        continue;
+      this.held.set(row.id, { ...row, seenMicros: nowMicros });
+      this.firstSeen.push({ modified: row.modified, micros: nowMicros });
+    }
+  }
+
+  async pull(source: HostileSource, fresh: boolean): Promise<void> {
+    const newest = [...this.held.values()]
+      .map(({ modified }) => modified)
+      .sort()
+      .at(-1);
+    if (fresh || newest === undefined)
+      for await (const { records } of readFresh(source.ask, newest)) this.store(records, source.nowMicros);
+    if (source.nowMicros - this.#settledMicros < latenessMicros / 2) return;
+    this.#settledMicros = source.nowMicros;
+    const longAgo = source.nowMicros - latenessMicros;
+    const cut = cutOf({
+      sentMicros: source.nowMicros,
+      sourceMicros: undefined,
+      latenessMicros,
+      seenLongAgo: this.firstSeen
+        .filter(({ micros }) => micros <= longAgo)
+        .map(({ modified }) => modified)
+        .sort()
+        .at(-1),
+    });
+    if (cut === undefined || cut <= this.watermark) return;
+    for await (const walked of walkWindows({
+      ask: source.ask,
+      from: this.watermark,
+      cut,
+      pageSize: () => source.pageSize,
+    })) {
+      this.store(walked.records, source.nowMicros);
+      if (walked.complete !== undefined && walked.complete.to > this.watermark) this.watermark = walked.complete.to;
+    }
+  }
+
+  get state(): Map<string, number> {
+    return new Map([...this.held].map(([id, { version }]) => [id, version]));
+  }
+}
+
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return state / 2_147_483_648;
+  };
+}
+
+const habits = fc.record({
+  inclusive: fc.boolean(),
+  wholeSeconds: fc.boolean(),
+  order: fc.constantFrom('ascending' as const, 'descending' as const),
+  paging: fc.constantFrom('page-number' as const, 'snapshot' as const),
+  pageSize: fc.integer({ min: 3, max: 12 }),
+  lateSeconds: fc.constantFrom(0, 5, 20),
+});
+
+test('whatever the habits of a feed, when it is quiet the reader holds the last state of every record', async () => {
+  await fc.assert(
+    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
+      const source = new HostileSource(habit, seeded(seed));
+      const reader = new Reader();
+      for (let round = 0; round < 30; round += 1) {
+        source.live(8, 10);
+        await reader.pull(source, true);
+      }
+      // The fresh walk is switched off: from here on only settled ranges may bring what is missing.
+      source.writing = false;
+      const end = source.nowMicros;
+      source.live(60, 1);
+      for await (const { records } of readFresh(source.ask, undefined))
+        reader.store(
+          records.filter(({ modified }) => microsFromTimestamp(modified) >= end),
+          source.nowMicros,
+        );
+      for (let round = 0; round < 8; round += 1) {
+        source.live(40, 1);
+        await reader.pull(source, true);
+      }
+      expect(reader.state).toEqual(source.state);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test('what the watermark has passed is held, at every moment', async () => {
+  await fc.assert(
+    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
+      const source = new HostileSource(habit, seeded(seed));
+      const reader = new Reader();
+      for (let round = 0; round < 25; round += 1) {
+        source.live(8, 10);
+        // Without the fresh walk but for the first look: the watermark alone must keep its promise.
+        await reader.pull(source, round % 3 === 0);
+        const passed = microsFromTimestamp(reader.watermark);
+        source.writing = false;
+        source.live(habit.lateSeconds + 1, 1);
+        const everything = new Map<string, Row>();
+        for await (const { records } of readFresh(source.ask, undefined))
+          for (const row of records) everything.set(row.id, row);
+        source.writing = true;
+        for (const row of everything.values()) {
+          if (microsFromTimestamp(row.modified) > passed) continue;
+          expect(reader.held.get(row.id)?.version).toBe(row.version);
+        }
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test('settled windows leave nothing out between them, wherever their bounds fall', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      habits,
+      // Half seconds: with whole seconds two rows share a stamp, and bounds fall on stamps.
+      fc.uniqueArray(fc.integer({ min: 0, max: 60 }), { minLength: 1, maxLength: 40 }),
+      async (habit, halfSeconds) => {
+        const base = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
+        const cutTo = (micros: number) => (habit.wholeSeconds ? Math.floor(micros / second) * second : micros);
+        const rows = halfSeconds.map((half, index) => ({
+          id: `r${index}`,
+          version: 0,
+          modified: timestampFromMicros(cutTo(base + (half * second) / 2)),
+        }));
+        // Later than everything asked for: an empty range counts only where something later is seen.
+        const later = { id: 'later', version: 0, modified: '2026-01-01T00:02:00.000000Z' };
+        rows.push(later);
+        rows.sort((a, b) => (a.modified < b.modified ? -1 : 1) * (habit.order === 'ascending' ? 1 : -1));
+        const ask: Ask<Row> = async (at) => {
+          const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0 };
+          const bound = (text?: string) => (text === undefined ? undefined : cutTo(microsFromTimestamp(text)));
+          const [after, before] = [bound(query.after), bound(query.before)];
+          const found = rows.filter(({ modified }) => {
+            const micros = microsFromTimestamp(modified);
+            if (habit.inclusive) return micros >= (after ?? 0) && micros <= (before ?? Number.MAX_SAFE_INTEGER);
+            return micros > (after ?? 0) && micros < (before ?? Number.MAX_SAFE_INTEGER);
+          });
+          const records = found.slice(query.page * habit.pageSize, (query.page + 1) * habit.pageSize);
+          const more = found.length > (query.page + 1) * habit.pageSize;
+          return { records, next: more ? JSON.stringify({ ...query, page: query.page + 1 }) : undefined };
+        };
+        const found = new Set<string>();
+        let completeTo = '';
+        for await (const walked of walkWindows({
+          ask,
+          pageSize: () => habit.pageSize,
+          from: '1970-01-01T00:00:00.000000Z',
+          cut: '2026-01-01T00:01:00.000000Z',
+        })) {
+          // Rows of an unfinished window are a gift; only finished ones may be relied on.
+          if (walked.complete === undefined) continue;
+          for (const { id } of walked.records) found.add(id);
+          completeTo = walked.complete.to;
+        }
+        expect(found).toEqual(new Set(rows.filter((row) => row !== later).map(({ id }) => id)));
+        expect(completeTo).toBe('2026-01-01T00:01:00.000000Z');
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test('a feed in step costs one request a settled range', async () => {
+  const rows: Row[] = Array.from({ length: 50 }, (_, index) => ({
+    id: `r${index}`,
+    version: 0,
+    modified: timestampFromMicros(1_700_000_000_000_000 + index * 10 * second),
+  }));
+  let asked = 0;
+  const ask: Ask<Row> = async () => {
+    asked += 1;
+    return { records: rows, next: undefined };
+  };
+  const walked = [];
+  for await (const one of walkWindows({
+    ask,
+    pageSize: () => 100,
+    from: '2023-11-14T00:00:00.000000Z',
+    cut: '2023-11-15T00:00:00.000000Z',
+  }))
+    walked.push(one);
+  expect(asked).toBe(1);
+  expect(walked).toEqual([
+    {
+      records: rows,
+      complete: { after: '2023-11-14T00:00:00.000000Z', to: '2023-11-15T00:00:00.000000Z' },
+      drained: false,
+    },
+  ]);
+});
+
+test.each([
+  ['our own clock is behind', { sentMicros: 100 * second, sourceMicros: 500 * second }, 69],
+  ['the clock of the source is behind', { sentMicros: 500 * second, sourceMicros: 100 * second }, 69],
+  ['the source gives no date', { sentMicros: 100 * second, sourceMicros: undefined }, 69],
+])('the cut lies the lateness and a second before the earlier clock: %s', (_case, clocks, expected) => {
+  const cut = cutOf({ ...clocks, latenessMicros, seenLongAgo: '2026-01-01T00:00:00.000000Z' });
+  expect(cut).toBe(timestampFromMicros(expected * second));
+});
+
+test('the cut does not pass what was first seen the lateness ago, so a future clock lets nothing through', () => {
+  const future = microsFromTimestamp('2030-01-01T00:00:00.000000Z');
+  const seenLongAgo = '2026-01-01T00:00:00.000000Z';
+  expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo })).toBe(seenLongAgo);
+  expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo: undefined })).toBeUndefined();
+});
+
+/** Twelve rows of one second, a page of five, and what a test makes of it. */
+function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Answer<Row>) {
+  const rows: Row[] = Array.from({ length: 12 }, (_, index) => ({
+    id: `r${index}`,
+    version: 0,
+    modified: '2026-01-01T00:00:00.000000Z',
+  }));
+  let asked = 0;
+  const ask: Ask<Row> = async (at) => {
+    asked += 1;
+    expect(asked, 'it ends').toBeLessThan(500);
+    return answerOf(rows, at);
+  };
+  return async () => {
+    const completed: number[] = [];
+    const range = { from: '2025-12-31T23:59:58.000000Z', cut: '2026-01-01T00:00:02.000000Z' };
+    for await (const walked of walkWindows({ ask, pageSize: () => 5, ...range }))
+      if (walked.complete) completed.push(walked.records.length);
+    return completed;
+  };
+}
+
+const pageFrom = (records: readonly Row[], skip: number): Answer<Row> => ({
+  records: records.slice(skip, skip + 5),
+  next: skip + 5 < records.length ? String(skip + 5) : undefined,
+});
+
+test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Answer<Row>]>([
+  ['goes round in a circle', 'leads nowhere', (rows) => ({ records: rows.slice(0, 5), next: 'again' })],
+  [
+    'is new each time and shows nothing new',
+    'leads nowhere',
+    (rows) => ({ records: rows.slice(0, 5), next: String(Math.random()) }),
+  ],
+  [
+    'gives empty pages without an end',
+    'leads nowhere',
+    (rows, at) => ('next' in at ? { records: [], next: `${at.next}x` } : { records: rows.slice(0, 5), next: 'x' }),
+  ],
+  [
+    'is missing although there are more',
+    'has no "next" although there are more',
+    (rows, at) => ({ records: rows.slice(0, (at as { pageSize?: number }).pageSize ?? 5), next: undefined }),
+  ],
+  [
+    'never shows the same twice',
+    'did not hold still',
+    (rows, at) => ({
+      records: rows.slice(0, 5).map((row) => ({ ...row, id: `${row.id}-${Math.random()}` })),
+      next: 'next' in at ? undefined : 'more',
+    }),
+  ],
+])('a crowded second whose "next" %s is refused, not passed over', async (_what, message, answerOf) => {
+  await expect(crowd(answerOf)()).rejects.toThrow(message);
+});
+
+test('a crowded second is given whole, by pages that may be empty on the way', async () => {
+  const completed = await crowd((rows, at) => {
+    if (!('next' in at)) return pageFrom(rows, 0);
+    return at.next === '5' ? { records: [], next: '5b' } : pageFrom(rows, Number.parseInt(at.next, 10));
+  })();
+  expect(Math.max(...completed)).toBe(12);
+});
+
+test.each(['the upper bound', 'the lower bound'])('a feed that takes no notice of %s is refused', async (which) => {
+  const rows: Row[] = Array.from({ length: 40 }, (_, index) => ({
+    id: `r${index}`,
+    version: 0,
+    modified: timestampFromMicros(microsFromTimestamp('2026-01-01T00:00:00.000000Z') + index * 60 * second),
+  }));
+  const ask: Ask<Row> = async (at) => {
+    const { after = '', before = '9' } = at as { after?: Timestamp; before?: Timestamp };
+    const shown = rows.filter(({ modified }) => (which === 'the upper bound' ? modified >= after : modified <= before));
+    return { records: shown.slice(0, 5), next: shown.length > 5 ? 'more' : undefined };
+  };
+  const walk = async () => {
+    const range = { from: '2026-01-01T00:10:00.000000Z', cut: '2026-01-01T00:20:00.000000Z' };
+    for await (const walked of walkWindows({ ask, pageSize: () => 5, ...range })) expect(walked.drained).toBe(false);
+  };
+  await expect(walk()).rejects.toThrow('does not keep modified_after or modified_before');
+});
+
+test('rows that are known and missing are asked for again, three times in all', async () => {
+  const row: Row = { id: 'known', version: 0, modified: '2026-01-01T00:00:10.000000Z' };
+  const other: Row = { id: 'other', version: 0, modified: '2026-01-01T00:00:11.000000Z' };
+  for (const [missingTimes, expected] of [
+    [2, ['known', 'other']],
+    [3, ['other']],
+  ] as const) {
+    let asked = 0;
+    const ask: Ask<Row> = async () => {
+      asked += 1;
+      return { records: asked > missingTimes ? [row, other] : [other], next: undefined };
+    };
+    const known = async () => new Set(['known']);
+    const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
+    for await (const walked of walkWindows({ ask, known, pageSize: () => 5, ...range }))
+      expect(walked.records.map(({ id }) => id)).toEqual(expected);
+    expect(asked).toBe(3);
+  }
+});
+
+test('records without a time, which every open beginning shows, keep no window from being empty', async () => {
+  const undated = { id: 'u', modified: '1970-01-01T00:00:00.000000Z', version: 0 };
+  const dated = [1, 2, 3, 4].map((n) => ({ id: `r${n}`, modified: `2026-01-01T00:00:0${n}.000000Z`, version: n }));
+  const ask: Ask<Row> = async (at) => {
+    if ('next' in at) throw new Error('no window needs its pages followed');
+    const shown = dated
+      .filter(({ modified }) => modified >= (at.after ?? '') && modified <= (at.before ?? '9'))
+      // Newest first: where a window has to be shorter, it is halved.
+      .toReversed();
+    const all = [...(at.after === undefined && at.before === undefined ? [undated] : []), ...shown];
+    return { records: all.slice(0, 3), next: all.length > 3 ? 'further' : undefined };
+  };
+  const read = new Set<string>();
+  let reached: Timestamp | undefined;
+  const range = { from: undefined, cut: '2026-01-01T00:00:05.000000Z' };
+  for await (const { records, complete } of walkWindows({ ask, pageSize: () => 3, ...range })) {
+    for (const { id } of records) read.add(id);
+    reached = complete?.to ?? reached;
+  }
+  expect([...read].sort()).toEqual(['r1', 'r2', 'r3', 'r4']);
+  expect(reached).toBe(range.cut);
+});
+
+/** A feed of these rows, oldest first and inclusive, that answers in pages of five. */
+function listed(rows: readonly Row[]): Ask<Row> {
+  return async (at) => {
+    const { after = '', before = '9', skip = 0 } = 'next' in at ? JSON.parse(at.next) : at;
+    const shown = rows.filter(({ modified }) => modified >= after && modified <= before);
+    const next = JSON.stringify({ after, before, skip: skip + 5 });
+    return { records: shown.slice(skip, skip + 5), next: skip + 5 < shown.length ? next : undefined };
+  };
+}
+
+const rowAt = (id: string, time: string): Row => ({ id, version: 0, modified: `2026-01-01T00:${time}Z` });
+
+test('an empty answer does not count because of rows before its range, of which there are more than a page', async () => {
+  const crowd = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`before-${n}`, `00:09.${n}00000`));
+  const list = listed([...crowd, rowAt('missed', '00:15.000000')]);
+  let blank = 1;
+  const ask: Ask<Row> = async (at) => ('before' in at && blank-- > 0 ? { records: [], next: undefined } : list(at));
+  const read = new Set<string>();
+  const range = { from: '2026-01-01T00:00:10.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
+  const passed = new Set<string>();
+  for await (const { records, complete } of walkWindows({ ask, pageSize: () => 5, ...range })) {
+    for (const { id } of records) read.add(id);
+    if (complete && complete.to >= '2026-01-01T00:00:15.000000Z') passed.add(String(read.has('missed')));
+  }
+  expect([...passed]).toEqual(['true']);
+});
+
+test('an empty end of a range counts when what the walk itself was shown before is shown still', async () => {
+  // The newest rows are deleted at the source; the reader holds them still, and believes them to be there.
+  const rows = Array.from({ length: 12 }, (_, n) => rowAt(`r${n}`, `${10 + n}:00.000000`));
+  const anchor = async (time: Timestamp) =>
+    ['2026-01-01T00:10:00.000000Z', '2026-01-01T00:21:30.000000Z', '2026-01-01T00:40:00.000000Z'].findLast(
+      (held) => held <= time,
+    );
+  const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:59:00.000000Z' };
+  let reached: Timestamp | undefined;
+  for await (const { complete } of walkWindows({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
+    reached = complete?.to ?? reached;
+  expect(reached).toBe(range.cut);
+});
+
+/** What the completed windows have shown of a feed, and how far they reach. */
+async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01T00:00:10.000000Z') {
+  const ids = new Set<string>();
+  let reached: Timestamp | undefined;
+  const range = { from, cut: '2026-01-01T00:00:20.000000Z' };
+  const walk = walkWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
+  for await (const { records, complete } of walk) {
+    if (!complete) continue;
+    for (const { id } of records) ids.add(id);
+    reached = complete.to;
+  }
+  return { ids: [...ids].sort(), reached };
+}
+
+const perSecond = (count: number) =>
+  Array.from({ length: count }, (_, n) => rowAt(`r${n}`, `${11 + n}.000000`.padStart(12, '00:0')));
+
+test('a window begins so early that a stamp which was rounded up is in it', async () => {
+  const row = rowAt('rounded', '00:12.000000');
+  // The source compares what it has rounded the stamp from.
+  const exact = '2026-01-01T00:00:11.600000Z';
+  const ask: Ask<Row> = async (at) => {
+    const { after = '', before = '9' } = at as { after?: Timestamp; before?: Timestamp };
+    return { records: exact > after && exact < before ? [row] : [], next: undefined };
+  };
+  expect((await completedOf(ask, undefined, '2026-01-01T00:00:11.999999Z')).ids).toEqual(['rounded']);
+});
+
+test('a full page without "next" does not count for its window: that is made shorter', async () => {
+  const rows = perSecond(8);
+  const list = listed(rows);
+  const ask: Ask<Row> = async (at) => ({ ...(await list(at)), next: undefined });
+  expect(await completedOf(ask)).toEqual({
+    ids: rows.map(({ id }) => id),
+    reached: '2026-01-01T00:00:20.000000Z',
+  });
+});
+
+test('two passes over a crowded second that agree do not count where they have seen a row twice', async () => {
+  let bad = 2;
+  const completed = await crowd((rows, at) => {
+    if (!('next' in at)) return pageFrom(rows, 0);
+    // Row 4 has been pushed to the second page, and row 9 from it.
+    if (at.next === '5' && bad-- > 0) return { records: rows.slice(4, 9), next: 'third' };
+    if (at.next === 'third') return { records: rows.slice(10), next: undefined };
+    return pageFrom(rows, Number(at.next));
+  })();
+  expect(new Set(completed.filter((count) => count > 5))).toEqual(new Set([12]));
+});
+
+test('an empty answer does not count where what comes after a known row fills more than a page', async () => {
+  const crowded = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`r${n}`, `00:0${n}.000000`));
+  const list = listed([...crowded, rowAt('missed', '00:15.000000')]);
+  const ask: Ask<Row> = async (at) =>
+    'before' in at && ((at as { after?: Timestamp }).after ?? '') < '2026-01-01T00:00:05'
+      ? list(at)
+      : { records: [], next: undefined };
+  expect((await completedOf(ask, '2026-01-01T00:00:01.000000Z')).reached).toBeUndefined();
+});
+
+test('a shorter window that lacks what the longer one has shown is asked for again', async () => {
+  const rows = perSecond(8);
+  const list = listed(rows);
+  let asked = 0;
+  const ask: Ask<Row> = async (at) => {
+    asked += 1;
+    // A replica that lags answers the second time.
+    return asked === 2 ? { records: rows.slice(0, 1), next: undefined } : list(at);
+  };
+  expect((await completedOf(ask)).ids).toEqual(rows.map(({ id }) => id));
+});

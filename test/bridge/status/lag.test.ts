@@ -1,0 +1,127 @@
+import { describe, expect, test } from 'vitest';
+import { type FeedState, type FlowState, type Lag, lagOfFeed, lagOfFlow } from '#bridge/status/lag.ts';
+
+const now = '2030-01-01T12:00:00.000000Z';
+
+/** A feed that does not declare its order, read a minute ago, with nothing newer known than its watermark. */
+const feed: FeedState = {
+  watermark: '2030-01-01T11:00:00.000000Z',
+  lastPull: '2030-01-01T11:59:00.000000Z',
+  nextPull: '2030-01-01T12:00:00.000000Z',
+  newest: '2030-01-01T11:00:00.000000Z',
+  ordered: false,
+  latenessSeconds: 30,
+  waiting: 0,
+  failures: 0,
+  lastError: null,
+  doubts: 0,
+  pollSeconds: 60,
+};
+
+describe('a feed’s lag', () => {
+  test.each<[string, Partial<FeedState>, number | null, boolean]>([
+    ['counts from the last pull less the lateness bound where nothing happens', {}, 90, true],
+    ['counts from the last pull where the feed declares its order', { ordered: true }, 60, true],
+    [
+      'counts from the watermark while something newer has not settled',
+      { newest: '2030-01-01T11:58:30.000000Z', watermark: '2030-01-01T11:58:00.000000Z' },
+      120,
+      true,
+    ],
+    [
+      'counts from the watermark where that is later than the last pull: it is being caught up with',
+      { lastPull: '2030-01-01T10:00:00.000000Z', ordered: true },
+      3600,
+      false,
+    ],
+    ['is never negative, whatever the source’s clock says', { watermark: '2030-01-01T12:00:05.000000Z' }, 0, true],
+    ['is not known before the first page', { watermark: null, newest: null, lastPull: null }, null, false],
+    [
+      'counts from the watermark during the first sync of an ordered feed',
+      { lastPull: null, newest: '2030-01-01T11:00:00.000000Z', ordered: true },
+      3600,
+      false,
+    ],
+    [
+      'is not known during the first sync of another: nothing has settled',
+      { watermark: null, lastPull: null },
+      null,
+      false,
+    ],
+    ['grows while pulls fail', { failures: 3, lastError: 'the source is away' }, 90, false],
+    ['of an empty feed counts from its last pull', { watermark: null, newest: null }, 90, true],
+  ])('%s', (_title, change, seconds, inStep) => {
+    expect(lagOfFeed({ ...feed, ...change }, now)).toMatchObject({ seconds, inStep });
+  });
+
+  test.each<[Partial<FeedState>, string]>([
+    [{}, 'in step'],
+    [{ failures: 1, lastError: 'HTTP 503' }, 'the last pull failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
+    [{ failures: 4, lastError: 'HTTP 503' }, 'the last 4 pulls failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
+    [{ waiting: 1 }, '1 notification to answer'],
+    [{ doubts: 2 }, '2 older versions shown, doubted for a while'],
+    [{ lastPull: null }, 'it is being read for the first time'],
+    [
+      { lastPull: '2030-01-01T11:56:59.000000Z' },
+      'it was last read at 2030-01-01T11:56:59Z: it is being caught up with, or no process with the role pull runs',
+    ],
+    // A minute more than two polls is not late yet: pulls take their time.
+    [{ lastPull: '2030-01-01T11:57:01.000000Z' }, 'in step'],
+    [{ newest: '2030-01-01T11:59:00.000000Z' }, 'records settle 30 s after their time: they are in'],
+  ])('%j is told as "%s"', (change, why) => {
+    expect(lagOfFeed({ ...feed, ...change }, now).why).toBe(why);
+  });
+});
+
+const flow: FlowState = {
+  pausedReason: null,
+  circuitUntil: null,
+  due: 0,
+  retrying: 0,
+  lastError: null,
+  deadLetters: 0,
+  oldestWaiting: null,
+};
+const fine: Lag = { seconds: 5, why: 'in step', inStep: true };
+const behind: Lag = { seconds: 50, why: 'the last pull failed', inStep: false };
+
+describe('a flow’s lag', () => {
+  test.each<[string, Partial<FlowState>, readonly Lag[], number | null]>([
+    ['is that of its oldest undelivered document', { oldestWaiting: '2030-01-01T11:59:00.000000Z' }, [fine], 60],
+    ['is that of the feed furthest behind when that is greater', {}, [fine, behind], 50],
+    ['is not known when that of a feed is not', {}, [fine, { ...behind, seconds: null }], null],
+    ['is 0 without feeds and documents', {}, [], 0],
+  ])('%s', (_title, change, lags, seconds) => {
+    const feeds = lags.map((lag, index) => ({ feed: `feed-${index}`, lag }));
+    expect(lagOfFlow({ ...flow, ...change }, feeds, now).seconds).toBe(seconds);
+  });
+
+  test.each<[Partial<FlowState>, string, boolean]>([
+    [{}, 'in step', true],
+    [{ due: 2 }, '2 documents to deliver', false],
+    [{ due: 2, retrying: 1, lastError: 'vendor locked' }, '1 document to try again: vendor locked', false],
+    [{ circuitUntil: '2030-01-01T12:00:00.000000Z' }, 'in step', true],
+    [{ deadLetters: 1 }, '1 dead letter, all else is delivered', false],
+    [{ pausedReason: 'no right to write', due: 3 }, 'paused: no right to write', false],
+    [
+      { circuitUntil: '2030-01-01T12:01:00.000000Z', lastError: 'HTTP 500' },
+      'too many failures in a row, one document is tried at 2030-01-01T12:01:00Z: HTTP 500',
+      false,
+    ],
+  ])('%j is told as "%s"', (change, why, inStep) => {
+    expect(lagOfFlow({ ...flow, ...change }, [{ feed: 'awards', lag: fine }], now)).toMatchObject({ why, inStep });
+  });
+
+  test('names the feed that fails, also when one that is well was read longer ago', () => {
+    const feeds = [
+      { feed: 'awards', lag: { ...fine, seconds: 600 } },
+      { feed: 'latest-bids', lag: behind },
+    ];
+    const seen = lagOfFlow(flow, feeds, now);
+    expect(seen).toEqual({ seconds: 600, inStep: false, why: 'the feed latest-bids is late: see there' });
+  });
+
+  test('that comes from its source names the feed', () => {
+    expect(lagOfFlow(flow, [{ feed: 'awards', lag: behind }], now).why).toBe('the feed awards is late: see there');
+  });
+});

@@ -1,0 +1,258 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { createConnectorCalls } from '#bridge/push/calls/connector-calls.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
+import { isIdle, needsLook, readStatus } from '#bridge/status/status.ts';
+import { registerStatusMetrics } from '#bridge/status/status-metrics.ts';
+import type { Operation, Session } from '#connector/connector.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { Registry } from '#platform/metrics.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { settingsOf, type TestClock, testClock } from '../parts.ts';
+
+/** The test clock stands at 2030-01-01T00:00:00Z. */
+let db: TestDatabase;
+let clock: TestClock;
+beforeEach(async () => {
+  db = await createTestDatabase();
+  clock = testClock();
+  return () => db.drop();
+});
+
+const settings = settingsOf({ feeds: ['awards'], lateness_seconds: 20 });
+const status = () => readStatus(db.database, { settings, now: timestampNow(clock) });
+
+async function seed(): Promise<void> {
+  await db.database.query(
+    `insert into bridge.checkpoints
+       (source, feed, watermark, next_pull, last_pull, failures, last_error, commit_ordered, late_finds, lateness_ms)
+     values
+       ('main', 'awards', '2029-12-31T23:00:00Z', '2030-01-01T00:01:00Z', '2029-12-31T23:59:30Z', 0, null, true, 3, 45000),
+       ('main', 'latest-bids', null, '2029-01-01Z', null, 9, 'not configured here', null, 0, null),
+       ('former', 'awards', null, '2029-01-01Z', null, 9, 'not configured any more', null, 0, null)`,
+  );
+  await db.database.query(
+    `insert into bridge.inbox (source, body_hash, trigger, feed, body, received, processed) values
+       ('main', '\\x01', 't', 'awards', '{}', '2029-12-31Z', null), ('main', '\\x02', 't', 'awards', '{}', '2029-12-31Z', now())`,
+  );
+  await db.database.query(
+    `insert into bridge.flows (name, source, kinds, paused_reason, paused_kind, circuit_until) values
+       ('erp', 'main', '{award}', null, null, null),
+       ('stopped', 'main', '{award}', 'no right to write', 'auth', '2030-01-01T00:05:00Z'),
+       ('gone', 'main', '{}', null, null, null)`,
+  );
+  await db.database.query(
+    `insert into bridge.flow_documents (flow, kind, key, due, waiting_since, attempts, last_error, dead_since, delivered) values
+       ('erp', 'award', 'a', '2030-01-01T00:00:10Z', '2029-12-31T23:58:00Z', 2, 'locked by somebody', null, null),
+       ('erp', 'award', 'b', '2030-01-01T00:00:00Z', '2029-12-31T23:59:00Z', 0, null, null, null),
+       ('erp', 'award', 'c', null, '2029-12-01Z', 1, 'no such vendor', '2029-12-02Z', null),
+       ('erp', 'award', 'd', null, null, 0, null, null, '2029-12-31T12:00:00Z'),
+       ('erp', 'file', 'e', '2029-01-01Z', '2029-01-01Z', 0, null, null, null),
+       ('gone', 'award', 'f', '2029-01-01Z', '2029-01-01Z', 0, null, null, null)`,
+  );
+}
+
+describe('the status', () => {
+  test('of a bridge that has done nothing yet shows what is configured, not idle and not in step', async () => {
+    const flows = bridgeSettings.parse({ flows: [{ name: 'erp', source: 'main', connector: 'file' }] }).flows;
+    const { sources } = settings;
+    const begun = await readStatus(db.database, { settings: { sources, flows }, now: timestampNow(clock) });
+    expect(begun).toMatchObject({
+      feeds: [
+        { source: 'main', feed: 'awards', watermark: null, lastPull: null, lag: { seconds: null, inStep: false } },
+      ],
+      flows: [{ flow: 'erp', source: 'main', due: 0, lag: { seconds: null, inStep: false } }],
+    });
+    expect([isIdle(begun, timestampNow(clock)), needsLook(begun)]).toEqual([false, false]);
+  });
+
+  test('shows a configured flow that no process has begun with beside those that are worked', async () => {
+    await seed();
+    const flows = ['erp', 'warehouse'].map((name) => ({ name, source: 'main', connector: 'file' }));
+    const configured = { ...settings, flows: bridgeSettings.parse({ flows }).flows };
+    const shown = await readStatus(db.database, { settings: configured, now: timestampNow(clock) });
+    expect(shown.flows.map(({ flow, lag }) => [flow, lag.seconds])).toEqual([
+      ['erp', 120],
+      ['stopped', 30],
+      ['warehouse', null],
+    ]);
+  });
+
+  test('has the words of the document that was tried most', async () => {
+    await seed();
+    await db.database.query(
+      `update bridge.flow_documents set attempts = 5, last_error = 'wants a tax code' where key = 'b'`,
+    );
+    expect((await status()).flows[0]).toMatchObject({ retrying: 2, lastError: 'wants a tax code' });
+  });
+
+  test('knows no lag of a flow whose source is not configured here', async () => {
+    await seed();
+    await db.database.query(`update bridge.flows set source = 'former' where name = 'erp'`);
+    const [erp] = (await status()).flows;
+    expect(erp?.lag).toEqual({ seconds: null, inStep: false, why: 'its source former is not configured here' });
+  });
+
+  test('without any configuration is empty and idle', async () => {
+    const empty = await readStatus(db.database, { settings: { sources: [] }, now: timestampNow(clock) });
+    expect(empty).toEqual({
+      feeds: [],
+      flows: [],
+      backfills: [],
+      quotas: [],
+      delivered: [],
+      waiting: [],
+      deadLetters: [],
+    });
+    expect([isIdle(empty, timestampNow(clock)), needsLook(empty)]).toEqual([true, false]);
+  });
+
+  test('is of what is configured: feeds of the settings, flows and kinds that are registered', async () => {
+    await seed();
+    const { feeds, flows, waiting, deadLetters, delivered } = await status();
+    expect(feeds).toMatchObject([
+      { source: 'main', feed: 'awards', waiting: 1, lateFinds: 3, latenessSeconds: 45, lag: { seconds: 30 } },
+    ]);
+    expect(flows).toMatchObject([
+      { flow: 'erp', due: 2, retrying: 1, deadLetters: 1, lastError: 'locked by somebody', lag: { seconds: 120 } },
+      { flow: 'stopped', due: 0, pausedKind: 'auth', lag: { why: 'paused: no right to write' } },
+    ]);
+    expect(waiting.map(({ key }) => key)).toEqual(['a', 'b']);
+    expect(deadLetters).toMatchObject([{ key: 'c', lastError: 'no such vendor' }]);
+    expect(delivered.map(({ key }) => key)).toEqual(['d']);
+  });
+
+  test('is idle when no feed is due, no notification waits and no document is to be pushed; dead letters are not', async () => {
+    await seed();
+    const now = timestampNow(clock);
+    expect(isIdle(await status(), now)).toBe(false);
+    await db.database.query('update bridge.inbox set processed = now()');
+    expect(isIdle(await status(), now)).toBe(false);
+    await db.database.query(
+      `update bridge.flow_documents set due = null, waiting_since = null where flow = 'erp' and dead_since is null`,
+    );
+    expect(isIdle(await status(), now)).toBe(true);
+    clock.advance(60_000);
+    expect(isIdle(await status(), timestampNow(clock))).toBe(false);
+  });
+
+  test.each([
+    ['a dead letter', `update bridge.flows set paused_reason = null, circuit_until = null`],
+    ['a paused flow', `delete from bridge.flow_documents`],
+    [
+      'a document that was tried eight times',
+      `delete from bridge.flows where name = 'stopped'; delete from bridge.flow_documents where key <> 'a';
+       update bridge.flow_documents set attempts = 8`,
+    ],
+    ['an open circuit', `delete from bridge.flow_documents; update bridge.flows set paused_reason = null`],
+    [
+      'a failing feed',
+      `delete from bridge.flow_documents; delete from bridge.flows; update bridge.checkpoints set failures = 1`,
+    ],
+  ])('needs a look for %s', async (_what, change) => {
+    await seed();
+    await db.database.query(change);
+    expect(needsLook(await status())).toBe(true);
+  });
+});
+
+describe('needs a look for a document that is tried again', () => {
+  const alone = async (change: string, params: unknown[] = []) => {
+    await seed();
+    await db.database.query(
+      `delete from bridge.flows where name = 'stopped'; delete from bridge.flow_documents where key <> 'a'`,
+    );
+    await db.database.query(`update bridge.flow_documents set ${change}`, params);
+    return status();
+  };
+
+  test('not at once: an ERP may be away for minutes', async () => {
+    const { flows, ...rest } = await alone('attempts = 7');
+    expect(flows).toMatchObject([{ flow: 'erp', retrying: 1, stuck: 0 }]);
+    expect(needsLook({ flows, ...rest })).toBe(false);
+  });
+
+  test('at once when its connector gives answers that cannot be read', async () => {
+    const session = {
+      write: async () => [{ status: 'done' }],
+      lookup: async () => 'nothing',
+      close: async () => undefined,
+    };
+    const calls = createConnectorCalls(session as unknown as Session, { tell: (text) => text });
+    const limit = { timeoutMs: 1_000, signal: new AbortController().signal };
+    const operation = { action: 'create' } as Operation;
+    const [outcome] = await calls.write([operation], limit, () => undefined);
+    const found = await calls.lookup([], limit).catch((error: Error) => `lookup failed: ${error.message}`);
+    for (const said of [outcome !== undefined && 'message' in outcome ? outcome.message : '', found]) {
+      const { flows, ...rest } = await alone(`attempts = 1, error_type = 'unknown', last_error = $1`, [said]);
+      expect([said, needsLook({ flows, ...rest })]).toEqual([said, true]);
+      await db.database.query('truncate bridge.checkpoints, bridge.inbox, bridge.flows, bridge.flow_documents cascade');
+    }
+  });
+});
+
+describe('the metrics', () => {
+  async function values(): Promise<Map<string, number>> {
+    const registry = new Registry();
+    registerStatusMetrics({ settings, database: db.database, clock, registry });
+    const lines = (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+    return new Map(
+      lines.map((line) => {
+        const [, name = '', value] = /^(.*) (\S+)$/.exec(line) ?? [];
+        return [name, value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value)];
+      }),
+    );
+  }
+
+  test('say what SQL says', async () => {
+    await seed();
+    const labels = '{source="main",feed="awards"}';
+    expect(Object.fromEntries(await values())).toEqual({
+      [`bridge_feed_lag_seconds${labels}`]: 30,
+      // 2029-12-31T23:59:30Z
+      [`bridge_feed_last_pull_timestamp_seconds${labels}`]: 1_893_455_970,
+      [`bridge_feed_failures_in_a_row${labels}`]: 0,
+      [`bridge_feed_lateness_seconds${labels}`]: 45,
+      [`bridge_notifications_waiting${labels}`]: 1,
+      [`bridge_versions_doubted${labels}`]: 0,
+      [`bridge_feed_late_finds${labels}`]: 3,
+      'bridge_flow_lag_seconds{flow="erp"}': 120,
+      'bridge_flow_lag_seconds{flow="stopped"}': 30,
+      'bridge_oldest_undelivered_seconds{flow="erp"}': 120,
+      'bridge_oldest_undelivered_seconds{flow="stopped"}': 0,
+      'bridge_documents_due{flow="erp"}': 2,
+      'bridge_documents_due{flow="stopped"}': 0,
+      'bridge_documents_retrying{flow="erp"}': 1,
+      'bridge_documents_retrying{flow="stopped"}': 0,
+      'bridge_dead_letters{flow="erp"}': 1,
+      'bridge_dead_letters{flow="stopped"}': 0,
+      'bridge_flow_paused{flow="erp"}': 0,
+      'bridge_flow_paused{flow="stopped"}': 1,
+      'bridge_flow_circuit_open{flow="erp"}': 0,
+      'bridge_flow_circuit_open{flow="stopped"}': 1,
+      bridge_backfills_open: 0,
+    });
+  });
+
+  test('say that a feed that was never read is infinitely far behind', async () => {
+    await seed();
+    await db.database.query('update bridge.checkpoints set watermark = null, last_pull = null');
+    const seen = await values();
+    expect(seen.get('bridge_feed_lag_seconds{source="main",feed="awards"}')).toBe(Number.POSITIVE_INFINITY);
+    expect(seen.get('bridge_flow_lag_seconds{flow="erp"}')).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  test('say that a circuit is closed when its time is over', async () => {
+    await seed();
+    clock.advance(300_000);
+    expect((await values()).get('bridge_flow_circuit_open{flow="stopped"}')).toBe(0);
+  });
+
+  test('forget a flow that is not configured any more', async () => {
+    await seed();
+    const registry = new Registry();
+    registerStatusMetrics({ settings, database: db.database, clock, registry });
+    expect(await registry.metrics()).toContain('flow="stopped"');
+    await db.database.query(`update bridge.flows set kinds = '{}' where name = 'stopped'`);
+    expect(await registry.metrics()).not.toContain('flow="stopped"');
+  });
+});

@@ -1,0 +1,51 @@
+/** A bridge's status as tests of what is shown of it begin with: nothing there, and a feed and a flow in step. */
+import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status.ts';
+
+export const noStatus: BridgeStatus = {
+  feeds: [],
+  flows: [],
+  backfills: [],
+  quotas: [],
+  delivered: [],
+  waiting: [],
+  deadLetters: [],
+};
+
+const inStep = { seconds: 4, why: 'in step', inStep: true };
+
+export const feedInStep: FeedStatus = {
+  source: 'main',
+  feed: 'awards',
+  watermark: '2030-01-01T00:00:00.000000Z',
+  lastPull: '2030-01-01T00:00:00.000000Z',
+  nextPull: '2030-01-01T00:01:00.000000Z',
+  newest: null,
+  ordered: true,
+  latenessSeconds: 30,
+  pollSeconds: 60,
+  waiting: 0,
+  failures: 0,
+  lastError: null,
+  doubts: 0,
+  lateFinds: 0,
+  audited: null,
+  warning: null,
+  lag: inStep,
+};
+
+export const flowInStep: FlowStatus = {
+  flow: 'erp',
+  source: 'main',
+  pausedReason: null,
+  pausedKind: null,
+  pausedAt: null,
+  failuresInRow: 0,
+  circuitUntil: null,
+  due: 0,
+  retrying: 0,
+  stuck: 0,
+  lastError: null,
+  deadLetters: 0,
+  oldestWaiting: null,
+  lag: inStep,
+};

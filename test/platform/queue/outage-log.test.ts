@@ -1,0 +1,42 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createLogger } from '#platform/log.ts';
+import { createTroubleLog } from '#platform/queue/outage-log.ts';
+
+let lines: object[] = [];
+const log = createLogger({
+  level: 'info',
+  name: 'test',
+  destination: { write: (text) => lines.push(JSON.parse(text) as object) },
+});
+
+beforeEach(() => {
+  lines = [];
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('an outage is one warning, and one line when it has been quiet for half a minute; the next one warns again', () => {
+  const trouble = createTroubleLog(log, 'the queue');
+  trouble.report(new Error('refused'));
+  for (let n = 0; n < 9; n++) {
+    vi.advanceTimersByTime(29_000);
+    trouble.report(new Error('reset'));
+  }
+  vi.advanceTimersByTime(29_999);
+  expect(lines).toEqual([expect.objectContaining({ level: 'warn', error: 'refused' })]);
+  vi.advanceTimersByTime(1);
+  expect(lines.slice(1)).toEqual([expect.objectContaining({ level: 'info', errors: 10 })]);
+  trouble.report(new Error('again'));
+  expect(lines.slice(2)).toEqual([expect.objectContaining({ level: 'warn', error: 'again' })]);
+  trouble.close();
+});
+
+test('once closed it is silent', () => {
+  const trouble = createTroubleLog(log, 'the queue');
+  trouble.close();
+  trouble.report(new Error('connection is closed'));
+  vi.advanceTimersByTime(60_000);
+  expect(lines).toEqual([]);
+});
