@@ -11,9 +11,9 @@ import {
   documentKinds,
   documentShape,
   type Operation,
+  PathError,
   type RfiAnswer,
   type Roots,
-  SettingFault,
   type Shape,
 } from 'sourcing-bridge/connector';
 
@@ -79,7 +79,7 @@ export function pathFault(path: string): string | undefined {
       compileCell(kind, path);
       return undefined;
     } catch (error) {
-      if (!(error instanceof SettingFault)) throw error;
+      if (!(error instanceof PathError)) throw error;
       faults.push(error.message);
     }
   }
@@ -100,7 +100,7 @@ export function cellSource(kind: DocumentKind, path: string): CellSource {
     const { root, read, shape } = compileCell(kind, path);
     return { type: typeOf(shape), read: (row) => textOf(read(row[root as 'document' | 'line' | 'bid'])) };
   } catch (error) {
-    if (error instanceof SettingFault) return { type: 'text', read: () => undefined };
+    if (error instanceof PathError) return { type: 'text', read: () => undefined };
     throw error;
   }
 }

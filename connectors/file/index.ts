@@ -23,13 +23,13 @@ export default defineConnector({
     batchMax: 50,
     requestsAtOnce: documentsAtOnce,
     timeoutMs: 60_000,
-    settleMs: 0,
+    lateEffectMs: 0,
     idempotency: 'external-id',
   },
   capabilitiesWith: ({ layout, batch_size, sftp }) => ({
     ...(layout === 'batch' ? { batchMax: batch_size, idempotency: 'key' } : {}),
     // A server may go on for a moment with what it was asked before the connection was lost.
-    ...(sftp ? { timeoutMs: 120_000, settleMs: 5_000 } : {}),
+    ...(sftp ? { timeoutMs: 120_000, lateEffectMs: 5_000 } : {}),
   }),
   async open(settings, context) {
     const folder = await openFolder(settings, context);

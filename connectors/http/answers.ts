@@ -11,8 +11,8 @@ import {
   type HttpResponse,
   LockedError,
   type Operation,
+  PathError,
   RateLimited,
-  SettingFault,
   TransientError,
   UnknownOutcome,
 } from 'sourcing-bridge/connector';
@@ -130,7 +130,7 @@ export function patternOf(text: string): RegExp {
   try {
     return new RegExp(text, 'u');
   } catch {
-    throw new SettingFault('must be a regular expression');
+    throw new PathError('must be a regular expression');
   }
 }
 

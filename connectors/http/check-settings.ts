@@ -2,7 +2,7 @@
  * What is wrong with settings that have the right form: paths that no document has, requests that do not fit their kind,
  * and what could make a second object, or leave one behind.
  */
-import { compileJsonPath, type DocumentKind, documentKinds, SettingFault } from 'sourcing-bridge/connector';
+import { compileJsonPath, type DocumentKind, documentKinds, PathError } from 'sourcing-bridge/connector';
 import { patternOf } from './answers.ts';
 import { isByKey, kindOf } from './kinds.ts';
 import { isFilePart } from './requests.ts';
@@ -21,7 +21,7 @@ export function faultsOf(settings: Settings): Wrong[] {
     try {
       run();
     } catch (error) {
-      if (!(error instanceof SettingFault)) throw error;
+      if (!(error instanceof PathError)) throw error;
       wrong.push({ path: [...path, ...placesOf(error)], message: error.message });
     }
   };
@@ -57,20 +57,20 @@ export function faultsOf(settings: Settings): Wrong[] {
 
 /** Nothing twice and nothing left behind: a kind that is set needs all of it. */
 function requireWhole(kind: DocumentKind, given: KindSettings): void {
-  if (!given.create) throw new SettingFault('needs create: how a document is sent for the first time');
+  if (!given.create) throw new PathError('needs create: how a document is sent for the first time');
   if (!given.amend)
-    throw new SettingFault('needs amend: how a document that has changed is sent (only a PUT does for both)');
-  if (!given.cancel && kind !== 'supplier') throw new SettingFault('needs cancel: how a document is taken back');
+    throw new PathError('needs amend: how a document that has changed is sent (only a PUT does for both)');
+  if (!given.cancel && kind !== 'supplier') throw new PathError('needs cancel: how a document is taken back');
   if (given.lookup) return;
   if (!isByKey(given))
-    throw new SettingFault(
+    throw new PathError(
       'needs lookup: after a request that was cut off the bridge has to ask what the ERP holds, or it would make a second object. Only a PUT to a path of the document, for create and amend, does without',
     );
   if (given.cancel && given.cancel.path !== given.create.path)
-    throw new SettingFault(
+    throw new PathError(
       'needs lookup, as cancel has another path than create: what a cut off request has done is to be seen',
     );
-  if (given.reference !== 'key') throw new SettingFault('needs lookup, or the reference "key"');
+  if (given.reference !== 'key') throw new PathError('needs lookup, or the reference "key"');
 }
 
 interface Attempt {
@@ -92,11 +92,11 @@ function requestFaults(
       path: ['path'],
       run: () => {
         if (action === 'create' && method === 'PUT' && !namesDocument(kind, path))
-          throw new SettingFault(
+          throw new PathError(
             'must name the document, as with {key} (or a field of the mapping): another one would replace what stands there',
           );
         if (action === 'create' && path.includes('{reference}'))
-          throw new SettingFault('cannot have {reference}: the ERP gives it only when the document is created');
+          throw new PathError('cannot have {reference}: the ERP gives it only when the document is created');
         if (action === 'cancel') refuseFields(path);
       },
     },
@@ -108,9 +108,9 @@ function requestFaults(
       path: ['body'],
       run: () => {
         if (usesFile && kind !== 'file')
-          throw new SettingFault(`cannot have bytes: only file documents have, and not ${kind} documents`);
+          throw new PathError(`cannot have bytes: only file documents have, and not ${kind} documents`);
         if (usesFile && action === 'cancel')
-          throw new SettingFault('cannot have bytes: a file that is taken back has none any more');
+          throw new PathError('cannot have bytes: a file that is taken back has none any more');
       },
     },
     ...(typeof content === 'object' && 'json' in content
@@ -127,7 +127,7 @@ function requestFaults(
 /** Else what is taken back could not be found. */
 function refuseFields(text: string): void {
   if (/\{\s*(?:fields|lines?)[.[]/.test(text))
-    throw new SettingFault(
+    throw new PathError(
       'cannot have fields or lines: a document that is taken back has none. Use its key or {reference}',
     );
 }
@@ -158,7 +158,7 @@ function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
       path: ['path'],
       run: () => {
         if (/\{\s*(?:reference|content_hash|idempotency_key|action)[\s}]/.test(path))
-          throw new SettingFault('can only have what the document itself has: a crash leaves nothing else');
+          throw new PathError('can only have what the document itself has: a crash leaves nothing else');
         refuseFields([path, ...Object.values(where), ...(content ? [JSON.stringify(content.json)] : [])].join(' '));
       },
     },
@@ -179,15 +179,15 @@ function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
       path: [],
       run: () => {
         if (list !== undefined && Object.keys(where).length === 0)
-          throw new SettingFault(
+          throw new PathError(
             'needs where: a search may give others, and another object must not be taken for the document',
           );
         if (needsReference && reference === undefined)
-          throw new SettingFault('needs reference: where what was found has what the ERP calls it');
+          throw new PathError('needs reference: where what was found has what the ERP calls it');
         const readsBody = [list, withdrawn, reference, ...Object.keys(where)].some((member) => member !== undefined);
         const isInBody = (form: object | string | undefined) => typeof form === 'object' && 'body' in form;
         if (one.method === 'HEAD' && (readsBody || isInBody(hash) || isInBody(given.reference)))
-          throw new SettingFault('must be a GET: the answer to a HEAD has no body');
+          throw new PathError('must be a GET: the answer to a HEAD has no body');
       },
     },
   ];

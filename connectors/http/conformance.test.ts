@@ -61,7 +61,7 @@ for (const { title, run } of conformance({
   connector: http,
   verified: 'real server',
   against: 'a REST server of the tests, on Node',
-  edge: { protocol: 'http', address: () => erp.address },
+  proxy: { protocol: 'http', address: () => erp.address },
   settings,
   held: async ({ kind, key }) => {
     if (kind === 'award') return erp.orders(key).map(heldOrder);

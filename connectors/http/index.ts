@@ -55,14 +55,14 @@ export default defineConnector({
     batchMax,
     requestsAtOnce: 4,
     timeoutMs: 100_000,
-    settleMs: 30_000,
+    lateEffectMs: 30_000,
     idempotency: 'external-id',
   },
   capabilitiesWith: (given) => ({
     requestsAtOnce: given.concurrency,
     // What begins last may log in again, and be sent again.
     timeoutMs: beginMs + Math.ceil(given.timeout_seconds * 3_000) + 10_000,
-    settleMs: Math.ceil(given.settle_seconds * 1_000),
+    lateEffectMs: Math.ceil(given.settle_seconds * 1_000),
     idempotency: idempotencyOf(given),
   }),
   async open(given, context) {

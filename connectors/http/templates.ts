@@ -11,9 +11,9 @@ import {
   type DocumentKind,
   documentShape,
   jsonNumber,
+  PathError,
   pathSegment,
   type Roots,
-  SettingFault,
   type Shape,
   templateParts,
 } from 'sourcing-bridge/connector';
@@ -80,8 +80,8 @@ export function textTemplate(roots: Roots, template: string, encode = (text: str
  * else. Gives DataError where a path in it leads to nothing, as the URL would be another one.
  */
 export function urlTemplate(roots: Roots, template: string): (scope: Scope) => string {
-  if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new SettingFault('may hold no blank, # or \\');
-  if (!/^[/?]/.test(template)) throw new SettingFault('must begin with / (it stands behind base_url)');
+  if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new PathError('may hold no blank, # or \\');
+  if (!/^[/?]/.test(template)) throw new PathError('must begin with / (it stands behind base_url)');
   const text = textTemplate(roots, template, urlPart);
   return (scope) => {
     const path = text(scope);
@@ -125,9 +125,9 @@ export function jsonTemplate(roots: Roots, template: unknown): JsonTemplate {
 }
 
 function eachTemplate(roots: Roots, { each, as }: { each: unknown; as: unknown }): JsonTemplate {
-  if (typeof each !== 'string') throw new SettingFault('each must be the path of a list, as lines');
+  if (typeof each !== 'string') throw new PathError('each must be the path of a list, as lines');
   const { read, shape } = at('each', () => pathOf(roots, each, compilePath));
-  if (!shape.items) throw new SettingFault(`each: ${each} leads to no list`);
+  if (!shape.items) throw new PathError(`each: ${each} leads to no list`);
   const isLine = each === 'lines';
   const inside = { ...roots, item: shape.items, ...(isLine ? { line: shape.items } : {}) };
   const entry = at('as', () => jsonTemplate(inside, as));
@@ -164,14 +164,14 @@ const forms = ['text', 'number', 'odata'];
 function formOf(text: string): { path: string; form: string | undefined } {
   const [, path = text, form] = /^(.*?)\s+as\s+(\w+)$/.exec(text) ?? [];
   if (form !== undefined && !forms.includes(form))
-    throw new SettingFault(`: there is no "as ${form}", only ${forms.join(', ')}`);
+    throw new PathError(`: there is no "as ${form}", only ${forms.join(', ')}`);
   return { path, form };
 }
 
 /** One value as a text. */
 function singleOf(roots: Roots, text: string): TextTemplate {
   const { path, form } = formOf(text);
-  if (path === 'document') throw new SettingFault('{document} leads to several values; go on to one of them');
+  if (path === 'document') throw new PathError('{document} leads to several values; go on to one of them');
   const { read } = pathOf(roots, path, compileValuePath);
   return (scope) => {
     const value = read(scope);
@@ -196,7 +196,7 @@ function pathOf(roots: Roots, path: string, compile: typeof compilePath): ScopeP
     };
   const [ofEach] = /^(?:line|item)(?=$|[.[])/.exec(path) ?? [];
   if (ofEach !== undefined && !Object.hasOwn(roots, ofEach))
-    throw new SettingFault(`{${path}}: ${ofEach} is known only within each${ofEach === 'line' ? ': lines' : ''}`);
+    throw new PathError(`{${path}}: ${ofEach} is known only within each${ofEach === 'line' ? ': lines' : ''}`);
   const { root, read, shape } = named(path, () => compile(roots, path));
   if (root === 'document') return { read: ({ document }) => read(document), shape };
   if (root === 'line') return { read: ({ line }) => read(line), shape };
@@ -208,7 +208,7 @@ function named<T>(path: string, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    throw error instanceof SettingFault ? new SettingFault(`{${path}} ${error.message}`) : error;
+    throw error instanceof PathError ? new PathError(`{${path}} ${error.message}`) : error;
   }
 }
 
@@ -217,12 +217,12 @@ function at<T>(place: string | number, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    throw error instanceof SettingFault ? new PlacedFault([place, ...placesOf(error)], error.message) : error;
+    throw error instanceof PathError ? new PlacedFault([place, ...placesOf(error)], error.message) : error;
   }
 }
 
 /** A fault in the middle of a template. */
-export class PlacedFault extends SettingFault {
+export class PlacedFault extends PathError {
   readonly places: readonly (string | number)[];
 
   constructor(places: readonly (string | number)[], message: string) {
@@ -231,6 +231,6 @@ export class PlacedFault extends SettingFault {
   }
 }
 
-export function placesOf(fault: SettingFault): readonly (string | number)[] {
+export function placesOf(fault: PathError): readonly (string | number)[] {
   return fault instanceof PlacedFault ? fault.places : [];
 }

@@ -16,7 +16,7 @@ export function memoryTarget(erp: MemoryErp): ConformanceTarget {
     connector: memory,
     verified: 'real server',
     against: 'its own ERP, which lives in memory',
-    edge: { protocol: 'http', address: () => erp.address },
+    proxy: { protocol: 'http', address: () => erp.address },
     settings: (address) => ({
       base_url: address,
       client_id: credentials.clientId,

@@ -45,7 +45,7 @@ export default defineConnector({
     idempotency: 'lookup',
     timeoutMs: 60_000,
     // When the process dies, a request may be on its way still: after this time it is over, and `lookup` shows what it did.
-    settleMs: 5_000,
+    lateEffectMs: 5_000,
     reads: ['supplier', 'requisition'],
   },
   async open({ base_url, client_id, client_secret }, { clock }) {

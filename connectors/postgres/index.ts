@@ -37,7 +37,7 @@ export default defineConnector({
     concurrency: 2,
     requestsAtOnce: 3,
     timeoutMs,
-    settleMs: 0,
+    lateEffectMs: 0,
     idempotency: 'external-id',
   },
   capabilitiesWith: ({ batch_max, connections, statement_timeout_ms }) => ({

@@ -44,13 +44,13 @@ export default defineConnector({
     requestsAtOnce: 2,
     idempotency: 'lookup',
     timeoutMs: 120_000,
-    settleMs: 120_000,
+    lateEffectMs: 120_000,
     reads: ['supplier', 'requisition'],
   },
   capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds }) => ({
     batchMax: batch_size,
     timeoutMs: timeout_seconds * 1_000,
-    settleMs: settle_seconds * 1_000,
+    lateEffectMs: settle_seconds * 1_000,
   }),
   async open(given, { dataDir, clock }) {
     const tryton = createTryton(given, { clock, caPem: await readCa(given.ca_file, dataDir) });

@@ -8,7 +8,7 @@ import type { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import type { SweptLane } from '#platform/sweep.ts';
-import type { ProcessMark } from './leases/process-identity.ts';
+import type { ProcessIdentity } from './leases/process-identity.ts';
 import type { BridgeSettings } from './settings.ts';
 
 /** What a process of the bridge does; several processes may do the same. */
@@ -31,7 +31,7 @@ export interface BridgeDeps {
   log: Logger;
   registry: Registry;
   /** The operating system's, when it is left out. */
-  processMark?: ProcessMark;
+  processIdentity?: ProcessIdentity;
   /** Adds routes to the console's application. */
   mountConsole?: (application: Application) => void;
 }

@@ -11,11 +11,11 @@ import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createSweep } from '#platform/sweep.ts';
 import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
+import { registerFlows } from './flows/register-flows.ts';
 import { createLeases } from './leases/lease.ts';
-import { createPresence } from './leases/liveness-lock.ts';
+import { createLivenessLock } from './leases/liveness-lock.ts';
 import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
-import { registerFlows } from './flows/register-flows.ts';
 import { openFlows, startPush } from './push/start-push.ts';
 import { startReceive } from './receive/start-receive.ts';
 import type { BridgeSettings } from './settings.ts';
@@ -64,7 +64,7 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
 }
 
 /**
- * What comes before any work: tables, connectors, presence, checkpoints, flows, as far as the role needs them. A process
+ * What comes before any work: tables, connectors, liveness, checkpoints, flows, as far as the role needs them. A process
  * that does not push neither loads a connector nor has a say in what the flows are; so a receiver's configuration may
  * hold its sources alone. Throws AppError `invalid` for settings that cannot work.
  */
@@ -74,9 +74,9 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   checkNames(settings);
   await migrateBridge(database);
   const flows = does('push') ? await openFlows(deps, opened) : [];
-  const presence = await createPresence({ database, log });
-  opened.defer(() => presence.close());
-  const acquireLease = createLeases({ database, presence, leaseMs: settings.lease_seconds * 1000 });
+  const liveness = await createLivenessLock({ database, log });
+  opened.defer(() => liveness.close());
+  const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
   if (does('pull') || does('receive'))
     for (const { name, feeds } of settings.sources)
       for (const feed of feeds) await openCheckpoint(database, { source: name, feed }, timestampNow(clock));

@@ -111,7 +111,7 @@ function addFeedCommands(bridge: Command): void {
     .option('--wait', 'stay until it is done');
   addBridgeSubcommand(backfill, 'list', 'those that are open, and the latest that are not', runBackfillList);
   addBridgeSubcommand(backfill, 'cancel <number>', 'read it no further', runBackfillCancel);
-  addBridgeSubcommand(bridge, 'audit [feed]', 'read <source>/<feed>, or all, again and count late finds', runAudit);
+  addBridgeSubcommand(bridge, 'audit [feed]', 'read <source>/<feed>, or all, again and count late arrivals', runAudit);
 }
 
 const exitCodes = `

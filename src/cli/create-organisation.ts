@@ -11,7 +11,7 @@ export interface NewOrganisation {
 }
 
 /** `operator` carries the operator's token. Throws AppError as its calls do. */
-export async function createOrganisation(operator: SourceClient, name: string): Promise<NewOrganisation> {
+export async function createLocalOrganisation(operator: SourceClient, name: string): Promise<NewOrganisation> {
   const path = '/admin/organisations';
   const { id } = await operator.call({ method: 'POST', path, body: { name } }, z.looseObject({ id: z.string() }));
   return {

@@ -11,7 +11,7 @@ import { createSourceClient, type SourceClient } from '#client/source-client.ts'
 import { systemClock } from '#platform/clock.ts';
 import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError } from '#platform/errors.ts';
-import { createOrganisation } from './create-organisation.ts';
+import { createLocalOrganisation } from './create-organisation.ts';
 import type { Installation } from './installation.ts';
 
 /** What an earlier version kept beside it is passed over. */
@@ -49,7 +49,7 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   const known = await readLocalSetup(installation.dataDir);
   if (known && (await works(clientOf(installation, serviceUrl, known.bridgeKey)))) return known;
   const operator = clientOf(installation, serviceUrl, installation.adminToken);
-  const organisation = await createOrganisation(operator, 'Local');
+  const organisation = await createLocalOrganisation(operator, 'Local');
   await organisation.put('webhook-domains', { domains: [installation.configuration.bridge.public_host] });
   await organisation.put('allowed-networks', { cidrs: ['127.0.0.0/8', '::1/128'] });
   // What runs here is ours, and the simulator tells a story faster than the limits allow.

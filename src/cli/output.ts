@@ -6,7 +6,7 @@
  */
 import { durationOf } from '#console/duration.ts';
 
-export type Cell = string | number | boolean | null | undefined;
+export type TableCell = string | number | boolean | null | undefined;
 
 export interface OutputOptions {
   /** One JSON value on standard output, and nothing else there. */
@@ -22,7 +22,7 @@ export function print(options: OutputOptions, value: unknown, text: () => string
  * Rows under their titles, columns aligned, numbers to the right; `none` when there is no row. A cell is one line: line
  * ends and control characters in it become spaces.
  */
-export function tableOf(titles: readonly string[], rows: readonly (readonly Cell[])[], none = 'none'): string {
+export function tableOf(titles: readonly string[], rows: readonly (readonly TableCell[])[], none = 'none'): string {
   if (rows.length === 0) return none;
   const lines = [titles, ...rows.map((row) => row.map(textOf))];
   const widths = titles.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
@@ -47,7 +47,7 @@ export function shortTime(timestamp: string | null): string | null {
   return timestamp === null ? null : `${timestamp.slice(0, 19)}Z`;
 }
 
-function textOf(cell: Cell): string {
+function textOf(cell: TableCell): string {
   if (cell === null || cell === undefined || cell === '') return '-';
   if (typeof cell === 'boolean') return cell ? 'yes' : 'no';
   return oneLine(String(cell));

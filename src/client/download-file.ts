@@ -3,9 +3,9 @@
  * and no log, the API key is not sent to it, and redirects are not followed.
  */
 import { AppError } from '#platform/errors.ts';
-import { type Cidr, parseCidrs } from '#platform/network-guard.ts';
+import { anyNetwork, type Cidr, parseCidrs } from '#platform/network-guard.ts';
 import { unpack } from './read-answer.ts';
-import { anyNetwork, type ClientDeps, toldFetch } from './send-call.ts';
+import { type ClientDeps, toldFetch } from './send-call.ts';
 
 /**
  * The bytes. Throws AppError `forbidden` when the link is refused, which it is when it has expired; `invalid` for a link

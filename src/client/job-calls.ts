@@ -28,7 +28,7 @@ const job = documentedJob.pick({ id: true, type: true, status: true, created_ent
     .nullish(),
 });
 
-export type Job = z.output<typeof job>;
+export type SubmittedJob = z.output<typeof job>;
 
 export type JobInput<Type extends JobType> = z.input<(typeof jobTypes)[Type]['payload']>;
 
@@ -39,13 +39,13 @@ export interface JobCalls {
     payload: JobInput<Type>,
     idempotencyKey: string,
     signal?: AbortSignal,
-  ): Promise<Job>;
-  readJob(id: string, signal?: AbortSignal): Promise<Job>;
+  ): Promise<SubmittedJob>;
+  readJob(id: string, signal?: AbortSignal): Promise<SubmittedJob>;
   /**
    * Reads the job, ever more seldom, until it has ended: `COMPLETED` or `FAILED`. Throws AppError `unavailable`, to be
    * tried again, when that takes longer than `withinMs`.
    */
-  waitForJob(id: string, withinMs: number, signal?: AbortSignal): Promise<Job>;
+  waitForJob(id: string, withinMs: number, signal?: AbortSignal): Promise<SubmittedJob>;
 }
 
 export function createJobCalls({ call, clock }: { call: CallApi; clock: Clock }): JobCalls {

@@ -70,7 +70,8 @@ export function readJson(
     throw new AppError('unavailable', `The answer to ${call.what} is not JSON (${status}, ${type}).`);
   }
   const hidden = hiddenProblem(body, headers['content-type']);
-  if (hidden !== undefined) throw refusalOf({ ...answer, status: hidden }, call.what, { secrets, sentWith: status });
+  if (hidden !== undefined)
+    throw errorOfAnswer({ ...answer, status: hidden }, call.what, { secrets, sentWith: status });
   return body;
 }
 
@@ -88,7 +89,7 @@ function hiddenProblem(body: unknown, contentType = ''): number | undefined {
  * The error of an answer that is not of 2xx, with its problem's words. 408, 429 and 5xx pass, not before `afterMs`;
  * anything else is a person's to solve.
  */
-export function refusalOf(
+export function errorOfAnswer(
   { status, text }: TextAnswer,
   what: string,
   options: { secrets: readonly string[]; afterMs?: number | undefined; sentWith?: number },

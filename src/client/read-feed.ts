@@ -46,7 +46,7 @@ interface KeptPage extends TextAnswer {
 }
 
 /** The function throws AppError as `Send` does; `invalid` for a page that is not as documented. */
-export function createFeedReader({ send, clock }: { send: Send; clock: Clock }): ReadFeed {
+export function createReadFeed({ send, clock }: { send: Send; clock: Clock }): ReadFeed {
   /** By path, the longest unused first. */
   const kept = new Map<string, KeptPage>();
 

@@ -7,13 +7,11 @@ import type { z } from 'zod';
 import type { Clock } from '#platform/clock.ts';
 import { AppError, askedToWaitMs } from '#platform/errors.ts';
 import { FetchError, type GuardedFetch, type GuardedRequest, type GuardedResponse } from '#platform/guarded-fetch.ts';
-import { parseCidrs } from '#platform/network-guard.ts';
+import { anyNetwork } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
-import { decode, readJson, refusalOf, type TextAnswer, unpack } from './read-answer.ts';
+import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
 
-/** The address of the service is the operator's own setting: it may lie in any network. */
-export const anyNetwork = parseCidrs(['0.0.0.0/0', '::/0']);
 const answerBytesMax = 64 * 1024 * 1024;
 /** A longer wait is the caller's: its schedule waits without holding a worker. */
 export const longestWaitMs = 5_000;
@@ -36,7 +34,7 @@ export interface ClientDeps {
   clock: Clock;
   /** Without them requests are not counted. */
   quotas?: Quotas | undefined;
-  /** Told of each request that was sent: the status of its answer, or why none came (`timeout`, `reset`). */
+  /** LeakDetector of each request that was sent: the status of its answer, or why none came (`timeout`, `reset`). */
   onRequest?: ((request: { bucket: Bucket | 'downloads' | 'none'; status: string }) => void) | undefined;
 }
 
@@ -138,7 +136,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
         if (ifNoneMatch !== undefined) return { ...answer, body: undefined };
         throw new AppError('unavailable', `${what} was answered with 304, although nothing is kept of it.`);
       }
-      if (status < 200 || status > 299) throw refusalOf(answer, what, { secrets: hidden, afterMs });
+      if (status < 200 || status > 299) throw errorOfAnswer(answer, what, { secrets: hidden, afterMs });
       return { ...answer, body: readJson(answer, { method, what }, hidden) };
     };
     // A POST without a key may have taken effect although no answer came: only its caller knows what to do.

@@ -6,12 +6,12 @@
 import { parseInput } from '#platform/input.ts';
 import { createDownload, type Download } from './download-file.ts';
 import { createJobCalls, type JobCalls } from './job-calls.ts';
-import { createFeedReader, type ReadFeed } from './read-feed.ts';
+import { createReadFeed, type ReadFeed } from './read-feed.ts';
 import { type CallApi, type ClientDeps, createSender } from './send-call.ts';
 import { createSupplierCalls, type SupplierCalls } from './supplier-calls.ts';
 import { createWebhookCalls, type WebhookCalls } from './webhook-calls.ts';
 
-export type { Job } from './job-calls.ts';
+export type { SubmittedJob } from './job-calls.ts';
 export type { FeedPage, FeedWindow } from './read-feed.ts';
 
 export interface SourceClient extends SupplierCalls, JobCalls, WebhookCalls {
@@ -31,7 +31,7 @@ export function createSourceClient(deps: ClientDeps): SourceClient {
   };
   return {
     call,
-    readFeed: createFeedReader({ send, clock: deps.clock }),
+    readFeed: createReadFeed({ send, clock: deps.clock }),
     download: createDownload(deps),
     ...createSupplierCalls(call),
     ...createJobCalls({ call, clock: deps.clock }),

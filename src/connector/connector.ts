@@ -28,7 +28,7 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
    * missing from `lookup`. The bridge waits that long (counted from the end of the time limit, or of the write) before it
    * asks; 0 when a write ends with the process and is seen at once (files). At most 24 days, in whole milliseconds.
    */
-  readonly settleMs: number;
+  readonly lateEffectMs: number;
   /** What `read` gives; left out: nothing. */
   readonly reads?: readonly ReadStream[];
 }

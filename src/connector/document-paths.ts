@@ -10,7 +10,7 @@
 import { type DocumentKind, documentJsonSchema } from './documents.ts';
 
 /** Says what is wrong with a setting, as a path or a template, in words that follow its place. */
-export class SettingFault extends Error {}
+export class PathError extends Error {}
 
 /** As much of JSON Schema as documents have. */
 export interface Shape {
@@ -70,11 +70,11 @@ export function compilePath(roots: Roots, path: string): CompiledPath {
 export function compileValuePath(roots: Roots, path: string): CompiledPath {
   const compiled = compilePath(roots, path);
   const { properties, additionalProperties, items } = compiled.shape;
-  if (items) throw new SettingFault(sayWhich(compiled.shape, items, path));
+  if (items) throw new PathError(sayWhich(compiled.shape, items, path));
   if (properties)
-    throw new SettingFault(`leads to several values; go on with one of ${Object.keys(properties).join(', ')}`);
+    throw new PathError(`leads to several values; go on with one of ${Object.keys(properties).join(', ')}`);
   if (typeof additionalProperties === 'object')
-    throw new SettingFault(`leads to several values; go on with the name of one, as ${path}.Name`);
+    throw new PathError(`leads to several values; go on with the name of one, as ${path}.Name`);
   return compiled;
 }
 
@@ -111,7 +111,7 @@ export function templateParts(template: string): TemplatePart[] {
     } else if (rest[brace] === '{' && end > brace) {
       parts.push({ path: rest.slice(brace + 1, end).trim() });
       rest = rest.slice(end + 1);
-    } else throw new SettingFault('has a brace without its other half; write {{ or }} for a brace itself');
+    } else throw new PathError('has a brace without its other half; write {{ or }} for a brace itself');
   }
 }
 
@@ -128,9 +128,9 @@ function stepsOf(path: string): Step[] {
     if (member !== undefined) steps.push({ member });
     else if (quoted !== undefined) steps.push({ label: quoted.replaceAll(/\\(.)/g, '$1') });
     else if (label !== undefined) steps.push({ label: label.trim() });
-    else throw new SettingFault('must be written as event.name or event.tags[Cost Center]');
+    else throw new PathError('must be written as event.name or event.tags[Cost Center]');
   }
-  if (steps.length === 0) throw new SettingFault('must not be empty');
+  if (steps.length === 0) throw new PathError('must not be empty');
   return steps;
 }
 
@@ -148,13 +148,13 @@ function follow(shape: Shape, steps: readonly Step[], place: string): Way {
     if (!member) {
       const members = Object.keys(properties).join(', ');
       const wrong = 'member' in step ? name : `[${name}]`;
-      throw new SettingFault(`leads nowhere: ${place || 'the document'} has no member ${wrong}; it has ${members}`);
+      throw new PathError(`leads nowhere: ${place || 'the document'} has no member ${wrong}; it has ${members}`);
     }
     return into(follow(member, rest, inside), (value) => memberOf(value, member.answersIn ?? name));
   }
   if (typeof additionalProperties === 'object')
     return into(follow(additionalProperties, rest, inside), (value) => memberOf(value, name));
-  if (!items) throw new SettingFault(`${place} is a single value: nothing can follow it`);
+  if (!items) throw new PathError(`${place} is a single value: nothing can follow it`);
   return inList(shape, items, step, rest, { place, inside });
 }
 
@@ -182,7 +182,7 @@ function inList(
   rest: readonly Step[],
   { place, inside }: { place: string; inside: string },
 ): Way {
-  if ('member' in step) throw new SettingFault(sayWhich(list, items, place));
+  if ('member' in step) throw new PathError(sayWhich(list, items, place));
   const { label } = step;
   const form = formOf(items);
   if (form || list.answersIn !== undefined) {
@@ -190,8 +190,7 @@ function inList(
     const labelIn = (entry: unknown) => (form ? memberOf(entry, form.label) : identifierOf(entry));
     return into(way, (value) => entriesOf(value).find((entry) => labelIn(entry) === label));
   }
-  if (!/^[1-9]\d{0,5}$/.test(label))
-    throw new SettingFault(`${place} is read by place: ${place}[1] is the first entry`);
+  if (!/^[1-9]\d{0,5}$/.test(label)) throw new PathError(`${place} is read by place: ${place}[1] is the first entry`);
   return into(follow(items, rest, inside), (value) => entriesOf(value)[Number(label) - 1]);
 }
 

@@ -7,7 +7,7 @@
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { createGuardedFetch, FetchError, type GuardedResponse } from '#platform/guarded-fetch.ts';
-import { parseCidrs } from '#platform/network-guard.ts';
+import { anyNetwork } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import {
   AuthError,
@@ -94,8 +94,6 @@ export interface Http {
   close(): Promise<void>;
 }
 
-/** Whoever configures a connector may reach every network. */
-const everyNetwork = parseCidrs(['0.0.0.0/0', '::/0']);
 const charactersShown = 500;
 
 /** Throws ConfigError for settings that cannot work. */
@@ -109,7 +107,7 @@ export function createHttp(settings: HttpSettings): Http {
   const guarded = openConnections(settings, connections);
   const { always, asked } = splitAuth(auth);
   const limits = {
-    allowedNetworks: everyNetwork,
+    allowedNetworks: anyNetwork,
     protocols: ['https:', 'http:'] as const,
     timeoutMs,
     responseBytesMax,

@@ -94,7 +94,7 @@ function feedsSection({ feeds }: BridgeStatus): string {
       time(feed.watermark),
       time(feed.lastPull),
       feed.waiting,
-      feed.lateFinds,
+      feed.lateArrivals,
       sentence([feed.lag.why, feed.warning].filter(Boolean).join('; '), feed.failures > 0 || feed.warning !== null),
     ]),
   );

@@ -1,4 +1,4 @@
-import type { Clock } from '#platform/clock.ts';
+import type { Clock } from './clock.ts';
 
 /** Small corrections are no matter. */
 const setBackMs = 60_000;

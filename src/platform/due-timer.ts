@@ -12,7 +12,7 @@ import type { SweptLane } from './sweep.ts';
 /** Waits are cut into pieces: a timer of Node's takes no more than 24 days. */
 const longestWaitMs = 3_600_000;
 
-export interface TimeKeeper {
+export interface DueTimer {
   /** To be called when the plan has changed: cuts the wait short and looks for the next moment again. */
   lookAgain: () => void;
   /** Ends the waiting. */
@@ -20,20 +20,20 @@ export interface TimeKeeper {
 }
 
 /** Starts the waiting at once. `nextMoment` gives the first moment after `now` at which something becomes due. */
-export function createTimeKeeper(
+export function createDueTimer(
   deps: SweptLane & {
     nextMoment: (now: Timestamp) => Promise<Timestamp | undefined>;
     signals: Pick<Signals, 'signal'>;
     clock: Clock;
     log: Logger;
   },
-): TimeKeeper {
+): DueTimer {
   const { lane, due, nextMoment, signals, clock, log } = deps;
   const closing = new AbortController();
   let waiting = new AbortController();
 
   /** Wakes what is due and sleeps until the next moment. */
-  async function keepTime(): Promise<void> {
+  async function waitForNext(): Promise<void> {
     while (!closing.signal.aborted) {
       waiting = new AbortController();
       const signal = AbortSignal.any([waiting.signal, closing.signal]);
@@ -57,7 +57,7 @@ export function createTimeKeeper(
     }
   }
 
-  const keeping = keepTime();
+  const keeping = waitForNext();
   return {
     lookAgain: () => waiting.abort(),
     async close() {

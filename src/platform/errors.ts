@@ -2,6 +2,7 @@
  * The one error class of the project. It carries two texts: `message` for the log, which may name internals, and
  * `publicMessage` for the caller, which may not; and the recovery, so that nobody has to guess it from the text.
  */
+import type { Issue } from '#contract/issue.ts';
 
 /** What went wrong, in the words of the API; `http/problem.ts` maps each to a status. */
 export type ErrorCode =
@@ -16,12 +17,6 @@ export type ErrorCode =
   | 'too-many'
   | 'unavailable'
   | 'internal';
-
-/** One thing wrong with a body, a query or a file: `path` like `bid_sheet.columns[2].precision`, empty for the whole. */
-export interface Issue {
-  path: string;
-  message: string;
-}
 
 /** What the one who caught it should do: try again (not before `afterMs`), put this item aside, or stop and call a person. */
 export type Recovery = { do: 'retry'; afterMs?: number } | { do: 'skip' } | { do: 'halt' };

@@ -3,7 +3,8 @@
  * (`bid_sheet.columns[2].precision`); the rejected values themselves are never repeated, as they may be secrets.
  */
 import type { z } from 'zod';
-import { AppError, type Issue } from './errors.ts';
+import type { Issue } from '#contract/issue.ts';
+import { AppError } from './errors.ts';
 
 /** Parses `value`; throws AppError `invalid` with one issue for each thing wrong. `what` opens the message: "The body". */
 export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {

@@ -5,7 +5,8 @@
 import { isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
-import { AppError, type Issue } from './errors.ts';
+import type { Issue } from '#contract/issue.ts';
+import { AppError } from './errors.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -32,6 +33,9 @@ export function parseCidrs(list: readonly string[]): Cidr[] {
     throw new AppError('invalid', `Not a network: ${issues.map((issue) => issue.message).join('; ')}.`, { issues });
   return [...byText.values()];
 }
+
+/** Every address, for URLs that the operator has set and not an organisation: they may lie in any network. */
+export const anyNetwork: readonly Cidr[] = parseCidrs(['0.0.0.0/0', '::/0']);
 
 /** Gives what is wrong with the entry as a string. */
 function parseCidr(entry: string): Cidr | string {

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, errorText } from './errors.ts';
 import type { Logger } from './log.ts';
 import { type Backend, type LaneQueue, type LaneWorker, type ReportError, wakeUpOf } from './queue/backend.ts';
-import { createBatches } from './queue/batch.ts';
+import { createSignalBatches } from './queue/batch.ts';
 import { createLane, type Lane, type Work } from './queue/lane.ts';
+import { createOutageLog } from './queue/outage-log.ts';
 import { openPostgresBackend } from './queue/postgres-backend.ts';
 import { openRedisBackend } from './queue/redis-backend.ts';
-import { createTroubleLog } from './queue/outage-log.ts';
 
 export type { Work } from './queue/lane.ts';
 
@@ -69,7 +69,7 @@ const keysPerRoundTrip = 500;
  */
 export async function createSignals(options: SignalsOptions): Promise<Signals> {
   const { log, namespace, databaseUrl, redisUrl, poolMax = 2, lockMs = 20_000 } = options;
-  const trouble = createTroubleLog(log, 'the queue');
+  const trouble = createOutageLog(log, 'the queue');
   const common = { namespace, lockMs, connectMs: patienceMs, reportError: trouble.report };
   const backend = redisUrl
     ? await openRedisBackend({ ...common, redisUrl })
@@ -78,7 +78,7 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
       });
 
   const queues = new Map<string, LaneQueue>();
-  const senders = new Map<string, ReturnType<typeof createBatches>>();
+  const senders = new Map<string, ReturnType<typeof createSignalBatches>>();
   const lanes: RunningLane[] = [];
   let closing: Promise<void> | undefined;
 
@@ -87,7 +87,7 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
     if (!sender) {
       const queue = backend.openQueue(lane);
       queues.set(lane, queue);
-      sender = createBatches((keys) => send(backend, queue, keys, trouble.report));
+      sender = createSignalBatches((keys) => send(backend, queue, keys, trouble.report));
       senders.set(lane, sender);
     }
     return sender;

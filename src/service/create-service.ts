@@ -33,7 +33,7 @@ import { type JobLane, organisationsWithJobs, runJobs } from './jobs/run-jobs.ts
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
-import { createUnitOfWork, type Lane, type RunUnitOfWork, type UnitOfWork } from './unit-of-work.ts';
+import { createUnitOfWork, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from './unit-of-work.ts';
 import { type AccessTokens, createAccessTokens } from './webhooks/access-tokens.ts';
 import { createDeliverer } from './webhooks/deliver-notifications.ts';
 import { forgetOldDeliveries } from './webhooks/forget-old-deliveries.ts';
@@ -180,7 +180,7 @@ function startWorkers(deps: ServiceDeps & { accessTokens: AccessTokens }, runUni
     work: runJobs({ ...deps, runUnitOfWork }, lane),
     due: () => organisationsWithJobs(database, lane),
   });
-  const lanes: Record<Lane, LaneWork> = {
+  const lanes: Record<ServiceLane, LaneWork> = {
     'supplier-changes': {
       concurrency: 2,
       work: applySupplierChanges({ ...deps, runUnitOfWork }),

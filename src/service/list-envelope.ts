@@ -17,7 +17,7 @@ export interface ListRequest {
 }
 
 /** Reads one page and counts the rest at the same instant; `next` and `previous` are absolute links that keep the filters. */
-export async function listEnvelope<Item extends object>(sql: Sql, request: ListRequest, render: (row: never) => Item) {
+export async function renderList<Item extends object>(sql: Sql, request: ListRequest, render: (row: never) => Item) {
   return (await readList(sql, request, render, 'null')).list;
 }
 

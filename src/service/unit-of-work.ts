@@ -7,12 +7,12 @@ import { AppError } from '#platform/errors.ts';
 import type { Signals } from '#platform/queue.ts';
 
 /** What waits to be worked: submissions and jobs by organisation, rounds by event, notifications by webhook. */
-export type Lane = 'supplier-changes' | 'jobs' | 'file-jobs' | 'rounds' | 'deliveries';
+export type ServiceLane = 'supplier-changes' | 'jobs' | 'file-jobs' | 'rounds' | 'deliveries';
 
 export interface UnitOfWork {
   readonly tx: Sql;
   /** Wakes the lane's worker for `key` once the transaction has committed. */
-  wake(lane: Lane, key: string): void;
+  wake(lane: ServiceLane, key: string): void;
 }
 
 export type RunUnitOfWork = <T>(work: (unit: UnitOfWork) => Promise<T>) => Promise<T>;
@@ -23,7 +23,7 @@ export function createUnitOfWork(deps: {
   signals: Pick<Signals, 'signal'>;
 }): RunUnitOfWork {
   return async (work) => {
-    let woken = new Map<Lane, Set<string>>();
+    let woken = new Map<ServiceLane, Set<string>>();
     const result = await deps.database.transaction(async (tx) => {
       // A deadlock makes the transaction run again: what the first try wanted to wake is forgotten.
       woken = new Map();

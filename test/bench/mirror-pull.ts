@@ -1,10 +1,10 @@
 /** The bridge's own pull of one feed over pages that are served, with what a process of the bridge gives it. */
 import { migrateBridge } from '#bridge/create-bridge.ts';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createPresence } from '#bridge/leases/liveness-lock.ts';
+import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import type { Installation } from '#cli/installation.ts';
 import { createSourceClient } from '#client/source-client.ts';
@@ -39,18 +39,18 @@ export async function openMirrorPull(
   const [only] = settings.sources;
   if (!only) throw new Error('There is no source.');
   await registerFlows(database, settings.flows, timestampNow(systemClock));
-  const presence = await createPresence({ database, log: silentLogger });
+  const liveness = await createLivenessLock({ database, log: silentLogger });
   const client = createSourceClient({
     settings: { baseUrl, apiKey: 'bench', timeoutMs: 60_000, retries: 0 },
     fetch: outgoing.fetch,
     clock: systemClock,
   });
   const pullFeed = createFeedPull({
-    newsPaceMs: async () => 0,
+    throttleMs: async () => 0,
     source: only,
     client,
     database,
-    acquireLease: createLeases({ database, presence }),
+    acquireLease: createLeases({ database, liveness }),
     clock: systemClock,
     log: silentLogger,
     records: new Counter({
@@ -83,6 +83,6 @@ export async function openMirrorPull(
       if (held?.count !== expected) throw new Error(`${held?.count} of ${expected} records: ${held?.error}`);
       return elapsedMs;
     },
-    close: () => presence.close(),
+    close: () => liveness.close(),
   };
 }

@@ -70,7 +70,7 @@ test('the port that the service reaches says to others that it lives, and nothin
   }
 });
 
-test('a port that is taken stops the start, and gives back everything: presence, workers, connectors', async () => {
+test('a port that is taken stops the start, and gives back everything: liveness, workers, connectors', async () => {
   const blocker = createServer();
   await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
   const address = blocker.address();

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import { createLeases } from '#bridge/leases/lease.ts';
-import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
+import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { type BridgeSettings, bridgeSettings, type FlowSettings, type SourceSettings } from '#bridge/settings.ts';
 import type { Clock } from '#platform/clock.ts';
 import { createDatabase, type Database } from '#platform/database/database.ts';
@@ -34,25 +34,25 @@ export function testClock(): TestClock {
 
 export interface TestProcess {
   readonly database: Database;
-  readonly presence: Presence;
+  readonly liveness: LivenessLock;
   readonly acquireLease: ReturnType<typeof createLeases>;
   /** What the database sees when the process dies: its connections break. */
   die(): Promise<void>;
 }
 
-/** What a process of the bridge has of its own: connections, presence and leases; closed after the test. */
+/** What a process of the bridge has of its own: connections, liveness and leases; closed after the test. */
 export async function startProcess(db: TestDatabase, options: { renewEveryMs?: number } = {}): Promise<TestProcess> {
   const applicationName = `process ${randomUUID()}`;
   const database = createDatabase({ url: db.url, log: silentLogger, applicationName });
-  const presence = await createPresence({ database, log: silentLogger });
+  const liveness = await createLivenessLock({ database, log: silentLogger });
   onTestFinished(async () => {
-    await presence.close();
+    await liveness.close();
     await database.close();
   });
   return {
     database,
-    presence,
-    acquireLease: createLeases({ database, presence, ...options }),
+    liveness,
+    acquireLease: createLeases({ database, liveness, ...options }),
     die: async () => {
       await db.database.query(
         'select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = $1',

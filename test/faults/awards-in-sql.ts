@@ -60,7 +60,7 @@ export async function readUnfinished(databaseUrl: string): Promise<string[]> {
   return withClient(databaseUrl, async (client) => {
     const found = await client.query<{ what: string }>(
       `select key || coalesce(': ' || last_error, '') as what from bridge.flow_documents
-       where due is not null or intent_id is not null or dead_since is not null or wanted <> settled`,
+       where due is not null or intent_id is not null or dead_since is not null or wanted <> reconciled`,
     );
     return found.rows.map(({ what }) => what);
   });

@@ -25,7 +25,7 @@ const lookEveryMs = 10;
 export default defineConnector({
   name: 'gated',
   settings,
-  capabilities: { kinds: ['award'], batchMax: 5, timeoutMs: 3_000, settleMs: 0, idempotency: 'lookup' },
+  capabilities: { kinds: ['award'], batchMax: 5, timeoutMs: 3_000, lateEffectMs: 0, idempotency: 'lookup' },
   async open({ file, gate }, { dataDir }) {
     const path = resolve(dataDir, file);
     const tell = (what: string, key: string, hash: string) =>

@@ -53,7 +53,7 @@ const answerAfterMs = 15;
 export default defineConnector({
   name: 'ledger',
   settings,
-  capabilities: { kinds: ['award'], batchMax: 3, timeoutMs: 10_000, settleMs: 0, idempotency: 'lookup' },
+  capabilities: { kinds: ['award'], batchMax: 3, timeoutMs: 10_000, lateEffectMs: 0, idempotency: 'lookup' },
   async open({ file }, { dataDir }) {
     const path = resolve(dataDir, file);
     return {

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { timestampFromMicros } from '#contract/timestamp.ts';
+import { createDueTimer } from '#platform/due-timer.ts';
 import { silentLogger } from '#platform/log.ts';
-import { createTimeKeeper } from '#platform/due-timer.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 
 test('what becomes due while the database is asked is woken, also where the clock then stands still', async () => {
@@ -9,7 +9,7 @@ test('what becomes due while the database is asked is woken, also where the cloc
   const dueMs = clock.nowMs() + 1_000;
   const woken: string[] = [];
   let asked = 0;
-  const keeper = createTimeKeeper({
+  const keeper = createDueTimer({
     lane: 'rounds',
     clock,
     log: silentLogger,

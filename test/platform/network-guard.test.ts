@@ -1,7 +1,8 @@
 import { isIP } from 'node:net';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AppError, type Issue } from '#platform/errors.ts';
+import type { Issue } from '#contract/issue.ts';
+import { AppError } from '#platform/errors.ts';
 import {
   addressPermitted,
   canonicalDomain,

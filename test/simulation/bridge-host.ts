@@ -1,6 +1,6 @@
 /** A host on which a process of the bridge runs: started, killed, stopped, and started again, one life after the other. */
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
-import type { ProcessMark } from '#bridge/leases/process-identity.ts';
+import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { createDatabase } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
@@ -84,7 +84,7 @@ export class BridgeHost {
         log,
         // Without Node's own metrics, whose observers live as long as this process of Node does.
         registry: new Registry(),
-        processMark: markOf(process, scenario.processes.oneMachine),
+        processIdentity: markOf(process, scenario.processes.oneMachine),
       }).then(
         (bridge) => {
           this.#bridge = bridge;
@@ -124,7 +124,7 @@ export class BridgeHost {
 }
 
 /** On one machine a process sees which others are over; on several it never does. */
-function markOf({ id, world }: SimulatedProcess, oneMachine: boolean): ProcessMark {
+function markOf({ id, world }: SimulatedProcess, oneMachine: boolean): ProcessIdentity {
   return {
     own: id,
     isOver: (mark) => oneMachine && world.processes.some((other) => other.id === mark && !other.alive),

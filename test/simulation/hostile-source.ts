@@ -1,5 +1,5 @@
 /**
- * A sourcing service of somebody else, with every habit that the API document does not forbid. It keeps each version of
+ * A sourcing service of somebody else, with every quirk that the API document does not forbid. It keeps each version of
  * each record with the time of its commit, and answers a query from what had been committed at the time of the query,
  * or, where a replica lags, somewhat before.
  */
@@ -8,7 +8,7 @@ import { microsFromTimestamp, parseTimestamp, timestampFromMicros } from '#contr
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
 
-export interface Habits {
+export interface Quirks {
   /** Commit-ordered, with a cursor, and says so. */
   declaresOrder: boolean;
   paging: 'cursor' | 'page-number' | 'offset';
@@ -77,7 +77,7 @@ interface SourceAnswer {
 const second = 1_000_000;
 
 export class HostileSource {
-  readonly habits: Habits;
+  readonly quirks: Quirks;
   readonly faults: SourceFaults;
   /** Called when a transaction has been committed, with the feeds that it changed. */
   onCommit: (feeds: readonly FeedName[], writes: readonly Write[]) => void = () => undefined;
@@ -94,16 +94,16 @@ export class HostileSource {
   readonly #arrivals = new Map<FeedName, number[]>();
   #lastStamp = 0;
 
-  constructor(world: World, apiKey: string, habits: Habits, faults: SourceFaults) {
+  constructor(world: World, apiKey: string, quirks: Quirks, faults: SourceFaults) {
     this.#world = world;
     this.#random = world.random.of('source');
     this.#apiKey = apiKey;
-    this.habits = habits;
+    this.quirks = quirks;
     this.faults = faults;
   }
 
   get #clockMicros(): number {
-    return this.#world.nowMicros + this.habits.skewMs * 1_000;
+    return this.#world.nowMicros + this.quirks.skewMs * 1_000;
   }
 
   isLocked(feed: FeedName, id: string): boolean {
@@ -113,8 +113,8 @@ export class HostileSource {
   /** One transaction: stamped now, committed by and by. The records must not be locked. */
   write(writes: readonly Write[], agoMs = 0): void {
     const stampMicros = this.#stamp(writes, agoMs);
-    const isLate = !this.habits.declaresOrder && agoMs === 0 && this.#world.chaos;
-    const latest = this.habits.lateMs;
+    const isLate = !this.quirks.declaresOrder && agoMs === 0 && this.#world.chaos;
+    const latest = this.quirks.lateMs;
     const lateMs = isLate ? this.#random.pick([0, 0, latest, latest * this.#random.fraction()]) : 0;
     const commit = () => {
       const committedMicros = this.#world.nowMicros - agoMs * 1_000;
@@ -144,19 +144,19 @@ export class HostileSource {
 
   #stamp(writes: readonly Write[], agoMs: number): number {
     const now = this.#clockMicros - agoMs * 1_000;
-    if (this.habits.declaresOrder) {
+    if (this.quirks.declaresOrder) {
       this.#lastStamp = Math.max(now, this.#lastStamp + 1);
       return this.#lastStamp;
     }
-    if (agoMs > 0 && this.habits.undated) return Number.NEGATIVE_INFINITY;
+    if (agoMs > 0 && this.quirks.undated) return Number.NEGATIVE_INFINITY;
     const held = writes.map(({ feed, id }) => this.#versions(feed).get(id)?.at(-1)?.stampMicros ?? 0);
     const isAhead = held.some((stamp) => stamp > now);
     const aheadMs =
-      !isAhead && this.#random.chance(this.habits.futureDated)
-        ? (0.7 + 0.3 * this.#random.fraction()) * this.habits.futureMs
+      !isAhead && this.#random.chance(this.quirks.futureDated)
+        ? (0.7 + 0.3 * this.#random.fraction()) * this.quirks.futureMs
         : 0;
     // A record's own time does not go back, unless it was ahead and the source thinks better of it.
-    const least = isAhead && this.habits.goesBack ? held.filter((stamp) => stamp <= now) : held;
+    const least = isAhead && this.quirks.goesBack ? held.filter((stamp) => stamp <= now) : held;
     return Math.max(now + Math.round(aheadMs * 1_000), ...least.map((stamp) => stamp + 1));
   }
 
@@ -194,7 +194,7 @@ export class HostileSource {
   }
 
   #cut(micros: number): number {
-    switch (this.habits.stamps) {
+    switch (this.quirks.stamps) {
       case 'micros':
         return micros;
       case 'millis':
@@ -207,11 +207,11 @@ export class HostileSource {
   }
 
   #rendered(id: string, { stampMicros, body }: Version): Body {
-    const shownId = this.habits.upperCaseIds ? id.toUpperCase() : id;
+    const shownId = this.quirks.upperCaseIds ? id.toUpperCase() : id;
     if (stampMicros === Number.NEGATIVE_INFINITY) return { id: shownId, ...body };
     const stamp = this.#shown(stampMicros);
     const modified =
-      this.habits.stamps === 'micros' ? stamp : `${stamp.slice(0, this.habits.stamps === 'millis' ? 23 : 19)}Z`;
+      this.quirks.stamps === 'micros' ? stamp : `${stamp.slice(0, this.quirks.stamps === 'millis' ? 23 : 19)}Z`;
     return { id: shownId, ...body, modified };
   }
 
@@ -246,9 +246,9 @@ export class HostileSource {
 
   /** A bridge that counts along never meets this limit, but for what the clocks of its processes are off. */
   #isWithinQuota(feed: FeedName): boolean {
-    const { perMinute } = this.habits;
+    const { perMinute } = this.quirks;
     if (perMinute === null) return true;
-    const sinceMicros = this.#world.nowMicros - 60 * second + 2_000 * this.habits.bridgeSkewMs;
+    const sinceMicros = this.#world.nowMicros - 60 * second + 2_000 * this.quirks.bridgeSkewMs;
     const arrivals = (this.#arrivals.get(feed) ?? []).filter((micros) => micros > sinceMicros);
     this.#arrivals.set(feed, arrivals);
     if (arrivals.length >= perMinute) {
@@ -271,8 +271,8 @@ export class HostileSource {
   #headers(): Record<string, string> {
     return {
       'content-type': 'application/json',
-      ...(this.habits.showsDate ? { date: new Date(Math.floor(this.#clockMicros / 1_000)).toUTCString() } : {}),
-      ...(this.habits.declaresOrder ? { 'feed-order': 'commit' } : {}),
+      ...(this.quirks.showsDate ? { date: new Date(Math.floor(this.#clockMicros / 1_000)).toUTCString() } : {}),
+      ...(this.quirks.declaresOrder ? { 'feed-order': 'commit' } : {}),
     };
   }
 
@@ -281,8 +281,8 @@ export class HostileSource {
   }
 
   #page(feed: FeedName, url: URL): string {
-    const { habits } = this;
-    const lagMs = this.#world.chaos ? this.#random.fraction() * habits.lagMs : 0;
+    const { quirks } = this;
+    const lagMs = this.#world.chaos ? this.#random.fraction() * quirks.lagMs : 0;
     const asOf = this.#world.nowMicros - lagMs * 1_000;
     const query = url.searchParams;
     const after = this.#bound(query.get('modified_after'));
@@ -295,15 +295,15 @@ export class HostileSource {
       .filter(
         ({ at }) =>
           (at > Number.NEGATIVE_INFINITY || (after === undefined && before === undefined)) &&
-          (after === undefined || (habits.inclusiveAfter ? at >= after : at > after)) &&
-          (before === undefined || (habits.inclusiveBefore ? at <= before : at < before)),
+          (after === undefined || (quirks.inclusiveAfter ? at >= after : at > after)) &&
+          (before === undefined || (quirks.inclusiveBefore ? at <= before : at < before)),
       )
       .sort((a, b) => (a.at === b.at ? (a.id < b.id ? -1 : 1) : a.at - b.at));
-    const size = Math.min(Number(query.get('page_size') ?? 20), habits.pageMax);
+    const size = Math.min(Number(query.get('page_size') ?? 20), quirks.pageMax);
     const { page, next } = this.#pageOf(rows, query, size);
     const link = new URL(url);
     for (const [name, value] of Object.entries(next ?? {})) link.searchParams.set(name, value);
-    if (habits.foreignNext) link.host = 'elsewhere.test';
+    if (quirks.foreignNext) link.host = 'elsewhere.test';
     const data = page.map(({ id, version }) => this.#rendered(id, version));
     this.#world.log(
       'source',
@@ -317,7 +317,7 @@ export class HostileSource {
     const read = parseTimestamp(text);
     if (read === undefined) throw new Error(`The source was asked for the time ${text}.`);
     const micros = microsFromTimestamp(read);
-    return this.habits.boundsInSeconds ? Math.floor(micros / second) * second : micros;
+    return this.quirks.boundsInSeconds ? Math.floor(micros / second) * second : micros;
   }
 
   #pageOf<Row extends { id: string; at: number }>(
@@ -325,7 +325,7 @@ export class HostileSource {
     query: URLSearchParams,
     size: number,
   ): { page: readonly Row[]; next: Record<string, string> | undefined } {
-    const { paging } = this.habits;
+    const { paging } = this.quirks;
     if (paging === 'cursor') {
       const [at, id = ''] = (query.get('cursor') ?? '').split('_');
       const rest = at ? rows.filter((row) => row.at > Number(at) || (row.at === Number(at) && row.id > id)) : rows;

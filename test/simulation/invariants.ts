@@ -52,7 +52,7 @@ export async function whyNotAtRest(
      union all
      select 'feed ' || feed || ' fails: ' || coalesce(last_error, '') from bridge.checkpoints where failures > 0
      union all
-     select 'a version of ' || record_id || ' is in doubt' from bridge.doubts
+     select 'a version of ' || record_id || ' is in doubt' from bridge.suspect_versions
      union all
      select 'feed ' || feed || ' is to be read again at ' || range_start from bridge.rereads
      union all

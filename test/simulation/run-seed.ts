@@ -6,7 +6,7 @@ import { BridgeHost } from './bridge-host.ts';
 import { arrivedMs, checkEnd, checkWatermark, guardWithdrawals, whyNotAtRest } from './invariants.ts';
 import { sendNotifications } from './notifications.ts';
 import { startOperator } from './operator.ts';
-import { focusEdges } from './scenario.ts';
+import { focusProxies } from './scenario.ts';
 import { createSimulation, type SeedOptions, type Simulation } from './simulation.ts';
 import { SourcingStory } from './sourcing-story.ts';
 import type { SimulatedProcess, Violation } from './world.ts';
@@ -102,9 +102,9 @@ function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonl
   sometime(stops, () => random.pick(hosts).stop());
   sometime(pauses, () => standStill(random.pick(hosts).process));
   sometime(outages, () => postgres.goAway(random.whole(500, 15_000)));
-  world.atEdge = (process, where) => {
+  world.atProxy = (process, where) => {
     if (!world.chaos) return;
-    const edge = focus && focusEdges[focus.on];
+    const edge = focus && focusProxies[focus.on];
     const often = (what: 'crash' | 'freeze') => (edge?.where.test(where) && focus?.does === what ? edge.chance : 0);
     if (random.chance(Math.max(freeze, often('freeze')))) standStill(process);
     if (!random.chance(Math.max(crash, often('crash')))) return;

@@ -1,11 +1,11 @@
 /**
- * What a seed makes of the world. Each seed has its own selection of habits and faults: one in which everything is broken
+ * What a seed makes of the world. Each seed has its own selection of quirks and faults: one in which everything is broken
  * at once hides what one in which a single thing is broken shows.
  */
 
-import type { Habits, SourceFaults } from './hostile-source.ts';
+import type { Quirks, SourceFaults } from './hostile-source.ts';
 import { createRandom, type Random } from './random.ts';
-import type { ErpFaults, ErpHabits } from './simulated-erp.ts';
+import type { ErpFaults, ErpQuirks } from './simulated-erp.ts';
 import type { DatabaseFaults } from './simulated-postgres.ts';
 import type { QueueFaults } from './simulated-signals.ts';
 import type { StorySize } from './sourcing-story.ts';
@@ -23,11 +23,11 @@ export interface Scenario {
     /** One process that can do everything has to do with what the others have left. */
     readonly oneProcess: boolean;
   };
-  readonly habits: Habits;
+  readonly quirks: Quirks;
   readonly source: SourceFaults;
   readonly database: DatabaseFaults;
   readonly queue: QueueFaults;
-  readonly erp: ErpHabits;
+  readonly erp: ErpQuirks;
   readonly erpFaults: ErpFaults;
   readonly notifications: {
     readonly lost: number;
@@ -43,7 +43,7 @@ export interface Scenario {
     readonly crash: number;
     readonly freeze: number;
     /** Edges of one kind at which that happens far more often than elsewhere. */
-    readonly focus: { readonly on: keyof typeof focusEdges; readonly does: 'crash' | 'freeze' } | undefined;
+    readonly focus: { readonly on: keyof typeof focusProxies; readonly does: 'crash' | 'freeze' } | undefined;
     /** How many of each while the world is in chaos. */
     readonly kills: number;
     readonly stops: number;
@@ -68,7 +68,7 @@ export interface Scenario {
 }
 
 /** Where it matters most what becomes of a process, and how often a seed that looks at it lets something happen there. */
-export const focusEdges = {
+export const focusProxies = {
   'keeps a push': { where: /^after keep lease push/, chance: 0.2 },
   'keeps a pull': { where: /^after keep lease pull/, chance: 0.1 },
   commits: { where: /^(before|after) commit$/, chance: 0.05 },
@@ -81,7 +81,7 @@ export function scenarioOf(seed: string): Scenario {
   const random = createRandom(seed).of('scenario');
   const focus = random.chance(0.4)
     ? {
-        on: random.pick(Object.keys(focusEdges) as (keyof typeof focusEdges)[]),
+        on: random.pick(Object.keys(focusProxies) as (keyof typeof focusProxies)[]),
         does: random.pick(['crash', 'freeze'] as const),
       }
     : undefined;
@@ -109,7 +109,7 @@ export function scenarioOf(seed: string): Scenario {
       chaosMs: slightlyAhead ? 90_000 : freezes ? 50_000 : random.pick([10_000, 25_000, 50_000]),
     },
     calm: { lastNews: !byNews && random.chance(0.7), oneProcess: !freezes && random.chance(0.6) },
-    habits: {
+    quirks: {
       declaresOrder,
       paging: declaresOrder ? 'cursor' : random.pick(['cursor', 'page-number', 'offset']),
       inclusiveAfter: declaresOrder || random.chance(0.5),
@@ -153,7 +153,7 @@ export function scenarioOf(seed: string): Scenario {
       batchMax: random.pick([1, 2, 5, 20]),
       concurrency: random.pick([1, 1, 3]),
       timeoutMs,
-      settleMs: random.pick(freezes ? [0, 3_000] : [0, 3_000, 20_000]),
+      lateEffectMs: random.pick(freezes ? [0, 3_000] : [0, 3_000, 20_000]),
       knowsHashes: random.chance(0.7),
       stubbornMs: random.pick([1_000, 4_000, 12_000]),
     },

@@ -9,11 +9,11 @@ import { type Document, documentKinds } from '#connector/documents.ts';
 import type { Random } from './random.ts';
 import { currentProcess, type SimulatedProcess, type World } from './world.ts';
 
-export interface ErpHabits {
+export interface ErpQuirks {
   batchMax: number;
   concurrency: number;
   timeoutMs: number;
-  settleMs: number;
+  lateEffectMs: number;
   /** Whether `lookup` can tell what was written last. */
   knowsHashes: boolean;
   /** How long a connector goes on after it was told to stop, sometimes. */
@@ -65,15 +65,15 @@ export class SimulatedErp {
   withdrawalRule: WithdrawalRule | undefined;
   /** Cancelled, and not asked for since. */
   readonly #withdrawn = new Set<string>();
-  readonly habits: ErpHabits;
+  readonly quirks: ErpQuirks;
   readonly #faults: ErpFaults;
   readonly #world: World;
   readonly #random: Random;
 
-  constructor(world: World, habits: ErpHabits, faults: ErpFaults, name: string) {
+  constructor(world: World, quirks: ErpQuirks, faults: ErpFaults, name: string) {
     this.#world = world;
     this.#random = world.random.of(name);
-    this.habits = habits;
+    this.quirks = quirks;
     this.#faults = faults;
   }
 
@@ -88,11 +88,11 @@ export class SimulatedErp {
   }
 
   connector(): Connector {
-    const { batchMax, concurrency, timeoutMs, settleMs } = this.habits;
+    const { batchMax, concurrency, timeoutMs, lateEffectMs } = this.quirks;
     return {
       name: 'simulated',
       settings: z.looseObject({}),
-      capabilities: { kinds: documentKinds, batchMax, concurrency, timeoutMs, settleMs, idempotency: 'lookup' },
+      capabilities: { kinds: documentKinds, batchMax, concurrency, timeoutMs, lateEffectMs, idempotency: 'lookup' },
       open: async () => this.#open(),
     };
   }
@@ -105,9 +105,9 @@ export class SimulatedErp {
     const guard = (operations: readonly Operation[]) => {
       const keys = operations.map(({ document }) => keyOf(document));
       const violate = (detail: string) => this.#world.violate('a connector is called as it declares', detail);
-      if (operations.length > this.habits.batchMax) violate(`${operations.length} operations in one call`);
+      if (operations.length > this.quirks.batchMax) violate(`${operations.length} operations in one call`);
       if (new Set(operations.map(({ document }) => document.kind)).size > 1) violate('two kinds in one call');
-      if (writing.size >= this.habits.concurrency) violate('more calls at once than it declares');
+      if (writing.size >= this.quirks.concurrency) violate('more calls at once than it declares');
       if (lookups > 0) violate('write during a lookup');
       const busy = new Set([...writing].flat());
       if (new Set(keys).size < keys.length || keys.some((key) => busy.has(key))) violate('the same key twice at once');
@@ -146,7 +146,7 @@ export class SimulatedErp {
     const hangs = faulty(this.#faults.hang);
     const stubborn = faulty(this.#faults.hang);
     const durationMs = faulty(this.#faults.slow)
-      ? this.habits.timeoutMs * (0.5 + random.fraction())
+      ? this.quirks.timeoutMs * (0.5 + random.fraction())
       : 5 + 100 * random.fraction();
     const underway: Underway[] = operations.map((operation) => ({ operation, cancelled: false }));
     const stop = cutWhen(process, signal, () => this.#cut(underway));
@@ -179,19 +179,19 @@ export class SimulatedErp {
       },
     );
     try {
-      return await unlessAborted(call, process, signal, stubborn ? this.habits.stubbornMs : 10);
+      return await unlessAborted(call, process, signal, stubborn ? this.quirks.stubbornMs : 10);
     } finally {
       stop();
     }
   }
 
-  /** The caller is gone: what was sent may still take effect within `settleMs`, or never. */
+  /** The caller is gone: what was sent may still take effect within `lateEffectMs`, or never. */
   #cut(underway: readonly Underway[]): void {
     for (const each of underway) {
       if (each.cancelled) continue;
       each.cancelled = true;
       if (!this.#random.chance(0.6)) continue;
-      const ms = this.habits.settleMs * this.#random.fraction();
+      const ms = this.quirks.lateEffectMs * this.#random.fraction();
       this.#world.after(ms, () => this.#carryOut(each.operation, this.#random));
     }
   }
@@ -265,11 +265,11 @@ export class SimulatedErp {
     const travel = { toMs: 1 + 30 * random.fraction(), fromMs: 1 + 30 * random.fraction() };
     const call = process.beyond('look into the ERP', travel, () => {
       if (this.#world.chaos && random.chance(this.#faults.lookupFails)) throw new Error('the ERP does not answer');
-      const living = this.habits.forgets ? new Map<string, ErpObject>() : this.living();
+      const living = this.quirks.forgets ? new Map<string, ErpObject>() : this.living();
       const found = documents.flatMap((document) => {
         const object = living.get(keyOf(document));
         if (!object) return [];
-        const contentHash = this.habits.knowsHashes ? object.contentHash : undefined;
+        const contentHash = this.quirks.knowsHashes ? object.contentHash : undefined;
         return [{ key: document.key, reference: object.reference, contentHash }];
       });
       this.#world.log('erp', `lookup of ${documents.length}: ${found.map(({ reference }) => reference).join(' ')}`);

@@ -337,7 +337,7 @@ export class SimulatedPostgres {
 
   #watchLease(session: Session, { text, values }: Statement, { rows }: Result): void {
     const [name, epoch] = values ?? [];
-    if (text.startsWith('update bridge.leases set epoch') && rows.length > 0)
+    if (text.startsWith('update bridge.leases set fencing_token') && rows.length > 0)
       this.#epochs.set(name, (rows[0] as { epoch: number }).epoch);
     if (
       text.startsWith('update bridge.leases set expires') &&

@@ -45,11 +45,11 @@ export function createSimulation(seed: string, { sql, real, echo = false, sabota
   const world = new World(seed, echo);
   const scenario = scenarioOf(seed);
   world.log('world', JSON.stringify(scenario));
-  const source = new HostileSource(world, apiKey, scenario.habits, scenario.source);
+  const source = new HostileSource(world, apiKey, scenario.quirks, scenario.source);
   source.changesInSilence = sabotage === 'silent change';
-  const habits = { ...scenario.erp, forgets: sabotage === 'forgetful ERP' };
+  const quirks = { ...scenario.erp, forgets: sabotage === 'forgetful ERP' };
   const names = Array.from({ length: scenario.settings.flows }, (_, index) => `erp-${index}`);
-  const erps = new Map(names.map((name) => [name, new SimulatedErp(world, habits, scenario.erpFaults, name)]));
+  const erps = new Map(names.map((name) => [name, new SimulatedErp(world, quirks, scenario.erpFaults, name)]));
   connectErps(world, erps);
   return {
     world,
@@ -76,7 +76,7 @@ export function feedsOf({ settings: { documents } }: Scenario): FeedName[] {
 }
 
 function settingsOf(scenario: Scenario): BridgeSettings {
-  const { settings, habits } = scenario;
+  const { settings, quirks } = scenario;
   return bridgeSettings.parse({
     lease_seconds: settings.leaseS,
     sources: [
@@ -87,7 +87,7 @@ function settingsOf(scenario: Scenario): BridgeSettings {
         signing_keys: [signingKey],
         feeds: feedsOf(scenario),
         quotas:
-          habits.perMinute === null ? { enabled: false } : { feeds: { burst: habits.perMinute, sustained: 43_200 } },
+          quirks.perMinute === null ? { enabled: false } : { feeds: { burst: quirks.perMinute, sustained: 43_200 } },
         poll_seconds: settings.pollS,
         page_size: settings.pageSize,
         timeout_seconds: settings.timeoutS,

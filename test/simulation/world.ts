@@ -39,7 +39,7 @@ export class World {
   chaos = true;
   violation: Violation | undefined;
   /** Asked at each edge: it may kill the process there, or make it stand still. */
-  atEdge: ((process: SimulatedProcess, where: string) => void) | undefined;
+  atProxy: ((process: SimulatedProcess, where: string) => void) | undefined;
   /** What runs beyond promises: `setImmediate` of the code under test. */
   immediates = 0;
   /** Turns of Node's event loop that something may still need that is not ours: a stream's. */
@@ -120,7 +120,7 @@ export class World {
     this.#events.length = 0;
     // What still waits holds its process, and would hold all of the others, too.
     this.processes.length = 0;
-    this.atEdge = undefined;
+    this.atProxy = undefined;
   }
 }
 
@@ -193,12 +193,12 @@ export class SimulatedProcess {
     effect: (answer: (answered: Answered<T>) => void) => Promise<void>,
   ): Promise<T> {
     if (!this.alive) return never();
-    this.world.atEdge?.(this, `before ${what}`);
+    this.world.atProxy?.(this, `before ${what}`);
     if (!this.alive) return never();
     return new Promise<T>((resolve, reject) => {
       const answer = (answered: Answered<T>) => {
         if (!this.alive) return;
-        this.world.atEdge?.(this, `after ${what}`);
+        this.world.atProxy?.(this, `after ${what}`);
         const give = () => ('value' in answered ? resolve(answered.value) : reject(answered.error));
         if (fromMs === 0) this.deliver(give);
         else this.world.after(fromMs, () => this.deliver(give));

@@ -66,11 +66,11 @@ describeTryton('a story that ends in Tryton', () => {
       for (let number = 0; number < kills; number += 1) {
         const [what, happen] = faults[number % faults.length] as Fault;
         let over = false;
-        const happening = happen().finally(() => {
+        const domainEvent = happen().finally(() => {
           over = true;
         });
         // Awaited below; it may fail before.
-        happening.catch(() => undefined);
+        domainEvent.catch(() => undefined);
         try {
           // On a busy machine the story takes its time to come to its next award.
           await expect.poll(() => over || wrong() !== undefined, { timeout: faultWaitMs, interval: 20 }).toBe(true);
@@ -79,7 +79,7 @@ describeTryton('a story that ends in Tryton', () => {
           throw new Error(`There was no time to kill ${what}.\n${state.join('\n')}`, { cause });
         }
         expect(wrong()).toBeUndefined();
-        await happening;
+        await domainEvent;
         told.push(what);
       }
       await until('some events were played', () => players.events >= eventsAtLeast, wrong);

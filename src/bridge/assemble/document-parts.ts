@@ -8,8 +8,8 @@ import type { Sql } from '#platform/database/database.ts';
 import { splitAward } from '../documents/award-document.ts';
 import { idOf, pairKey, readPairKey, supplierOfRecord } from '../documents/document-keys.ts';
 import type { EventSources } from '../documents/event-parts.ts';
-import type { FileMention } from '../documents/file-document.ts';
-import type { FeedRecord } from '../documents/shown-records.ts';
+import type { FileReference } from '../documents/file-document.ts';
+import type { MirroredRecord } from '../documents/shown-records.ts';
 import type { SupplierSources } from '../documents/supplier-document.ts';
 
 export interface KindAndKey {
@@ -30,38 +30,38 @@ export interface Parts {
   readonly suppliers: ReadonlyMap<string, unknown>;
   readonly questions: ReadonlyMap<string, unknown>;
   /** By `<kind> <key>`, of the kinds that are about an event and a supplier. */
-  readonly records: ReadonlyMap<string, readonly FeedRecord[]>;
+  readonly records: ReadonlyMap<string, readonly MirroredRecord[]>;
   /** By key. */
   readonly supplierSources: ReadonlyMap<string, SupplierSources>;
   /** By key. */
-  readonly fileMentions: ReadonlyMap<string, readonly FileMention[]>;
+  readonly fileReferences: ReadonlyMap<string, readonly FileReference[]>;
 }
 
-/** From where to where mentions of a file are read: it may be named by any number of records. */
-export interface MentionWindow {
+/** From where to where references of a file are read: it may be named by any number of records. */
+export interface ReferenceWindow {
   readonly from: number;
   readonly to: number;
 }
 
-/** Reads the parts of these documents. `mentions` is the table that says what names a supplier or a file. */
+/** Reads the parts of these documents. `references` is the table that says what names a supplier or a file. */
 export async function loadParts(
   sql: Sql,
   source: string,
   keys: readonly KindAndKey[],
-  { mentions, window }: { mentions: string; window: MentionWindow },
+  { references, window }: { references: string; window: ReferenceWindow },
 ): Promise<Parts> {
   const keysOf = (kind: DocumentKind) => keys.flatMap((one) => (one.kind === kind ? [one.key] : []));
   const pairs = keys.flatMap(({ kind, key }) => {
     const feed = pairFeeds.get(kind);
     return feed === undefined ? [] : [{ kind, key, feed, ...readPairKey(key) }];
   });
-  const fileMentions = await loadFileMentions(sql, source, keysOf('file'), mentions, window);
-  const named = [...fileMentions.values()].flat();
+  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), references, window);
+  const named = [...fileReferences.values()].flat();
   const mentioning = named.map(({ record }) => record as Fields);
   const records = await loadRecords(sql, source, pairs);
   const answers = [...records].flatMap(([place, list]) => (place.startsWith('rfi-answers ') ? list : []));
   return {
-    fileMentions,
+    fileReferences,
     records,
     events: await loadEvents(sql, source, [
       ...keysOf('sourcing-event'),
@@ -80,7 +80,7 @@ export async function loadParts(
         'question_uuid',
       ),
     ]),
-    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), mentions),
+    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), references),
   };
 }
 
@@ -133,8 +133,8 @@ interface Pair {
 }
 
 /** Who is named in a row is in its text where it is many, or where the row is older than the column. */
-async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Promise<Map<string, FeedRecord[]>> {
-  const records = new Map(pairs.map(({ kind, key }) => [`${kind} ${key}`, [] as FeedRecord[]]));
+async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Promise<Map<string, MirroredRecord[]>> {
+  const records = new Map(pairs.map(({ kind, key }) => [`${kind} ${key}`, [] as MirroredRecord[]]));
   const kinds = new Map(pairs.map(({ kind, feed }) => [feed, kind]));
   const places = placesOf(pairs);
   let after = { feed: '', record_id: '' };
@@ -199,12 +199,12 @@ async function loadSupplierSources(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  mentions: string,
+  references: string,
 ): Promise<Map<string, SupplierSources>> {
   if (keys.length === 0) return new Map();
   const masters = await loadResources(sql, source, 'supplier-master', keys);
   const rows = await sql.query<{ key: string; body: string }>(
-    `select t.key, r.body from ${mentions} t
+    `select t.key, r.body from ${references} t
      join bridge.resources r on r.source = t.source and r.kind = t.part and r.id = t.record_id
      where t.source = $1 and t.kind = 'supplier' and t.key = any($2) and t.part = 'supplier' and t.current
      order by t.key, t.record_id`,
@@ -218,7 +218,7 @@ async function loadSupplierSources(
       : await sql.query<{ key: string; body: string }>(
           `select k.key, e.body from unnest($2::text[]) as k (key)
            cross join lateral (
-             select m.body from ${mentions} t
+             select m.body from ${references} t
              join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
              where t.source = $1 and t.kind = 'supplier' and t.key = k.key and t.part = 'sourcing-events' and t.current
                and m.gone is null
@@ -241,19 +241,25 @@ async function loadSupplierSources(
 }
 
 /** What names a file now goes before what named it once. */
-async function loadFileMentions(
+async function loadFileReferences(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  mentions: string,
-  { from, to }: MentionWindow,
-): Promise<Map<string, FileMention[]>> {
+  references: string,
+  { from, to }: ReferenceWindow,
+): Promise<Map<string, FileReference[]>> {
   if (keys.length === 0) return new Map();
-  const rows = await sql.query<{ key: string; part: FileMention['part']; event: string; body: string; gone: boolean }>(
+  const rows = await sql.query<{
+    key: string;
+    part: FileReference['part'];
+    event: string;
+    body: string;
+    gone: boolean;
+  }>(
     `select k.key, t.part, t.sourcing_event as event, coalesce(m.body, r.body) as body, m.gone is not null as gone
      from unnest($2::text[]) as k (key)
      cross join lateral (
-       select * from ${mentions} t where t.source = $1 and t.kind = 'file' and t.key = k.key
+       select * from ${references} t where t.source = $1 and t.kind = 'file' and t.key = k.key
        order by t.current desc, t.sourcing_event collate "C", t.part, t.record_id collate "C"
        offset $3 limit $4
      ) as t
@@ -262,12 +268,12 @@ async function loadFileMentions(
      where m.body is not null or r.body is not null`,
     [source, keys, from, to - from],
   );
-  const found = new Map<string, FileMention[]>();
+  const found = new Map<string, FileReference[]>();
   for (const { key, part, event, body, gone } of rows) {
-    const mention = { part, event, record: JSON.parse(body) as unknown, gone };
+    const reference = { part, event, record: JSON.parse(body) as unknown, gone };
     const sofar = found.get(key);
-    if (sofar) sofar.push(mention);
-    else found.set(key, [mention]);
+    if (sofar) sofar.push(reference);
+    else found.set(key, [reference]);
   }
   return found;
 }

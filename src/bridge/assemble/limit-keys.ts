@@ -6,7 +6,7 @@ import { type KindAndKey, pairFeeds, placesOf } from './document-parts.ts';
  * As many of the keys, from the first on, as are made of no more than `bytesMax` of records in all; at least one.
  * PostgreSQL knows how long a text is without reading it.
  */
-export async function fittingKeys(
+export async function limitKeys(
   sql: Sql,
   source: string,
   keys: readonly KindAndKey[],

@@ -8,7 +8,7 @@ import type { Sql } from '#platform/database/database.ts';
 import { type ApplyMapping, compileMapping } from '../documents/apply-mapping.ts';
 import { makeAwardDocument } from '../documents/award-document.ts';
 import { readPairKey } from '../documents/document-keys.ts';
-import { type EventInFlow, readEvent } from '../documents/event-parts.ts';
+import { type EventInFlow, parseEvent } from '../documents/event-parts.ts';
 import { makeFileDocument } from '../documents/file-document.ts';
 import { flowFilter } from '../documents/flow-filter.ts';
 import { type MadeDocument, making, type NotMade } from '../documents/made-document.ts';
@@ -16,16 +16,16 @@ import { makeQuotationDocument } from '../documents/quotation-document.ts';
 import { makeRfiAnswersDocument } from '../documents/rfi-answers-document.ts';
 import { makeSourcingEventDocument } from '../documents/sourcing-event-document.ts';
 import { makeSupplierDocument } from '../documents/supplier-document.ts';
+import { referencesTable } from '../due/index-references.ts';
 import type { FlowSettings } from '../settings.ts';
 import { type KindAndKey, loadParts, type Parts } from './document-parts.ts';
-import { fittingKeys } from './limit-keys.ts';
-import { mentionsTable } from '../due/index-references.ts';
+import { limitKeys } from './limit-keys.ts';
 
 /** Text of records that is read at once; an event of 20,000 lots may have more by itself. */
 const bytesMax = 16 * 1024 * 1024;
 
 /** Records of so many that name a file are read at once. */
-const mentionsAtOnce = 100;
+const referencesAtOnce = 100;
 
 export type DocumentsMade = Map<string, MadeDocument<Document>>;
 
@@ -37,16 +37,16 @@ export async function makeDocuments(
   sql: Sql,
   flow: FlowSettings,
   keys: readonly { readonly kind: string; readonly key: string }[],
-  options: { bytesMax?: number; mentions?: string } = {},
+  options: { bytesMax?: number; references?: string } = {},
 ): Promise<DocumentsMade> {
   // A kind in the database is one that was marked.
-  const fitting = await fittingKeys(sql, flow.source, keys as readonly KindAndKey[], options.bytesMax ?? bytesMax);
+  const fitting = await limitKeys(sql, flow.source, keys as readonly KindAndKey[], options.bytesMax ?? bytesMax);
   const made: DocumentsMade = new Map();
   let open: readonly KindAndKey[] = fitting;
-  for (let from = 0; open.length > 0; from += mentionsAtOnce) {
-    const window = { from, to: from + mentionsAtOnce };
-    const mentions = options.mentions ?? mentionsTable;
-    const parts = await loadParts(sql, flow.source, open, { mentions, window });
+  for (let from = 0; open.length > 0; from += referencesAtOnce) {
+    const window = { from, to: from + referencesAtOnce };
+    const references = options.references ?? referencesTable;
+    const parts = await loadParts(sql, flow.source, open, { references, window });
     const make = documentMaker(flow, parts);
     for (const one of open) {
       const place = `${one.kind} ${one.key}`;
@@ -54,7 +54,9 @@ export async function makeDocuments(
     }
     open = open.filter(
       ({ kind, key }) =>
-        parts.fileMentions.get(key)?.length === mentionsAtOnce && kind === 'file' && !isWanted(made.get(`file ${key}`)),
+        parts.fileReferences.get(key)?.length === referencesAtOnce &&
+        kind === 'file' &&
+        !isWanted(made.get(`file ${key}`)),
     );
   }
   return made;
@@ -76,7 +78,7 @@ function documentMaker(flow: FlowSettings, parts: Parts): (one: KindAndKey) => M
   const columns = { quantity: flow.quantity_column, unitPrice: flow.unit_price_column };
   const events = new Map<string, EventInFlow | NotMade>();
   const eventOf = (id: string) => {
-    const known = events.get(id) ?? readEvent(parts.events.get(id), filter);
+    const known = events.get(id) ?? parseEvent(parts.events.get(id), filter);
     events.set(id, known);
     return known;
   };
@@ -99,7 +101,7 @@ function documentMaker(flow: FlowSettings, parts: Parts): (one: KindAndKey) => M
     file: (key) =>
       makeFileDocument({
         fileId: key,
-        mentions: parts.fileMentions.get(key) ?? [],
+        references: parts.fileReferences.get(key) ?? [],
         eventOf,
         questionOf: (id) => parts.questions.get(id),
         includedSupplierOf: (id) => parts.suppliers.get(id),
@@ -115,6 +117,6 @@ function withFields(applyMapping: ApplyMapping, result: MadeDocument<Document>):
 }
 
 /** What tells two states of a document apart. Its members are always made in the same order. */
-export function hashOf(document: Document): string {
+export function documentHash(document: Document): string {
   return createHash('sha256').update(JSON.stringify(document)).digest('hex');
 }

@@ -5,9 +5,9 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
 import { type DocumentKey, documentKeysOf, documentKeysOfResource, keyParts } from '../documents/document-keys.ts';
 import type { MadeDocument } from '../documents/made-document.ts';
+import { indexReferences } from '../due/index-references.ts';
 import type { FlowSettings } from '../settings.ts';
 import { type DocumentsMade, makeDocuments } from './make-documents.ts';
-import { noteMentions } from '../due/index-references.ts';
 
 export interface TriedDocument {
   readonly kind: DocumentKind;
@@ -19,7 +19,7 @@ export interface TriedDocument {
   readonly document?: Document;
 }
 
-const table = 'pg_temp.tried_mentions';
+const table = 'pg_temp.tried_references';
 
 /**
  * Makes at most `limit` documents of each kind that the flow takes, of these events or of what changed last, whether the
@@ -31,13 +31,13 @@ export async function tryMapping(
   { events, limit }: { events?: readonly string[]; limit: number },
 ): Promise<TriedDocument[]> {
   return database.transaction(async (tx) => {
-    await tx.query('create temp table tried_mentions (like bridge.mentions including all) on commit drop');
+    await tx.query('create temp table tried_references (like bridge.record_references including all) on commit drop');
     const tried: TriedDocument[] = [];
     for (const kind of flow.documents) {
       const keys = await findKeys(tx, flow.source, kind, { events, limit });
-      await noteMentions(tx, { source: flow.source, table }, keys.named);
+      await indexReferences(tx, { source: flow.source, table }, keys.named);
       for (let open = keys.found; open.length > 0; ) {
-        const made: DocumentsMade = await makeDocuments(tx, flow, open, { mentions: table });
+        const made: DocumentsMade = await makeDocuments(tx, flow, open, { references: table });
         for (const { key } of open) {
           const result = made.get(`${kind} ${key}`);
           if (result) tried.push(triedOf(kind, key, result));

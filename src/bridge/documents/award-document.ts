@@ -10,7 +10,7 @@ import { idOf, pairKey, saysWhoWon } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { exactDecimal, sumOf } from './exact-decimal.ts';
 import { type MadeDocument, making, type NotMade, readRecord, rejected } from './made-document.ts';
-import type { FeedRecord } from './shown-records.ts';
+import type { MirroredRecord } from './shown-records.ts';
 import { compareText } from './text-order.ts';
 
 /** `awards` are records as the source sent them, in any order; `supplier` is the supplier as a page included it. */
@@ -19,7 +19,7 @@ export function makeAwardDocument(input: {
   supplierId: string;
   event: EventInFlow | NotMade;
   supplier: unknown;
-  awards: readonly FeedRecord[];
+  awards: readonly MirroredRecord[];
   columns: LineColumns;
 }): MadeDocument<AwardDocument> {
   const { eventId, supplierId, event, columns } = input;

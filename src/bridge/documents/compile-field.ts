@@ -1,5 +1,5 @@
 /** One field of a mapping: how its value is found, what is made of it, and what is wrong with its settings. */
-import { SettingFault, templateParts } from '#connector/document-paths.ts';
+import { PathError, templateParts } from '#connector/document-paths.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { fieldForms } from './field-types.ts';
 import { Unmade } from './made-document.ts';
@@ -38,7 +38,7 @@ export function compileField(
     const { read, says } = finderOf(kind, full, inLine);
     return { name, make: (document, line) => madeOf(full, read(document, line), says) };
   } catch (error) {
-    if (error instanceof SettingFault) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
+    if (error instanceof PathError) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
     throw error;
   }
 }

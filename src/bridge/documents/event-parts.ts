@@ -55,7 +55,7 @@ export interface EventInFlow {
 const deleted = 'DELETED';
 
 /** Reads an event; gives why not when its documents cannot be made now. */
-export function readEvent(sources: EventSources | undefined, filter: FlowFilter): EventInFlow | NotMade {
+export function parseEvent(sources: EventSources | undefined, filter: FlowFilter): EventInFlow | NotMade {
   try {
     return readSources(sources ?? {}, filter);
   } catch (error) {

@@ -12,7 +12,7 @@ import { questionHead } from './question-head.ts';
 import { compareText } from './text-order.ts';
 
 /** An answer or a question that names the file, or did. */
-export interface FileMention {
+export interface FileReference {
   readonly part: 'rfi-responses' | 'question';
   /** Of which it was when it named the file: a record that was moved since then does not take the file with it. */
   readonly event: string;
@@ -21,7 +21,7 @@ export interface FileMention {
   readonly gone: boolean;
 }
 
-const mentionForm = z.looseObject({
+const referenceForm = z.looseObject({
   id: z.union([z.string(), z.int().transform(String)]),
   supplier: uuid.optional(),
   question_uuid: uuid.optional(),
@@ -29,8 +29,8 @@ const mentionForm = z.looseObject({
   attachment_file_uuids: z.array(z.unknown()).default([]),
 });
 
-interface ReadMention {
-  readonly part: FileMention['part'];
+interface ReadReference {
+  readonly part: FileReference['part'];
   readonly gone: boolean;
   readonly event: string;
   readonly question: string;
@@ -45,7 +45,7 @@ interface ReadMention {
  */
 export function makeFileDocument(input: {
   fileId: string;
-  mentions: readonly FileMention[];
+  references: readonly FileReference[];
   eventOf: (id: string) => EventInFlow | NotMade;
   questionOf: (id: string) => unknown;
   includedSupplierOf: (id: string) => unknown;
@@ -54,18 +54,18 @@ export function makeFileDocument(input: {
   return making(() => {
     // The service would refuse a request for links that names it, with all the others in it.
     if (!uuid.safeParse(fileId).success) throw rejected("the file's id is no UUID");
-    const mentions = input.mentions.map((mention) => readMention(fileId, mention)).sort(compareMentions);
+    const references = input.references.map((reference) => readReference(fileId, reference)).sort(compareReferences);
     let reason: NotMade | undefined;
     let withdrawn: MadeDocument<FileDocument> | undefined;
-    for (const mention of mentions) {
-      const event = eventOf(mention.event);
+    for (const reference of references) {
+      const event = eventOf(reference.event);
       if ('made' in event) {
-        if (mention.namesIt) reason ??= event;
+        if (reference.namesIt) reason ??= event;
         continue;
       }
-      const wanted = event.wanted && mention.namesIt && (!mention.gone || event.isDraft);
-      if (wanted) return { made: 'document', wanted, document: documentOf(input, mention, event) };
-      withdrawn ??= { made: 'document', wanted, document: documentOf(input, mention, event) };
+      const wanted = event.wanted && reference.namesIt && (!reference.gone || event.isDraft);
+      if (wanted) return { made: 'document', wanted, document: documentOf(input, reference, event) };
+      withdrawn ??= { made: 'document', wanted, document: documentOf(input, reference, event) };
     }
     // Where an event that may want it is not known or held, nothing is withdrawn.
     if (reason !== undefined) return reason;
@@ -73,9 +73,9 @@ export function makeFileDocument(input: {
   });
 }
 
-function readMention(fileId: string, { part, event, record, gone }: FileMention): ReadMention {
+function readReference(fileId: string, { part, event, record, gone }: FileReference): ReadReference {
   const what = part === 'question' ? "a question's record" : "an answer's record";
-  const read = readRecord(mentionForm, record, what);
+  const read = readRecord(referenceForm, record, what);
   const question = part === 'question' ? idOf(read.id) : read.question_uuid;
   if (question === undefined) throw rejected(`${what}: question_uuid is missing`);
   const files = part === 'question' ? read.attachment_file_uuids : read.document_file_uuids;
@@ -91,7 +91,7 @@ function readMention(fileId: string, { part, event, record, gone }: FileMention)
 }
 
 /** Those of a question before those of its answers. */
-function compareMentions(a: ReadMention, b: ReadMention): number {
+function compareReferences(a: ReadReference, b: ReadReference): number {
   return (
     compareText(a.event, b.event) ||
     compareText(a.question, b.question) ||
@@ -103,10 +103,10 @@ function compareMentions(a: ReadMention, b: ReadMention): number {
 
 function documentOf(
   { fileId, questionOf, includedSupplierOf }: Parameters<typeof makeFileDocument>[0],
-  mention: ReadMention,
+  reference: ReadReference,
   event: EventInFlow,
 ): FileDocument {
-  const { supplier } = mention;
+  const { supplier } = reference;
   const head =
     supplier === undefined
       ? undefined
@@ -114,8 +114,8 @@ function documentOf(
   return {
     kind: 'file',
     key: plainKey(fileId),
-    event: eventHead(event, mention.event),
+    event: eventHead(event, reference.event),
     ...(head === undefined ? {} : { supplier: head }),
-    question: questionHead(mention.question, mention.event, questionOf(mention.question)),
+    question: questionHead(reference.question, reference.event, questionOf(reference.question)),
   };
 }

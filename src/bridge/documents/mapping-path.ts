@@ -1,5 +1,5 @@
 /** Paths of a field mapping: those of documents, and in the fields of lines `line` as well. */
-import { compileValuePath, documentShape, type Roots, SettingFault, type Shape } from '#connector/document-paths.ts';
+import { compileValuePath, documentShape, PathError, type Roots, type Shape } from '#connector/document-paths.ts';
 import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
 
 /** The text at the path's end; undefined where it leads to nothing. */
@@ -8,7 +8,7 @@ export type ReadPath = (document: Document, line: unknown) => string | undefined
 /** Throws SettingFault. `line.` is known only where `inLine`. */
 export function compileMappingPath(kind: DocumentKind, path: string, inLine: boolean): ReadPath {
   const isOfLine = /^line(?=$|[.[])/.test(path);
-  if (isOfLine && !inLine) throw new SettingFault('line is known only under lines');
+  if (isOfLine && !inLine) throw new PathError('line is known only under lines');
   const { root, read } = compileValuePath(rootsOf(kind), path);
   return (document, line) => textOf(read(root === 'line' ? line : document));
 }

@@ -9,7 +9,7 @@ import { amountIn, bidSheetForm, bidSheetRow, type LineColumns, quantityIn } fro
 import { pairKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { type MadeDocument, making, type NotMade, readRecord } from './made-document.ts';
-import { type FeedRecord, shownRecords } from './shown-records.ts';
+import { type MirroredRecord, shownRecords } from './shown-records.ts';
 import { compareText } from './text-order.ts';
 
 /** `bids` are all records of this supplier in this event, in any order; `supplier` is it as a page included it. */
@@ -18,7 +18,7 @@ export function makeQuotationDocument(input: {
   supplierId: string;
   event: EventInFlow | NotMade;
   supplier: unknown;
-  bids: readonly FeedRecord[];
+  bids: readonly MirroredRecord[];
   columns: LineColumns;
 }): MadeDocument<QuotationDocument> {
   const { eventId, supplierId, event, columns } = input;

@@ -9,7 +9,7 @@ import { pairKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, ownSupplier } from './event-parts.ts';
 import { type MadeDocument, making, type NotMade, readRecord } from './made-document.ts';
 import { questionHead } from './question-head.ts';
-import { type FeedRecord, shownRecords } from './shown-records.ts';
+import { type MirroredRecord, shownRecords } from './shown-records.ts';
 import { compareLabels, compareText, labelParts } from './text-order.ts';
 
 /**
@@ -21,7 +21,7 @@ export function makeRfiAnswersDocument(input: {
   supplierId: string;
   event: EventInFlow | NotMade;
   supplier: unknown;
-  responses: readonly FeedRecord[];
+  responses: readonly MirroredRecord[];
   questions: ReadonlyMap<string, unknown>;
 }): MadeDocument<RfiAnswersDocument> {
   const { eventId, supplierId, event, questions } = input;

@@ -1,26 +1,26 @@
 import type { Sql } from '#platform/database/database.ts';
 import type { DocumentKey, NamedBy } from '../documents/document-keys.ts';
 
-export const mentionsTable = 'bridge.mentions';
+export const referencesTable = 'bridge.record_references';
 
 /**
  * Notes what names the suppliers and files among these keys: no event owns their documents, so that they are found by
  * this only.
  */
-export async function noteMentions(
+export async function indexReferences(
   sql: Sql,
   { source, table }: { source: string; table: string },
   keys: readonly DocumentKey[],
 ): Promise<void> {
-  const mentions = new Map<string, DocumentKey & { namedBy: NamedBy }>();
+  const references = new Map<string, DocumentKey & { namedBy: NamedBy }>();
   for (const key of keys) {
     if (!key.namedBy) continue;
     const place = JSON.stringify([key.kind, key.key, key.namedBy.part, key.namedBy.id]);
     // The current version counts, wherever it stands in the list.
-    if (key.namedBy.current || !mentions.has(place)) mentions.set(place, { ...key, namedBy: key.namedBy });
+    if (key.namedBy.current || !references.has(place)) references.set(place, { ...key, namedBy: key.namedBy });
   }
-  if (mentions.size === 0) return;
-  const list = [...mentions.values()];
+  if (references.size === 0) return;
+  const list = [...references.values()];
   await sql.query(
     `insert into ${table} as m (source, kind, key, part, record_id, sourcing_event, supplier, current)
      select $1, k.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[])

@@ -8,7 +8,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/database.ts';
 import type { DocumentKey } from '../documents/document-keys.ts';
-import { mentionsTable, noteMentions } from './index-references.ts';
+import { indexReferences, referencesTable } from './index-references.ts';
 
 const nowDue = `wanted = d.wanted + 1, due = least(d.due, $2::timestamptz),
   waiting_since = coalesce(d.waiting_since, $2::timestamptz), attempts = 0, dead_since = null`;
@@ -27,7 +27,7 @@ export async function markDocuments(
   // Most keys of a page may be of kinds that nobody wants: they are not worth a statement.
   const wanted = await readWantedKinds(tx, source);
   const named = keys.filter(({ kind }) => wanted.has(kind));
-  if (named.length > 0) await noteMentions(tx, { source, table: mentionsTable }, named);
+  if (named.length > 0) await indexReferences(tx, { source, table: referencesTable }, named);
   const due = named.filter(({ noteOnly }) => noteOnly !== true);
   // One statement cannot touch a row twice.
   const distinct = [...new Map(due.map((key) => [`${key.kind} ${key.key}`, key])).values()];
@@ -105,7 +105,7 @@ async function markNaming(
        join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds)
        where d.${column} = any($3::text[])
        union
-       select f.name, m.kind, m.key from bridge.mentions m
+       select f.name, m.kind, m.key from bridge.record_references m
        join bridge.flows f on f.source = m.source and m.kind = any(f.kinds)
        where m.source = $1 and m.${column} = any($3::text[])
      ) as touched

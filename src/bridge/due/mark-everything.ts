@@ -15,7 +15,7 @@ const pageSize = 500;
 export async function markEverything(tx: Sql, flow: FlowSettings, now: Timestamp): Promise<void> {
   await markDocumentsOfFlow(tx, flow.name, now);
   // What changed while no flow wanted a kind was not noted.
-  await tx.query('update bridge.mentions set current = false where source = $1 and kind = any($2)', [
+  await tx.query('update bridge.record_references set current = false where source = $1 and kind = any($2)', [
     flow.source,
     flow.documents,
   ]);

@@ -32,7 +32,7 @@ export async function resumeFlow(
     const resumed = await tx.query(
       `update bridge.flows
        set paused_kind = null, paused_reason = null, paused_at = null, failures_in_row = 0, circuit_until = null,
-           resting_until = null, withdrawals_agreed = case when $2 then $3::timestamptz else withdrawals_agreed end
+           throttled_until = null, withdrawals_agreed = case when $2 then $3::timestamptz else withdrawals_agreed end
        where name = $1 returning name`,
       [flow, agreeToWithdrawals, now],
     );

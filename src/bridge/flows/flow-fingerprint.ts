@@ -2,10 +2,10 @@ import type { FlowSettings } from '../settings.ts';
 
 /**
  * Everything in a flow's settings that decides what its documents are, what they hold, and through which connector they
- * go. Two processes whose shapes differ would each undo what the other has delivered: only those that have the shape in
+ * go. Two processes whose fingerprints differ would each undo what the other has delivered: only those that have the fingerprint in
  * force push.
  */
-export function shapeOf(flow: FlowSettings): string {
+export function fingerprintOf(flow: FlowSettings): string {
   const {
     source,
     connector,

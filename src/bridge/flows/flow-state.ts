@@ -3,7 +3,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import type { FlowSettings } from '../settings.ts';
 import { storableText } from '../storable-text.ts';
-import { shapeOf } from './flow-fingerprint.ts';
+import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**
  * - `operator`: a person did; ends with `resume`.
@@ -20,9 +20,9 @@ export interface FlowState {
   readonly withdrawalsAgreed: Timestamp | null;
 }
 
-/** `$2` is now, `$3` the shape that the process works with. */
-const maySend = `f.paused_reason is null and coalesce(f.resting_until, $2::timestamptz) <= $2::timestamptz
-  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.shape = $3`;
+/** `$2` is now, `$3` the fingerprint that the process works with. */
+const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
+  and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3`;
 
 /**
  * Undefined while nothing may be sent: paused, resting, the circuit open, or another process's settings in force. What
@@ -33,7 +33,7 @@ export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timesta
     `select f.failures_in_row as "failuresInRow", f.circuit_until is not null as "isHalfOpen",
        f.withdrawals_agreed as "withdrawalsAgreed"
      from bridge.flows f where f.name = $1 and ${maySend} for share`,
-    [flow.name, now, shapeOf(flow)],
+    [flow.name, now, fingerprintOf(flow)],
   );
   return state;
 }
@@ -49,7 +49,7 @@ export async function hasDue(sql: Sql, flow: FlowSettings, now: Timestamp): Prom
      where f.name = $1 and ${maySend}
        and coalesce(${firstDue('(d.withdraws = d.wanted) is not true')}, ${firstDue('d.withdraws = d.wanted')}) is not null
      limit 1`,
-    [flow.name, now, shapeOf(flow)],
+    [flow.name, now, fingerprintOf(flow)],
   );
   return rows.length > 0;
 }
@@ -76,13 +76,13 @@ export async function haltFlow(
 }
 
 /** What a settled batch says of the ERP as a whole. */
-export interface FlowNews {
+export interface ErpHealth {
   /** Failures after the last success, or all of them. */
   failures: number;
   /** Whether the ERP has taken anything. */
   succeeded: boolean;
   /** The ERP asks to be left alone until then. */
-  restingUntil: Timestamp | undefined;
+  throttledUntil: Timestamp | undefined;
   /** When the circuit would let one document through, should it open now. */
   circuitUntil: Timestamp;
   failuresMost: number;
@@ -92,8 +92,8 @@ export interface FlowNews {
  * Counts failures in a row. Gives what became of the circuit: a success closes it, too many failures open it, as does one
  * more after them.
  */
-export async function noteNews(tx: Sql, flow: string, news: FlowNews): Promise<'opened' | 'closed' | undefined> {
-  if (!news.succeeded && news.failures === 0 && news.restingUntil === undefined) return undefined;
+export async function noteErpHealth(tx: Sql, flow: string, news: ErpHealth): Promise<'opened' | 'closed' | undefined> {
+  if (!news.succeeded && news.failures === 0 && news.throttledUntil === undefined) return undefined;
   const [noted] = await tx.query<{ was: Timestamp | null; is: Timestamp | null }>(
     `with before as (select * from bridge.flows where name = $1 for update),
      counted as (
@@ -102,28 +102,28 @@ export async function noteNews(tx: Sql, flow: string, news: FlowNews): Promise<'
        select name, circuit_until as was, failures,
          case when failures >= $4::int and $2::int > 0 then $5::timestamptz
               when $3 then null else circuit_until end as circuit_until,
-         case when $6::timestamptz is null then resting_until
-              else greatest(resting_until, $6::timestamptz) end as resting_until
+         case when $6::timestamptz is null then throttled_until
+              else greatest(throttled_until, $6::timestamptz) end as throttled_until
        from counted)
      update bridge.flows f
-     set failures_in_row = a.failures, circuit_until = a.circuit_until, resting_until = a.resting_until
+     set failures_in_row = a.failures, circuit_until = a.circuit_until, throttled_until = a.throttled_until
      from after a
-     where f.name = a.name and (f.failures_in_row, f.circuit_until, f.resting_until)
-       is distinct from (a.failures, a.circuit_until, a.resting_until)
+     where f.name = a.name and (f.failures_in_row, f.circuit_until, f.throttled_until)
+       is distinct from (a.failures, a.circuit_until, a.throttled_until)
      returning a.was, f.circuit_until as is`,
-    [flow, news.failures, news.succeeded, news.failuresMost, news.circuitUntil, news.restingUntil ?? null],
+    [flow, news.failures, news.succeeded, news.failuresMost, news.circuitUntil, news.throttledUntil ?? null],
   );
   if (!noted || noted.was === noted.is) return undefined;
   return noted.is === null ? 'closed' : 'opened';
 }
 
 /** Of these flows, the names of those that a process with other settings has registered since: this one must not push. */
-export async function flowsShapedByOthers(sql: Sql, flows: readonly FlowSettings[]): Promise<string[]> {
+export async function flowsConfiguredElsewhere(sql: Sql, flows: readonly FlowSettings[]): Promise<string[]> {
   const rows = await sql.query<{ name: string }>(
     `select f.name from bridge.flows f
-     join unnest($1::text[], $2::text[]) as own (name, shape) on own.name = f.name and own.shape <> f.shape
+     join unnest($1::text[], $2::text[]) as own (name, fingerprint) on own.name = f.name and own.fingerprint <> f.fingerprint
      order by f.name`,
-    [flows.map(({ name }) => name), flows.map(shapeOf)],
+    [flows.map(({ name }) => name), flows.map(fingerprintOf)],
   );
   return rows.map(({ name }) => name);
 }

@@ -119,7 +119,7 @@ const capabilities = z.looseObject({
   concurrency: z.int().min(1).optional(),
   requestsAtOnce: z.int().min(1).optional(),
   timeoutMs: z.int().min(1).max(timerMost),
-  settleMs: z.int().min(0).max(timerMost),
+  lateEffectMs: z.int().min(0).max(timerMost),
   reads: z.array(z.enum(readStreams)).optional(),
 });
 

@@ -1,10 +1,10 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
-import type { FlowSettings } from '../settings.ts';
-import { lockSources } from '../due/source-lock.ts';
-import { doubtDelivered } from '../push/claim/flow-document-store.ts';
-import { shapeOf } from './flow-fingerprint.ts';
 import { markEverything } from '../due/mark-everything.ts';
+import { lockSources } from '../due/source-lock.ts';
+import { markDeliveredUncertain } from '../push/claim/flow-document-store.ts';
+import type { FlowSettings } from '../settings.ts';
+import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**
  * Makes the flows of the configuration known to SQL, so that documents are marked for them. A flow that is new, or whose
@@ -19,26 +19,26 @@ export async function registerFlows(database: Database, flows: readonly FlowSett
     );
     const known = new Map(
       (
-        await tx.query<{ name: string; shape: string; connector: string | null }>(
-          'select name, shape, connector from bridge.flows',
+        await tx.query<{ name: string; fingerprint: string; connector: string | null }>(
+          'select name, fingerprint, connector from bridge.flows',
         )
       ).map((row) => [row.name, row]),
     );
     const removed = await tx.query<{ name: string }>(
-      `update bridge.flows set kinds = '{}', shape = '' where name <> all($1) and shape <> '' returning name`,
+      `update bridge.flows set kinds = '{}', fingerprint = '' where name <> all($1) and fingerprint <> '' returning name`,
       [flows.map(({ name }) => name)],
     );
-    const changed = flows.filter((flow) => known.get(flow.name)?.shape !== shapeOf(flow));
+    const changed = flows.filter((flow) => known.get(flow.name)?.fingerprint !== fingerprintOf(flow));
     for (const flow of changed) {
       await tx.query(
-        `insert into bridge.flows (name, source, kinds, shape, connector) values ($1, $2, $3, $4, $5)
-         on conflict (name) do update set source = excluded.source, kinds = excluded.kinds, shape = excluded.shape,
+        `insert into bridge.flows (name, source, kinds, fingerprint, connector) values ($1, $2, $3, $4, $5)
+         on conflict (name) do update set source = excluded.source, kinds = excluded.kinds, fingerprint = excluded.fingerprint,
            connector = excluded.connector`,
-        [flow.name, flow.source, flow.documents, shapeOf(flow), flow.connector],
+        [flow.name, flow.source, flow.documents, fingerprintOf(flow), flow.connector],
       );
       await markEverything(tx, flow, now);
       const { connector = null } = known.get(flow.name) ?? {};
-      if (connector !== null && connector !== flow.connector) await doubtDelivered(tx, flow.name, now);
+      if (connector !== null && connector !== flow.connector) await markDeliveredUncertain(tx, flow.name, now);
     }
     // What no flow wants any more waits for nothing.
     await tx.query(

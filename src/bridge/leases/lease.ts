@@ -1,11 +1,11 @@
 /**
  * Leases with epochs: one holder at a time for a piece of work, across processes. A holder proves itself in every
- * transaction by its epoch; taking a lease over raises the epoch, so whoever held it before can write nothing more.
- * A holder that died is known at once by its presence (`presence.ts`); one that hangs loses the lease when it expires.
+ * transaction by its fencingToken; taking a lease over raises the fencingToken, so whoever held it before can write nothing more.
+ * A holder that died is known at once by its liveness (`liveness.ts`); one that hangs loses the lease when it expires.
  */
 import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import type { Presence } from './liveness-lock.ts';
+import type { LivenessLock } from './liveness-lock.ts';
 
 const defaultLeaseMs = 60_000;
 /** How often a lease is renewed while work runs outside of a transaction, as a part of its time. */
@@ -15,7 +15,7 @@ const marginPart = 1 / 6;
 
 export interface Lease {
   readonly name: string;
-  readonly epoch: number;
+  readonly fencingToken: number;
   /** Runs one transaction that writes only while this lease is held, and renews it; throws LeaseLost otherwise. */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
@@ -47,52 +47,52 @@ export async function unlessLost<T>(work: Promise<T>): Promise<T | undefined> {
 /** Gives the lease, or undefined while it is held by a living process, this one included. */
 export type AcquireLease = (name: string) => Promise<Lease | undefined>;
 
-/** The leases of one process; `presence` is what its leases are held under. */
+/** The leases of one process; `liveness` is what its leases are held under. */
 export function createLeases(deps: {
   database: Database;
-  presence: Presence;
+  liveness: LivenessLock;
   /** How long the holder may be silent; with a database that does not answer it stops a sixth earlier. */
   leaseMs?: number;
   /** How often a lease is renewed while work runs outside of a transaction. */
   renewEveryMs?: number;
 }): AcquireLease {
-  const { database, presence, leaseMs = defaultLeaseMs } = deps;
+  const { database, liveness, leaseMs = defaultLeaseMs } = deps;
   const times = { leaseMs, renewEveryMs: deps.renewEveryMs ?? leaseMs * renewPart };
   /** What is worked under here, or being taken. */
   const worked = new Set<string>();
 
   /** One of ours that is asked for again was not given back: the database was away then. */
   async function isLeft(holder: number): Promise<boolean> {
-    return holder === presence.id || !(await presence.isPresent(holder));
+    return holder === liveness.id || !(await liveness.isAlive(holder));
   }
 
   async function take(name: string): Promise<number | undefined> {
-    const epoch = await takeFree(database, name, presence.id, null, leaseMs);
-    if (epoch !== undefined) return epoch;
-    const [held] = await database.query<{ holder: number | null; epoch: number }>(
-      'select holder, epoch from bridge.leases where name = $1',
+    const fencingToken = await takeFree(database, name, liveness.id, null, leaseMs);
+    if (fencingToken !== undefined) return fencingToken;
+    const [held] = await database.query<{ holder: number | null; fencingToken: number }>(
+      'select holder, fencing_token as "fencingToken" from bridge.leases where name = $1',
       [name],
     );
     if (held) {
       const left = held.holder !== null && (await isLeft(held.holder));
-      return left ? takeFree(database, name, presence.id, held.epoch, leaseMs) : undefined;
+      return left ? takeFree(database, name, liveness.id, held.fencingToken, leaseMs) : undefined;
     }
     await database.query('insert into bridge.leases (name) values ($1) on conflict do nothing', [name]);
-    return takeFree(database, name, presence.id, null, leaseMs);
+    return takeFree(database, name, liveness.id, null, leaseMs);
   }
 
   return async (name) => {
     if (worked.has(name)) return undefined;
     worked.add(name);
-    const epoch = await take(name).catch((error: unknown) => {
+    const fencingToken = await take(name).catch((error: unknown) => {
       worked.delete(name);
       throw error;
     });
-    if (epoch === undefined) {
+    if (fencingToken === undefined) {
       worked.delete(name);
       return undefined;
     }
-    return leaseOf(database, name, epoch, times, () => worked.delete(name));
+    return leaseOf(database, name, fencingToken, times, () => worked.delete(name));
   };
 }
 
@@ -107,22 +107,22 @@ async function takeFree(
   fromEpoch: number | null,
   leaseMs: number,
 ): Promise<number | undefined> {
-  const [taken] = await sql.query<{ epoch: number }>(
-    `update bridge.leases set epoch = epoch + 1, holder = $2, expires = clock_timestamp() + $4 * interval '1 ms'
+  const [taken] = await sql.query<{ fencingToken: number }>(
+    `update bridge.leases set fencing_token = fencing_token + 1, holder = $2, expires = clock_timestamp() + $4 * interval '1 ms'
      where name = (
        select name from bridge.leases
-       where name = $1 and (holder is null or expires < clock_timestamp() or epoch = $3::bigint)
+       where name = $1 and (holder is null or expires < clock_timestamp() or fencing_token = $3::bigint)
        for update skip locked)
-     returning epoch`,
+     returning fencing_token as "fencingToken"`,
     [name, holder, fromEpoch, leaseMs],
   );
-  return taken?.epoch;
+  return taken?.fencingToken;
 }
 
 function leaseOf(
   database: Database,
   name: string,
-  epoch: number,
+  fencingToken: number,
   { leaseMs, renewEveryMs }: { leaseMs: number; renewEveryMs: number },
   leave: () => void,
 ): Lease {
@@ -133,15 +133,15 @@ function leaseOf(
   const renew = async (sql: Sql) => {
     const [held] = await sql.query(
       `update bridge.leases set expires = clock_timestamp() + $3 * interval '1 ms'
-       where name = $1 and epoch = $2
+       where name = $1 and fencing_token = $2
        returning set_config('idle_in_transaction_session_timeout', $4, true)`,
-      [name, epoch, leaseMs, String(leaseMs)],
+      [name, fencingToken, leaseMs, String(leaseMs)],
     );
     if (!held) throw new LeaseLost(name);
   };
   return {
     name,
-    epoch,
+    fencingToken,
     transaction: (work) =>
       database.transaction(async (tx) => {
         await renew(tx);
@@ -174,7 +174,10 @@ function leaseOf(
     },
     release: async () => {
       leave();
-      await database.query('update bridge.leases set holder = null where name = $1 and epoch = $2', [name, epoch]);
+      await database.query('update bridge.leases set holder = null where name = $1 and fencing_token = $2', [
+        name,
+        fencingToken,
+      ]);
     },
   };
 }

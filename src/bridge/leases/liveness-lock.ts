@@ -11,21 +11,21 @@ import type { Logger } from '#platform/log.ts';
 /** Keeps these locks apart from anybody else's advisory locks in the same database. */
 const lockSpace = 0x5b_1e_a5e;
 
-export interface Presence {
+export interface LivenessLock {
   /** This process's number. */
   readonly id: number;
-  isPresent(id: number): Promise<boolean>;
+  isAlive(id: number): Promise<boolean>;
   /** Gives the lock back, and its connection. */
   close(): Promise<void>;
 }
 
 /** Takes the lock on a connection of its own; when that breaks it is taken again, and leases may be lost meanwhile. */
-export async function createPresence(deps: {
+export async function createLivenessLock(deps: {
   database: Database;
   log: Logger;
   /** How often the connection is tried. */
   heartbeatMs?: number;
-}): Promise<Presence> {
+}): Promise<LivenessLock> {
   const { database, log, heartbeatMs = 5_000 } = deps;
   const id = randomInt(1, 2 ** 31 - 1);
   const stop = new AbortController();
@@ -44,7 +44,7 @@ export async function createPresence(deps: {
         });
       } catch (err) {
         if (stop.signal.aborted) return;
-        log.warn({ err }, 'presence lost; taking it again');
+        log.warn({ err }, 'liveness lost; taking it again');
         await systemClock.sleep(1_000, stop.signal).catch(() => undefined);
       }
     }
@@ -52,7 +52,7 @@ export async function createPresence(deps: {
   await Promise.race([held.promise, holding]);
   return {
     id,
-    isPresent: async (other) => {
+    isAlive: async (other) => {
       if (other === id) return true;
       // Granted at once when nobody holds it; as a transaction's lock it is gone with the statement.
       const [free] = await database.query<{ free: boolean }>(
@@ -69,7 +69,7 @@ export async function createPresence(deps: {
 }
 
 /** A process of the bridge that lives, as the database sees it. */
-export interface PresentProcess {
+export interface LiveProcess {
   readonly id: number;
   /** What it calls itself: program and role, machine, process number. */
   readonly name: string;
@@ -77,8 +77,8 @@ export interface PresentProcess {
   readonly since: Timestamp;
 }
 
-export function readProcesses(sql: Sql): Promise<PresentProcess[]> {
-  return sql.query<PresentProcess>(
+export function readProcesses(sql: Sql): Promise<LiveProcess[]> {
+  return sql.query<LiveProcess>(
     `select l.objid::int8 as id, a.application_name as name, host(a.client_addr) as address, a.backend_start as since
      from pg_locks l join pg_stat_activity a on a.pid = l.pid
      where l.locktype = 'advisory' and l.classid = $1 and l.objsubid = 2 and l.mode = 'ExclusiveLock' and l.granted

@@ -6,7 +6,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { hasErrorCode } from '#platform/errors.ts';
 
-export interface ProcessMark {
+export interface ProcessIdentity {
   /** This process, told apart from every other one on every machine. */
   readonly own: string;
   /** True when the process of this mark can do nothing any more; false when that cannot be seen from here. */
@@ -18,7 +18,7 @@ export interface ProcessMark {
  * machine since the same start, in the same namespace of process numbers. A process of another container or machine is
  * never seen to be over.
  */
-export function createProcessMark(pid = process.pid): ProcessMark {
+export function createProcessIdentity(pid = process.pid): ProcessIdentity {
   const place = placeOf();
   const own = [String(pid), statOf(pid).start ?? '', place].join(' ');
   return {

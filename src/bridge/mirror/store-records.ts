@@ -33,7 +33,7 @@ export interface StoredPage {
 }
 
 /** A page of a feed, as it came or as `versionsOf` has read it. */
-export type PageToStore = {
+export type RecordsToStore = {
   readonly source: string;
   readonly feed: FeedName;
   readonly now: Timestamp;
@@ -53,7 +53,7 @@ export interface StoreOptions {
  * Throws AppError `invalid` when a record has no id or a time that cannot be read: it can neither be kept nor be passed
  * over, so the feed waits for a person.
  */
-export async function storeRecords(tx: Sql, page: PageToStore, options: StoreOptions = {}): Promise<StoredPage> {
+export async function storeRecords(tx: Sql, page: RecordsToStore, options: StoreOptions = {}): Promise<StoredPage> {
   const { source, feed, now } = page;
   const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
   const times = shown.map(({ modified }) => modified);

@@ -60,14 +60,14 @@ async function moveCheckpoint(
   if (!held) throw new AppError('not-found', `The feed ${source}/${feed} has no checkpoint: it was never read here.`);
   await tx.query(
     `update bridge.checkpoints set watermark = $3, generation = generation + 1, next_pull = $4, failures = 0,
-       last_error = null, settled = null, unfiltered_next = null,
+       last_error = null, scanned = null, unfiltered_next = null,
        -- Set forward it leaves out what has no time, too, which counts as older than all.
        unfiltered = case when $3::timestamptz is null then null
          when watermark is null or $3 > watermark then coalesce(unfiltered, $4) else unfiltered end
      where source = $1 and feed = $2`,
     [source, feed, watermark, now],
   );
-  await tx.query('delete from bridge.doubts where source = $1 and feed = $2', [source, feed]);
+  await tx.query('delete from bridge.suspect_versions where source = $1 and feed = $2', [source, feed]);
   await tx.query('delete from bridge.rereads where source = $1 and feed = $2', [source, feed]);
   return held.watermark;
 }

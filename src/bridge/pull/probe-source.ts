@@ -1,5 +1,5 @@
 /**
- * Learning a feed's habits by a handful of requests: what `check` shows, and what the pull uses where it makes it cheaper.
+ * Learning a feed's profile by a handful of requests: what `check` shows, and what the pull uses where it makes it cheaper.
  * What cannot be read safely under the settings is a failed check, with what to do about it. Nothing is stored of the
  * records, and the checkpoint's position is not touched.
  */
@@ -12,11 +12,11 @@ import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { readVersionKey, withoutTime } from '../mirror/read-version.ts';
 import type { SourceSettings } from '../settings.ts';
-import { saveHabits } from './feed/checkpoint-store.ts';
+import { saveSourceProfile } from './feed/checkpoint-store.ts';
 import { includesOf } from './feed/feed-reader.ts';
-import type { FeedHabits } from './feed/source-profile.ts';
+import type { SourceProfile } from './feed/source-profile.ts';
 
-export interface HabitsDeps {
+export interface ProbeDeps {
   client: Pick<SourceClient, 'readFeed'>;
   source: SourceSettings;
   feed: FeedName;
@@ -47,13 +47,13 @@ interface Sample extends FeedPage {
  * Asks, says what was found and keeps it in the checkpoint, if there is one. A service that does not answer is a failed
  * check, not an error; rejects only when `signal` is aborted or the database is away.
  */
-export async function learnHabits(deps: HabitsDeps, signal: AbortSignal): Promise<CheckResult[]> {
+export async function probeSource(deps: ProbeDeps, signal: AbortSignal): Promise<CheckResult[]> {
   const { source, feed, clock, database } = deps;
   const results: CheckResult[] = [];
   const say = (name: string, ok: boolean, message: string) => results.push({ name: `${feed}: ${name}`, ok, message });
   try {
-    const habits = await ask(deps, signal, say);
-    await saveHabits(database, { source: source.name, feed }, { ...habits, learned: timestampNow(clock) });
+    const profile = await ask(deps, signal, say);
+    await saveSourceProfile(database, { source: source.name, feed }, { ...profile, learned: timestampNow(clock) });
   } catch (error) {
     if (signal.aborted || !(error instanceof AppError)) throw error;
     say('answers', false, `${error.publicMessage} ${adviceFor(error)}`);
@@ -70,13 +70,13 @@ function adviceFor({ code }: AppError): string {
 
 type Say = (name: string, ok: boolean, message: string) => void;
 
-async function ask(deps: HabitsDeps, signal: AbortSignal, say: Say): Promise<FeedHabits> {
+async function ask(deps: ProbeDeps, signal: AbortSignal, say: Say): Promise<SourceProfile> {
   const { source, feed } = deps;
   const read = (at: FeedWindow | { next: string }) => readSample(deps, at, signal);
   const first = await read({ pageSize: samplePageSize });
   say('answers', true, first.commitOrdered ? 'it declares the order of its commits' : 'it does not declare its order');
-  const includes = await learnIncludes(deps, read, say);
-  const clockAheadMs = learnClock(first, source, say);
+  const includes = await probeIncludes(deps, read, say);
+  const clockAheadMs = probeClock(first, source, say);
   const base = {
     includes,
     commitOrdered: first.commitOrdered,
@@ -95,9 +95,9 @@ async function ask(deps: HabitsDeps, signal: AbortSignal, say: Say): Promise<Fee
   }
   const order = orderOf(stamped);
   if (order !== undefined) say('order', true, orderText[order]);
-  const paging = learnPaging(first, say);
-  const pageSize = await learnPageSize(source, first, read, say);
-  const bounds = await learnBounds(source, read, stamp, [...stamped], say);
+  const paging = probePaging(first, say);
+  const pageSize = await probePageSize(source, first, read, say);
+  const bounds = await probeBounds(source, read, stamp, [...stamped], say);
   return {
     ...base,
     ...(order === undefined ? {} : { order }),
@@ -107,7 +107,7 @@ async function ask(deps: HabitsDeps, signal: AbortSignal, say: Say): Promise<Fee
   };
 }
 
-async function readSample(deps: HabitsDeps, at: FeedWindow | { next: string }, signal: AbortSignal): Promise<Sample> {
+async function readSample(deps: ProbeDeps, at: FeedWindow | { next: string }, signal: AbortSignal): Promise<Sample> {
   const { client, feed, clock } = deps;
   const askedMs = clock.nowMs();
   const page = await client.readFeed(feed, at, signal);
@@ -121,8 +121,8 @@ async function readSample(deps: HabitsDeps, at: FeedWindow | { next: string }, s
   };
 }
 
-async function learnIncludes(
-  { source, feed }: HabitsDeps,
+async function probeIncludes(
+  { source, feed }: ProbeDeps,
   read: (at: FeedWindow) => Promise<Sample>,
   say: Say,
 ): Promise<readonly string[]> {
@@ -142,7 +142,7 @@ async function learnIncludes(
 }
 
 /** Gives by how much the source's clock is ahead. */
-function learnClock(first: Sample, source: SourceSettings, say: Say): number | undefined {
+function probeClock(first: Sample, source: SourceSettings, say: Say): number | undefined {
   if (first.sourceMs === undefined) {
     say('clock', true, 'the answers have no Date: the source is taken to be as late as our own clock');
     return undefined;
@@ -167,7 +167,7 @@ function learnClock(first: Sample, source: SourceSettings, say: Say): number | u
   return Math.round(aheadMs);
 }
 
-function orderOf(times: readonly Timestamp[]): FeedHabits['order'] | undefined {
+function orderOf(times: readonly Timestamp[]): SourceProfile['order'] | undefined {
   const steps = times.slice(1).map((time, index) => (time === times[index] ? 0 : time > (times[index] ?? '') ? 1 : -1));
   if (steps.every((step) => step === 0)) return undefined;
   if (steps.every((step) => step >= 0)) return 'ascending';
@@ -175,7 +175,7 @@ function orderOf(times: readonly Timestamp[]): FeedHabits['order'] | undefined {
 }
 
 /** What the query of `next` holds tells how it pages. */
-function learnPaging(first: Sample, say: Say): NonNullable<FeedHabits['paging']> {
+function probePaging(first: Sample, say: Say): NonNullable<SourceProfile['paging']> {
   if (first.next === undefined) {
     const ignoresSize = first.records.length > samplePageSize;
     say(
@@ -208,7 +208,7 @@ function learnPaging(first: Sample, say: Say): NonNullable<FeedHabits['paging']>
 }
 
 /** Gives the most records that it puts on a page, where it can be told. */
-async function learnPageSize(
+async function probePageSize(
   source: SourceSettings,
   first: Sample,
   read: (at: FeedWindow) => Promise<Sample>,
@@ -238,13 +238,13 @@ async function learnPageSize(
 }
 
 /** How the bounds are kept around the time of a record that is there, and how fine stamps and bounds are. */
-async function learnBounds(
+async function probeBounds(
   source: SourceSettings,
   read: (at: FeedWindow | { next: string }) => Promise<Sample>,
   stamp: Timestamp,
   stamps: readonly Timestamp[],
   say: Say,
-): Promise<Pick<FeedHabits, 'bounds' | 'granularityMicros'>> {
+): Promise<Pick<SourceProfile, 'bounds' | 'granularityMicros'>> {
   const { page_size: pageSize, lateness_seconds: latenessSeconds } = source;
   const has = (sample: Sample) => sample.times.includes(stamp);
   const later = addMicros(stamp, 2 * 86_400 * secondMicros);

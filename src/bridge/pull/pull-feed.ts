@@ -22,7 +22,6 @@ import { backoffMs } from '../backoff.ts';
 import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../leases/lease.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 import type { SourceSettings } from '../settings.ts';
-import { type Bounds, defaultGranularityMicros } from './windows/window-scan.ts';
 import {
   answerNotifications,
   CheckpointMoved,
@@ -40,8 +39,9 @@ import {
 } from './feed/checkpoint-store.ts';
 import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from './feed/feed-reader.ts';
 import { createPageStore, type StorePage } from './feed/page-store.ts';
-import { LeadsNowhere, readForward } from './read-forward.ts';
-import { newestMs, rereadRanges, settleFeed } from './windows/advance-watermark.ts';
+import { PaginationLoop, readForward } from './read-forward.ts';
+import { advanceWatermark, newestMs, rereadRanges } from './windows/advance-watermark.ts';
+import { type Bounds, defaultGranularityMicros } from './windows/window-scan.ts';
 
 /** What reading a feed into the mirror needs, whether live or over a range beside it. */
 export interface ReadingDeps {
@@ -58,14 +58,14 @@ export interface ReadingDeps {
 
 export interface PullDeps extends ReadingDeps {
   /** How long a feed's next notification waits. */
-  newsPaceMs: (feed: FeedName) => Promise<number>;
+  throttleMs: (feed: FeedName) => Promise<number>;
 }
 
 const backoff = { firstMs: 2_000, mostMs: 5 * 60_000 };
 /** More notifications than this are not looked into: one of them is news. */
 const notificationsLookedInto = 200;
 /** Times that are later than this cannot be counted in microseconds, and no window is asked for around them. */
-const doubtedBefore: Timestamp = '2250-01-01T00:00:00.000000Z';
+const countableBefore: Timestamp = '2250-01-01T00:00:00.000000Z';
 
 const announcement = z.looseObject({ payload: z.looseObject({ feed_modified: timestamp }) });
 
@@ -148,7 +148,7 @@ interface Pull {
   readonly transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
   readonly latenessMs: number;
   readonly pollMs: number;
-  readonly newsPaceMs: PullDeps['newsPaceMs'];
+  readonly throttleMs: PullDeps['throttleMs'];
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -168,7 +168,7 @@ function openPull(
       await holdCheckpoint(tx, feed, due.generation);
       return work(tx);
     });
-  const known = due.habits?.includes;
+  const known = due.profile?.includes;
   const reader = createFeedReader({
     client,
     feed: feed.feed,
@@ -183,8 +183,8 @@ function openPull(
   });
   const store = createPageStore({ ...deps, feed, latenessMs, transaction });
   const pollMs = source.poll_seconds * 1000;
-  const { database, newsPaceMs } = deps;
-  return { feed, due, reader, store, database, transaction, latenessMs, pollMs, newsPaceMs, clock, log };
+  const { database, throttleMs } = deps;
+  return { feed, due, reader, store, database, transaction, latenessMs, pollMs, throttleMs, clock, log };
 }
 
 /**
@@ -216,18 +216,18 @@ async function pullToEnd(pull: Pull): Promise<void> {
   const { feed, due, clock } = pull;
   const { ordered, latest, sourceMs, unfiltered } = await readNews(pull);
   const nextMs = clock.nowMs() + pull.pollMs;
-  const reading = { ...pull, granularityMicros: due.habits?.granularityMicros, nowMs: clock.nowMs() };
+  const reading = { ...pull, granularityMicros: due.profile?.granularityMicros, nowMs: clock.nowMs() };
   await rereadRanges(reading);
   const open = ordered
     ? undefined
-    : await settleFeed({ ...reading, watermark: due.watermark, sourceMs, shown: latest });
-  const paceMs = await pull.newsPaceMs(feed.feed);
+    : await advanceWatermark({ ...reading, watermark: due.watermark, sourceMs, shown: latest });
+  const paceMs = await pull.throttleMs(feed.feed);
   await pull.transaction((tx) =>
     finishPull(tx, feed, {
       notifications: due.notifications,
       now: timestampNow(clock),
       next: timestampFromMs(Math.min(nextMs, open?.againMs ?? nextMs)),
-      newsFrom: timestampFromMs(clock.nowMs() + paceMs),
+      throttledUntil: timestampFromMs(clock.nowMs() + paceMs),
       commitOrdered: ordered,
       unfiltered,
     }),
@@ -261,7 +261,7 @@ async function readNews(pull: Pull): Promise<News & { unfiltered: boolean }> {
       break;
     } catch (error) {
       // Where the watermark moves by windows this makes news slower, and loses nothing.
-      if (!(error instanceof LeadsNowhere) || news.ordered) throw error;
+      if (!(error instanceof PaginationLoop) || news.ordered) throw error;
       log.warn({ err: error, ...feed }, 'the pages of the feed cannot be followed');
       const further = await newestBounds(pull);
       if (further.after === undefined || (!isUnfiltered(from) && further.after <= (from.after ?? ''))) break;
@@ -291,7 +291,7 @@ async function followPages(
       ...page,
       whileWriting: page.readAhead,
       // What is dated so late settles only when its time has come.
-      doubts: (modified) => news.ordered || (modified > latestNow() && modified < doubtedBefore),
+      suspects: (modified) => news.ordered || (modified > latestNow() && modified < countableBefore),
       completeTo: (shown) => {
         if (!news.ordered) return undefined;
         const stamped = shown.filter((time) => time !== withoutTime);
@@ -328,7 +328,7 @@ async function beginningOf(pull: Pull): Promise<Bounds | { next: string }> {
 async function newestBounds({ feed, due, database, latenessMs, clock }: Pull): Promise<Bounds> {
   const until = timestampFromMs(newestMs({ nowMs: clock.nowMs(), latenessMs }));
   const newest = laterOf(due.watermark ?? undefined, (await readNewest(database, feed, until)) ?? undefined);
-  const granularity = due.habits?.granularityMicros ?? defaultGranularityMicros;
+  const granularity = due.profile?.granularityMicros ?? defaultGranularityMicros;
   return newest === undefined ? {} : { after: addMicros(newest, -granularity) };
 }
 

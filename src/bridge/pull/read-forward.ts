@@ -3,8 +3,8 @@ import { setImmediate } from 'node:timers/promises';
 import type { FeedName } from '#contract/feed.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Version, versionsOf } from '../mirror/read-version.ts';
+import type { FeedReader, PulledPage } from './feed/feed-reader.ts';
 import type { Bounds } from './windows/window-scan.ts';
-import type { FeedReader, ReadPage } from './feed/feed-reader.ts';
 
 /** Pages in a row that show nothing, or what the page before showed. */
 const idlePagesMax = 20;
@@ -13,16 +13,16 @@ const asksForEmpty = 3;
 const recordsPerSlice = 100;
 
 /** `next` leads back to a page that was read, or shows nothing new for too long. */
-export class LeadsNowhere extends AppError {
+export class PaginationLoop extends AppError {
   constructor(feed: string) {
     super('unavailable', `A page of the feed ${feed} leads nowhere: its "next" gives no further records.`, {
       recovery: { do: 'halt' },
     });
-    this.name = 'LeadsNowhere';
+    this.name = 'PaginationLoop';
   }
 }
 
-export interface ForwardPage extends ReadPage {
+export interface ForwardPage extends PulledPage {
   /** The records as the mirror takes them, where that has been worked out already. */
   readonly versions?: readonly Version[] | undefined;
   /** Begins to read the page that follows, while this one is stored. */
@@ -30,7 +30,7 @@ export interface ForwardPage extends ReadPage {
 }
 
 /**
- * Gives page after page; what was given before is not asked for again. Throws LeadsNowhere rather than going round in a
+ * Gives page after page; what was given before is not asked for again. Throws PaginationLoop rather than going round in a
  * circle. Whoever leaves it waits for a request that is under way.
  */
 export async function* readForward(
@@ -58,7 +58,7 @@ export async function* readForward(
       const print = page.records.map(({ id, modified }) => `${String(id)} ${String(modified)}`).join();
       idle = page.records.length === 0 || print === shown ? idle + 1 : 0;
       shown = print;
-      if (links.has(next) || idle > idlePagesMax) throw new LeadsNowhere(feed);
+      if (links.has(next) || idle > idlePagesMax) throw new PaginationLoop(feed);
       links.add(next);
       at = { next };
     }
@@ -90,7 +90,7 @@ async function readWithVersions(reader: FeedReader, at: { next: string }, feed: 
  * Undefined where one cannot be read: that is told when the page is stored. A slice at a time: what the database answers
  * of the page before is gone on with in between.
  */
-async function versionsIfReadable(records: ReadPage['records'], feed: FeedName): Promise<Version[] | undefined> {
+async function versionsIfReadable(records: PulledPage['records'], feed: FeedName): Promise<Version[] | undefined> {
   const versions: Version[] = [];
   try {
     for (let at = 0; at < records.length; at += recordsPerSlice) {

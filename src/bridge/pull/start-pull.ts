@@ -1,6 +1,7 @@
 /** The pulling part of a process: workers that read the sources' feeds into the mirror. */
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { createClockWatch } from '#platform/clock-watch.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import type { AcquireLease } from '../leases/lease.ts';
@@ -8,12 +9,11 @@ import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { openDueAudit } from './backfill/audit-store.ts';
 import { feedsToBackfill } from './backfill/backfill-store.ts';
-import { endWaits, type FeedId, feedsDue } from './feed/checkpoint-store.ts';
-import { createClockWatch } from '../../platform/clock-watch.ts';
-import { createNewsPace } from './throttle-notifications.ts';
-import { createFeedPull } from './pull-feed.ts';
 import { createBackfillWorker } from './backfill/run-backfills.ts';
-import { startSupplierSweeps } from './suppliers/start-supplier-lists.ts';
+import { endWaits, type FeedId, feedsDue } from './feed/checkpoint-store.ts';
+import { createFeedPull } from './pull-feed.ts';
+import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
+import { createNotificationThrottle } from './throttle-notifications.ts';
 
 /** Starts the workers; they end with `deps.signals`. */
 export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {
@@ -24,8 +24,8 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     labelNames: ['feed', 'result'] as const,
     registers: [deps.registry],
   });
-  const lateFinds = new Counter({
-    name: 'bridge_late_finds_total',
+  const lateArrivals = new Counter({
+    name: 'bridge_late_arrivals_total',
     help: 'Records that an audit found missing or other than the feed shows them, although they had been read',
     labelNames: ['source', 'feed'] as const,
     registers: [deps.registry],
@@ -42,10 +42,10 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
       const wakeFlows = () => void signals.signal(lanes.push, flows);
       const base = { source, client: clientOf(source.name), database, acquireLease, clock, log, records, wakeFlows };
-      const newsPaceMs = createNewsPace({ source, database, clock });
+      const throttleMs = createNotificationThrottle({ source, database, clock });
       const unhurried = clientOf(source.name, { background: true });
-      const backfill = createBackfillWorker({ ...base, client: unhurried, lateFinds, refusals });
-      return [source.name, { pull: createFeedPull({ ...base, newsPaceMs }), backfill }];
+      const backfill = createBackfillWorker({ ...base, client: unhurried, lateArrivals, refusals });
+      return [source.name, { pull: createFeedPull({ ...base, throttleMs }), backfill }];
     }),
   );
   const mine = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
@@ -80,7 +80,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
           return keysOf(await feedsToBackfill(database, now));
         },
       },
-      startSupplierSweeps(deps, acquireLease, clientOf),
+      startSupplierLists(deps, acquireLease, clientOf),
     ],
     housekeeping: createHistoryPruning({ database, clock, days: settings.history_days }),
   };

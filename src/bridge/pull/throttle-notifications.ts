@@ -10,7 +10,7 @@ import type { SourceSettings } from '../settings.ts';
  * quota is left; then what is left is spread over the quota's window. A steady stream of single changes thus becomes
  * fewer pulls of several changes, rather than a pull for each until nothing may be asked for a minute.
  */
-export function createNewsPace(deps: {
+export function createNotificationThrottle(deps: {
   source: SourceSettings;
   database: Sql;
   clock: Clock;

@@ -4,14 +4,14 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
-import { createProcessMark, type ProcessMark } from '../leases/process-identity.ts';
-import { type Claimed, mustLookUp, operationFor } from './claim/claim-documents.ts';
-import { createConnectorCalls } from './calls/connector-calls.ts';
-import { documentDifferences } from './document-differences.ts';
-import { documentColumns, type FlowDocument } from './claim/flow-document-store.ts';
 import { type DocumentsMade, makeDocuments } from '../assemble/make-documents.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
+import { createProcessIdentity, type ProcessIdentity } from '../leases/process-identity.ts';
 import { resolveCutOff } from './batch/resolve-cut-off.ts';
+import { createConnectorCalls } from './calls/connector-calls.ts';
+import { type Claimed, mustLookUp, operationFor } from './claim/claim-documents.ts';
+import { documentColumns, type FlowDocument } from './claim/flow-document-store.ts';
+import { documentDifferences } from './document-differences.ts';
 
 /** What the push would do with a document now. */
 export interface PlannedChange {
@@ -36,13 +36,19 @@ interface PlannedDocument extends FlowDocument {
  * passes over the first ones, which an earlier page has shown.
  */
 export async function planFlow(
-  deps: { database: Database; openFlow: OpenFlow; clock: Clock; processMark?: ProcessMark; abortGraceMs?: number },
+  deps: {
+    database: Database;
+    openFlow: OpenFlow;
+    clock: Clock;
+    processIdentity?: ProcessIdentity;
+    abortGraceMs?: number;
+  },
   { limit, skip = 0, all = false, signal }: { limit: number; skip?: number; all?: boolean; signal: AbortSignal },
 ): Promise<PlannedChange[]> {
   const { flow, connector, session, secrets } = deps.openFlow;
   const { batchMax, timeoutMs } = connector.capabilities;
   const calls = createConnectorCalls(session, { tell: secrets.tell, graceMs: deps.abortGraceMs });
-  const processMark = deps.processMark ?? createProcessMark();
+  const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const documents = await deps.database.query<PlannedDocument>(
     `select ${documentColumns}, due, delivered_body as "deliveredBody" from bridge.flow_documents
@@ -83,7 +89,7 @@ export async function planFlow(
     }
     const limits = { timeoutMs, signal };
     const resolved = await resolveCutOff(
-      { connector, calls, processMark },
+      { connector, calls, processIdentity },
       claimed.filter(mustLookUp),
       deps.clock.nowMs(),
       limits,

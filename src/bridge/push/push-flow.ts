@@ -18,8 +18,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { hasDue } from '../flows/flow-state.ts';
+import type { SecretKeeper } from '../flows/keep-secrets.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
 import { isLoaded } from './batch/attach-files.ts';
+import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
+import { type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
 import {
   type Claim,
   type Claimed,
@@ -28,11 +32,7 @@ import {
   commitIntents,
   mustLookUp,
 } from './claim/claim-documents.ts';
-import { type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
 import type { Busy } from './claim/flow-document-store.ts';
-import { hasDue } from '../flows/flow-state.ts';
-import type { SecretKeeper } from '../flows/keep-secrets.ts';
-import { type Batch, type BatchDeps, createBatches } from './batch/push-batch.ts';
 
 export interface PushDeps extends BatchDeps {
   session: Session;
@@ -74,7 +74,7 @@ const lookAtMost = 500;
 /** Pushes until nothing is due, or nothing may be sent. Throws the first thing that went wrong, when all calls ended. */
 async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, outer: AbortSignal): Promise<void> {
   const { concurrency = 1, batchMax } = deps.connector.capabilities;
-  const batches = createBatches(deps, calls, lease);
+  const batches = createBatchPush(deps, calls, lease);
   const stop = new AbortController();
   const signal = AbortSignal.any([outer, stop.signal]);
   const running = new Map<Promise<void>, readonly Claimed[]>();
@@ -149,7 +149,7 @@ async function claimDue(
     const claim = await claimDocuments(tx, { flow, kinds, nowMs, ...room });
     const claimed = claim.next === 'work' ? claim.batches.flat() : [];
     if (claimed.some((one) => mustLookUp(one) || isLoaded(one))) return { claim, intentMs: undefined };
-    await commitIntents(tx, flow.name, claimed, { by: deps.processMark.own, nowMs });
+    await commitIntents(tx, flow.name, claimed, { by: deps.processIdentity.own, nowMs });
     return { claim, intentMs: nowMs };
   });
   const { claim } = result;

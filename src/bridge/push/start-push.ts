@@ -2,14 +2,14 @@
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
+import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
+import type { OpenFlow } from '../flows/open-flows.ts';
+import { resumeOnSettingsChange } from '../flows/resume-on-settings-change.ts';
 import type { AcquireLease } from '../leases/lease.ts';
-import { createProcessMark } from '../leases/process-identity.ts';
+import { createProcessIdentity } from '../leases/process-identity.ts';
 import type { FlowSettings } from '../settings.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
-import { flowsShapedByOthers, flowsWithDue } from '../flows/flow-state.ts';
-import { noteSettings } from '../flows/resume-on-settings-change.ts';
-import type { OpenFlow } from '../flows/open-flows.ts';
 import { createFlowPush } from './push-flow.ts';
 
 export { type OpenFlow, openFlows } from '../flows/open-flows.ts';
@@ -22,7 +22,7 @@ export async function startPush(
 ): Promise<WorkingPart> {
   const { database, signals, clock, log } = deps;
   const settings = flows.map(({ flow }) => flow);
-  for (const name of await noteSettings(database, settings, deps.secrets, timestampNow(clock)))
+  for (const name of await resumeOnSettingsChange(database, settings, deps.secrets, timestampNow(clock)))
     log.info({ flow: name }, 'flow goes on: the settings of its connector have changed');
   // Beside: a connector that does not answer keeps no other flow from its work.
   for (const open of flows) void warnOfFailedChecks(open, deps);
@@ -33,12 +33,12 @@ export async function startPush(
     registers: [deps.registry],
   });
   const clientOf = createSourceClients(deps);
-  const processMark = deps.processMark ?? createProcessMark();
+  const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const pushes = new Map(
     flows.map(({ flow, connector, session, secrets }) => {
       const files = flow.documents.includes('file') ? createFileLoader(clientOf(flow.source), clock) : undefined;
       const loadFiles = files && ((ids: readonly string[], signal: AbortSignal) => files.load(ids, signal));
-      const edges = { database, acquireLease, clock, log, outcomes, processMark };
+      const edges = { database, acquireLease, clock, log, outcomes, processIdentity };
       return [flow.name, createFlowPush({ flow, connector, session, secrets, loadFiles, ...edges })];
     }),
   );
@@ -56,7 +56,7 @@ export async function startPush(
 function warnOfOtherSettings({ database, log }: BridgeDeps, flows: readonly FlowSettings[]): () => Promise<void> {
   let known = new Set<string>();
   return async () => {
-    const others = await flowsShapedByOthers(database, flows);
+    const others = await flowsConfiguredElsewhere(database, flows);
     for (const flow of others)
       if (!known.has(flow))
         log.warn({ flow }, 'a process that started later has other settings for this flow: it is not pushed from here');

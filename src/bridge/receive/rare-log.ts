@@ -5,7 +5,7 @@ import type { Logger } from '#platform/log.ts';
 const everyMs = 1_000;
 
 /** Gives a function that warns; `passedOver` says how many it has kept to itself since the one before. */
-export function createRareLog({ log, clock }: { log: Logger; clock: Clock }) {
+export function createThrottledLog({ log, clock }: { log: Logger; clock: Clock }) {
   let toldMs = Number.NEGATIVE_INFINITY;
   let passedOver = 0;
   return (facts: Record<string, unknown>, text: string): void => {

@@ -18,7 +18,7 @@ import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
-import { createRareLog } from './rare-log.ts';
+import { createThrottledLog } from './rare-log.ts';
 import { createSharedCommit } from './shared-commit.ts';
 import type { SigningKeys } from './signing-keys.ts';
 import { type ReceivedNotification, storeNotifications } from './store-notifications.ts';
@@ -82,7 +82,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     backlogMax: deps.backlogMax,
     clock,
   });
-  const warnRarely = createRareLog({ log: deps.log, clock });
+  const warnRarely = createThrottledLog({ log: deps.log, clock });
 
   /** Reads the body and proves that it is the source's. Throws `unauthorized` for anything else. */
   async function readGenuine(request: IncomingMessage, response: ServerResponse, name: string): Promise<Buffer> {

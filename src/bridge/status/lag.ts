@@ -18,7 +18,7 @@ export interface Lag {
   readonly inStep: boolean;
 }
 
-export interface FeedState {
+export interface FeedProgress {
   readonly watermark: Timestamp | null;
   readonly lastPull: Timestamp | null;
   readonly nextPull: Timestamp;
@@ -32,11 +32,11 @@ export interface FeedState {
   readonly failures: number;
   readonly lastError: string | null;
   /** Older versions that may be a lagging replica's. */
-  readonly doubts: number;
+  readonly suspects: number;
   readonly pollSeconds: number;
 }
 
-export function lagOfFeed(feed: FeedState, now: Timestamp): Lag {
+export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
   const nowMs = msFromTimestamp(now);
   const { completeMs, open } = completeTo(feed);
   const seconds = completeMs === null ? null : Math.max(0, (nowMs - completeMs) / 1000);
@@ -55,14 +55,14 @@ export function lagOfFeed(feed: FeedState, now: Timestamp): Lag {
       why: `it was last read at ${shortTime(feed.lastPull)}: it is being caught up with, or no process with the role pull runs`,
     };
   if (feed.waiting > 0) return { seconds, inStep: false, why: `${countOf(feed.waiting, 'notification')} to answer` };
-  if (feed.doubts > 0)
-    return { seconds, inStep: true, why: `${countOf(feed.doubts, 'older version')} shown, doubted for a while` };
+  if (feed.suspects > 0)
+    return { seconds, inStep: true, why: `${countOf(feed.suspects, 'older version')} shown, doubted for a while` };
   if (open)
     return { seconds, inStep: true, why: `records settle ${feed.latenessSeconds} s after their time: they are in` };
   return { seconds, inStep: true, why: 'in step' };
 }
 
-function completeTo(feed: FeedState): { completeMs: number | null; open: boolean } {
+function completeTo(feed: FeedProgress): { completeMs: number | null; open: boolean } {
   const watermarkMs = feed.watermark === null ? null : msFromTimestamp(feed.watermark);
   const open = feed.newest !== null && (feed.watermark === null || feed.newest > feed.watermark);
   if (open || feed.lastPull === null) return { completeMs: watermarkMs, open };
@@ -70,7 +70,7 @@ function completeTo(feed: FeedState): { completeMs: number | null; open: boolean
   return { completeMs: Math.max(watermarkMs ?? Number.NEGATIVE_INFINITY, readMs), open };
 }
 
-export interface FlowState {
+export interface FlowProgress {
   readonly pausedReason: string | null;
   /** When the circuit lets one document through; null while it is closed. */
   readonly circuitUntil: Timestamp | null;
@@ -84,7 +84,7 @@ export interface FlowState {
 }
 
 /** The flow's own lag, or that of the feed furthest behind of its source, if that is greater. */
-export function lagOfFlow(flow: FlowState, feeds: readonly { feed: string; lag: Lag }[], now: Timestamp): Lag {
+export function lagOfFlow(flow: FlowProgress, feeds: readonly { feed: string; lag: Lag }[], now: Timestamp): Lag {
   const own =
     flow.oldestWaiting === null ? 0 : Math.max(0, (msFromTimestamp(now) - msFromTimestamp(flow.oldestWaiting)) / 1000);
   const byLag = feeds.toSorted((a, b) => orInfinity(b.lag.seconds) - orInfinity(a.lag.seconds));
@@ -99,7 +99,7 @@ export function lagOfFlow(flow: FlowState, feeds: readonly { feed: string; lag: 
   return { seconds, inStep: true, why: 'in step' };
 }
 
-function whyOfFlow(flow: FlowState, now: Timestamp): string | undefined {
+function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   if (flow.pausedReason !== null) return `paused: ${flow.pausedReason}`;
   if (flow.circuitUntil !== null && flow.circuitUntil > now)
     return `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}: ${flow.lastError ?? 'see the dead letters'}`;

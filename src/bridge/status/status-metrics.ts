@@ -77,14 +77,14 @@ function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
   );
   gauge('bridge_notifications_waiting', 'Notifications that no pull has answered yet', ({ waiting }) => waiting);
   gauge(
-    'bridge_versions_doubted',
+    'bridge_suspect_versions',
     'Older versions than the ones held that may be those of a replica that lags',
-    ({ doubts }) => doubts,
+    ({ suspects }) => suspects,
   );
   gauge(
-    'bridge_feed_late_finds',
+    'bridge_feed_late_arrivals',
     'What audits have found so far that the feed had not shown in time',
-    ({ lateFinds }) => lateFinds,
+    ({ lateArrivals }) => lateArrivals,
   );
 }
 

@@ -5,9 +5,9 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { type FeedState, type FlowState, type Lag, lagOfFeed, lagOfFlow } from './lag.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import type { BridgeSettings } from '../settings.ts';
+import { type FeedProgress, type FlowProgress, type Lag, lagOfFeed, lagOfFlow } from './lag.ts';
 
 export interface BridgeStatus {
   feeds: FeedStatus[];
@@ -23,18 +23,18 @@ export interface BridgeStatus {
   deadLetters: DeadDocument[];
 }
 
-export interface FeedStatus extends FeedState {
+export interface FeedStatus extends FeedProgress {
   source: string;
   feed: string;
   /** Found by audits after the feed should have shown them. */
-  lateFinds: number;
+  lateArrivals: number;
   audited: Timestamp | null;
   /** What a person should know although the feed is read. */
   warning: string | null;
   lag: Lag;
 }
 
-export interface FlowStatus extends FlowState {
+export interface FlowStatus extends FlowProgress {
   flow: string;
   source: string;
   /** operator, auth, config or withdrawals; null while it is not paused. */
@@ -141,13 +141,13 @@ async function readFeeds(
     Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds'> & { raisedSeconds: number | null }
   >(
     `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
-       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning, late_finds as "lateFinds", audited,
+       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning, late_arrivals as "lateArrivals", audited,
        lateness_ms::float8 / 1000 as "raisedSeconds",
        (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
         order by modified desc limit 1) as newest,
        (select count(*)::int from bridge.inbox i
         where i.source = c.source and i.feed = c.feed and i.processed is null) as waiting,
-       (select count(*)::int from bridge.doubts d where d.source = c.source and d.feed = c.feed) as doubts
+       (select count(*)::int from bridge.suspect_versions d where d.source = c.source and d.feed = c.feed) as suspects
      from bridge.checkpoints c order by source, feed`,
   );
   const shown = sources.flatMap((source) =>
@@ -174,8 +174,8 @@ const neverRead = {
   waiting: 0,
   failures: 0,
   lastError: null,
-  doubts: 0,
-  lateFinds: 0,
+  suspects: 0,
+  lateArrivals: 0,
   audited: null,
   warning: null,
 };

@@ -1,6 +1,6 @@
 import { timestampNow } from '#platform/clock.ts';
 import { clearAway } from './make-webhook.ts';
-import { findWebhook, listIfOffered } from './webhook-api.ts';
+import { findServiceWebhook, listIfOffered } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { withWebhookLock } from './webhook-lock.ts';
 import { readOwnWebhooks, retire } from './webhook-store.ts';
@@ -16,7 +16,8 @@ export async function deleteWebhooks(deps: WebhookDeps, uuid?: string): Promise<
     const going = own.filter((one) => one.secret !== null && (uuid === undefined || one.uuid === uuid));
     const ids = going.map(({ id }) => id);
     await retire(database, ids, timestampNow(clock));
-    const foreign = uuid === undefined || going.length > 0 ? undefined : await findWebhook(client, uuid, undefined);
+    const foreign =
+      uuid === undefined || going.length > 0 ? undefined : await findServiceWebhook(client, uuid, undefined);
     if (foreign) await client.deleteWebhook(foreign.uuid);
     const deleted = await clearAway(deps, await listIfOffered(client));
     return foreign ? [foreign.uuid, ...deleted] : deleted;

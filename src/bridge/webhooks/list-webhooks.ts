@@ -1,6 +1,6 @@
 import type { Webhook } from '#client/webhook-calls.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import { findWebhook, listIfOffered } from './webhook-api.ts';
+import { findServiceWebhook, listIfOffered } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { type OwnWebhook, readOwnWebhooks } from './webhook-store.ts';
 
@@ -22,13 +22,13 @@ export interface ListedWebhook {
 }
 
 /** Those of the service and those of this bridge, side by side, the bridge's first. Where there is no list, only ours. */
-export async function listWebhooks(deps: WebhookDeps): Promise<{ webhooks: ListedWebhook[]; listable: boolean }> {
+export async function listBridgeWebhooks(deps: WebhookDeps): Promise<{ webhooks: ListedWebhook[]; listable: boolean }> {
   const own = await readOwnWebhooks(deps.database, deps.source.name);
   const listed = await listIfOffered(deps.client);
   const webhooks: ListedWebhook[] = [];
   for (const one of own) {
     const { uuid, name, url, created, deleted } = one;
-    const found = uuid === null || deleted !== null ? undefined : await findWebhook(deps.client, uuid, listed);
+    const found = uuid === null || deleted !== null ? undefined : await findServiceWebhook(deps.client, uuid, listed);
     webhooks.push({
       uuid,
       name,

@@ -1,7 +1,7 @@
 import type { Webhook } from '#client/webhook-calls.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { clearAway, type MadeWebhook, makeWebhook } from './make-webhook.ts';
-import { announces, findWebhook, listIfOffered } from './webhook-api.ts';
+import { announces, findServiceWebhook, listIfOffered } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { withWebhookLock } from './webhook-lock.ts';
 import { markDeleted, type OwnWebhook, readOwnWebhooks, retire } from './webhook-store.ts';
@@ -50,7 +50,7 @@ async function findStanding(
   for (const one of own.toReversed()) {
     const { uuid, name, url } = one;
     if (uuid === null) continue;
-    const found = await findWebhook(client, uuid, listed);
+    const found = await findServiceWebhook(client, uuid, listed);
     if (!found) await markDeleted(database, one.id, timestampNow(clock));
     else if (found.is_active !== false && found.url === url && announces(found, source.feeds))
       return { own: one, webhook: { uuid, name, url } };

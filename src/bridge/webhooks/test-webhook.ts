@@ -1,8 +1,8 @@
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
-import { parseCidrs } from '#platform/network-guard.ts';
-import { findWebhook } from './webhook-api.ts';
+import { anyNetwork } from '#platform/network-guard.ts';
+import { findServiceWebhook } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { readOwnWebhooks } from './webhook-store.ts';
 
@@ -33,7 +33,7 @@ export async function testWebhooks(
   );
   const targets = chosen.flatMap((one) => (one.uuid === null ? [] : [{ uuid: one.uuid, url: one.url }]));
   if (uuid !== undefined && targets.length === 0) {
-    const found = await findWebhook(deps.client, uuid, undefined);
+    const found = await findServiceWebhook(deps.client, uuid, undefined);
     if (found) targets.push({ uuid, url: found.url });
   }
   if (targets.length === 0)
@@ -80,7 +80,7 @@ async function findReasons(
   url: string,
 ): Promise<string[]> {
   const findings: string[] = [];
-  const found = await findWebhook(client, uuid, undefined).catch(() => undefined);
+  const found = await findServiceWebhook(client, uuid, undefined).catch(() => undefined);
   if (!found) findings.push('The service does not know the webhook any more: register it again.');
   else if (found.is_active === false)
     findings.push('The service has switched the webhook off after failures: register it again.');
@@ -100,7 +100,7 @@ async function probe(fetch: GuardedFetch, url: string): Promise<string> {
     const { status } = await fetch({
       url,
       method: 'GET',
-      allowedNetworks: parseCidrs(['0.0.0.0/0', '::/0']),
+      allowedNetworks: anyNetwork,
       timeoutMs: probeTimeoutMs,
       responseBytesMax: 10_000,
     });

@@ -28,7 +28,7 @@ export async function listIfOffered(client: WebhookCalls): Promise<Webhook[] | u
 }
 
 /** The webhook of this UUID; undefined when it is gone. `listed` is asked where there is a list. */
-export async function findWebhook(
+export async function findServiceWebhook(
   client: WebhookCalls,
   uuid: string,
   listed: readonly Webhook[] | undefined,

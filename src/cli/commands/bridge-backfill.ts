@@ -91,7 +91,7 @@ function textOf(backfills: readonly Backfill[]): string {
       shortTime(one.position),
       one.records,
       one.changed,
-      one.lateFinds,
+      one.lateArrivals,
       stateOf(one),
     ]),
     'No backfills.',

@@ -1,8 +1,8 @@
 /**
- * `bridge check`: whether each source and each flow can do what is asked of it. A source: its feeds' habits, learnt and
+ * `bridge check`: whether each source and each flow can do what is asked of it. A source: its feeds' profile, learnt and
  * kept, and its webhook. A flow: what its connector says of the ERP. Exit code 1 when a line fails.
  */
-import { learnHabits } from '#bridge/pull/probe-source.ts';
+import { probeSource } from '#bridge/pull/probe-source.ts';
 import { openFlows } from '#bridge/push/start-push.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { CheckResult } from '#connector/connector.ts';
@@ -40,7 +40,7 @@ async function checkSource(command: BridgeCommand, source: SourceSettings): Prom
   for (const feed of source.feeds)
     lines.push(
       ...(await checked(of, feed, () =>
-        learnHabits({ client: command.clientOf(source.name), source, feed, clock, database }, signal),
+        probeSource({ client: command.clientOf(source.name), source, feed, clock, database }, signal),
       )),
     );
   lines.push(

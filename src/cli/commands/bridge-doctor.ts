@@ -8,17 +8,17 @@ import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
-import { type Finding, fail, ok, warn } from '../doctor/finding.ts';
+import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
 import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
-import { findNotifications, findSource } from '../doctor/source-findings.ts';
+import { checkSource, findNotifications } from '../doctor/source-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { findWork } from '../doctor/work-findings.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
 import { oneLine, print } from '../output.ts';
 
 export async function runDoctor(options: BridgeCommandOptions): Promise<number> {
-  const findings: Finding[] = [await findVersions()];
+  const findings: DoctorFinding[] = [await findVersions()];
   const configuration = await attempt(async () => {
     const read = await readCommandConfiguration(options);
     checkNames(read.bridge);
@@ -49,13 +49,13 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
   return failed ? 1 : 0;
 }
 
-async function examine(command: BridgeCommand, findings: Finding[]): Promise<void> {
+async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promise<void> {
   const { installation, database, settings, clock } = command;
   findings.push(await findDisk(installation.dataDir));
   findings.push(...(await findServer(database, installation.open.kind)));
   const tables = await findMigrations(database);
   findings.push(tables, await findCertificate(installation), await findEndpoint(installation));
-  for (const source of settings.sources) findings.push(...(await findSource(command, source)));
+  for (const source of settings.sources) findings.push(...(await checkSource(command, source)));
   // What follows reads the tables as this version knows them.
   if (tables.level !== 'ok') return;
   findings.push(await findSealed(database, installation.secrets));
@@ -77,9 +77,9 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | Error> {
   }
 }
 
-function textOf(findings: readonly Finding[]): string {
+function textOf(findings: readonly DoctorFinding[]): string {
   const width = Math.max(...findings.map(({ name }) => name.length));
-  const count = (level: Finding['level']) => findings.filter((finding) => finding.level === level).length;
+  const count = (level: DoctorFinding['level']) => findings.filter((finding) => finding.level === level).length;
   return [
     ...findings.flatMap(({ name, level, message, todo }) => [
       `${level.padEnd(4)}  ${name.padEnd(width)}  ${oneLine(message)}`,

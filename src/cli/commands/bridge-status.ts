@@ -19,7 +19,7 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
   const parts = [
     'Feeds',
     tableOf(
-      ['source', 'feed', 'behind by', 'read up to', 'last read', 'waiting', 'late finds', 'state'],
+      ['source', 'feed', 'behind by', 'read up to', 'last read', 'waiting', 'late arrivals', 'state'],
       feeds.map((feed, index) => [
         feed.source,
         feed.feed,
@@ -27,7 +27,7 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
         shortTime(feed.watermark),
         shortTime(feed.lastPull),
         feed.waiting,
-        feed.lateFinds,
+        feed.lateArrivals,
         [whys[index], feed.warning].filter(Boolean).join('; '),
       ]),
       'No feed has been read yet: start the bridge, or use `bridge run`.',

@@ -4,7 +4,7 @@
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
-import { type ListedWebhook, listWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
 import { type TestedWebhook, testWebhooks } from '#bridge/webhooks/test-webhook.ts';
@@ -122,7 +122,7 @@ function testText({ uuid, url, arrived, tookMs, findings }: TestedWebhook): stri
 
 function runList(options: SourceOptions): Promise<number> {
   return withBridge(options, async (command) => {
-    const { webhooks, listable } = await listWebhooks(depsOf(command, options.source));
+    const { webhooks, listable } = await listBridgeWebhooks(depsOf(command, options.source));
     print(options, { source: options.source, listable, webhooks }, () =>
       [
         tableOf(

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { connectorFolder, loadConnector } from '#bridge/flows/load-connector.ts';
 import type { Connector } from '#connector/connector.ts';
-import { type Cell, type OutputOptions, oneLine, print, tableOf } from '../output.ts';
+import { type OutputOptions, oneLine, print, type TableCell, tableOf } from '../output.ts';
 import { type SettingsSchema, settingsRows } from '../settings-rows.ts';
 
 /** `name` as in a flow: a folder's name, a path or a package. Throws AppError `invalid` when it cannot be loaded. */
@@ -37,7 +37,7 @@ const idempotencyText = {
   lookup: 'the bridge asks the ERP before it sends again',
 } as const;
 
-function capabilityRows(capabilities: Connector['capabilities']): Cell[][] {
+function capabilityRows(capabilities: Connector['capabilities']): TableCell[][] {
   const {
     kinds,
     reads = [],
@@ -46,7 +46,7 @@ function capabilityRows(capabilities: Connector['capabilities']): Cell[][] {
     requestsAtOnce,
     idempotency,
     timeoutMs,
-    settleMs,
+    lateEffectMs,
   } = capabilities;
   return [
     ['takes documents', kinds.join(', ')],
@@ -54,7 +54,7 @@ function capabilityRows(capabilities: Connector['capabilities']): Cell[][] {
     ['writes at once', `${concurrency} x ${batchMax} documents, ${requestsAtOnce ?? concurrency} requests`],
     ['no second object', `${idempotency}: ${idempotencyText[idempotency]}`],
     ['time limit of a write', `${timeoutMs} ms`],
-    ['may take effect later', `${settleMs} ms`],
+    ['may take effect later', `${lateEffectMs} ms`],
   ];
 }
 

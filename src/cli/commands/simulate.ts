@@ -7,7 +7,7 @@ import { AppError } from '#platform/errors.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import { specialRangeOf } from '#platform/network-guard.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { createOrganisation } from '../create-organisation.ts';
+import { createLocalOrganisation } from '../create-organisation.ts';
 import { listenForStop } from '../stop-request.ts';
 
 export interface SimulateOptions {
@@ -72,7 +72,7 @@ async function tokenInDataFolder(): Promise<string | undefined> {
 
 /** An organisation for the story alone; gives its key. Its limits are off: a story may be told faster than they allow. */
 async function keyOfNewOrganisation(operator: SourceClient): Promise<string> {
-  const organisation = await createOrganisation(operator, 'Simulator');
+  const organisation = await createLocalOrganisation(operator, 'Simulator');
   await organisation.put('limits', { enabled: false });
   const key = await organisation.issueKey('simulator', ['manage', 'jobs', 'desk']);
   // Not among the story's lines, which the same seed repeats.

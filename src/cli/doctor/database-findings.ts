@@ -1,16 +1,20 @@
 /** What the doctor finds in the database: the server, the tables, what is sealed in it, and who works. */
 import { pendingBridgeMigrations } from '#bridge/create-bridge.ts';
-import { type PresentProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
+import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { type Finding, fail, ok, warn } from './finding.ts';
+import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 const clockWarnSeconds = 2;
 
-export async function findServer(database: Database, kind: string, clock: Clock = systemClock): Promise<Finding[]> {
+export async function findServer(
+  database: Database,
+  kind: string,
+  clock: Clock = systemClock,
+): Promise<DoctorFinding[]> {
   const askedMs = clock.nowMs();
   const [server] = await database.query<{ version: string; ms: number; used: number; most: number }>(
     `select current_setting('server_version') as version, extract(epoch from clock_timestamp())::float8 * 1000 as ms,
@@ -41,7 +45,7 @@ export async function findServer(database: Database, kind: string, clock: Clock 
   return findings;
 }
 
-export async function findMigrations(database: Database): Promise<Finding> {
+export async function findMigrations(database: Database): Promise<DoctorFinding> {
   try {
     const pending = await pendingBridgeMigrations(database);
     if (pending.length === 0) return ok('database: tables', 'as this version needs them');
@@ -56,7 +60,7 @@ export async function findMigrations(database: Database): Promise<Finding> {
 }
 
 /** Whether the master key opens what is sealed. */
-export async function findSealed(database: Database, secrets: SecretBox): Promise<Finding> {
+export async function findSealed(database: Database, secrets: SecretBox): Promise<DoctorFinding> {
   const rows = await database.query<{ id: string; secret: Buffer }>(
     'select id, secret from bridge.webhooks where secret is not null',
   );
@@ -83,7 +87,7 @@ interface HeldLease {
 }
 
 /** The processes that live, and what each of them works on. */
-export async function findProcesses(database: Database): Promise<Finding[]> {
+export async function findProcesses(database: Database): Promise<DoctorFinding[]> {
   const processes = await readProcesses(database);
   const leases = await database.query<HeldLease>(
     `select name, holder, expires < clock_timestamp() as expired from bridge.leases where holder is not null order by name`,
@@ -91,7 +95,7 @@ export async function findProcesses(database: Database): Promise<Finding[]> {
   return [...processesFindings(processes), ...leases.map((lease) => leaseFinding(lease, processes))];
 }
 
-function processesFindings(processes: readonly PresentProcess[]): Finding[] {
+function processesFindings(processes: readonly LiveProcess[]): DoctorFinding[] {
   if (processes.length === 0)
     return [
       warn(
@@ -112,7 +116,7 @@ function processesFindings(processes: readonly PresentProcess[]): Finding[] {
   return findings;
 }
 
-function leaseFinding({ name, holder, expired }: HeldLease, processes: readonly PresentProcess[]): Finding {
+function leaseFinding({ name, holder, expired }: HeldLease, processes: readonly LiveProcess[]): DoctorFinding {
   const by = processes.find(({ id }) => id === holder)?.name;
   const what = `lease ${name}`;
   if (by === undefined) return ok(what, 'its holder is gone: the next process that needs it takes it over');

@@ -1,5 +1,5 @@
 /** One line of `bridge doctor`. */
-export interface Finding {
+export interface DoctorFinding {
   /** What was looked at: `database`, `source main: clock`. */
   readonly name: string;
   readonly level: 'ok' | 'warn' | 'fail';
@@ -9,6 +9,16 @@ export interface Finding {
   readonly todo?: string;
 }
 
-export const ok = (name: string, message: string): Finding => ({ name, level: 'ok', message });
-export const warn = (name: string, message: string, todo: string): Finding => ({ name, level: 'warn', message, todo });
-export const fail = (name: string, message: string, todo: string): Finding => ({ name, level: 'fail', message, todo });
+export const ok = (name: string, message: string): DoctorFinding => ({ name, level: 'ok', message });
+export const warn = (name: string, message: string, todo: string): DoctorFinding => ({
+  name,
+  level: 'warn',
+  message,
+  todo,
+});
+export const fail = (name: string, message: string, todo: string): DoctorFinding => ({
+  name,
+  level: 'fail',
+  message,
+  todo,
+});

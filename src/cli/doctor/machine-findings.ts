@@ -4,19 +4,17 @@ import { readFile, statfs } from 'node:fs/promises';
 import { arch, platform } from 'node:os';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
-import { parseCidrs } from '#platform/network-guard.ts';
+import { anyNetwork } from '#platform/network-guard.ts';
 import type { Installation } from '../installation.ts';
-import { type Finding, fail, ok, warn } from './finding.ts';
+import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 const nodeOldest = 24;
 const diskFailBytes = 200e6;
 const diskWarnBytes = 2e9;
 const certificateWarnDays = 14;
 const dayMs = 86_400_000;
-/** The endpoint is this installation's own. */
-const anyNetwork = parseCidrs(['0.0.0.0/0', '::/0']);
 
-export async function findVersions(): Promise<Finding> {
+export async function findVersions(): Promise<DoctorFinding> {
   const file = new URL('../../../package.json', import.meta.url);
   const { version } = JSON.parse(await readFile(file, 'utf8')) as { version: string };
   const text = `sourcing-bridge ${version}, Node ${process.versions.node}, ${platform()} ${arch()}`;
@@ -26,7 +24,7 @@ export async function findVersions(): Promise<Finding> {
     : fail('versions', text, `Run it with Node ${nodeOldest} or newer: npm scripts and the image have it.`);
 }
 
-export async function findDisk(dataDir: string): Promise<Finding> {
+export async function findDisk(dataDir: string): Promise<DoctorFinding> {
   const { bavail, bsize } = await statfs(dataDir);
   const free = bavail * bsize;
   const text = `${(free / 1e9).toFixed(1)} GB free for ${dataDir}`;
@@ -39,7 +37,7 @@ export async function findDisk(dataDir: string): Promise<Finding> {
 export async function findCertificate(
   { configuration: { bridge }, certificates }: Installation,
   clock: Clock = systemClock,
-): Promise<Finding> {
+): Promise<DoctorFinding> {
   const name = 'certificate';
   try {
     const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : certificates.certPem;
@@ -67,7 +65,7 @@ export async function findEndpoint({
   configuration: { bridge, redis_url },
   certificates,
   outgoing,
-}: Installation): Promise<Finding> {
+}: Installation): Promise<DoctorFinding> {
   const url = `https://${bridge.public_host}:${bridge.port}/healthz`;
   const name = 'webhook endpoint';
   try {

@@ -1,11 +1,11 @@
 /** What the doctor finds of the queue. */
 import { Redis } from 'ioredis';
 import { errorText } from '#platform/errors.ts';
-import { type Finding, fail, ok, warn } from './finding.ts';
+import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 const patienceMs = 5_000;
 
-export async function findQueue(redisUrl: string | undefined): Promise<Finding[]> {
+export async function findQueue(redisUrl: string | undefined): Promise<DoctorFinding[]> {
   if (redisUrl === undefined) return [ok('queue', 'in PostgreSQL')];
   const redis = new Redis(redisUrl, {
     lazyConnect: true,
@@ -36,7 +36,7 @@ export async function findQueue(redisUrl: string | undefined): Promise<Finding[]
   }
 }
 
-async function findEvictionPolicy(redis: Redis): Promise<Finding> {
+async function findEvictionPolicy(redis: Redis): Promise<DoctorFinding> {
   const name = 'queue: eviction';
   const todo = 'Set maxmemory-policy to noeviction: a queue whose keys vanish wakes nobody until the next sweep.';
   try {

@@ -5,12 +5,12 @@ import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
-import { type Finding, fail, ok, warn } from './finding.ts';
+import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 /** `Date` is cut to a second. */
 const clockWarnSeconds = 3;
 
-export async function findSource(command: BridgeCommand, source: SourceSettings): Promise<Finding[]> {
+export async function checkSource(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding[]> {
   const name = `source ${source.name}`;
   const [feed] = source.feeds as [FeedName];
   const { clock } = command;
@@ -31,7 +31,7 @@ export async function findSource(command: BridgeCommand, source: SourceSettings)
   }
 }
 
-function findClock(name: string, sourceMs: number | undefined, askedMs: number, tookMs: number): Finding {
+function findClock(name: string, sourceMs: number | undefined, askedMs: number, tookMs: number): DoctorFinding {
   if (sourceMs === undefined)
     return warn(
       `${name}: clock`,
@@ -53,7 +53,7 @@ function findClock(name: string, sourceMs: number | undefined, askedMs: number, 
 }
 
 /** When a notification of the source came last; one that never notifies is read on schedule only. */
-export async function findNotifications(command: BridgeCommand, source: SourceSettings): Promise<Finding> {
+export async function findNotifications(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding> {
   const { database, clock } = command;
   const name = `source ${source.name}: notifications`;
   const [row] = await database.query<{ received: Timestamp | null; waiting: number }>(

@@ -1,19 +1,19 @@
 /** What the doctor and `bridge check` find of a source's webhook at its service. */
 import type { SourceSettings } from '#bridge/settings.ts';
-import { type ListedWebhook, listWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
 import { webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
-import { type Finding, fail, ok, warn } from './finding.ts';
+import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-export async function findWebhooks(command: BridgeCommand, source: SourceSettings): Promise<Finding> {
+export async function findWebhooks(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding> {
   const name = `source ${source.name}: webhook`;
   const { installation, database, clock, settings } = command;
   const client = command.clientOf(source.name);
   const register = `bridge webhooks register --source ${source.name}`;
   let webhooks: readonly ListedWebhook[];
   try {
-    ({ webhooks } = await listWebhooks({ client, source, database, secrets: installation.secrets, clock }));
+    ({ webhooks } = await listBridgeWebhooks({ client, source, database, secrets: installation.secrets, clock }));
   } catch (error) {
     if (error instanceof AppError && (error.code === 'forbidden' || error.code === 'unauthorized'))
       return warn(

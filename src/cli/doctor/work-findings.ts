@@ -2,35 +2,35 @@
 import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status.ts';
 import { whysOf } from '../feed-words.ts';
 import { lagText } from '../output.ts';
-import { type Finding, fail, ok, warn } from './finding.ts';
+import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-export function findWork({ feeds, flows }: BridgeStatus): Finding[] {
+export function findWork({ feeds, flows }: BridgeStatus): DoctorFinding[] {
   const whys = whysOf(feeds);
   return [...feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why)), ...flows.flatMap(findFlow)];
 }
 
-function findFeed(feed: FeedStatus, why: string): Finding[] {
+function findFeed(feed: FeedStatus, why: string): DoctorFinding[] {
   const name = `feed ${feed.source}/${feed.feed}`;
   const text = `behind by ${lagText(feed.lag.seconds)}: ${why}`;
-  const findings: Finding[] = [];
+  const findings: DoctorFinding[] = [];
   if (feed.failures > 0)
     findings.push(fail(name, text, `The source says why; \`bridge check\` tries it. Pulls go on by themselves.`));
   else if (feed.lag.inStep) findings.push(ok(name, text));
   else
     findings.push(warn(name, text, 'Look again in a minute; if it grows, look at the processes with the role pull.'));
   if (feed.warning !== null) findings.push(warn(`${name}: warning`, feed.warning, 'The feed is read all the same.'));
-  if (feed.lateFinds > 0)
+  if (feed.lateArrivals > 0)
     findings.push(
       warn(
-        `${name}: late finds`,
-        `audits found ${feed.lateFinds} records later than ${feed.latenessSeconds} s after their time`,
+        `${name}: late arrivals`,
+        `audits found ${feed.lateArrivals} records later than ${feed.latenessSeconds} s after their time`,
         'They are in now. Raise lateness_seconds of the source if the number grows.',
       ),
     );
   return findings;
 }
 
-function findFlow(flow: FlowStatus): Finding[] {
+function findFlow(flow: FlowStatus): DoctorFinding[] {
   const name = `flow ${flow.flow}`;
   const findings = [flowFinding(name, flow)];
   if (flow.deadLetters > 0)
@@ -44,7 +44,7 @@ function findFlow(flow: FlowStatus): Finding[] {
   return findings;
 }
 
-function flowFinding(name: string, flow: FlowStatus): Finding {
+function flowFinding(name: string, flow: FlowStatus): DoctorFinding {
   const text = `behind by ${lagText(flow.lag.seconds)}: ${flow.lag.why}`;
   if (flow.pausedReason !== null) {
     const agree = flow.pausedKind === 'withdrawals' ? ' --agree-to-withdrawals, if they are meant' : '';

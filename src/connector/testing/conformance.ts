@@ -31,10 +31,10 @@ import {
   withdraw,
 } from './checks/writing.ts';
 import { NotApplicable } from './finding.ts';
+import { createLeakDetector } from './leak-detector.ts';
 import { createResults } from './results.ts';
 import { createStage } from './stage.ts';
 import type { ConformanceTarget, ConformanceTest } from './target.ts';
-import { createTold } from './leak-detector.ts';
 
 /** The bridge gives a connector this long to stop after it was told to. */
 const stopMs = 5_000;
@@ -93,7 +93,7 @@ export function conformanceTests(target: ConformanceTarget, limits: { stopMs: nu
       throw new Error(`notApplicable names "${name}" without the reason: it stands in the table`);
   }
   const results = createResults(target);
-  const told = createTold();
+  const told = createLeakDetector();
   return checks.map(({ name, guarantee, run }) => ({
     title: `${name}: ${guarantee}${notApplicable[name] === undefined ? '' : ` (not applicable: ${notApplicable[name]})`}`,
     run: async (context) => {

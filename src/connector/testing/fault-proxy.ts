@@ -1,19 +1,19 @@
 /**
- * An edge stands between a connector and its ERP and is told what to do with what passes. Each session of the kit has one
+ * An proxy stands between a connector and its ERP and is told what to do with what passes. Each session of the kit has one
  * of its own: cut, it stays dead like a killed process, from which nothing more comes.
  */
 
 import type { AddressInfo, Server, Socket } from 'node:net';
 
 /** A request over HTTP; over TCP, what the client sent in one piece. */
-export interface EdgeRequest {
+export interface ProxiedRequest {
   /** Counted from the last `steer`, beginning with 1. */
   readonly n: number;
   /** `POST /orders`; empty over TCP. */
   readonly line: string;
 }
 
-export type EdgeAction =
+export type FaultAction =
   | 'pass'
   /** Dies before the ERP sees it, or once the ERP has answered; nobody sees that answer, and nothing passes any more. */
   | 'die-before'
@@ -27,9 +27,9 @@ export type EdgeAction =
   | { status: number; headers?: Record<string, string>; body?: string; forward?: boolean };
 
 /** What to do with a request. */
-export type Steer = (request: EdgeRequest) => EdgeAction | Promise<EdgeAction>;
+export type Steer = (request: ProxiedRequest) => FaultAction | Promise<FaultAction>;
 
-export interface Edge {
+export interface FaultProxy {
   /** What stands in the settings instead of the ERP's address. */
   readonly address: string;
   /** From now on; left out, everything passes. Counts begin anew. */
@@ -53,10 +53,10 @@ export interface Edge {
   close(): Promise<void>;
 }
 
-export type EdgeState = ReturnType<typeof createEdgeState>;
+export type ProxyState = ReturnType<typeof createProxyState>;
 
-/** What both edges have in common: counting, waiting, holding. */
-export function createEdgeState() {
+/** What both proxies have in common: counting, waiting, holding. */
+export function createProxyState() {
   let steering: Steer = () => 'pass';
   let count = 0;
   let atOnce = 0;
@@ -116,7 +116,7 @@ export function createEdgeState() {
         },
       };
     },
-    async decide(line: string): Promise<EdgeAction> {
+    async decide(line: string): Promise<FaultAction> {
       count += 1;
       const n = count;
       wake();
@@ -140,11 +140,11 @@ export function createEdgeState() {
 }
 
 /** Listens on a free port until it is closed, which ends what is under way with the ERP as well. */
-export async function listenAsEdge(
-  state: EdgeState,
+export async function listenAsProxy(
+  state: ProxyState,
   server: Server,
   { prefix = '', lines = [], endErp }: { prefix?: string; lines?: readonly string[]; endErp: () => void },
-): Promise<Edge> {
+): Promise<FaultProxy> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { steer, arrived, quiet, letGo, die, sockets } = state;
   return {

@@ -2,7 +2,7 @@
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { buffer } from 'node:stream/consumers';
-import { createEdgeState, type Edge, listenAsEdge } from './fault-proxy.ts';
+import { createProxyState, type FaultProxy, listenAsProxy } from './fault-proxy.ts';
 
 interface Answer {
   readonly status: number;
@@ -13,10 +13,10 @@ interface Answer {
 const ofOneConnection = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'expect'];
 
 /** Listens on a free port until it is closed. `erp` is the ERP's origin, as `https://test.erp.example`. */
-export async function startHttpEdge(erp: string): Promise<Edge> {
+export async function startHttpFaultProxy(erp: string): Promise<FaultProxy> {
   const { protocol, hostname, port: erpPort, host } = new URL(erp);
   const { Agent, request } = protocol === 'https:' ? https : http;
-  const state = createEdgeState();
+  const state = createProxyState();
   // Kept connections end before a server's time for idle ones is over, where it says how long that is.
   const agent = new Agent({ keepAlive: true });
   const forwarded = new Set<ClientRequest>();
@@ -71,7 +71,7 @@ export async function startHttpEdge(erp: string): Promise<Edge> {
     for (const one of forwarded) one.destroy();
     agent.destroy();
   };
-  return listenAsEdge(state, server, { prefix: 'http://', lines, endErp });
+  return listenAsProxy(state, server, { prefix: 'http://', lines, endErp });
 }
 
 function without(headers: IncomingMessage['headers']): Answer['headers'] {

@@ -1,7 +1,7 @@
 /** Hears everything that a connector says, and sends where others see it, and keeps what holds a secret. */
 import { inspect } from 'node:util';
 
-export interface Told {
+export interface LeakDetector {
   /** `where` is for the author: `a log line`. */
   readonly add: (where: string, what: unknown) => void;
   /** Secrets to look for from now on. */
@@ -13,7 +13,7 @@ export interface Told {
 /** A shorter one would be found in the middle of plain words. */
 const charactersMin = 4;
 
-export function createTold(): Told {
+export function createLeakDetector(): LeakDetector {
   const secrets = new Set<string>();
   let spelled: { form: string; text: string }[] = [];
   const leaks = new Set<string>();

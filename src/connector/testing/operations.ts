@@ -13,14 +13,14 @@ export function operation(
   return {
     action,
     document,
-    contentHash: hashOf(document),
+    contentHash: sampleHash(document),
     idempotencyKey: randomUUID(),
     reference,
     ...(sample.file && action !== 'cancel' ? { file: sample.file } : {}),
   };
 }
 
-export function hashOf(document: Document): string {
+export function sampleHash(document: Document): string {
   return createHash('sha256').update(JSON.stringify(document)).digest('hex');
 }
 

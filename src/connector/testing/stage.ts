@@ -1,5 +1,5 @@
 /**
- * What a check works with: sessions of the connector, each with an edge of its own before the ERP, documents that are
+ * What a check works with: sessions of the connector, each with an proxy of its own before the ERP, documents that are
  * fresh, and the ways in which the bridge calls a connector. Closes what it has opened.
  */
 import { tmpdir } from 'node:os';
@@ -7,16 +7,16 @@ import type { Capabilities, Connector, Operation } from '#connector/connector.ts
 import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
 import { secretsIn } from '#connector/settings.ts';
 import type { Compared } from './compare.ts';
-import type { Edge } from './fault-proxy.ts';
 import { expectHeld } from './expect-held.ts';
+import type { FaultProxy } from './fault-proxy.ts';
 import { fault, NotApplicable } from './finding.ts';
-import { startHttpEdge } from './http-fault-proxy.ts';
+import { startHttpFaultProxy } from './http-fault-proxy.ts';
+import type { LeakDetector } from './leak-detector.ts';
 import { operation, shownOutcome, slices } from './operations.ts';
 import { type Sample, sampleOf } from './sample-documents.ts';
 import type { ConformanceTarget } from './target.ts';
-import { startTcpEdge } from './tcp-fault-proxy.ts';
+import { startTcpFaultProxy } from './tcp-fault-proxy.ts';
 import { testContext } from './test-context.ts';
-import type { Told } from './leak-detector.ts';
 import { type Opened, watchSession } from './watched-session.ts';
 import { within } from './within.ts';
 
@@ -32,17 +32,17 @@ export interface Stage {
   readonly kinds: readonly DocumentKind[];
   /** Those whose writes are disturbed. */
   readonly faultKinds: readonly DocumentKind[];
-  readonly told: Told;
+  readonly told: LeakDetector;
   /** The bridge gives a connector this long to stop after it was told to. */
   readonly stopMs: number;
   open(): Promise<Opened>;
-  /** Ends sessions and their edges before the check ends: an ERP has only so many connections. */
+  /** Ends sessions and their proxies before the check ends: an ERP has only so many connections. */
   leave(...opened: Opened[]): Promise<void>;
   /** Where nothing listens, in the form of the target's addresses. */
   readonly deadAddress: string;
   /** The check does not apply without. */
-  needEdge(opened: Opened): Edge;
-  needHttpEdge(opened: Opened): Edge;
+  needProxy(opened: Opened): FaultProxy;
+  needHttpProxy(opened: Opened): FaultProxy;
   /** A document as the ERP can take it. */
   sample(kind: DocumentKind, n?: number): Sample;
   /** Creates the first versions, in as few writes as there may be. */
@@ -57,30 +57,30 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-export function createStage(target: ConformanceTarget, told: Told, { stopMs }: { stopMs: number }): Stage {
+export function createStage(target: ConformanceTarget, told: LeakDetector, { stopMs }: { stopMs: number }): Stage {
   const { connector } = target;
   const opened = new Set<Opened>();
   /** Also those whose session did not open. */
-  const edges = new Set<Edge>();
+  const proxies = new Set<FaultProxy>();
   let capabilities = connector.capabilities;
 
-  async function startEdge(): Promise<Edge | undefined> {
-    if (!target.edge) return undefined;
-    const start = target.edge.protocol === 'http' ? startHttpEdge : startTcpEdge;
-    const edge = await start(target.edge.address());
-    edges.add(edge);
-    return edge;
+  async function startProxy(): Promise<FaultProxy | undefined> {
+    if (!target.proxy) return undefined;
+    const start = target.proxy.protocol === 'http' ? startHttpFaultProxy : startTcpFaultProxy;
+    const proxy = await start(target.proxy.address());
+    proxies.add(proxy);
+    return proxy;
   }
 
   async function open(): Promise<Opened> {
-    const edge = await startEdge();
-    const parsed = connector.settings.parse(target.settings(edge?.address ?? ''));
+    const proxy = await startProxy();
+    const parsed = connector.settings.parse(target.settings(proxy?.address ?? ''));
     told.learn(secretsIn(parsed));
     capabilities = { ...connector.capabilities, ...connector.capabilitiesWith?.(parsed) };
     const { context, lines } = testContext({ dataDir: target.dataDir?.() ?? tmpdir() });
     const session = await connector.open(parsed, context);
     const callMs = Math.min(capabilities.timeoutMs + stopMs, callMsMost);
-    const one = watchSession(session, { edge, told, logged: lines, callMs });
+    const one = watchSession(session, { proxy, told, logged: lines, callMs });
     opened.add(one);
     return one;
   }
@@ -111,9 +111,9 @@ export function createStage(target: ConformanceTarget, told: Told, { stopMs }: {
     await within(stopMs, 'close()', 'close()', closing).catch(() => undefined);
     for (const one of some) {
       opened.delete(one);
-      if (!one.edge) continue;
-      edges.delete(one.edge);
-      await one.edge.close();
+      if (!one.proxy) continue;
+      proxies.delete(one.proxy);
+      await one.proxy.close();
     }
   }
 
@@ -130,33 +130,33 @@ export function createStage(target: ConformanceTarget, told: Told, { stopMs }: {
     stopMs,
     deadAddress: deadAddressOf(target),
     open,
-    needEdge: ({ edge }) => {
-      if (!edge) throw new NotApplicable('the ERP is not reached over a network');
-      return edge;
+    needProxy: ({ proxy }) => {
+      if (!proxy) throw new NotApplicable('the ERP is not reached over a network');
+      return proxy;
     },
-    needHttpEdge: ({ edge }) => {
-      if (!edge || target.edge?.protocol !== 'http') throw new NotApplicable('the ERP is not reached over HTTP');
-      return edge;
+    needHttpProxy: ({ proxy }) => {
+      if (!proxy || target.proxy?.protocol !== 'http') throw new NotApplicable('the ERP is not reached over HTTP');
+      return proxy;
     },
     sample: (kind, n = 0) => adaptedSample(target, kind, n),
     create,
     expectHeld: async (sample, version, when, lookAt) => expectHeld(target, sample, version, { when, lookAt }),
     settled: async (...some) => {
-      for (const { edge } of some) if (edge) await within(answerMs, 'the ERP’s answer', 'the ERP', edge.quiet());
+      for (const { proxy } of some) if (proxy) await within(answerMs, 'the ERP’s answer', 'the ERP', proxy.quiet());
       await target.settled?.();
     },
     leave,
     close: async () => {
       await leave(...opened);
-      await Promise.all([...edges].map((edge) => edge.close()));
+      await Promise.all([...proxies].map((proxy) => proxy.close()));
     },
   };
 }
 
 /** The discard port, which nobody uses. */
-function deadAddressOf({ edge }: ConformanceTarget): string {
-  if (!edge) return '';
-  return edge.protocol === 'http' ? 'http://127.0.0.1:9' : '127.0.0.1:9';
+function deadAddressOf({ proxy }: ConformanceTarget): string {
+  if (!proxy) return '';
+  return proxy.protocol === 'http' ? 'http://127.0.0.1:9' : '127.0.0.1:9';
 }
 
 function adaptedSample(target: ConformanceTarget, kind: DocumentKind, n: number): Sample {

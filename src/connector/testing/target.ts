@@ -17,10 +17,10 @@ export interface ConformanceTarget {
    * Where the ERP is reached, when it is reached over a network: the kit puts itself in between, to count, delay, refuse
    * and cut. Called once the tests run; gives an origin (`https://test.erp.example`) or `127.0.0.1:5432`.
    */
-  readonly edge?: { readonly protocol: 'http' | 'tcp'; readonly address: () => string };
+  readonly proxy?: { readonly protocol: 'http' | 'tcp'; readonly address: () => string };
   /**
    * A flow's settings, as they would stand in the YAML. `address` is where to reach the ERP: the kit's own, as
-   * `http://127.0.0.1:4711` or `127.0.0.1:4711`; empty without `edge`.
+   * `http://127.0.0.1:4711` or `127.0.0.1:4711`; empty without `proxy`.
    */
   settings(address: string): unknown;
   /**
@@ -59,7 +59,7 @@ export interface ConformanceTarget {
   readonly dataDir?: () => string;
   /**
    * Resolves when what an earlier call has asked for has taken effect or never will. Needed where the ERP goes on after it
-   * has answered, or shows a new object late (`settleMs`): the kit then asks this instead of waiting for that long. That
+   * has answered, or shows a new object late (`lateEffectMs`): the kit then asks this instead of waiting for that long. That
    * requests which have reached the ERP are answered, it sees for itself.
    */
   readonly settled?: () => Promise<void>;

@@ -1,6 +1,6 @@
 /** A proxy before an ERP that is reached over TCP, as a database. */
 import { connect, createServer, type Socket } from 'node:net';
-import { createEdgeState, type Edge, listenAsEdge } from './fault-proxy.ts';
+import { createProxyState, type FaultProxy, listenAsProxy } from './fault-proxy.ts';
 
 /** What the server answers nothing to (as the first part of a longer message) is taken for done after this. */
 const answerMs = 150;
@@ -8,9 +8,9 @@ const answerMs = 150;
 const closeMs = 2_000;
 
 /** Listens on a free port until it is closed. `erp` is like `127.0.0.1:5432`. */
-export async function startTcpEdge(erp: string): Promise<Edge> {
+export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   const { hostname, port } = new URL(`tcp://${erp}`);
-  const state = createEdgeState();
+  const state = createProxyState();
   const far = new Set<Socket>();
 
   const server = createServer((client) => {
@@ -65,7 +65,7 @@ export async function startTcpEdge(erp: string): Promise<Edge> {
   const endErp = () => {
     for (const socket of far) socket.destroy();
   };
-  return listenAsEdge(state, server, { endErp });
+  return listenAsProxy(state, server, { endErp });
 }
 
 async function answered(socket: Socket): Promise<void> {

@@ -3,14 +3,14 @@ import type { CheckResult, Found, Operation, Outcome, PlannedOperation, Session 
 import type { Document } from '#connector/documents.ts';
 import type { ReadPage, ReadStream } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
-import type { Edge } from './fault-proxy.ts';
+import type { FaultProxy } from './fault-proxy.ts';
 import { Fault, fault } from './finding.ts';
+import type { LeakDetector } from './leak-detector.ts';
 import { shownOutcome } from './operations.ts';
-import type { Told } from './leak-detector.ts';
 import { within } from './within.ts';
 
 export interface Opened {
-  readonly edge: Edge | undefined;
+  readonly proxy: FaultProxy | undefined;
   /** Exactly one outcome each, that fits; unknown for each when it throws. */
   write(operations: readonly Operation[], signal?: AbortSignal): Promise<Outcome[]>;
   lookup(documents: readonly Document[], signal?: AbortSignal): Promise<Found[]>;
@@ -28,8 +28,8 @@ export interface Opened {
 }
 
 interface Surroundings {
-  readonly edge: Edge | undefined;
-  readonly told: Told;
+  readonly proxy: FaultProxy | undefined;
+  readonly told: LeakDetector;
   /** What it logs; taken away here. */
   readonly logged: string[];
   /** Longest time that a call may take. */
@@ -38,11 +38,11 @@ interface Surroundings {
 
 const never = new AbortController().signal;
 
-export function watchSession(session: Session, { edge, told, logged, callMs }: Surroundings): Opened {
+export function watchSession(session: Session, { proxy, told, logged, callMs }: Surroundings): Opened {
   let linesHeard = 0;
   function hear(): void {
     for (const line of logged.splice(0)) told.add('a log line', line);
-    const lines = edge?.lines.slice(linesHeard) ?? [];
+    const lines = proxy?.lines.slice(linesHeard) ?? [];
     linesHeard += lines.length;
     for (const line of lines) told.add('the address of a request', line);
   }
@@ -83,7 +83,7 @@ export function watchSession(session: Session, { edge, told, logged, callMs }: S
   let closing: Promise<void> | undefined;
   const plan = session.plan?.bind(session);
   return {
-    edge,
+    proxy,
     write: async (operations, signal = never) => {
       const outcomes = await call('write()', () => session.write(operations, signal)).catch((error: unknown) => {
         if (error instanceof Fault) throw error;

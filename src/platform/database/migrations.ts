@@ -120,6 +120,12 @@ function checkApplied(schema: string, record: Applied, index: number, migrations
       `The schema ${schema} holds ${record.name} without the migration before it (number ${index + 1}). ` +
         'Rows were removed from its table "migrations": put them back, or restore a backup.',
     );
+  if (record.name !== file.file)
+    throw new AppError(
+      'internal',
+      `The schema ${schema} has the tables of an earlier, unreleased version (${record.name}), which cannot be upgraded: ` +
+        'start with an empty database, or, with the embedded one, with another DATA_DIR or after deleting the old one.',
+    );
   if (record.sha256 !== file.sha256)
     throw new AppError(
       'internal',

@@ -3,7 +3,8 @@
  * refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, where the sender can be told.
  */
 import type { IncomingMessage } from 'node:http';
-import { AppError, errorText, type Issue } from '../errors.ts';
+import type { Issue } from '#contract/issue.ts';
+import { AppError, errorText } from '../errors.ts';
 import { pathText } from '../input.ts';
 
 const depthMax = 64;

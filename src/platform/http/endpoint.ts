@@ -38,7 +38,7 @@ export interface Answer {
   headers?: Record<string, string>;
 }
 
-export type Answers = Readonly<Record<number, z.ZodType | null>>;
+export type EndpointAnswers = Readonly<Record<number, z.ZodType | null>>;
 
 /** What every endpoint says of itself, whatever its body and its query are. */
 interface EndpointFacts {
@@ -54,7 +54,7 @@ interface EndpointFacts {
   /** What it does, in a few words for the OpenAPI document. */
   readonly summary?: string;
   /** What it answers when it succeeds, by status; null: no body. */
-  readonly answers?: Answers;
+  readonly answers?: EndpointAnswers;
 }
 
 /** An endpoint whose body and query types are known to its handler only. */

@@ -4,7 +4,7 @@
  */
 
 /** `send` must not reject; its answer is given to everyone in the batch. */
-export function createBatches(send: (keys: readonly string[]) => Promise<boolean>) {
+export function createSignalBatches(send: (keys: readonly string[]) => Promise<boolean>) {
   let gathering: { keys: Set<string>; held: Promise<boolean> } | undefined;
   let previous: Promise<unknown> = Promise.resolve();
 

@@ -9,7 +9,7 @@ import type { ReportError } from './backend.ts';
 const quietMs = 30_000;
 
 /** Warns of the first error and counts the rest (at debug level) until it has been quiet for half a minute. */
-export function createTroubleLog(log: Logger, what: string): { report: ReportError; close: () => void } {
+export function createOutageLog(log: Logger, what: string): { report: ReportError; close: () => void } {
   let quiet: NodeJS.Timeout | undefined;
   let errors = 0;
   let closed = false;

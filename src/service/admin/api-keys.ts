@@ -7,7 +7,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import { hashApiKey, newApiKey, type Operator } from '../caller.ts';
-import { listEnvelope } from '../list-envelope.ts';
+import { renderList } from '../list-envelope.ts';
 import { findOrganisation } from './find-organisation.ts';
 
 const path = '/admin/organisations/:id/api-keys';
@@ -46,7 +46,7 @@ export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeys
   query: listApiKeysQuery,
   handle: async ({ params, query, baseUrl, caller: { unit } }) => {
     const organisation = await findOrganisation(unit.tx, params['id']);
-    const body = await listEnvelope(
+    const body = await renderList(
       unit.tx,
       {
         select:

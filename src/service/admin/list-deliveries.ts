@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { deliveriesQuery, deliveryList } from '#contract/admin.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
-import { listEnvelope } from '../list-envelope.ts';
+import { renderList } from '../list-envelope.ts';
 import { findOrganisation } from './find-organisation.ts';
 
 interface Attempt {
@@ -40,7 +40,7 @@ export const listDeliveries = endpoint<Operator, z.ZodUndefined, typeof deliveri
     const conditions = ['d.organisation_id = $1'];
     if (webhook !== undefined) conditions.push(`d.webhook_id = $${values.push(webhook)}`);
     if (status !== undefined) conditions.push(statusCondition(status, values));
-    const body = await listEnvelope(
+    const body = await renderList(
       unit.tx,
       {
         select: `select d.id, d.webhook_id as webhook, d.trigger, d.state, d.created, d.due

@@ -1,5 +1,6 @@
 import { allowedNetworksRequest, webhookDomainsRequest } from '#contract/admin.ts';
-import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
+import type { Issue } from '#contract/issue.ts';
+import { AppError, throwIssues } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import { canonicalDomain, parseCidrs } from '#platform/network-guard.ts';
 import type { Operator } from '../caller.ts';

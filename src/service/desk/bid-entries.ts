@@ -1,9 +1,10 @@
 /** Entries in the bid sheet, read and checked the same way whoever makes them: a supplier's bid, the buyer's edit, the buyer's values. */
 import type { BuyerValues, SubmitBid } from '#contract/desk.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { Cell } from '#contract/sourcing-event.ts';
-import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
+import { AppError, throwIssues } from '#platform/errors.ts';
 import { pathText } from '#platform/input.ts';
-import { type BidSheet, cellIssue, type InputBy, offerIssues, type Scope } from '../domain/bid-sheet.ts';
+import { type BidSheet, cellIssue, type FormulaScope, type InputBy, offerIssues } from '../domain/bid-sheet.ts';
 import { type Entries, merged } from '../domain/bids.ts';
 import { repeatsIn } from '../domain/issue.ts';
 import type { Invitation, SourcingEvent } from '../domain/sourcing-event.ts';
@@ -79,7 +80,7 @@ function cellIssues(
   values: Readonly<Record<string, Cell>>,
   path: (string | number)[],
   by: InputBy,
-  scope: Scope,
+  scope: FormulaScope,
 ): Issue[] {
   return Object.entries(values).flatMap(([column, cell]) => {
     const message = cellIssue(sheet, column, cell, by, scope);

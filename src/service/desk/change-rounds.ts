@@ -9,10 +9,10 @@ import { roundsMax } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import type { Command, Happening } from '../domain/lifecycle.ts';
+import type { Command, DomainEvent } from '../domain/lifecycle.ts';
 import { closedRound, isOver, pendingRound, reopenedRound, roundFault } from '../domain/rounds.ts';
 import type { Round } from '../domain/sourcing-event.ts';
-import { settleEvent } from '../events/apply-event-change.ts';
+import { applyEventChange } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
 import { renderRound } from './render-event.ts';
 
@@ -34,7 +34,12 @@ export function addRound({ clock }: { clock: Clock }) {
         ends: body.ends,
       });
       checkTimes([...event.rounds, round], round, now);
-      const settled = await settleEvent(unit, event, { event: { ...event, rounds: [...event.rounds, round] } }, now);
+      const settled = await applyEventChange(
+        unit,
+        event,
+        { event: { ...event, rounds: [...event.rounds, round] } },
+        now,
+      );
       return { status: 201, body: renderRound(found(settled.rounds, round.number)) };
     },
   });
@@ -48,7 +53,7 @@ export function closeRound({ clock }: { clock: Clock }) {
     summary: 'Close a round',
     body: noBody.optional(),
     clock,
-    happening: 'round-closed',
+    domainEvent: 'round-closed',
     change: ({ round, now }) => {
       if (round.status !== 'ACTIVE') throw refused(round, 'only one that is ACTIVE can be closed');
       return closedRound(round, now);
@@ -96,11 +101,11 @@ function roundCommand<BodySchema extends z.ZodType>(definition: {
   summary: string;
   body: BodySchema;
   clock: Clock;
-  happening?: Happening;
+  domainEvent?: DomainEvent;
   /** Gives the round as the command makes it; throws what speaks against it. */
   change: (call: CommandCall<z.output<BodySchema>> & { round: Round }) => Round;
 }) {
-  const { command, name, summary, body, clock, happening, change } = definition;
+  const { command, name, summary, body, clock, domainEvent, change } = definition;
   return deskCommand({
     command,
     method: 'POST',
@@ -114,7 +119,7 @@ function roundCommand<BodySchema extends z.ZodType>(definition: {
       const number = call.params['number'] ?? '';
       const round = found(event.rounds, /^[1-9]\d{0,5}$/.test(number) ? Number(number) : undefined);
       const rounds = replaced(event.rounds, change({ ...call, round }));
-      const settled = await settleEvent(unit, event, { event: { ...event, rounds }, happening }, now);
+      const settled = await applyEventChange(unit, event, { event: { ...event, rounds }, domainEvent }, now);
       return { status: 200, body: renderRound(found(settled.rounds, round.number)) };
     },
   });

@@ -7,7 +7,7 @@ import type { z } from 'zod';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type Answer, type Answers, endpoint, type Method } from '#platform/http/endpoint.ts';
+import { type Answer, type EndpointAnswers, endpoint, type Method } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { type Command, refusalOf } from '../domain/lifecycle.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
@@ -29,7 +29,7 @@ export function deskCommand<BodySchema extends z.ZodType>(definition: {
   /** Below `/desk/events/:id`. */
   path: string;
   summary?: string;
-  answers?: Answers;
+  answers?: EndpointAnswers;
   body: BodySchema;
   clock: Clock;
   run: (call: CommandCall<z.output<BodySchema>>) => Promise<Answer>;

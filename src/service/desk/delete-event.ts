@@ -10,7 +10,7 @@ export function deleteEvent({ clock }: { clock: Clock }) {
     clock,
     change: async ({ event, unit }) => {
       await hideFeedRecords(unit, event, ['latest-bids', 'awards', 'rfi-responses']);
-      return { event: { ...event, status: 'DELETED' }, happening: 'event-deleted' };
+      return { event: { ...event, status: 'DELETED' }, domainEvent: 'event-deleted' };
     },
   });
 }

@@ -1,7 +1,8 @@
 import { invitationsRequest } from '#contract/desk.ts';
+import type { Issue } from '#contract/issue.ts';
 import { invitationsResult } from '#contract/live-event.ts';
 import type { Clock } from '#platform/clock.ts';
-import { type Issue, throwIssues } from '#platform/errors.ts';
+import { throwIssues } from '#platform/errors.ts';
 import { repeatsIn } from '../domain/issue.ts';
 import { loadEvent } from '../events/event-store.ts';
 import { deskCommand } from './command.ts';

@@ -7,7 +7,7 @@ export function pauseEvent({ clock }: { clock: Clock }) {
     command: 'pause',
     summary: 'Pause an event',
     clock,
-    change: ({ event }) => ({ event: { ...event, status: 'PAUSED' }, happening: 'event-paused' }),
+    change: ({ event }) => ({ event: { ...event, status: 'PAUSED' }, domainEvent: 'event-paused' }),
   });
 }
 
@@ -17,6 +17,6 @@ export function resumeEvent({ clock }: { clock: Clock }) {
     command: 'resume',
     summary: 'Resume a paused event',
     clock,
-    change: ({ event }) => ({ event: { ...event, status: 'OPEN' }, happening: 'event-resumed' }),
+    change: ({ event }) => ({ event: { ...event, status: 'OPEN' }, domainEvent: 'event-resumed' }),
   });
 }

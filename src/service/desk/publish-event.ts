@@ -24,7 +24,7 @@ export function publishEvent({ clock }: { clock: Clock }) {
       await unit.tx.query('update service.invitations set invite_count = invite_count + 1 where event_id = $1', [
         event.id,
       ]);
-      return { event: opened, happening: 'event-published' };
+      return { event: opened, domainEvent: 'event-published' };
     },
   });
 }

@@ -22,7 +22,8 @@ export function putQuestions({ clock }: { clock: Clock }) {
     run: async ({ event, body, unit, now }) => {
       throwIssues(checkQuestions(body, ''), ({ path, message }) => `The questions are not valid: ${path} ${message}.`);
       const { questions, edited } = await saveQuestions(unit.tx, event, body, now, '');
-      if (edited) await announce(unit, { happening: 'question-edited', event, now, records: { 'rfi-responses': [] } });
+      if (edited)
+        await announce(unit, { domainEvent: 'question-edited', event, now, records: { 'rfi-responses': [] } });
       return { status: 200, body: questions.map((question) => renderQuestion(event.id, question)) };
     },
   });

@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { Decimal } from '#contract/decimal.ts';
 import { putScenarioRequest, savedScenario } from '#contract/desk.ts';
+import type { Issue } from '#contract/issue.ts';
 import { text } from '#contract/scalars.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { type Issue, throwIssues } from '#platform/errors.ts';
+import { throwIssues } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { repeated } from '../domain/issue.ts';
 import { deskCommand } from './command.ts';

@@ -8,11 +8,11 @@ import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { allowedCommands } from '../domain/lifecycle.ts';
 import type { Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
-import { loadBids, loadEvent } from '../events/event-store.ts';
-import { loadQuestions, loadResponses } from '../rfi/rfi-store.ts';
 import { eventAt } from '../events/apply-event-change.ts';
+import { loadBids, loadEvent } from '../events/event-store.ts';
 import { loadEventFiles } from '../files/find-files.ts';
-import { listEnvelope } from '../list-envelope.ts';
+import { renderList } from '../list-envelope.ts';
+import { loadQuestions, loadResponses } from '../rfi/rfi-store.ts';
 import { renderEvent } from './render-event.ts';
 
 const listEventsQuery = z.strictObject({
@@ -36,7 +36,7 @@ export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuer
   query: listEventsQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
     const { status, type } = query;
-    const body = await listEnvelope(
+    const body = await renderList(
       unit.tx,
       {
         select: `select id, name, reference_id, type, status, is_template, created, published, closed

@@ -6,7 +6,7 @@ import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { loadRequestFiles } from '../files/find-files.ts';
-import { listEnvelope } from '../list-envelope.ts';
+import { renderList } from '../list-envelope.ts';
 
 const path = '/desk/sourcing-requests';
 
@@ -28,7 +28,7 @@ export const listSourcingRequests = endpoint<Caller, z.ZodUndefined, typeof list
   answers: { 200: listOf(listedSourcingRequest) },
   query: listRequestsQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
-    const body = await listEnvelope(
+    const body = await renderList(
       unit.tx,
       {
         select: 'select * from service.sourcing_requests where organisation_id = $1',

@@ -40,7 +40,7 @@ export function removeAnswerFile({ clock }: { clock: Clock }) {
         [event.id, invited.supplierId, now],
       );
       await announceAnswers(unit, {
-        happening: 'answer-files-changed',
+        domainEvent: 'answer-files-changed',
         event,
         supplierId: invited.supplierId,
         questionIds: [path.data.question],

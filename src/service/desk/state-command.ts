@@ -3,7 +3,7 @@ import { noBody } from '#contract/desk.ts';
 import { eventState } from '#contract/live-event.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Command } from '../domain/lifecycle.ts';
-import { type EventChange, settleEvent } from '../events/apply-event-change.ts';
+import { applyEventChange, type EventChange } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
 
 /** `change` gives the event as the step makes it; what that announces comes last in the transaction. */
@@ -23,7 +23,7 @@ export function stateCommand(definition: {
     body: noBody.optional(),
     clock: definition.clock,
     run: async (call) => {
-      const { id, status } = await settleEvent(call.unit, call.event, await change(call), call.now);
+      const { id, status } = await applyEventChange(call.unit, call.event, await change(call), call.now);
       return { status: 200, body: { id, status } };
     },
   });

@@ -1,6 +1,7 @@
 import { answersRequest, answersResult } from '#contract/desk.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { Clock } from '#platform/clock.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { AppError } from '#platform/errors.ts';
 import { readAnswers } from '../domain/rfi.ts';
 import { announceAnswers } from '../rfi/announce-answers.ts';
 import { loadQuestions, missingFiles, saveResponses } from '../rfi/rfi-store.ts';
@@ -37,7 +38,7 @@ export function submitAnswers({ clock }: { clock: Clock }) {
         [event.id, supplierId, now],
       );
       const records = await announceAnswers(unit, {
-        happening: 'answers-confirmed',
+        domainEvent: 'answers-confirmed',
         event,
         supplierId,
         questionIds: read.answered.map(({ questionId }) => questionId),

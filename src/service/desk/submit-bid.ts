@@ -38,7 +38,7 @@ export function submitBid({ clock }: { clock: Clock }) {
          where event_id = $1 and supplier_id = $2`,
         [event.id, entries.supplierId, complete > 0, now, cellsJson(entries.allGlobal), incomplete.length > 0],
       );
-      await announceBids(unit, { happening: 'bid-submitted', event, sheet, bids, rows: rowsOf(entered), now });
+      await announceBids(unit, { domainEvent: 'bid-submitted', event, sheet, bids, rows: rowsOf(entered), now });
       return { status: 200, body: { supplier: body.supplier, complete, incomplete } };
     },
   });

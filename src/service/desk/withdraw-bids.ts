@@ -1,6 +1,7 @@
 import { withdrawBidsRequest, withdrawnBids } from '#contract/desk.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { Clock } from '#platform/clock.ts';
-import { type Issue, throwIssues } from '#platform/errors.ts';
+import { throwIssues } from '#platform/errors.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { withdrawn } from '../domain/bids.ts';
 import { announceBids } from '../events/announce-bids.ts';
@@ -52,7 +53,7 @@ export function withdrawBids({ clock }: { clock: Clock }) {
         'update service.invitations set last_accessed = $3 where event_id = $1 and supplier_id = $2',
         [event.id, supplierId, now],
       );
-      await announceBids(unit, { happening: 'bids-withdrawn', event, sheet: compileBidSheet(event), bids, now });
+      await announceBids(unit, { domainEvent: 'bids-withdrawn', event, sheet: compileBidSheet(event), bids, now });
       return { status: 200, body: { supplier: body.supplier, withdrawn: body.lots, unawarded } };
     },
   });

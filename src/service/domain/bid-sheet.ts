@@ -7,10 +7,11 @@
 import type { BidSheetValue } from '#contract/bid.ts';
 import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
 import type { Offer } from '#contract/desk.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
 import { operationsOf } from './formula/parse-formula.ts';
 import { type CompiledSheet, checkFormulas, computeLot } from './formula.ts';
-import { type Issue, repeated, repeatsIn } from './issue.ts';
+import { repeated, repeatsIn } from './issue.ts';
 import type { Cells, Lot, SourcingEvent } from './sourcing-event.ts';
 
 /** What says which values may be entered. */
@@ -127,7 +128,7 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
     if (fault)
       issues.push({ path: `bid_sheet.column_roles.${role}`, message: `names the column "${name}", which ${fault}` });
   }
-  const checkValues = (values: typeof given.global_values, path: string, scope: Scope) => {
+  const checkValues = (values: typeof given.global_values, path: string, scope: FormulaScope) => {
     duplicate(
       values.map(({ column }) => column),
       (index) => `${path}[${index}].column`,
@@ -143,11 +144,17 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   return issues;
 }
 
-export type Scope = 'LOT' | 'EVENT';
+export type FormulaScope = 'LOT' | 'EVENT';
 export type InputBy = 'BUYER_INPUT' | 'SUPPLIER_INPUT';
 
 /** What is wrong with entering this value in this column; undefined when nothing is. */
-export function cellIssue(sheet: Columns, name: string, cell: Cell, by: InputBy, scope: Scope): string | undefined {
+export function cellIssue(
+  sheet: Columns,
+  name: string,
+  cell: Cell,
+  by: InputBy,
+  scope: FormulaScope,
+): string | undefined {
   const column = sheet.byName.get(name);
   if (!column) return `there is no column "${name}"`;
   if (column.column_type !== 'INPUT') return `column "${name}" is computed: it takes no value`;

@@ -50,7 +50,7 @@ export function submitBids(
  * The buyer's edit: what stands is edited, and a draft beside it, which stays one; where no bid stands, it is as if the
  * supplier had bid. What is `missing` afterwards must be refused.
  */
-export function editBids(
+export function applyBidEdits(
   { event, sheet }: Sheet,
   before: readonly Bid[],
   entries: Entries,

@@ -3,13 +3,15 @@
  * an event that exists reads as one. Templates and updates are that payload with some members replaced. Source:
  * decisions, "Jobs".
  */
+
+import type { Issue } from '#contract/issue.ts';
 import {
   type CreateSourcingEventPayload,
   createSourcingEventPayload,
   type EventChanges,
 } from '#contract/sourcing-event.ts';
 import { checkBidSheet } from './bid-sheet.ts';
-import { type Issue, repeated } from './issue.ts';
+import { repeated } from './issue.ts';
 import { checkQuestions } from './rfi.ts';
 import { roundFault } from './rounds.ts';
 import type { Cells, Question, SourcingEvent } from './sourcing-event.ts';

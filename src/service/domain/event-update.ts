@@ -5,11 +5,11 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Decimal } from '#contract/decimal.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
-import { cellIssue, compileBidSheet, type Scope } from './bid-sheet.ts';
+import { cellIssue, compileBidSheet, type FormulaScope } from './bid-sheet.ts';
 import { recomputeBids, withdrawn } from './bids.ts';
 import { cellsOfValues } from './event-payload.ts';
-import type { Issue } from './issue.ts';
 import type { Bid, Cells, SourcingEvent } from './sourcing-event.ts';
 
 type Payload = CreateSourcingEventPayload;
@@ -140,6 +140,6 @@ export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: re
   return { bids: [...byId.values()], completed, fallen, globalValues };
 }
 
-function scopeOf(column: Column): Scope | undefined {
+function scopeOf(column: Column): FormulaScope | undefined {
   return column.column_type === 'INPUT' ? column.scope : undefined;
 }

@@ -29,7 +29,7 @@ function requestsOf(request: string | null): string[] {
   return request === null ? [] : [request];
 }
 
-export function sourcingEventRecord(event: SourcingEvent): FeedRecord {
+export function makeSourcingEventRecord(event: SourcingEvent): FeedRecord {
   return {
     id: event.id,
     status: event.status,
@@ -151,7 +151,7 @@ export interface AwardedEvent {
 }
 
 /** The awards of a closing event: `cost` and `historic_cost` are for the share, `savings` is what lies between them. */
-export function awardEvent(
+export function makeAwards(
   event: SourcingEvent,
   sheet: BidSheet,
   bids: readonly Bid[],

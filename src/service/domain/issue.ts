@@ -1,8 +1,5 @@
-/** One thing wrong with what was sent: `path` like `bid_sheet.columns[2].precision`. */
-export interface Issue {
-  path: string;
-  message: string;
-}
+/** Values that may stand only once in a list. */
+import type { Issue } from '#contract/issue.ts';
 
 /** The places of values that stand earlier in the list, too. Absent ones repeat nothing. */
 export function repeatsIn(values: readonly (string | undefined)[]): ReadonlySet<number> {

@@ -92,7 +92,7 @@ export const feedUpdates = {
   'question-edited': ['rfi-responses'],
 } as const satisfies Record<string, readonly FeedName[]>;
 
-export type Happening = keyof typeof feedUpdates;
+export type DomainEvent = keyof typeof feedUpdates;
 
 /** Why the command is not allowed now, in words for the one who gave it; undefined when it is allowed. */
 export function refusalOf(command: Command, state: State): string | undefined {

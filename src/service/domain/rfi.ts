@@ -4,9 +4,10 @@
  * decisions, "Limits on values".
  */
 import { hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { AnswerInput, QuestionInput } from '#contract/rfi.ts';
 import { addMicros, laterOf, parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { type Issue, repeated, repeatsIn } from './issue.ts';
+import { repeated, repeatsIn } from './issue.ts';
 import type { Question, RfiResponse } from './sourcing-event.ts';
 
 /** As deep as a JSON body may be: whoever builds the tree of questions as JSON can do so. */

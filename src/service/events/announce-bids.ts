@@ -6,13 +6,13 @@ import type { UnitOfWork } from '../unit-of-work.ts';
 import { announce } from './announce.ts';
 
 /**
- * Announces bids that changed. Each of these happenings is a point of the latest bids feed, at which every record that
+ * Announces bids that changed. Each of these domainEvents is a point of the latest bids feed, at which every record that
  * lags behind catches up: where something else has altered bids since, all of the event's are looked at, else only these.
  */
 export async function announceBids(
   unit: UnitOfWork,
   change: {
-    happening: 'bid-submitted' | 'bids-withdrawn' | 'bids-edited';
+    domainEvent: 'bid-submitted' | 'bids-withdrawn' | 'bids-edited';
     event: SourcingEvent;
     sheet: BidSheet;
     bids: readonly Bid[];
@@ -21,11 +21,11 @@ export async function announceBids(
     now: Timestamp;
   },
 ): Promise<void> {
-  const { happening, event, sheet, bids, rows, now } = change;
+  const { domainEvent, event, sheet, bids, rows, now } = change;
   const behind = await unit.tx.query(
     'update service.sourcing_events set bids_behind = false where id = $1 and bids_behind returning id',
     [event.id],
   );
   const records = behind.length > 0 ? {} : { 'latest-bids': bidRecords(event, sheet, bids, rows) };
-  await announce(unit, { happening, event, now, records });
+  await announce(unit, { domainEvent, event, now, records });
 }

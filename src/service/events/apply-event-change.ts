@@ -8,8 +8,8 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { awardEvent, bidRecords, type FeedRecord } from '../domain/feed-records.ts';
-import { feedUpdates, type Happening } from '../domain/lifecycle.ts';
+import { bidRecords, type FeedRecord, makeAwards } from '../domain/feed-records.ts';
+import { type DomainEvent, feedUpdates } from '../domain/lifecycle.ts';
 import { isOver, roundsAt, roundsOfClosedEvent } from '../domain/rounds.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
@@ -22,7 +22,7 @@ type Records = Partial<Record<FeedName, readonly FeedRecord[]>>;
 /** An event after a change, and what the feeds say of it. */
 export interface EventChange {
   readonly event: SourcingEvent;
-  readonly happening?: Happening | undefined;
+  readonly domainEvent?: DomainEvent | undefined;
   readonly records?: Records;
 }
 
@@ -39,11 +39,11 @@ export async function loadEventNow(
   const event = await loadEvent(unit.tx, organisationId, id, 'lock');
   // Read when the event is held: what waited for another command until a round's end comes too late.
   const now = timestampNow(clock);
-  return { event: await settleEvent(unit, event, { event }, now), now };
+  return { event: await applyEventChange(unit, event, { event }, now), now };
 }
 
 /** Writes what differs from `before`, and what is due by now; announces it; gives the event as it then is. */
-export async function settleEvent(
+export async function applyEventChange(
   unit: UnitOfWork,
   before: SourcingEvent,
   change: EventChange,
@@ -54,8 +54,8 @@ export async function settleEvent(
   const changed = await saveEventState(unit.tx, before, event);
   // For the timers: a round may now begin or end at another time.
   if (changed && event.status === 'OPEN') unit.wake('rounds', event.id);
-  for (const happening of widest([timely.happening, change.happening]))
-    await announce(unit, { happening, event, now, records: { ...change.records, ...timely.records } });
+  for (const domainEvent of widest([timely.domainEvent, change.domainEvent]))
+    await announce(unit, { domainEvent, event, now, records: { ...change.records, ...timely.records } });
   return event;
 }
 
@@ -74,7 +74,7 @@ async function advance(sql: Sql, before: SourcingEvent, event: SourcingEvent, no
     const at = before.status === 'OPEN' ? (lastEnded ?? now) : now;
     return closedEvent(sql, moved, at);
   }
-  return { event: moved, happening: lastEnded === undefined ? undefined : 'round-closed' };
+  return { event: moved, domainEvent: lastEnded === undefined ? undefined : 'round-closed' };
 }
 
 /** The event closed at `at`: its rounds ended, and an award record for every lot, of the chosen scenario if there is one. */
@@ -83,25 +83,25 @@ export async function closedEvent(sql: Sql, event: SourcingEvent, at: Timestamp)
   const bids = await loadBids(sql, event.id);
   const awards = scenario === null ? [] : await loadScenarioAwards(sql, event.id, scenario);
   const sheet = compileBidSheet(event);
-  const { records, ...awarded } = awardEvent(event, sheet, bids, awards);
+  const { records, ...awarded } = makeAwards(event, sheet, bids, awards);
   const rounds = roundsOfClosedEvent(event.rounds, at, scenario === null ? undefined : awarded);
   return {
     event: { ...event, status: 'CLOSED', closed: at, rounds },
-    happening: 'event-closed',
+    domainEvent: 'event-closed',
     records: { 'latest-bids': bidRecords(event, sheet, bids), awards: records },
   };
 }
 
 /** Without those whose feeds another one updates anyway: what happens in one transaction is announced once. */
-function widest(happenings: readonly (Happening | undefined)[]): Happening[] {
-  const kept: Happening[] = [];
-  const byWidth = happenings
-    .filter((happening) => happening !== undefined)
+function widest(domainEvents: readonly (DomainEvent | undefined)[]): DomainEvent[] {
+  const kept: DomainEvent[] = [];
+  const byWidth = domainEvents
+    .filter((domainEvent) => domainEvent !== undefined)
     .sort((a, b) => feedUpdates[b].length - feedUpdates[a].length);
-  for (const happening of byWidth) {
-    const feeds: readonly FeedName[] = feedUpdates[happening];
+  for (const domainEvent of byWidth) {
+    const feeds: readonly FeedName[] = feedUpdates[domainEvent];
     if (!kept.some((other) => feeds.every((feed) => (feedUpdates[other] as readonly FeedName[]).includes(feed))))
-      kept.push(happening);
+      kept.push(domainEvent);
   }
   return kept;
 }

@@ -3,12 +3,12 @@
  */
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
+import { createDueTimer } from '#platform/due-timer.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Signals } from '#platform/queue.ts';
-import { createTimeKeeper } from '#platform/due-timer.ts';
 import type { RunUnitOfWork } from '../unit-of-work.ts';
-import { eventsWithDueRounds, nextRoundMoment } from './event-state-store.ts';
 import { loadEventNow } from './apply-event-change.ts';
+import { eventsWithDueRounds, nextRoundMoment } from './event-state-store.ts';
 
 export interface RoundTimers {
   /** Brings the rounds of one event up to date. */
@@ -29,7 +29,7 @@ export function createRoundTimers(deps: {
 }): RoundTimers {
   const { database, runUnitOfWork, clock } = deps;
   const due = () => eventsWithDueRounds(database, timestampNow(clock));
-  const keeper = createTimeKeeper({
+  const keeper = createDueTimer({
     ...deps,
     lane: 'rounds',
     due,

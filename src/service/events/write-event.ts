@@ -9,8 +9,8 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { cellsOfValues, type InvitedContacts } from '../domain/event-payload.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
-import { cellsJson } from './event-store.ts';
 import { saveQuestions } from '../rfi/rfi-store.ts';
+import { cellsJson } from './event-store.ts';
 
 /** A payload with what its names stand for. */
 export interface ResolvedPayload {

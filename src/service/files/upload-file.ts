@@ -1,6 +1,7 @@
 import { contentType, fileName, fileNameHeader, uploadedFile } from '#contract/file.ts';
+import type { Issue } from '#contract/issue.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { AppError } from '#platform/errors.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import { type RawBody, rawEndpoint } from '#platform/http/endpoint.ts';
 import { messageOf } from '#platform/input.ts';

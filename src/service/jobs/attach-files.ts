@@ -10,10 +10,10 @@ import type { Sql } from '#platform/database/database.ts';
 import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
-import type { JobContext, JobResult, JobWork } from './job-work.ts';
-import { refuse } from './refuse.ts';
 import { fetchFile } from '../files/fetch-file.ts';
 import { type NewFile, noteUploads, recordFiles } from '../files/record-files.ts';
+import type { JobContext, JobResult, JobWork } from './job-work.ts';
+import { refuse } from './refuse.ts';
 
 export interface AttachDeps {
   database: Sql;

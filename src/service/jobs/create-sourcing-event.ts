@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import type { Issue } from '#contract/issue.ts';
 import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError, type Issue } from '#platform/errors.ts';
+import { AppError } from '#platform/errors.ts';
 import { checkEventPayload, payloadFromTemplate, payloadOf } from '../domain/event-payload.ts';
 import { announce } from '../events/announce.ts';
 import { loadEvent } from '../events/event-store.ts';
-import { loadQuestions } from '../rfi/rfi-store.ts';
 import { insertEvent, loadInvitedContacts } from '../events/write-event.ts';
+import { loadQuestions } from '../rfi/rfi-store.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import type { JobContext, JobResult, JobWork } from './job-work.ts';
 import { found, refuse } from './refuse.ts';
@@ -46,7 +47,7 @@ async function createEvent(
   const id = randomUUID();
   await insertEvent(unit.tx, { id, organisationId, createdBy }, resolved, now);
   const event = { id, organisationId, name: payload.name, sourcingRequests: resolved.sourcingRequests };
-  await announce(unit, { happening: 'event-created', event, now });
+  await announce(unit, { domainEvent: 'event-created', event, now });
   return { createdEntity: id };
 }
 

@@ -1,8 +1,8 @@
 import { downloadLinkSeconds, fileNotFound } from '#contract/file.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import type { JobWork } from './job-work.ts';
 import { createDownloadToken } from '../files/download-token.ts';
+import type { JobWork } from './job-work.ts';
 
 /**
  * GENERATE_FILE_DOWNLOAD_LINKS: links that are good for 60 seconds after the job has completed. A file asked for twice

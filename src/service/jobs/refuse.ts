@@ -1,4 +1,5 @@
-import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
+import type { Issue } from '#contract/issue.ts';
+import { AppError, throwIssues } from '#platform/errors.ts';
 
 /** Throws `invalid` with these issues, unless there are none. `what` opens the message: "The payload". */
 export function refuse(issues: readonly Issue[], what = 'The payload'): void {

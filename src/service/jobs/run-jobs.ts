@@ -3,20 +3,22 @@
  * other servers in a lane of their own, as they would hold up the others. A job's work and its end are one transaction,
  * so a job ends exactly once: a crash leaves it pending with nothing done.
  */
+
+import type { Issue } from '#contract/issue.ts';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import type { AppError, Issue } from '#platform/errors.ts';
+import type { AppError } from '#platform/errors.ts';
 import { toAppError } from '#platform/http/problem.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { type AttachDeps, attachFilesToSourcingEvent, attachFilesToSourcingRequest } from './attach-files.ts';
-import { generateDownloadLinks } from './generate-download-links.ts';
-import { isWorthRepeating, type Lane, type RunUnitOfWork, type UnitOfWork } from '../unit-of-work.ts';
+import { isWorthRepeating, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from '../unit-of-work.ts';
 import { enqueueNotifications } from '../webhooks/enqueue-notifications.ts';
+import { type AttachDeps, attachFilesToSourcingEvent, attachFilesToSourcingRequest } from './attach-files.ts';
 import { createSourcingEvent, createSourcingEventFromTemplate } from './create-sourcing-event.ts';
 import { createSourcingRequest } from './create-sourcing-request.ts';
+import { generateDownloadLinks } from './generate-download-links.ts';
 import type { JobContext, JobResult, JobWork } from './job-work.ts';
 import { updateSourcingEvent } from './update-sourcing-event.ts';
 
@@ -49,7 +51,7 @@ function worksOf(deps: Deps): Works {
   };
 }
 
-export type JobLane = Extract<Lane, 'jobs' | 'file-jobs'>;
+export type JobLane = Extract<ServiceLane, 'jobs' | 'file-jobs'>;
 
 /** The lane in which a job is worked; the key is its organisation. */
 export function jobLane(type: JobType): JobLane {

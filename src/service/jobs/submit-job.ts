@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { Issue } from '#contract/issue.ts';
 import { type JobPayload, type JobType, job, jobRequest, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Issue } from '#platform/errors.ts';
 import { type Answer, type Call, type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { checkEventChanges, checkEventPayload } from '../domain/event-payload.ts';

@@ -2,7 +2,7 @@
 import { type ApiName, apiNames } from './api-documents.ts';
 
 /** Where each document and its page are, from the service's root. */
-export const places: Readonly<Record<ApiName, { title: string; page: string; document: string }>> = {
+export const docsPaths: Readonly<Record<ApiName, { title: string; page: string; document: string }>> = {
   public: { title: 'Public API', page: 'docs', document: 'openapi.json' },
   desk: { title: 'Desk', page: 'docs/desk', document: 'openapi-desk.json' },
   admin: { title: 'Operation', page: 'docs/admin', document: 'openapi-admin.json' },
@@ -17,9 +17,9 @@ export interface DocsPage {
 }
 
 export function renderDocsPage({ root, current, assets }: DocsPage): string {
-  const { document } = places[current];
+  const { document } = docsPaths[current];
   const links = apiNames.map((name) => {
-    const { title, page } = places[name];
+    const { title, page } = docsPaths[name];
     return name === current ? `<strong>${title}</strong>` : `<a href="${root}${page}">${title}</a>`;
   });
   return `<!doctype html>

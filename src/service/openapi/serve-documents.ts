@@ -11,7 +11,7 @@ import type { Express, Request, Response } from 'express';
 import { heedTag } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import { apiNames, createApiDocuments } from './api-documents.ts';
-import { places, renderDocsPage, startScript } from './docs-page.ts';
+import { docsPaths, renderDocsPage, startScript } from './docs-page.ts';
 
 const policy = [
   "default-src 'none'",
@@ -32,7 +32,7 @@ export function serveDocuments(app: Express, options: { publicUrl?: string | und
   let documents: ReturnType<typeof createApiDocuments> | undefined;
   for (const current of apiNames) {
     let text: string | undefined;
-    const { document, page } = places[current];
+    const { document, page } = docsPaths[current];
     serve(app, `/${document}`, (_request, response) => {
       // Asked for each time, and answered with 304 while it is the same.
       response.setHeader('Cache-Control', 'no-cache');

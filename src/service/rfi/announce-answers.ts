@@ -1,26 +1,26 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type FeedRecord, rfiRecords } from '../domain/feed-records.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
-import type { UnitOfWork } from '../unit-of-work.ts';
 import { announce } from '../events/announce.ts';
+import type { UnitOfWork } from '../unit-of-work.ts';
 import { loadResponses } from './rfi-store.ts';
 
 /**
- * Announces what a supplier answered, and gives those records. Each of these happenings is a point of the RFI responses
+ * Announces what a supplier answered, and gives those records. Each of these domainEvents is a point of the RFI responses
  * feed, at which every record that lags behind catches up: where the event has been updated since, all of its responses
  * are looked at, else only these.
  */
 export async function announceAnswers(
   unit: UnitOfWork,
   change: {
-    happening: 'answers-confirmed' | 'answer-files-changed';
+    domainEvent: 'answers-confirmed' | 'answer-files-changed';
     event: SourcingEvent;
     supplierId: string;
     questionIds: readonly string[];
     now: Timestamp;
   },
 ): Promise<FeedRecord[]> {
-  const { happening, event, supplierId, now } = change;
+  const { domainEvent, event, supplierId, now } = change;
   const questionIds = new Set(change.questionIds);
   const responses = await loadResponses(unit.tx, event.id, supplierId);
   const records = rfiRecords(
@@ -31,6 +31,6 @@ export async function announceAnswers(
     'update service.sourcing_events set answers_behind = false where id = $1 and answers_behind returning id',
     [event.id],
   );
-  await announce(unit, { happening, event, now, records: behind.length > 0 ? {} : { 'rfi-responses': records } });
+  await announce(unit, { domainEvent, event, now, records: behind.length > 0 ? {} : { 'rfi-responses': records } });
   return records;
 }

@@ -1,9 +1,10 @@
 /** The RFI in SQL: an event's questions, and what suppliers answered. */
 import { randomUUID } from 'node:crypto';
+import type { Issue } from '#contract/issue.ts';
 import type { QuestionInput } from '#contract/rfi.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { AppError, type Issue, throwIssues } from '#platform/errors.ts';
+import { AppError, throwIssues } from '#platform/errors.ts';
 import { type Answered, renderQuestion, replaceQuestions } from '../domain/rfi.ts';
 import type { Question, RfiResponse, SourcingEvent } from '../domain/sourcing-event.ts';
 import { missingFileIds } from '../files/find-files.ts';

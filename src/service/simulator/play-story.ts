@@ -6,8 +6,8 @@ import type { SourceClient } from '#client/source-client.ts';
 import type { Clock } from '#platform/clock.ts';
 import { plots } from './plots.ts';
 import { createRandom } from './random.ts';
-import { places } from './sheet.ts';
-import { createStage, type Stage } from './stage.ts';
+import { deliveryPlaces } from './sheet.ts';
+import { createSimulatorStage, type SimulatorStage } from './stage.ts';
 
 export interface StoryOptions {
   client: Pick<SourceClient, 'call'>;
@@ -29,7 +29,7 @@ export interface StoryOptions {
 export async function playStory(options: StoryOptions): Promise<void> {
   const { tell, signal, clock, lots } = options;
   const random = createRandom(options.seed);
-  const stage = createStage(options);
+  const stage = createSimulatorStage(options);
   const first = options.firstEvent ?? 1;
   try {
     const suppliers = await createSuppliers(stage, options.suppliers);
@@ -44,12 +44,12 @@ export async function playStory(options: StoryOptions): Promise<void> {
 }
 
 /** Their external ids. */
-async function createSuppliers(stage: Stage, count: number): Promise<string[]> {
+async function createSuppliers(stage: SimulatorStage, count: number): Promise<string[]> {
   const externalIds = Array.from({ length: count }, (_, index) => `SUP-${String(index + 1).padStart(3, '0')}`);
   await stage.changeSuppliers(
     externalIds.map((externalId, index) => ({
       external_id: externalId,
-      name: `Supplier ${index + 1} (${places[index % places.length]})`,
+      name: `Supplier ${index + 1} (${deliveryPlaces[index % deliveryPlaces.length]})`,
       contacts: [{ name: 'Sales', email: `sales@${externalId.toLowerCase()}.example` }],
     })),
   );

@@ -5,11 +5,11 @@
 import { questionsResult } from '#contract/rfi.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Random } from './random.ts';
-import { asMoney, bestAwards, eventName, lotNames, makeOffer, type Offer, sheetPayload } from './sheet.ts';
-import type { Stage } from './stage.ts';
+import { asMoney, bestAwards, eventName, lotNames, makeOffer, type SimulatedOffer, sheetPayload } from './sheet.ts';
+import type { SimulatorStage } from './stage.ts';
 
 export interface Scene {
-  stage: Stage;
+  stage: SimulatorStage;
   clock: Clock;
   random: Random;
   /** The event's number in the story. */
@@ -66,7 +66,7 @@ async function command({ stage, tell }: Scene, event: Event, path: string, told:
   tell(`"${event.name}"${told}`);
 }
 
-async function bid(scene: Scene, event: Event, { supplier, cents }: Offer): Promise<void> {
+async function bid(scene: Scene, event: Event, { supplier, cents }: SimulatedOffer): Promise<void> {
   const lots = [...cents].map(([lot, price]) => ({
     lot,
     values: { 'Unit Price': asMoney(price), Remark: 'DDP, Incoterms 2030' },
@@ -75,13 +75,18 @@ async function bid(scene: Scene, event: Event, { supplier, cents }: Offer): Prom
   await command(scene, event, 'bids', `: ${supplier} bids on ${lots.length} lots`, { supplier, lots, global });
 }
 
-async function bidAll(scene: Scene, event: Event): Promise<Offer[]> {
+async function bidAll(scene: Scene, event: Event): Promise<SimulatedOffer[]> {
   const offers = event.invited.map((supplier) => makeOffer(scene.random, supplier, event.lots));
   for (const offer of offers) await bid(scene, event, offer);
   return offers;
 }
 
-async function award(scene: Scene, event: Event, offers: readonly Offer[], scenario = 'Best price'): Promise<void> {
+async function award(
+  scene: Scene,
+  event: Event,
+  offers: readonly SimulatedOffer[],
+  scenario = 'Best price',
+): Promise<void> {
   const { stage, random, tell } = scene;
   await stage.pause();
   const awards = bestAwards(random, event.lots, offers);
@@ -96,7 +101,7 @@ const close = (scene: Scene, event: Event) => command(scene, event, 'close', ' c
 const reopen = (scene: Scene, event: Event) => command(scene, event, 'reopen', ' reopened');
 
 /** Everybody bids, the best are awarded, and the event is closed. */
-async function finish(scene: Scene, event: Event): Promise<Offer[]> {
+async function finish(scene: Scene, event: Event): Promise<SimulatedOffer[]> {
   const offers = await bidAll(scene, event);
   await award(scene, event, offers);
   await close(scene, event);
@@ -104,7 +109,7 @@ async function finish(scene: Scene, event: Event): Promise<Offer[]> {
 }
 
 /** An RFQ that was played to its end without anything special. */
-async function closedRfq(scene: Scene): Promise<{ event: Event; offers: Offer[] }> {
+async function closedRfq(scene: Scene): Promise<{ event: Event; offers: SimulatedOffer[] }> {
   const event = await draft(scene, 'RFQ');
   await publish(scene, event);
   return { event, offers: await finish(scene, event) };

@@ -11,10 +11,10 @@ const goods = [
   'Pallets',
   'Cabling',
 ];
-export const places = ['Rotterdam', 'Kraków', 'München', 'Torino', 'Göteborg', '東京'];
+export const deliveryPlaces = ['Rotterdam', 'Kraków', 'München', 'Torino', 'Göteborg', '東京'];
 
 export function eventName(random: Random, what: string, number: number): string {
-  return `${what} ${number}: ${random.pick(goods)} for ${random.pick(places)}`;
+  return `${what} ${number}: ${random.pick(goods)} for ${random.pick(deliveryPlaces)}`;
 }
 
 export function lotNames(count: number): string[] {
@@ -55,20 +55,20 @@ export function sheetPayload(random: Random, lots: readonly string[]) {
 }
 
 /** Unit prices in cents by lot, of one supplier. */
-export interface Offer {
+export interface SimulatedOffer {
   readonly supplier: string;
   readonly cents: Map<string, number>;
 }
 
 /** Not everybody bids on everything, but everybody on something. */
-export function makeOffer(random: Random, supplierId: string, lots: readonly string[]): Offer {
+export function makeOffer(random: Random, supplierId: string, lots: readonly string[]): SimulatedOffer {
   const chosen = lots.filter(() => random.next() < 0.8);
   const cents = new Map((chosen.length > 0 ? chosen : lots).map((lot) => [lot, random.whole(400, 19_000)]));
   return { supplier: supplierId, cents };
 }
 
 /** To the cheapest; one lot in four is split with the second. */
-export function bestAwards(random: Random, lots: readonly string[], offers: readonly Offer[]) {
+export function bestAwards(random: Random, lots: readonly string[], offers: readonly SimulatedOffer[]) {
   return lots.flatMap((lot) => {
     const [best, second] = offers
       .flatMap(({ supplier: id, cents }) => (cents.has(lot) ? [{ id, cents: cents.get(lot) ?? 0 }] : []))

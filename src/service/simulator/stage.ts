@@ -18,15 +18,15 @@ export interface StageOptions {
   signal?: AbortSignal | undefined;
 }
 
-export type Job = z.infer<typeof job>;
+export type SimulatedJob = z.infer<typeof job>;
 
-export interface Stage {
+export interface SimulatorStage {
   /** Waits between two steps. Rejects when the story was stopped. */
   pause(): Promise<void>;
   /** Creates or updates suppliers and waits until that is done. */
   changeSuppliers(suppliers: readonly object[]): Promise<void>;
   /** Submits a job and waits for its end. Throws AppError when it failed. */
-  runJob(type: JobType, payload: object): Promise<Job>;
+  runJob(type: JobType, payload: object): Promise<SimulatedJob>;
   /** A file of the buyer or a supplier; gives its id. */
   upload(name: string, content: string): Promise<string>;
   /** A command on an event, and its answer. */
@@ -36,7 +36,7 @@ export interface Stage {
 const firstPollMs = 25;
 const patienceMs = 60_000;
 
-export function createStage(options: StageOptions): Stage {
+export function createSimulatorStage(options: StageOptions): SimulatorStage {
   const { clock, pauseMs, signal } = options;
   const client = patientClient(options);
   const post = <Schema extends z.ZodType>(path: string, body: unknown, schema: Schema) =>

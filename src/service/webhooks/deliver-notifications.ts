@@ -7,6 +7,7 @@ import { signBody } from '#contract/signature.ts';
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { type Database, prepared, type Sql } from '#platform/database/database.ts';
+import { createDueTimer } from '#platform/due-timer.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { GuardedFetch, GuardedResponse } from '#platform/guarded-fetch.ts';
 import type { Logger } from '#platform/log.ts';
@@ -15,7 +16,6 @@ import { type Cidr, domainAllowed, parseCidrs } from '#platform/network-guard.ts
 import type { Signals } from '#platform/queue.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { createTimeKeeper } from '#platform/due-timer.ts';
 import {
   disabledAfterMs,
   exchangeMs,
@@ -98,7 +98,7 @@ export function createDeliverer(deps: DelivererDeps) {
     registers: [deps.registry],
   });
   const due = () => webhooksWithDue(deps.database, deps.clock.nowMs());
-  const keeper = createTimeKeeper({
+  const keeper = createDueTimer({
     ...deps,
     lane: 'deliveries',
     due,

@@ -3,7 +3,7 @@ import { listQuery } from '#contract/list.ts';
 import { webhook, webhookList } from '#contract/webhook.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
-import { listEnvelope } from '../list-envelope.ts';
+import { renderList } from '../list-envelope.ts';
 import { readGsn } from '../manage-envelope.ts';
 import { findWebhook, renderWebhook, type WebhookRow, webhookColumns } from './webhook-row.ts';
 
@@ -33,7 +33,7 @@ export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooks
   answers: { 200: webhookList },
   query: listWebhooksQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
-    const list = await listEnvelope(
+    const list = await renderList(
       unit.tx,
       {
         select: `select ${webhookColumns}, created from service.webhooks where organisation_id = $1`,

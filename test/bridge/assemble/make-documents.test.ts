@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { makeDocuments } from '#bridge/assemble/make-documents.ts';
+import { tryMapping } from '#bridge/assemble/try-mapping.ts';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
 import { type ResourceKind, storeResources } from '#bridge/mirror/store-resources.ts';
-import { makeDocuments } from '#bridge/assemble/make-documents.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
-import { tryMapping } from '#bridge/assemble/try-mapping.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -268,7 +268,7 @@ describe('marking', () => {
     await fill();
     const kinds = await db.database.query('select distinct kind from bridge.flow_documents where due is not null');
     expect(kinds).toEqual([{ kind: 'award' }]);
-    expect(await db.database.query('select from bridge.mentions')).toEqual([]);
+    expect(await db.database.query('select from bridge.record_references')).toEqual([]);
   });
 });
 
@@ -296,7 +296,7 @@ describe('a mapping that is tried', () => {
       'flow "new", award: the field "Plant" is "2000", which its map does not have; add it, or "*" for any other value',
     );
     expect(await markedKeys()).toEqual(before);
-    expect(await db.database.query('select from bridge.mentions')).toEqual([]);
+    expect(await db.database.query('select from bridge.record_references')).toEqual([]);
     expect(await db.database.query('select from bridge.flows where name = $1', ['new'])).toEqual([]);
   });
 

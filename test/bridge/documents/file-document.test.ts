@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type FileMention, makeFileDocument } from '#bridge/documents/file-document.ts';
+import { type FileReference, makeFileDocument } from '#bridge/documents/file-document.ts';
 import { documentSchemas } from '#connector/documents.ts';
 import { eventRecord, idOf } from '../parts.ts';
 import { answerRecord, documentOf, inFlow, questionObject } from './records.ts';
@@ -9,13 +9,13 @@ const s1 = idOf(11);
 const q1 = idOf(31);
 const file = idOf(41);
 
-const answer = (event = e1, more: Record<string, unknown> = {}, gone = false): FileMention => ({
+const answer = (event = e1, more: Record<string, unknown> = {}, gone = false): FileReference => ({
   part: 'rfi-responses',
   event,
   record: answerRecord(70, event, s1, q1, { document_file_uuids: [file], ...more }),
   gone,
 });
-const question = (event = e1, more: Record<string, unknown> = {}): FileMention => ({
+const question = (event = e1, more: Record<string, unknown> = {}): FileReference => ({
   part: 'question',
   event,
   record: questionObject(q1, event, '1.1', { attachment_file_uuids: [file.toUpperCase()], ...more }),
@@ -26,10 +26,10 @@ const statuses = new Map([
   [e2, 'CLOSED'],
 ]);
 
-function make(mentions: readonly FileMention[], given: ReadonlyMap<string, string | undefined> = statuses) {
+function make(references: readonly FileReference[], given: ReadonlyMap<string, string | undefined> = statuses) {
   return makeFileDocument({
     fileId: file,
-    mentions,
+    references,
     eventOf: (id) => {
       const status = given.get(id);
       return inFlow(status === undefined ? {} : { record: eventRecord(id, [s1], { status }) }, {
@@ -70,11 +70,11 @@ describe('a file', () => {
   });
 
   test('that several name shows the event whose id comes first, in whatever order they come', () => {
-    for (const mentions of [
+    for (const references of [
       [answer(e2), answer(e1)],
       [answer(e1), answer(e2)],
     ])
-      expect(documentOf(make(mentions)).event.id).toBe(e1);
+      expect(documentOf(make(references)).event.id).toBe(e1);
     expect(documentOf(make([answer(e1), answer(e2)], new Map([...statuses, [e1, 'DELETED']]))).event.id).toBe(e2);
   });
 
@@ -99,7 +99,7 @@ describe('a file', () => {
   test('whose id is no UUID is rejected: a request for its link would spoil the links of others', () => {
     const made = makeFileDocument({
       fileId: 'a',
-      mentions: [answer(e1, { document_file_uuids: ['a'] })],
+      references: [answer(e1, { document_file_uuids: ['a'] })],
       eventOf: () => inFlow({}),
       questionOf: () => undefined,
       includedSupplierOf: () => undefined,

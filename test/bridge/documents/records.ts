@@ -1,12 +1,12 @@
 /** Records of the feeds beside those in parts.ts, and events as the documents of a flow see them. */
-import { type EventInFlow, type EventSources, readEvent } from '#bridge/documents/event-parts.ts';
+import { type EventInFlow, type EventSources, parseEvent } from '#bridge/documents/event-parts.ts';
 import { flowFilter } from '#bridge/documents/flow-filter.ts';
 import type { MadeDocument, NotMade } from '#bridge/documents/made-document.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import { flowOf, nextModified, type TestRecord } from '../parts.ts';
 
 export function inFlow(sources: EventSources, flow: Partial<FlowSettings> = {}): EventInFlow | NotMade {
-  return readEvent(sources, flowFilter(flowOf(flow)));
+  return parseEvent(sources, flowFilter(flowOf(flow)));
 }
 
 /** The document of a result; throws when there is none. */

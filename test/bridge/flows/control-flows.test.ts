@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { pauseFlow, readDeadLetters, replayDocuments, resumeFlow } from '#bridge/flows/control-flows.ts';
-import { noteSettings } from '#bridge/flows/resume-on-settings-change.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { resumeOnSettingsChange } from '#bridge/flows/resume-on-settings-change.ts';
 import type { Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';
@@ -116,7 +116,7 @@ describe('a pause', () => {
     async (type) => {
       const secrets = createSecretBox(Buffer.alloc(32, 7));
       const start = (settings: Record<string, unknown>) =>
-        noteSettings(pusher.db.database, [{ ...pusher.flow, settings }], secrets, now());
+        resumeOnSettingsChange(pusher.db.database, [{ ...pusher.flow, settings }], secrets, now());
       await start({ password: 'old secret' });
       await pusher.award([1, '10']);
       erp.onWrite = refuse({ type, message: 'wrong password' });
@@ -138,11 +138,11 @@ describe('a pause', () => {
     ['for withdrawals', 'withdrawals'],
   ])('%s does not end when the settings have changed', async (_what, kind) => {
     const secrets = createSecretBox(Buffer.alloc(32, 7));
-    await noteSettings(pusher.db.database, [pusher.flow], secrets, now());
+    await resumeOnSettingsChange(pusher.db.database, [pusher.flow], secrets, now());
     await pauseFlow(pusher.db.database, 'erp', 'reason', now());
     await pusher.db.database.query('update bridge.flows set paused_kind = $1', [kind]);
     const changed = { ...pusher.flow, settings: { other: 1 } };
-    expect(await noteSettings(pusher.db.database, [changed], secrets, now())).toEqual([]);
+    expect(await resumeOnSettingsChange(pusher.db.database, [changed], secrets, now())).toEqual([]);
     expect(await pusher.flowRow()).toMatchObject({ paused_reason: 'reason' });
   });
 

@@ -18,13 +18,13 @@ const settings = z.strictObject({ token: secret() });
 export default defineConnector({
   name: 'acme',
   settings,
-  capabilities: { kinds: ['award'], batchMax: 1, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' },
+  capabilities: { kinds: ['award'], batchMax: 1, timeoutMs: 1_000, lateEffectMs: 0, idempotency: 'key' },
   open: async (): Promise<never> => {
     throw new ConfigError('from the connector');
   },
 });
 `;
-const capabilities = `{ kinds: ['award'], batchMax: 1, timeoutMs: 1000, settleMs: 0, idempotency: 'key' }`;
+const capabilities = `{ kinds: ['award'], batchMax: 1, timeoutMs: 1000, lateEffectMs: 0, idempotency: 'key' }`;
 const ownZod = typescript
   .replace('secret, z }', 'secret }')
   .replace('const settings', "import { z } from 'zod';\nconst settings");

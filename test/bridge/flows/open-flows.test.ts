@@ -118,7 +118,7 @@ test('wrong settings are named all together, each where it stands in the configu
 const adjustable = `data:text/javascript,${encodeURIComponent(`export default {
   name: 'adjustable',
   settings: { _zod: {}, safeParse: (data) => ({ success: true, data }) },
-  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' },
+  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, lateEffectMs: 0, idempotency: 'key' },
   capabilitiesWith: (settings) => settings,
   open: async () => ({ check: async () => [], write: async () => [], lookup: async () => [], close: async () => {} }),
 }`)}`;
@@ -126,12 +126,12 @@ const adjustable = `data:text/javascript,${encodeURIComponent(`export default {
 test('what the settings change of the capabilities holds for that flow alone', async () => {
   await using opened = new AsyncDisposableStack();
   const flows = [
-    { connector: adjustable, settings: { batchMax: 3, settleMs: 5_000 } },
+    { connector: adjustable, settings: { batchMax: 3, lateEffectMs: 5_000 } },
     { connector: adjustable, settings: {} },
   ];
   const [first, second] = await openFlows({ ...edges, settings: settingsOf({}, flows) }, opened);
-  const declared = { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' };
-  expect(first?.connector.capabilities).toEqual({ ...declared, batchMax: 3, settleMs: 5_000 });
+  const declared = { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, lateEffectMs: 0, idempotency: 'key' };
+  expect(first?.connector.capabilities).toEqual({ ...declared, batchMax: 3, lateEffectMs: 5_000 });
   expect(second?.connector.capabilities).toEqual(declared);
 });
 
@@ -140,7 +140,7 @@ test('settings that make capabilities with which nothing would be written stop t
 });
 
 test('settings that are no schema of zod 4 stop the start and say so', async () => {
-  const old = `export default { settings: {}, capabilities: { kinds: ['award'], batchMax: 1, timeoutMs: 1, settleMs: 0 }, open() {} }`;
+  const old = `export default { settings: {}, capabilities: { kinds: ['award'], batchMax: 1, timeoutMs: 1, lateEffectMs: 0 }, open() {} }`;
   await expect(open({}, `data:text/javascript,${encodeURIComponent(old)}`)).rejects.toThrow(
     'must be a schema of zod 4',
   );
@@ -158,10 +158,10 @@ test.each([
   ['timeoutMs', -1],
   ['timeoutMs', 1_000.5],
   ['timeoutMs', 2 ** 31],
-  ['settleMs', 0.5],
-  ['settleMs', 2 ** 31],
+  ['lateEffectMs', 0.5],
+  ['lateEffectMs', 2 ** 31],
 ])('a connector that declares what cannot work stops the start and says so: %s %d', async (name, value) => {
-  const declared = { kinds: ['award'], batchMax: 1, timeoutMs: 1, settleMs: 0, [name]: value };
+  const declared = { kinds: ['award'], batchMax: 1, timeoutMs: 1, lateEffectMs: 0, [name]: value };
   const code = `export default { name: 'x', settings: {}, capabilities: ${JSON.stringify(declared)}, open() {} }`;
   await expect(open({}, `data:text/javascript,${encodeURIComponent(code)}`)).rejects.toThrow(`capabilities.${name}`);
 });

@@ -33,12 +33,12 @@ describe('a lease', () => {
     }
   });
 
-  test('is free for everybody after its release, with a higher epoch', async () => {
+  test('is free for everybody after its release, with a higher fencingToken', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
     const first = await a.acquireLease('work');
     await first?.release();
     const second = await b.acquireLease('work');
-    expect(second?.epoch).toBeGreaterThan(first?.epoch ?? Number.POSITIVE_INFINITY);
+    expect(second?.fencingToken).toBeGreaterThan(first?.fencingToken ?? Number.POSITIVE_INFINITY);
     await first?.release();
     expect(await a.acquireLease('work')).toBeUndefined();
   });
@@ -96,7 +96,7 @@ describe('a lease', () => {
 
   test('passes on when its holder stands still in a transaction for longer than it lasts, and nothing of that is written', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
-    const acquireLease = createLeases({ database: a.database, presence: a.presence, leaseMs: 150 });
+    const acquireLease = createLeases({ database: a.database, liveness: a.liveness, leaseMs: 150 });
     const lease = await acquireLease('work');
     const goOn = Promise.withResolvers<void>();
     const standing = lease?.transaction(async (tx) => {
@@ -121,7 +121,7 @@ describe('a lease', () => {
         return a.database.query(statement, params);
       },
     };
-    const acquireLease = createLeases({ database: flaky, presence: a.presence });
+    const acquireLease = createLeases({ database: flaky, liveness: a.liveness });
     const lease = await acquireLease('work');
     away = true;
     await expect(lease?.release()).rejects.toThrow('away');
@@ -150,7 +150,9 @@ describe('work outside of a transaction', () => {
     const lease = await a.acquireLease('work');
     const reason = await lease?.during(async (lost) => {
       const told = new Promise((resolve) => lost.addEventListener('abort', () => resolve(lost.reason)));
-      await db.database.query(`update bridge.leases set epoch = epoch + 1, holder = $1`, [b.presence.id]);
+      await db.database.query(`update bridge.leases set fencing_token = fencing_token + 1, holder = $1`, [
+        b.liveness.id,
+      ]);
       return told;
     });
     expect(reason).toBeInstanceOf(LeaseLost);

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { createPresence } from '#bridge/leases/liveness-lock.ts';
+import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { startProcess } from '../parts.ts';
@@ -18,45 +18,45 @@ const advisoryLocks = () =>
 
 test('a process is present to itself and to others, and one that never was is not', async () => {
   const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
-  expect(await a.presence.isPresent(a.presence.id)).toBe(true);
-  expect(await a.presence.isPresent(b.presence.id)).toBe(true);
-  expect(await b.presence.isPresent(a.presence.id)).toBe(true);
+  expect(await a.liveness.isAlive(a.liveness.id)).toBe(true);
+  expect(await a.liveness.isAlive(b.liveness.id)).toBe(true);
+  expect(await b.liveness.isAlive(a.liveness.id)).toBe(true);
   // Numbers go up to 2^31 - 2.
-  expect(await a.presence.isPresent(2 ** 31 - 1)).toBe(false);
+  expect(await a.liveness.isAlive(2 ** 31 - 1)).toBe(false);
 });
 
 test('asking many times at once does not make a dead process look alive', async () => {
   const a = await startProcess(db);
-  const answers = await Promise.all(Array.from({ length: 20 }, () => a.presence.isPresent(7)));
+  const answers = await Promise.all(Array.from({ length: 20 }, () => a.liveness.isAlive(7)));
   expect(new Set(answers)).toEqual(new Set([false]));
 });
 
 test('closing leaves no lock behind on the connection that goes back to the pool', async () => {
-  const presence = await createPresence({ database: db.database, log: silentLogger });
+  const liveness = await createLivenessLock({ database: db.database, log: silentLogger });
   const others = await startProcess(db);
-  expect(await others.presence.isPresent(presence.id)).toBe(true);
-  await others.presence.close();
-  await presence.close();
+  expect(await others.liveness.isAlive(liveness.id)).toBe(true);
+  await others.liveness.close();
+  await liveness.close();
   expect(await advisoryLocks()).toEqual([]);
-  expect(await others.presence.isPresent(presence.id)).toBe(false);
+  expect(await others.liveness.isAlive(liveness.id)).toBe(false);
 });
 
-test('a broken connection ends the presence at once, and it is taken again', async () => {
+test('a broken connection ends the liveness at once, and it is taken again', async () => {
   const watcher = await startProcess(db);
-  const presence = await createPresence({ database: db.database, log: silentLogger, heartbeatMs: 5 });
+  const liveness = await createLivenessLock({ database: db.database, log: silentLogger, heartbeatMs: 5 });
   // pg_locks shows the whole server: only this database's, and only this number's.
   const holder = async () =>
     (
       await watcher.database.query<{ pid: number }>(
         `select pid from pg_locks where locktype = 'advisory' and granted and mode = 'ExclusiveLock' and objid = $1
          and database = (select oid from pg_database where datname = current_database())`,
-        [presence.id],
+        [liveness.id],
       )
     )[0]?.pid;
   const before = await holder();
-  expect(await watcher.presence.isPresent(presence.id)).toBe(true);
+  expect(await watcher.liveness.isAlive(liveness.id)).toBe(true);
   await watcher.database.query('select pg_terminate_backend($1, 10000)', [before]);
   await expect.poll(holder, { timeout: 5_000 }).toSatisfy((pid) => pid !== undefined && pid !== before);
-  expect(await watcher.presence.isPresent(presence.id)).toBe(true);
-  await presence.close();
+  expect(await watcher.liveness.isAlive(liveness.id)).toBe(true);
+  await liveness.close();
 });

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type PageToStore, type StoreOptions, storeRecords } from '#bridge/mirror/store-records.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { type RecordsToStore, type StoreOptions, storeRecords } from '#bridge/mirror/store-records.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { eventRecord, flowOf, idOf, lotAwardRecord } from '../parts.ts';
@@ -24,7 +24,7 @@ const store = (
   records: readonly Record<string, unknown>[],
   options: StoreOptions & { at?: string; feed?: FeedName } = {},
 ) => {
-  const page: PageToStore = { source: 'main', feed: options.feed ?? 'awards', now: options.at ?? now, records };
+  const page: RecordsToStore = { source: 'main', feed: options.feed ?? 'awards', now: options.at ?? now, records };
   return db.database.transaction((tx) => storeRecords(tx, page, options));
 };
 const held = () =>
@@ -194,7 +194,7 @@ describe('documents', () => {
   });
 
   test('are marked in the same transaction: none of it is there when it fails', async () => {
-    const page: PageToStore = { source: 'main', feed: 'awards', now, records: [award(1)] };
+    const page: RecordsToStore = { source: 'main', feed: 'awards', now, records: [award(1)] };
     const failing = db.database.transaction(async (tx) => {
       await storeRecords(tx, page);
       throw new Error('died here');

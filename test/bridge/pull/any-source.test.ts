@@ -1,27 +1,27 @@
-/** The pull of one feed, with its SQL, against sources with every combination of bad habits and with live writers. */
+/** The pull of one feed, with its SQL, against sources with every combination of bad quirks and with live writers. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
+import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';
-import { type HostileHabits, HostileSource, seeded } from './hostile-source.ts';
+import { type HostileQuirks, HostileSource, seeded } from './hostile-source.ts';
 import { startReader } from './reader.ts';
 
 let db: TestDatabase;
-let presence: Presence;
+let liveness: LivenessLock;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  presence = await createPresence({ database: db.database, log: silentLogger });
+  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
-  await presence.close();
+  await liveness.close();
   await db.drop();
 });
 
-const habits: fc.Arbitrary<HostileHabits> = fc
-  .record<HostileHabits>({
+const quirks: fc.Arbitrary<HostileQuirks> = fc
+  .record<HostileQuirks>({
     inclusiveAfter: fc.boolean(),
     inclusiveBefore: fc.boolean(),
     stamps: fc.constantFrom('micros', 'seconds', 'rounded seconds'),
@@ -39,11 +39,11 @@ const habits: fc.Arbitrary<HostileHabits> = fc
     circle: fc.constantFrom(false, false, false, true),
     commitOrdered: fc.constantFrom(false, false, false, true),
   })
-  .map((habit) => {
-    if (habit.commitOrdered)
+  .map((quirk) => {
+    if (quirk.commitOrdered)
       // What the declaration promises; the bounds may be as they like.
       return {
-        ...habit,
+        ...quirk,
         stamps: 'micros',
         bounds: 'micros',
         order: 'ascending',
@@ -54,23 +54,23 @@ const habits: fc.Arbitrary<HostileHabits> = fc
         circle: false,
       };
     // Pages that cannot be followed, and stamps that hold more than a page: nothing could read that.
-    if (habit.circle) return { ...habit, pageMax: 200, future: false, unstamped: false };
-    return habit;
+    if (quirk.circle) return { ...quirk, pageMax: 200, future: false, unstamped: false };
+    return quirk;
   });
 
-test('whatever the habits of a feed, what the watermark has passed is held, and in the end everything is', async () => {
+test('whatever the quirks of a feed, what the watermark has passed is held, and in the end everything is', async () => {
   await fc.assert(
-    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
+    fc.asyncProperty(quirks, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
       const clock = testClock();
       const random = seeded(seed);
-      const source = new HostileSource(habit, clock, random);
+      const source = new HostileSource(quirk, clock, random);
       source.live(20, 15);
       const reader = await startReader({
         database: db.database,
-        presence,
+        liveness,
         client: source.client,
         clock,
-        settings: { page_size: habit.circle ? 200 : 8 },
+        settings: { page_size: quirk.circle ? 200 : 8 },
       });
       for (let round = 0; round < 14; round += 1) {
         // Sometimes more in one instant than a page holds.
@@ -102,17 +102,17 @@ test('whatever the habits of a feed, what the watermark has passed is held, and 
 });
 
 test('the way of a commit-ordered feed and the careful one end with the same mirror', async () => {
-  const ordered = habits.filter(({ commitOrdered }) => commitOrdered);
+  const ordered = quirks.filter(({ commitOrdered }) => commitOrdered);
   await fc.assert(
-    fc.asyncProperty(ordered, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
+    fc.asyncProperty(ordered, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
       const mirrors: Map<string, number>[] = [];
       const requests: number[] = [];
       for (const declares of [true, false]) {
         const clock = testClock();
         // Nobody writes while it is read, so that both read the same.
-        const source = new HostileSource({ ...habit, declares, blank: 0 }, clock, seeded(seed));
+        const source = new HostileSource({ ...quirk, declares, blank: 0 }, clock, seeded(seed));
         const { client } = source;
-        const reader = await startReader({ database: db.database, presence, client, clock });
+        const reader = await startReader({ database: db.database, liveness, client, clock });
         for (let round = 0; round < 6; round += 1) {
           source.writing = true;
           source.live(30, 12, round % 2 === 0);

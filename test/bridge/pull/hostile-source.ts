@@ -1,12 +1,12 @@
 /**
- * A source in memory with chosen bad habits, in place of somebody else's service: it answers as a client does. Its rows
+ * A source in memory with chosen bad quirks, in place of somebody else's service: it answers as a client does. Its rows
  * change while it is read, and a version may be visible later than its stamp says, or not yet on the replica asked.
  */
 import type { FeedPage, SourceClient } from '#client/source-client.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import type { TestClock } from '../parts.ts';
 
-export interface HostileHabits {
+export interface HostileQuirks {
   inclusiveAfter: boolean;
   inclusiveBefore: boolean;
   stamps: 'micros' | 'seconds' | 'rounded seconds';
@@ -41,7 +41,7 @@ interface Version {
 const second = 1_000_000;
 
 export class HostileSource {
-  readonly habits: HostileHabits;
+  readonly quirks: HostileQuirks;
   readonly #clock: TestClock;
   readonly #random: () => number;
   /** What is written does not depend on how often it is asked. */
@@ -55,12 +55,12 @@ export class HostileSource {
   /** Called before each answer. */
   onRequest: () => void = () => undefined;
 
-  constructor(habits: HostileHabits, clock: TestClock, random: () => number) {
-    this.habits = habits;
+  constructor(quirks: HostileQuirks, clock: TestClock, random: () => number) {
+    this.quirks = quirks;
     this.#clock = clock;
     this.#random = random;
-    if (habits.unstamped) for (let n = 0; n < 3; n += 1) this.#add(`u${n}`, undefined, clock.nowMs());
-    if (habits.future) this.#add('future', clock.nowMs() * 1_000 + 86_400 * second, clock.nowMs());
+    if (quirks.unstamped) for (let n = 0; n < 3; n += 1) this.#add(`u${n}`, undefined, clock.nowMs());
+    if (quirks.future) this.#add('future', clock.nowMs() * 1_000 + 86_400 * second, clock.nowMs());
   }
 
   /** Time passes; several rows are written in it, all at once when `burst`. */
@@ -73,7 +73,7 @@ export class HostileSource {
   }
 
   write(id: string): void {
-    const { lateSeconds, skewSeconds, commitOrdered } = this.habits;
+    const { lateSeconds, skewSeconds, commitOrdered } = this.quirks;
     const now = this.#clock.nowMs();
     // Strictly later than all before, as a clock of microseconds gives it.
     const micros = Math.max(this.#lastMicros + 1, (now + skewSeconds * 1_000) * 1_000);
@@ -121,19 +121,19 @@ export class HostileSource {
 
   #stampOf({ micros }: Version): Timestamp | undefined {
     if (micros === undefined) return undefined;
-    const { stamps } = this.habits;
+    const { stamps } = this.quirks;
     if (stamps === 'micros') return timestampFromMicros(micros);
     const seconds = micros / second;
     return timestampFromMicros((stamps === 'seconds' ? Math.floor(seconds) : Math.round(seconds)) * second);
   }
 
   #boundOf(time: Timestamp | undefined): Timestamp | undefined {
-    if (time === undefined || this.habits.bounds === 'micros') return time;
+    if (time === undefined || this.quirks.bounds === 'micros') return time;
     return timestampFromMicros(Math.floor(microsFromTimestamp(time) / second) * second);
   }
 
   #rowsOf(query: Query): Record<string, unknown>[] {
-    const { inclusiveAfter, inclusiveBefore, order, lagSeconds } = this.habits;
+    const { inclusiveAfter, inclusiveBefore, order, lagSeconds } = this.quirks;
     const after = this.#boundOf(query.after);
     const before = this.#boundOf(query.before);
     const asOfMs = this.#clock.nowMs() - (this.#chance() < 0.5 ? lagSeconds * 1_000 : 0);
@@ -158,7 +158,7 @@ export class HostileSource {
   }
 
   #answer(at: Parameters<SourceClient['readFeed']>[1]): FeedPage {
-    const { paging, pageMax, blank, circle, commitOrdered, dateSkewSeconds, skewSeconds } = this.habits;
+    const { paging, pageMax, blank, circle, commitOrdered, dateSkewSeconds, skewSeconds } = this.quirks;
     const query: Query =
       'next' in at
         ? (JSON.parse(at.next) as Query)
@@ -171,7 +171,7 @@ export class HostileSource {
           };
     const sourceMs =
       dateSkewSeconds === undefined ? undefined : this.#clock.nowMs() + (skewSeconds + dateSkewSeconds) * 1_000 - 1_000;
-    const page = { includes: {}, commitOrdered: commitOrdered && this.habits.declares !== false, sourceMs };
+    const page = { includes: {}, commitOrdered: commitOrdered && this.quirks.declares !== false, sourceMs };
     if (this.#chance() < blank) return { ...page, records: [], next: undefined };
     const kept = this.#snapshots.get(query.snapshot);
     const rows = paging === 'snapshot' && kept ? kept : this.#rowsOf(query);

@@ -1,60 +1,65 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
-import { learnHabits } from '#bridge/pull/probe-source.ts';
+import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { probeSource } from '#bridge/pull/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { addMicros, microsFromTimestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import { AppError, type ErrorCode } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';
-import { type HostileHabits, HostileSource, seeded } from './hostile-source.ts';
+import { type HostileQuirks, HostileSource, seeded } from './hostile-source.ts';
 import { ListSource } from './list-source.ts';
 import { calm, startReader } from './reader.ts';
 
 let db: TestDatabase;
-let presence: Presence;
+let liveness: LivenessLock;
 const never = new AbortController().signal;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  presence = await createPresence({ database: db.database, log: silentLogger });
+  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
-  await presence.close();
+  await liveness.close();
   await db.drop();
 });
 
-/** What is learnt of a source with these habits, whose clock and ours do not move meanwhile. */
-async function learnOf(habits: Partial<HostileHabits>, settings = {}) {
+/** What is profile of a source with these quirks, whose clock and ours do not move meanwhile. */
+async function probeOf(quirks: Partial<HostileQuirks>, settings = {}) {
   const clock = testClock();
-  const source = new HostileSource({ ...calm, ...habits }, clock, seeded(3));
+  const source = new HostileSource({ ...calm, ...quirks }, clock, seeded(3));
   source.live(600, 60);
   source.writing = false;
-  const reader = await startReader({ database: db.database, presence, client: source.client, clock, settings });
-  const results = await learnHabits(
+  const reader = await startReader({ database: db.database, liveness, client: source.client, clock, settings });
+  const results = await probeSource(
     { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
     never,
   );
   const failed = results.filter(({ ok }) => !ok).map(({ message }) => message);
-  return { results, failed, learnt: (await reader.checkpoint()).habits, asked: source.requests };
+  return { results, failed, profile: (await reader.checkpoint()).source_profile, asked: source.requests };
 }
 
-/** What is learnt of a list of rows a minute apart. */
-async function learnOfList(prepare: (source: ListSource, now: number) => void, settings = {}) {
+/** What is profile of a list of rows a minute apart. */
+async function probeOfList(prepare: (source: ListSource, now: number) => void, settings = {}) {
   const clock = testClock();
   const source = new ListSource(clock);
   for (let n = 0; n < 6; n += 1) source.put(`r${n}`, n, 3_600 - n * 60);
   prepare(source, clock.nowMs());
-  const reader = await startReader({ database: db.database, presence, client: source.client, clock, settings });
-  const results = await learnHabits(
+  const reader = await startReader({ database: db.database, liveness, client: source.client, clock, settings });
+  const results = await probeSource(
     { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
     never,
   );
   const said = results.map(({ name, message }) => `${name}: ${message}`).join('\n');
-  return { results, said, ok: results.every((result) => result.ok), learnt: (await reader.checkpoint()).habits };
+  return {
+    results,
+    said,
+    ok: results.every((result) => result.ok),
+    profile: (await reader.checkpoint()).source_profile,
+  };
 }
 
-test.each<[string, Partial<HostileHabits>, object]>([
+test.each<[string, Partial<HostileQuirks>, object]>([
   ['bounds that are inclusive', {}, { bounds: 'inclusive', order: 'ascending' }],
   ['bounds that are exclusive', { inclusiveAfter: false, inclusiveBefore: false }, { bounds: 'exclusive' }],
   ['whole-second stamps', { stamps: 'seconds' }, { granularityMicros: 1_000_000 }],
@@ -62,10 +67,10 @@ test.each<[string, Partial<HostileHabits>, object]>([
   ['bounds that are cut to seconds', { bounds: 'seconds' }, { granularityMicros: 1_000_000 }],
   ['the newest first', { order: 'descending' }, { order: 'descending' }],
   ['a clock that is 20 s ahead', { dateSkewSeconds: 20 }, {}],
-])('%s are found out by a handful of requests, and kept', async (_what, habits, expected) => {
-  const { failed, learnt, asked } = await learnOf(habits);
+])('%s are found out by a handful of requests, and kept', async (_what, quirks, expected) => {
+  const { failed, profile, asked } = await probeOf(quirks);
   expect(failed).toEqual([]);
-  expect(learnt).toMatchObject({ commitOrdered: false, includes: ['sourcing_events', 'suppliers'], ...expected });
+  expect(profile).toMatchObject({ commitOrdered: false, includes: ['sourcing_events', 'suppliers'], ...expected });
   expect(asked).toBeLessThanOrEqual(20);
 });
 
@@ -74,8 +79,8 @@ test('the fineness of stamps and bounds is never taken for finer than it is', as
     for (const inclusiveAfter of [true, false])
       for (const inclusiveBefore of [true, false])
         for (const bounds of ['micros', 'seconds'] as const) {
-          const { learnt } = await learnOf({ stamps, bounds, inclusiveAfter, inclusiveBefore });
-          expect(learnt?.['granularityMicros']).toBe(1_000_000);
+          const { profile } = await probeOf({ stamps, bounds, inclusiveAfter, inclusiveBefore });
+          expect(profile?.['granularityMicros']).toBe(1_000_000);
         }
 });
 
@@ -83,7 +88,7 @@ test.each([
   ['milliseconds', 1_000],
   ['seconds', 1_000_000],
 ] as const)('bounds that are cut to %s are seen although a stamp ends there by chance', async (_what, step) => {
-  const { learnt } = await learnOfList((source, now) => {
+  const { profile } = await probeOfList((source, now) => {
     source.rows.clear();
     const cut = (time: string | undefined) =>
       time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / step) * step);
@@ -106,18 +111,18 @@ test.each([
       return { records: records.slice(0, at.pageSize), next: isAll ? undefined : 'more=1' };
     };
   });
-  expect(learnt?.['granularityMicros']).toBeGreaterThanOrEqual(step);
+  expect(profile?.['granularityMicros']).toBeGreaterThanOrEqual(step);
 });
 
 describe('settings that are not safe are refused', () => {
   test('a lateness bound that is smaller than the difference of the clocks', async () => {
-    const { failed } = await learnOf({ dateSkewSeconds: 90 });
+    const { failed } = await probeOf({ dateSkewSeconds: 90 });
     expect(failed).toEqual([expect.stringMatching(/clock is 9\d s ahead of ours, .*lateness_seconds \(30\)/)]);
-    expect((await learnOf({ dateSkewSeconds: 90 }, { lateness_seconds: 120 })).failed).toEqual([]);
+    expect((await probeOf({ dateSkewSeconds: 90 }, { lateness_seconds: 120 })).failed).toEqual([]);
   });
 
   test('bounds that are not kept', async () => {
-    const { ok, said } = await learnOfList((source) => {
+    const { ok, said } = await probeOfList((source) => {
       source.answer = (at) =>
         'next' in at ? undefined : { records: [...source.rows].map(([id, row]) => ({ id, ...row })), next: undefined };
     });
@@ -127,7 +132,7 @@ describe('settings that are not safe are refused', () => {
 
   test('bounds that are cut to more than the lateness bound', async () => {
     const day = 86_400_000_000;
-    const { ok, said } = await learnOfList((source) => {
+    const { ok, said } = await probeOfList((source) => {
       source.rows.clear();
       for (const hour of ['10', '12', '15'])
         source.rows.set(hour, { modified: `2029-12-31T${hour}:20:30.000000Z`, value: Number(hour) });
@@ -150,7 +155,7 @@ describe('settings that are not safe are refused', () => {
   });
 
   test('pages without a "next" although there are more records', async () => {
-    const { ok, said } = await learnOfList((source) => {
+    const { ok, said } = await probeOfList((source) => {
       source.answer = (at) =>
         'next' in at
           ? undefined
@@ -161,7 +166,7 @@ describe('settings that are not safe are refused', () => {
   });
 
   test('one time with more records than a page, and pages that cannot be followed', async () => {
-    const circle = await learnOfList((source) => {
+    const circle = await probeOfList((source) => {
       const modified = source.put('tied', 1);
       for (let n = 0; n < 10; n += 1) source.rows.set(`tied-${n}`, { modified, value: n });
       for (const id of ['r0', 'r1', 'r2', 'r3', 'r4', 'r5']) source.rows.delete(id);
@@ -183,17 +188,17 @@ test.each<[string, ErrorCode, string]>([
   ['has no such feed', 'not-found', 'base_url'],
   ['does not answer', 'unavailable', 'try again'],
 ])('a service that %s is a failed check that says what to do', async (_what, code, advice) => {
-  const { results, learnt } = await learnOfList((source) => {
+  const { results, profile } = await probeOfList((source) => {
     source.answer = () => {
       throw new AppError(code, 'GET /api/feeds/awards was refused.');
     };
   });
   expect(results).toEqual([{ name: 'awards: answers', ok: false, message: expect.stringContaining(advice) }]);
-  expect(learnt).toBeNull();
+  expect(profile).toBeNull();
 });
 
 test('a service that refuses include is asked for none from then on; an empty feed is no failure', async () => {
-  const { ok, said, learnt } = await learnOfList((source) => {
+  const { ok, said, profile } = await probeOfList((source) => {
     source.rows.clear();
     source.answer = (at) => {
       if ('include' in at) throw new AppError('invalid', 'GET /api/feeds/awards was answered with 400.');
@@ -203,7 +208,7 @@ test('a service that refuses include is asked for none from then on; an empty fe
   expect(ok).toBe(true);
   expect(said).toContain('includes: refused');
   expect(said).toContain('no record with a time yet');
-  expect(learnt).toMatchObject({ includes: [] });
+  expect(profile).toMatchObject({ includes: [] });
 });
 
 test.each([
@@ -212,26 +217,26 @@ test.each([
   ['offset=3&limit=3', 'offset'],
   ['x=3', 'unknown'],
 ])('the query of next tells the paging: %s', async (next, paging) => {
-  const { learnt } = await learnOfList((source) => {
+  const { profile } = await probeOfList((source) => {
     source.answer = (at) =>
       !('next' in at) && at.modifiedAfter === undefined && at.modifiedBefore === undefined && at.pageSize === 3
         ? { next }
         : undefined;
   });
-  expect(learnt).toMatchObject({ paging });
+  expect(profile).toMatchObject({ paging });
 });
 
-test('what is learnt makes the reading cheaper: bounds to the microsecond overlap by one', async () => {
+test('what is profile makes the reading cheaper: bounds to the microsecond overlap by one', async () => {
   const clock = testClock();
   const source = new ListSource(clock);
   for (let n = 0; n < 12; n += 1)
     source.rows.set(`r${n}`, { modified: `2029-12-31T23:00:00.${100_000 + n}Z`, value: n });
-  const reader = await startReader({ database: db.database, presence, client: source.client, clock });
-  await learnHabits(
+  const reader = await startReader({ database: db.database, liveness, client: source.client, clock });
+  await probeSource(
     { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
     never,
   );
-  expect((await reader.checkpoint()).habits).toMatchObject({ granularityMicros: 1, bounds: 'inclusive' });
+  expect((await reader.checkpoint()).source_profile).toMatchObject({ granularityMicros: 1, bounds: 'inclusive' });
   await reader.pullFor(80);
   expect((await reader.checkpoint()).watermark).toBe('2029-12-31T23:00:00.100011Z');
   expect(await reader.mirror()).toEqual(source.state);

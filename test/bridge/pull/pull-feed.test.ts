@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros } from '#contract/timestamp.ts';
@@ -39,7 +39,7 @@ beforeEach(async () => {
 });
 
 /** A process with a worker of the source's feeds. */
-async function startPuller(options: { pageSize?: number; retries?: number; newsPaceMs?: number } = {}) {
+async function startPuller(options: { pageSize?: number; retries?: number; throttleMs?: number } = {}) {
   const process = await startProcess(db);
   const [settings] = settingsOf({
     base_url: source.url,
@@ -50,7 +50,7 @@ async function startPuller(options: { pageSize?: number; retries?: number; newsP
   const records = new Counter({ name: 'r', help: 'r', labelNames: ['feed', 'result'], registers: [new Registry()] });
   const woken: number[] = [];
   const pull = createFeedPull({
-    newsPaceMs: async () => options.newsPaceMs ?? 0,
+    throttleMs: async () => options.throttleMs ?? 0,
     source: settings,
     client: createSourceClient({
       settings: { baseUrl: source.url, apiKey: 'feed-key', timeoutMs: 5_000, retries: options.retries ?? 0 },
@@ -354,7 +354,7 @@ describe('an interrupted pull', () => {
   });
 
   test('is not told to read again before its pace lets it, however many notifications come', async () => {
-    const { pull } = await startPuller({ newsPaceMs: 4_000 });
+    const { pull } = await startPuller({ throttleMs: 4_000 });
     await pull('awards', never);
     const asked = source.asked.length;
     for (let count = 0; count < 3; count += 1) {
@@ -499,7 +499,7 @@ describe('marking', () => {
         [name],
       )
     ).map(({ key, wanted }) => [key, wanted]);
-  const settle = () => db.database.query('update bridge.flow_documents set due = null, settled = wanted');
+  const settle = () => db.database.query('update bridge.flow_documents set due = null, reconciled = wanted');
   const keyOf = (event: number, supplier: number) => `${idOf(event)}/${idOf(supplier)}`;
 
   test('is in the transaction that stores: whoever sees the record sees its documents due', async () => {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { versionsOf } from '#bridge/mirror/read-version.ts';
-import type { FeedReader, ReadPage } from '#bridge/pull/feed/feed-reader.ts';
+import type { FeedReader, PulledPage } from '#bridge/pull/feed/feed-reader.ts';
 import { readForward } from '#bridge/pull/read-forward.ts';
 import { idOf, lotAwardRecord } from '../parts.ts';
 
 const lotAwards = [0, 1, 2, 3].map((n) => lotAwardRecord(idOf(n), idOf(90), []));
-const pageOf = (n: number, next: string | undefined, more: Partial<ReadPage> = {}): ReadPage => ({
+const pageOf = (n: number, next: string | undefined, more: Partial<PulledPage> = {}): PulledPage => ({
   records: lotAwards.slice(n, n + 1),
   includes: {},
   next,
@@ -16,7 +16,7 @@ const pageOf = (n: number, next: string | undefined, more: Partial<ReadPage> = {
 });
 
 /** Pages 1 to `count`; `answers` may give something else, or wait. */
-function readerOf(count: number, answer?: (n: number) => Promise<ReadPage> | undefined) {
+function readerOf(count: number, answer?: (n: number) => Promise<PulledPage> | undefined) {
   const asked: number[] = [];
   const reader: FeedReader = {
     pageSize: () => 1,
@@ -82,7 +82,7 @@ describe('reading ahead', () => {
   });
 
   test('whoever leaves waits for the request that is under way, whatever becomes of it', async () => {
-    const { promise, reject } = Promise.withResolvers<ReadPage>();
+    const { promise, reject } = Promise.withResolvers<PulledPage>();
     const { reader } = readerOf(3, (n) => (n === 2 ? promise : undefined));
     let left = false;
     const walk = (async () => {

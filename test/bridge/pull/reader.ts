@@ -1,10 +1,10 @@
 /** A bridge's reading of one feed, `awards`, of a source in memory: pulls, backfills and audits, with their SQL. */
 import { createLeases } from '#bridge/leases/lease.ts';
-import type { Presence } from '#bridge/leases/liveness-lock.ts';
+import type { LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
+import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
-import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -12,10 +12,10 @@ import type { Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Counter, Registry } from '#platform/metrics.ts';
 import { settingsOf, type TestClock } from '../parts.ts';
-import type { HostileHabits } from './hostile-source.ts';
+import type { HostileQuirks } from './hostile-source.ts';
 
 /** A source that does nothing wrong, and says nothing of its order. */
-export const calm: HostileHabits = {
+export const calm: HostileQuirks = {
   inclusiveAfter: true,
   inclusiveBefore: true,
   stamps: 'micros',
@@ -40,10 +40,10 @@ export interface CheckpointRow {
   failures: number;
   next_pull: string;
   lateness_ms: number | null;
-  late_finds: number;
+  late_arrivals: number;
   unfiltered: string | null;
   commit_ordered: boolean | null;
-  habits: Record<string, unknown> | null;
+  source_profile: Record<string, unknown> | null;
   warning: string | null;
 }
 
@@ -52,13 +52,13 @@ let readers = 0;
 /** Each reader has a source of its own name. */
 export async function startReader(options: {
   database: Database;
-  presence: Presence;
+  liveness: LivenessLock;
   client: Pick<SourceClient, 'readFeed'>;
   clock: TestClock;
   settings?: Partial<SourceSettings>;
   renewEveryMs?: number;
 }) {
-  const { database, presence, client, clock, renewEveryMs } = options;
+  const { database, liveness, client, clock, renewEveryMs } = options;
   readers += 1;
   const name = `reader-${readers}`;
   const [source] = settingsOf({
@@ -79,17 +79,17 @@ export async function startReader(options: {
     source,
     client,
     database,
-    acquireLease: createLeases({ database, presence, ...(renewEveryMs === undefined ? {} : { renewEveryMs }) }),
+    acquireLease: createLeases({ database, liveness, ...(renewEveryMs === undefined ? {} : { renewEveryMs }) }),
     clock,
     log: silentLogger,
     records: counter('records', ['feed', 'result']),
     wakeFlows: () => undefined,
-    newsPaceMs: async () => 0,
+    throttleMs: async () => 0,
   };
   const pull = createFeedPull(base);
   const backfill = createBackfillWorker({
     ...base,
-    lateFinds: counter('late_finds', ['source', 'feed']),
+    lateArrivals: counter('late_arrivals', ['source', 'feed']),
     refusals: counter('refusals', ['source', 'feed']),
   });
   const never = new AbortController().signal;

@@ -64,7 +64,7 @@ test('nothing waits for a time that only a clock which was ahead had come near t
   const waitUntil = async (seconds: number) => {
     for (const statement of [
       `update bridge.checkpoints set next_pull = $1 where source = 'd'`,
-      `update bridge.supplier_sweeps set next_sweep = $1 where source = 'd'`,
+      `update bridge.supplier_lists set next_pull = $1 where source = 'd'`,
       `update bridge.backfills set next_try = $1 where source = 'd'`,
     ])
       await db.database.query(statement, [new Date(clock.nowMs() + seconds * 1_000)]);

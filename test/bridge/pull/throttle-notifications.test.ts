@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createNewsPace } from '#bridge/pull/throttle-notifications.ts';
+import { createNotificationThrottle } from '#bridge/pull/throttle-notifications.ts';
 import { createSqlQuotas } from '#bridge/quota/sql-quotas.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 import { settingsOf, testClock } from '../parts.ts';
@@ -12,7 +12,7 @@ async function paceAfter(requests: number, quotas: object = { feeds: { burst: 10
   if (!source) throw new Error('no source');
   const counted = createSqlQuotas({ source, database, clock });
   for (let count = 0; count < requests; count += 1) await (await counted.take('feeds.awards')).answered();
-  const paceMs = createNewsPace({ source, database, clock });
+  const paceMs = createNotificationThrottle({ source, database, clock });
   return { awards: await paceMs('awards'), bids: await paceMs('latest-bids') };
 }
 

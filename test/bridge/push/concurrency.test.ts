@@ -137,7 +137,7 @@ test('when one call ends under a lease that is lost, the others are told to stop
   await pusher.award(...all(2));
   const running = (await pusher.worker(erp)).push();
   await expect.poll(() => open.length).toBe(2);
-  await pusher.db.database.query('update bridge.leases set epoch = epoch + 1');
+  await pusher.db.database.query('update bridge.leases set fencing_token = fencing_token + 1');
   open[0]?.end();
   await expect.poll(() => stopped).toEqual(open[1]?.keys);
   open[1]?.end();

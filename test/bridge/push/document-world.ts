@@ -3,12 +3,12 @@
  * some order and ask what documents they make.
  */
 import * as fc from 'fast-check';
-import { storeRecords } from '#bridge/mirror/store-records.ts';
-import { type ResourceKind, storeResources } from '#bridge/mirror/store-resources.ts';
 import { makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { markEverything } from '#bridge/due/mark-everything.ts';
-import type { FlowSettings } from '#bridge/settings.ts';
 import { lockSources } from '#bridge/due/source-lock.ts';
+import { storeRecords } from '#bridge/mirror/store-records.ts';
+import { type ResourceKind, storeResources } from '#bridge/mirror/store-resources.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';

@@ -111,7 +111,7 @@ export function createFakeErp(capabilities: Partial<Connector['capabilities']> =
         kinds: ['award'],
         batchMax: 10,
         timeoutMs: 5_000,
-        settleMs: 0,
+        lateEffectMs: 0,
         idempotency: 'lookup',
         ...capabilities,
       },

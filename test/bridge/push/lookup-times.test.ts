@@ -1,7 +1,7 @@
 /** When the ERP is asked what it holds: not before all that was called for can be seen. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ProcessMark } from '#bridge/leases/process-identity.ts';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
+import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { startProcess } from '../parts.ts';
@@ -15,8 +15,9 @@ beforeEach(async () => {
 });
 afterEach(() => erp.throwFaults());
 
-const push = async (processMark?: ProcessMark) => (await pusher.worker(erp, processMark ? { processMark } : {})).push();
-const foreign: ProcessMark = { own: 'another machine', isOver: () => false };
+const push = async (processIdentity?: ProcessIdentity) =>
+  (await pusher.worker(erp, processIdentity ? { processIdentity } : {})).push();
+const foreign: ProcessIdentity = { own: 'another machine', isOver: () => false };
 const replay = () => replayDocuments(pusher.db.database, { flow: 'erp' }, timestampNow(pusher.clock));
 /** Pushes again and again while time passes. */
 async function after(...waits: number[]): Promise<void> {
@@ -27,7 +28,7 @@ async function after(...waits: number[]): Promise<void> {
 }
 
 test('a document that is replayed right after its delivery is not asked for before the ERP shows it', async () => {
-  erp = createFakeErp({ settleMs: 60_000 });
+  erp = createFakeErp({ lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   let shownFromMs = 0;
   erp.onLookup = async (_documents, find) => (pusher.clock.nowMs() < shownFromMs ? [] : find());
@@ -42,7 +43,7 @@ test('a document that is replayed right after its delivery is not asked for befo
 });
 
 test('nor is one that is replayed right after its cancellation', async () => {
-  erp = createFakeErp({ settleMs: 60_000 });
+  erp = createFakeErp({ lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   await push();
   await pusher.award();
@@ -55,7 +56,7 @@ test('nor is one that is replayed right after its cancellation', async () => {
 });
 
 test('what a call has done that came after that of another process is not asked for before the ERP shows it', async () => {
-  erp = createFakeErp({ settleMs: 60_000 });
+  erp = createFakeErp({ lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   await push();
   pusher.clock.advance(600_000);
@@ -130,19 +131,19 @@ test('a call that ended late is doubted also when the database is away just then
       ...process.database,
       query: async (statement, params) => {
         const text = typeof statement === 'string' ? statement : statement.text;
-        if (text.includes('doubtful_since = $2') && ++refused < 3) throw new Error('no database');
+        if (text.includes('uncertain_since = $2') && ++refused < 3) throw new Error('no database');
         return process.database.query(statement, params);
       },
     },
   });
   erp.onWrite = async (operations, apply) => {
-    await pusher.db.database.query('update bridge.leases set epoch = epoch + 1');
+    await pusher.db.database.query('update bridge.leases set fencing_token = fencing_token + 1');
     return operations.map(apply);
   };
   await worker.push();
   expect(refused).toBe(3);
-  const [row] = await pusher.db.database.query('select doubtful_since from bridge.flow_documents');
-  expect(row).not.toEqual({ doubtful_since: null });
+  const [row] = await pusher.db.database.query('select uncertain_since from bridge.flow_documents');
+  expect(row).not.toEqual({ uncertain_since: null });
 });
 
 test('a call of another machine is waited for as long as the clocks may differ', async () => {
@@ -161,7 +162,7 @@ test('a call of another machine is waited for as long as the clocks may differ',
 });
 
 test('a call that was made under a clock that was years ahead is waited for like any other', async () => {
-  erp = createFakeErp({ timeoutMs: 5_000, settleMs: 60_000 });
+  erp = createFakeErp({ timeoutMs: 5_000, lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   erp.onWrite = async () => {
     throw new Error('connection lost');

@@ -303,7 +303,7 @@ describe('a secret of the settings', () => {
               secrets: keepSecrets(pusher.flow.settings),
             },
             clock: pusher.clock,
-            processMark: testProcess,
+            processIdentity: testProcess,
           },
           { limit: 10, signal: new AbortController().signal },
         ),

@@ -38,7 +38,7 @@ let wrongTries = 0;
 export default defineConnector({
   name: 'odd',
   settings,
-  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, settleMs: 0, idempotency: 'key' },
+  capabilities: { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, lateEffectMs: 0, idempotency: 'key' },
   open({ opens, checks, closes, password, pin }, { log }) {
     if (opens === 'throws at once') throw new Error('thrown at once');
     return (async () => {

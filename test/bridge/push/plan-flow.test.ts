@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
-import { documentDifferences } from '#bridge/push/document-differences.ts';
 import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
+import { documentDifferences } from '#bridge/push/document-differences.ts';
 import { type PlannedChange, planFlow } from '#bridge/push/plan-flow.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { idOf, lotAwardRecord } from '../parts.ts';
@@ -11,7 +11,7 @@ import { createPusher, event, keyOf, type Pusher, supplier, testProcess } from '
 function plan(pusher: Pusher, erp: FakeErp, options: { limit?: number; all?: boolean } = {}): Promise<PlannedChange[]> {
   const openFlow = { flow: pusher.flow, connector: erp.connector, session: erp.session, secrets: keepSecrets({}) };
   return planFlow(
-    { database: pusher.db.database, openFlow, clock: pusher.clock, processMark: testProcess, abortGraceMs: 20 },
+    { database: pusher.db.database, openFlow, clock: pusher.clock, processIdentity: testProcess, abortGraceMs: 20 },
     { limit: 100, signal: new AbortController().signal, ...options },
   );
 }

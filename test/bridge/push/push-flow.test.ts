@@ -351,7 +351,7 @@ describe('an unknown outcome', () => {
   });
 
   test('is not looked up before the call can no longer take effect', async () => {
-    erp = createFakeErp({ timeoutMs: 5_000, settleMs: 60_000 });
+    erp = createFakeErp({ timeoutMs: 5_000, lateEffectMs: 60_000 });
     await pusher.award([1, '10']);
     let arrive: () => unknown = () => undefined;
     erp.onWrite = async (operations, apply) => {
@@ -374,7 +374,7 @@ describe('an unknown outcome', () => {
   });
 
   test('is waited for while its process may live, although the ERP does nothing by itself', async () => {
-    erp = createFakeErp({ timeoutMs: 5_000, settleMs: 0 });
+    erp = createFakeErp({ timeoutMs: 5_000, lateEffectMs: 0 });
     await pusher.award([1, '10']);
     const late = Promise.withResolvers<void>();
     const called = Promise.withResolvers<void>();
@@ -383,12 +383,12 @@ describe('an unknown outcome', () => {
       await late.promise;
       return operations.map(apply);
     };
-    const one = await pusher.worker(erp, { processMark: { own: 'one', isOver: () => false } });
+    const one = await pusher.worker(erp, { processIdentity: { own: 'one', isOver: () => false } });
     const pushing = one.push();
     await called.promise;
     // Its connections are lost, its call is not.
     await one.process.die();
-    const other = await pusher.worker(erp, { processMark: { own: 'other', isOver: () => false } });
+    const other = await pusher.worker(erp, { processIdentity: { own: 'other', isOver: () => false } });
     // The limit of the call and the time to stop: 5 + 5 s.
     for (const ms of [0, 4_000, 5_000]) {
       pusher.clock.advance(ms);

@@ -1,13 +1,13 @@
 /** A flow with a fake ERP on a database of its own: what the tests of the push set up. */
 
 import { onTestFinished } from 'vitest';
-import { createLeases } from '#bridge/leases/lease.ts';
-import { storeRecords } from '#bridge/mirror/store-records.ts';
-import type { ProcessMark } from '#bridge/leases/process-identity.ts';
-import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
 import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
-import { createFlowPush } from '#bridge/push/push-flow.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { createLeases } from '#bridge/leases/lease.ts';
+import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import { storeRecords } from '#bridge/mirror/store-records.ts';
+import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
+import { createFlowPush } from '#bridge/push/push-flow.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -66,7 +66,7 @@ export interface Pusher {
       process?: TestProcess;
       database?: Database;
       loadFiles?: LoadFiles;
-      processMark?: ProcessMark;
+      processIdentity?: ProcessIdentity;
       log?: Logger;
       flow?: FlowSettings;
     },
@@ -76,7 +76,7 @@ export interface Pusher {
 }
 
 /** One that knows of every other one that it is over. */
-export const testProcess: ProcessMark = { own: 'this process', isOver: () => true };
+export const testProcess: ProcessIdentity = { own: 'this process', isOver: () => true };
 
 export interface PushWorker {
   readonly process: TestProcess;
@@ -126,9 +126,9 @@ export async function createPusher(suppliers = 4, settings: Partial<FlowSettings
         session: erp.session,
         secrets: keepSecrets(flow.settings),
         database,
-        acquireLease: options.database ? createLeases({ database, presence: process.presence }) : process.acquireLease,
+        acquireLease: options.database ? createLeases({ database, liveness: process.liveness }) : process.acquireLease,
         clock,
-        processMark: options.processMark ?? testProcess,
+        processIdentity: options.processIdentity ?? testProcess,
         log: options.log ?? silentLogger,
         outcomes: new Counter({ name: 'o', help: 'o', labelNames: ['flow', 'status'], registers: [new Registry()] }),
         abortGraceMs: 20,

@@ -109,15 +109,15 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
       fc.array(step, { minLength: 1, maxLength: 16 }),
       fc.integer({ min: 1, max: 3 }),
       fc.constantFrom(0, 30_000),
-      async (steps, concurrency, settleMs) => {
+      async (steps, concurrency, lateEffectMs) => {
         const pusher = await createPusher(suppliers.length, {
           documents: ['sourcing-event', 'award'],
           circuit: { failures: 4, seconds: 60 },
         });
         const { database } = pusher.db;
         const now = () => timestampNow(pusher.clock);
-        const erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 2, concurrency, settleMs });
-        const { showing, applyLate, view, catchUp } = slowErp(erp, pusher.clock, settleMs);
+        const erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 2, concurrency, lateEffectMs });
+        const { showing, applyLate, view, catchUp } = slowErp(erp, pusher.clock, lateEffectMs);
         const processes = [await startProcess(pusher.db), await startProcess(pusher.db)] as const;
         let stepsDone = 0;
         let plan: { at: number; how: 'dies' | 'stands still' } | null = null;
@@ -232,11 +232,11 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
         expect(erp.faults).toEqual([]);
         const open = await database.query(
           `select from bridge.flow_documents
-           where due is not null or intent_id is not null or waiting_since is not null or forced or doubtful_since is not null`,
+           where due is not null or intent_id is not null or waiting_since is not null or forced or uncertain_since is not null`,
         );
         expect(open).toEqual([]);
         for (const process of processes) {
-          await process.presence.close();
+          await process.liveness.close();
           await process.database.close();
         }
         await pusher.db.drop();
@@ -247,10 +247,10 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
 });
 
 /**
- * Makes the ERP one that is slow by up to `settleMs`: what was cut off may take effect so late, and what it holds is
+ * Makes the ERP one that is slow by up to `lateEffectMs`: what was cut off may take effect so late, and what it holds is
  * shown so late. Without a time for that, at once.
  */
-function slowErp(erp: FakeErp, clock: TestClock, settleMs: number) {
+function slowErp(erp: FakeErp, clock: TestClock, lateEffectMs: number) {
   const late: { atMs: number; run: () => void }[] = [];
   const states: { atMs: number; place: string; found: Found | undefined }[] = [];
   const note = ({ kind, key }: Document, atMs: number) => {
@@ -283,19 +283,19 @@ function slowErp(erp: FakeErp, clock: TestClock, settleMs: number) {
     return outcome;
   };
   const applyLate = (apply: Apply) => (one: Operation) => {
-    const atMs = clock.nowMs() + settleMs;
+    const atMs = clock.nowMs() + lateEffectMs;
     const run = () => {
       apply(one);
       note(one.document, atMs);
     };
-    if (settleMs === 0) run();
+    if (lateEffectMs === 0) run();
     else late.push({ atMs, run });
   };
   /** Of what is held now, what is shown already; and what is not held any more and is shown still. */
   const view = (held: readonly Found[]) => {
-    if (settleMs === 0) return [...held];
+    if (lateEffectMs === 0) return [...held];
     const shown = new Map<string, Found | undefined>();
-    for (const { atMs, place, found } of states) if (atMs + settleMs <= clock.nowMs()) shown.set(place, found);
+    for (const { atMs, place, found } of states) if (atMs + lateEffectMs <= clock.nowMs()) shown.set(place, found);
     return [...shown.values()].filter((one) => one !== undefined);
   };
   return { showing, applyLate, view, catchUp };

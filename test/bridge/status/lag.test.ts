@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { type FeedState, type FlowState, type Lag, lagOfFeed, lagOfFlow } from '#bridge/status/lag.ts';
+import { type FeedProgress, type FlowProgress, type Lag, lagOfFeed, lagOfFlow } from '#bridge/status/lag.ts';
 
 const now = '2030-01-01T12:00:00.000000Z';
 
 /** A feed that does not declare its order, read a minute ago, with nothing newer known than its watermark. */
-const feed: FeedState = {
+const feed: FeedProgress = {
   watermark: '2030-01-01T11:00:00.000000Z',
   lastPull: '2030-01-01T11:59:00.000000Z',
   nextPull: '2030-01-01T12:00:00.000000Z',
@@ -14,12 +14,12 @@ const feed: FeedState = {
   waiting: 0,
   failures: 0,
   lastError: null,
-  doubts: 0,
+  suspects: 0,
   pollSeconds: 60,
 };
 
 describe('a feed’s lag', () => {
-  test.each<[string, Partial<FeedState>, number | null, boolean]>([
+  test.each<[string, Partial<FeedProgress>, number | null, boolean]>([
     ['counts from the last pull less the lateness bound where nothing happens', {}, 90, true],
     ['counts from the last pull where the feed declares its order', { ordered: true }, 60, true],
     [
@@ -54,12 +54,12 @@ describe('a feed’s lag', () => {
     expect(lagOfFeed({ ...feed, ...change }, now)).toMatchObject({ seconds, inStep });
   });
 
-  test.each<[Partial<FeedState>, string]>([
+  test.each<[Partial<FeedProgress>, string]>([
     [{}, 'in step'],
     [{ failures: 1, lastError: 'HTTP 503' }, 'the last pull failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [{ failures: 4, lastError: 'HTTP 503' }, 'the last 4 pulls failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [{ waiting: 1 }, '1 notification to answer'],
-    [{ doubts: 2 }, '2 older versions shown, doubted for a while'],
+    [{ suspects: 2 }, '2 older versions shown, doubted for a while'],
     [{ lastPull: null }, 'it is being read for the first time'],
     [
       { lastPull: '2030-01-01T11:56:59.000000Z' },
@@ -73,7 +73,7 @@ describe('a feed’s lag', () => {
   });
 });
 
-const flow: FlowState = {
+const flow: FlowProgress = {
   pausedReason: null,
   circuitUntil: null,
   due: 0,
@@ -86,7 +86,7 @@ const fine: Lag = { seconds: 5, why: 'in step', inStep: true };
 const behind: Lag = { seconds: 50, why: 'the last pull failed', inStep: false };
 
 describe('a flow’s lag', () => {
-  test.each<[string, Partial<FlowState>, readonly Lag[], number | null]>([
+  test.each<[string, Partial<FlowProgress>, readonly Lag[], number | null]>([
     ['is that of its oldest undelivered document', { oldestWaiting: '2030-01-01T11:59:00.000000Z' }, [fine], 60],
     ['is that of the feed furthest behind when that is greater', {}, [fine, behind], 50],
     ['is not known when that of a feed is not', {}, [fine, { ...behind, seconds: null }], null],
@@ -96,7 +96,7 @@ describe('a flow’s lag', () => {
     expect(lagOfFlow({ ...flow, ...change }, feeds, now).seconds).toBe(seconds);
   });
 
-  test.each<[Partial<FlowState>, string, boolean]>([
+  test.each<[Partial<FlowProgress>, string, boolean]>([
     [{}, 'in step', true],
     [{ due: 2 }, '2 documents to deliver', false],
     [{ due: 2, retrying: 1, lastError: 'vendor locked' }, '1 document to try again: vendor locked', false],

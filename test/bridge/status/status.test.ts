@@ -24,7 +24,7 @@ const status = () => readStatus(db.database, { settings, now: timestampNow(clock
 async function seed(): Promise<void> {
   await db.database.query(
     `insert into bridge.checkpoints
-       (source, feed, watermark, next_pull, last_pull, failures, last_error, commit_ordered, late_finds, lateness_ms)
+       (source, feed, watermark, next_pull, last_pull, failures, last_error, commit_ordered, late_arrivals, lateness_ms)
      values
        ('main', 'awards', '2029-12-31T23:00:00Z', '2030-01-01T00:01:00Z', '2029-12-31T23:59:30Z', 0, null, true, 3, 45000),
        ('main', 'latest-bids', null, '2029-01-01Z', null, 9, 'not configured here', null, 0, null),
@@ -110,7 +110,7 @@ describe('the status', () => {
     await seed();
     const { feeds, flows, waiting, deadLetters, delivered } = await status();
     expect(feeds).toMatchObject([
-      { source: 'main', feed: 'awards', waiting: 1, lateFinds: 3, latenessSeconds: 45, lag: { seconds: 30 } },
+      { source: 'main', feed: 'awards', waiting: 1, lateArrivals: 3, latenessSeconds: 45, lag: { seconds: 30 } },
     ]);
     expect(flows).toMatchObject([
       { flow: 'erp', due: 2, retrying: 1, deadLetters: 1, lastError: 'locked by somebody', lag: { seconds: 120 } },
@@ -213,8 +213,8 @@ describe('the metrics', () => {
       [`bridge_feed_failures_in_a_row${labels}`]: 0,
       [`bridge_feed_lateness_seconds${labels}`]: 45,
       [`bridge_notifications_waiting${labels}`]: 1,
-      [`bridge_versions_doubted${labels}`]: 0,
-      [`bridge_feed_late_finds${labels}`]: 3,
+      [`bridge_suspect_versions${labels}`]: 0,
+      [`bridge_feed_late_arrivals${labels}`]: 3,
       'bridge_flow_lag_seconds{flow="erp"}': 120,
       'bridge_flow_lag_seconds{flow="stopped"}': 30,
       'bridge_oldest_undelivered_seconds{flow="erp"}': 120,

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
 import { mountTokenEndpoint } from '#bridge/receive/bearer/token-endpoint.ts';
 import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';
-import { listWebhooks } from '#bridge/webhooks/list-webhooks.ts';
+import { listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
 import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { rotateWebhooks } from '#bridge/webhooks/rotate-webhooks.ts';
 import { testWebhooks } from '#bridge/webhooks/test-webhook.ts';
@@ -39,7 +39,7 @@ test("the list shows the service's and ours side by side: what works, what was r
   const deps = await commander.deps();
   const theirs = { name: 'theirs', url: receiver.url, triggers: ['TEST' as const] };
   const { uuid: foreign } = await deps.client.createWebhook(theirs, 'theirs');
-  const { webhooks, listable } = await listWebhooks(deps);
+  const { webhooks, listable } = await listBridgeWebhooks(deps);
   expect(listable).toBe(true);
   expect(webhooks.map(({ uuid, service: state, key }) => [uuid === old.uuid, uuid === foreign, state, key])).toEqual([
     [true, false, 'gone', 'retired'],
@@ -52,7 +52,7 @@ test("the list shows the service's and ours side by side: what works, what was r
 test('where the service has no list, each of ours is asked for', async () => {
   await register();
   const deps = await commander.deps();
-  const listWithout = await listWebhooks({
+  const listWithout = await listBridgeWebhooks({
     ...deps,
     client: {
       ...deps.client,
@@ -69,7 +69,7 @@ test('a key that may not list webhooks is told so, rather than taken for a servi
   const deps = await commander.deps();
   const refused = new AppError('forbidden', 'The key lacks the scope webhooks.', { recovery: { do: 'halt' } });
   const client = { ...deps.client, listWebhooks: () => Promise.reject(refused) };
-  await expect(listWebhooks({ ...deps, client })).rejects.toBe(refused);
+  await expect(listBridgeWebhooks({ ...deps, client })).rejects.toBe(refused);
 });
 
 test('a test arrives in the inbox', async () => {

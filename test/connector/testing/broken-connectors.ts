@@ -77,7 +77,7 @@ async function allOf(pages: Pages): Promise<ReadPage<never>[]> {
   return all;
 }
 
-function shapeOf({ connector }: ConformanceTarget): z.ZodRawShape {
+function fingerprintOf({ connector }: ConformanceTarget): z.ZodRawShape {
   return (connector.settings as unknown as z.ZodObject).shape;
 }
 
@@ -90,14 +90,14 @@ export const brokenConnectors: readonly Broken[] = [
   {
     fails: 'settings',
     because: 'takes settings that nobody knows',
-    breaks: (target) => withConnector(target, { settings: z.looseObject(shapeOf(target)) }),
+    breaks: (target) => withConnector(target, { settings: z.looseObject(fingerprintOf(target)) }),
   },
   {
     fails: 'secret settings',
     because: 'does not mark its secret',
     breaks: (target) => {
       const client_secret = z.string().transform((text) => new Secret(text));
-      return withConnector(target, { settings: z.strictObject({ ...shapeOf(target), client_secret }) });
+      return withConnector(target, { settings: z.strictObject({ ...fingerprintOf(target), client_secret }) });
     },
   },
   {

@@ -61,7 +61,7 @@ describe('results', () => {
   test('of what cannot be tried say why', async () => {
     folder = await mkdtemp(join(tmpdir(), 'conformance-'));
     vi.stubEnv('CONFORMANCE_RESULTS', folder);
-    const { edge: _edge, poison: _poison, expireLogin: _expire, ...bare } = target;
+    const { proxy: _edge, poison: _poison, expireLogin: _expire, ...bare } = target;
     const notApplicable = { 'poisoned record': 'the ERP refuses no record' };
     const settings = () => target.settings(erp.address);
     const skipped: string[] = [];
@@ -112,7 +112,7 @@ describe('a target that would prove nothing is refused', () => {
     );
   });
 
-  test('when its settings lead past the edge', async () => {
+  test('when its settings lead past the proxy', async () => {
     const settings = () => target.settings(erp.address);
     await expect(run('crash', { settings })).rejects.toThrow('Seen:     nothing came there');
   });

@@ -5,9 +5,9 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { text } from 'node:stream/consumers';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { Edge } from '#connector/testing/fault-proxy.ts';
-import { startHttpEdge } from '#connector/testing/http-fault-proxy.ts';
-import { startTcpEdge } from '#connector/testing/tcp-fault-proxy.ts';
+import type { FaultProxy } from '#connector/testing/fault-proxy.ts';
+import { startHttpFaultProxy } from '#connector/testing/http-fault-proxy.ts';
+import { startTcpFaultProxy } from '#connector/testing/tcp-fault-proxy.ts';
 import { systemClock } from '#platform/clock.ts';
 import { ensureLocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -24,13 +24,13 @@ async function listen(server: Server): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-async function opened(starting: Promise<Edge>): Promise<Edge> {
-  const edge = await starting;
-  closers.push(() => edge.close());
-  return edge;
+async function opened(starting: Promise<FaultProxy>): Promise<FaultProxy> {
+  const proxy = await starting;
+  closers.push(() => proxy.close());
+  return proxy;
 }
 
-describe('an HTTP edge', () => {
+describe('an HTTP proxy', () => {
   /** Answers with what it was sent, and keeps that. */
   async function startEcho() {
     const done: string[] = [];
@@ -40,23 +40,23 @@ describe('an HTTP edge', () => {
         response.writeHead(201, { 'x-erp': 'echo' }).end(body);
       });
     });
-    const edge = await opened(startHttpEdge(`http://${await listen(server)}`));
+    const proxy = await opened(startHttpFaultProxy(`http://${await listen(server)}`));
     closers.push(() => server.closeAllConnections());
     const post = async (body: string, signal?: AbortSignal) => {
       const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
       const options = { method: 'POST', agent: false, ...(signal ? { signal } : {}) };
-      request(`${edge.address}/a?b=c`, options, resolve).on('error', reject).end(body);
+      request(`${proxy.address}/a?b=c`, options, resolve).on('error', reject).end(body);
       const answer = await promise.catch(() => undefined);
       return answer ? [answer.statusCode, answer.headers['x-erp'], await text(answer)].join(' ') : 'no answer';
     };
-    return { edge, done, post };
+    return { proxy, done, post };
   }
 
   test('passes everything on as it is, and counts', async () => {
-    const { edge, done, post } = await startEcho();
+    const { proxy, done, post } = await startEcho();
     expect(await post('żółć')).toBe('201 echo żółć');
     expect(done).toEqual(['POST /a?b=c żółć']);
-    expect([edge.count, edge.atOnceMost, edge.lines]).toEqual([1, 1, ['POST /a?b=c']]);
+    expect([proxy.count, proxy.atOnceMost, proxy.lines]).toEqual([1, 1, ['POST /a?b=c']]);
   });
 
   test.each([
@@ -65,16 +65,16 @@ describe('an HTTP edge', () => {
     ['lose-before', ['POST /a?b=c 2'], true],
     ['lose-after', ['POST /a?b=c 1', 'POST /a?b=c 2'], true],
   ] as const)('told to %s lets the ERP do %j, and lives on: %s', async (action, expected, livesOn) => {
-    const { edge, done, post } = await startEcho();
-    edge.steer(({ n }) => (n === 1 ? action : 'pass'));
+    const { proxy, done, post } = await startEcho();
+    proxy.steer(({ n }) => (n === 1 ? action : 'pass'));
     expect([await post('1'), await post('2')]).toEqual(['no answer', livesOn ? '201 echo 2' : 'no answer']);
-    await edge.quiet();
+    await proxy.quiet();
     expect(done).toEqual(expected);
   });
 
   test('answers itself, and only with `forward` the ERP has done it all the same', async () => {
-    const { edge, done, post } = await startEcho();
-    edge.steer(({ n }) => ({ status: 502, body: 'no', forward: n === 2 }));
+    const { proxy, done, post } = await startEcho();
+    proxy.steer(({ n }) => ({ status: 502, body: 'no', forward: n === 2 }));
     expect([await post('1'), await post('2')]).toEqual(['502  no', '502  no']);
     expect(done).toEqual(['POST /a?b=c 2']);
   });
@@ -93,28 +93,28 @@ describe('an HTTP edge', () => {
       response.end(headers.host),
     );
     const [, port] = (await listen(server)).split(':');
-    const edge = await opened(startHttpEdge(`https://localhost:${port}`));
-    expect(edge.address).toMatch(/^http:/);
-    expect(await (await fetch(edge.address)).text()).toBe(`localhost:${port}`);
+    const proxy = await opened(startHttpFaultProxy(`https://localhost:${port}`));
+    expect(proxy.address).toMatch(/^http:/);
+    expect(await (await fetch(proxy.address)).text()).toBe(`localhost:${port}`);
   });
 
   test('holds a request until it is let go, and forgets it when whoever sent it has gone', async () => {
-    const { edge, done, post } = await startEcho();
-    edge.steer(() => 'hold');
+    const { proxy, done, post } = await startEcho();
+    proxy.steer(() => 'hold');
     const stop = new AbortController();
     const gone = post('1', stop.signal);
     const patient = post('2');
-    await edge.arrived(2);
+    await proxy.arrived(2);
     stop.abort();
     expect(await gone).toBe('no answer');
-    await expect.poll(() => edge.connections).toBe(1);
-    await edge.letGo();
+    await expect.poll(() => proxy.connections).toBe(1);
+    await proxy.letGo();
     expect(await patient).toBe('201 echo 2');
     expect(done).toEqual(['POST /a?b=c 2']);
   });
 });
 
-describe('a TCP edge', () => {
+describe('a TCP proxy', () => {
   const workMs = 20;
 
   /** Answers each piece with `ok`, and keeps what came. */
@@ -140,12 +140,12 @@ describe('a TCP edge', () => {
       });
       socket.on('error', () => undefined);
     });
-    const edge = await opened(startTcpEdge(await listen(server)));
-    return { edge, done, ends };
+    const proxy = await opened(startTcpFaultProxy(await listen(server)));
+    return { proxy, done, ends };
   }
 
-  async function client(edge: Edge): Promise<Socket> {
-    const { hostname, port } = new URL(`tcp://${edge.address}`);
+  async function client(proxy: FaultProxy): Promise<Socket> {
+    const { hostname, port } = new URL(`tcp://${proxy.address}`);
     const socket = connect(Number(port), hostname);
     closers.push(() => socket.destroy());
     socket.on('error', () => undefined);
@@ -162,11 +162,11 @@ describe('a TCP edge', () => {
   }
 
   test('passes pieces on and back, and counts them and the connections', async () => {
-    const { edge, done } = await startServer();
-    const [one, other] = [await client(edge), await client(edge)];
+    const { proxy, done } = await startServer();
+    const [one, other] = [await client(proxy), await client(proxy)];
     expect([await send(one, '1'), await send(other, '2'), await send(one, '3')]).toEqual(['ok', 'ok', 'ok']);
     expect(done).toEqual(['1', '2', '3']);
-    expect([edge.count, edge.atOnceMost, edge.connections]).toEqual([3, 2, 2]);
+    expect([proxy.count, proxy.atOnceMost, proxy.connections]).toEqual([3, 2, 2]);
   });
 
   test.each([
@@ -177,26 +177,26 @@ describe('a TCP edge', () => {
   ] as const)(
     'told to %s lets the server see %j and answer %s, and lives on: %s',
     async (action, expected, answers, livesOn) => {
-      const { edge, done, ends } = await startServer();
-      const socket = await client(edge);
-      edge.steer(({ n }) => (n === 2 ? action : 'pass'));
+      const { proxy, done, ends } = await startServer();
+      const socket = await client(proxy);
+      proxy.steer(({ n }) => (n === 2 ? action : 'pass'));
       expect(await send(socket, '1')).toBe('ok');
       expect(await send(socket, '2')).toBe('closed');
-      await edge.quiet();
+      await proxy.quiet();
       expect(ends).toEqual([`left after ${answers} answers`]);
-      expect(await send(await client(edge), '3')).toBe(livesOn ? 'ok' : 'closed');
+      expect(await send(await client(proxy), '3')).toBe(livesOn ? 'ok' : 'closed');
       expect(done).toEqual(expected);
     },
   );
 
   test('holds a piece until it is let go', async () => {
-    const { edge, done } = await startServer();
-    const socket = await client(edge);
-    edge.steer(() => 'hold');
+    const { proxy, done } = await startServer();
+    const socket = await client(proxy);
+    proxy.steer(() => 'hold');
     const answer = send(socket, '1');
-    await edge.arrived(1);
+    await proxy.arrived(1);
     expect(done).toEqual([]);
-    await edge.letGo();
+    await proxy.letGo();
     expect(await answer).toBe('ok');
   });
 });

@@ -23,7 +23,7 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
   });
 
   const over = {
-    edge: { protocol: 'tcp', address: () => `127.0.0.1:${server.port}` },
+    proxy: { protocol: 'tcp', address: () => `127.0.0.1:${server.port}` },
     settled: async () => undefined,
     notApplicable: { 'expired login': 'it lasts as long as its connection' },
     faultPoints,

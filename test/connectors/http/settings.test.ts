@@ -140,14 +140,14 @@ describe('settings', () => {
 
   test('say what keeps a second object from being made', () => {
     const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
-    expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4, settleMs: 30_000 });
+    expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4, lateEffectMs: 30_000 });
     expect(of({ documents: { award: post } })).toMatchObject({ idempotency: 'lookup' });
     expect(
       of({ documents: { award: post }, idempotency_header: 'Idempotency-Key', concurrency: 9, settle_seconds: 0 }),
     ).toMatchObject({
       idempotency: 'key',
       requestsAtOnce: 9,
-      settleMs: 0,
+      lateEffectMs: 0,
     });
   });
 });

@@ -1,6 +1,6 @@
 /** The path language is that of the bridge's mapping: docs/documents.md, "Field mapping". */
 import { describe, expect, test } from 'vitest';
-import { SettingFault } from '#connector/document-paths.ts';
+import { PathError } from '#connector/document-paths.ts';
 import type { Document } from '#connector/documents.ts';
 import { DataError } from '#connector/errors.ts';
 import {
@@ -62,7 +62,7 @@ describe('a text', () => {
     ['{}', 'must not be empty'],
     ['{lines[0].lot}', 'is read by place'],
   ])('%j is refused when the settings are read', (template, fault) => {
-    expect(() => text(template)).toThrow(SettingFault);
+    expect(() => text(template)).toThrow(PathError);
     expect(() => text(template)).toThrow(fault);
   });
 });
@@ -90,7 +90,7 @@ describe('a path', () => {
   });
 
   test.each(['orders', 'https://evil.example/{key}', '/a b', '/a#b', '/a\\b'])('cannot be %j', (template) => {
-    expect(() => url(template)).toThrow(SettingFault);
+    expect(() => url(template)).toThrow(PathError);
   });
 });
 
@@ -159,7 +159,7 @@ describe('JSON', () => {
       try {
         json(template);
       } catch (error) {
-        return error as SettingFault;
+        return error as PathError;
       }
       return undefined;
     })();

@@ -22,7 +22,7 @@ const target: ConformanceTarget = {
   connector,
   verified: 'real server',
   against: `PostgreSQL ${server?.version}`,
-  edge: { protocol: 'tcp', address: () => new URL(inject('databaseUrl')).host },
+  proxy: { protocol: 'tcp', address: () => new URL(inject('databaseUrl')).host },
   settings: (address) => {
     const url = new URL(db.url);
     url.host = new URL(`tcp://${address === '' ? url.host : address.replace(/^http:\/\//, '')}`).host;

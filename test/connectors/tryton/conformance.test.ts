@@ -37,7 +37,7 @@ describeTryton('the Tryton connector', () => {
     connector: tryton,
     verified: 'real server' as const,
     against,
-    edge: { protocol: 'http' as const, address: () => server.url },
+    proxy: { protocol: 'http' as const, address: () => server.url },
     settings: (url: string) => ({
       url,
       database: database.name,

@@ -74,6 +74,12 @@ it('refuses a database that newer code has migrated', async () => {
   await expect(run()).rejects.toThrow(/newer code: it holds 003_newest\.sql.*Start the newer version/);
 });
 
+it('refuses the tables of an earlier, unreleased version, and says what to start with instead', async () => {
+  await run();
+  await rename(join(directory, '001_first.sql'), join(directory, '001_theme.sql'));
+  await expect(run()).rejects.toThrow(/earlier, unreleased version \(001_first\.sql\).*an empty database.*DATA_DIR/);
+});
+
 it.each([
   [
     'a gap',

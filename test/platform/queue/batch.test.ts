@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { createBatches } from '#platform/queue/batch.ts';
+import { createSignalBatches } from '#platform/queue/batch.ts';
 
 /** A `send` whose calls are answered by the test. */
 function startSending() {
   const calls: { keys: readonly string[]; answer: (held: boolean) => void }[] = [];
-  const add = createBatches((keys) => new Promise((answer) => calls.push({ keys, answer })));
+  const add = createSignalBatches((keys) => new Promise((answer) => calls.push({ keys, answer })));
   return { calls, add };
 }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createLogger } from '#platform/log.ts';
-import { createTroubleLog } from '#platform/queue/outage-log.ts';
+import { createOutageLog } from '#platform/queue/outage-log.ts';
 
 let lines: object[] = [];
 const log = createLogger({
@@ -18,7 +18,7 @@ afterEach(() => {
 });
 
 test('an outage is one warning, and one line when it has been quiet for half a minute; the next one warns again', () => {
-  const trouble = createTroubleLog(log, 'the queue');
+  const trouble = createOutageLog(log, 'the queue');
   trouble.report(new Error('refused'));
   for (let n = 0; n < 9; n++) {
     vi.advanceTimersByTime(29_000);
@@ -34,7 +34,7 @@ test('an outage is one warning, and one line when it has been quiet for half a m
 });
 
 test('once closed it is silent', () => {
-  const trouble = createTroubleLog(log, 'the queue');
+  const trouble = createOutageLog(log, 'the queue');
   trouble.close();
   trouble.report(new Error('connection is closed'));
   vi.advanceTimersByTime(60_000);

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Column } from '#contract/sourcing-event.ts';
 import { compileBidSheet } from '#service/domain/bid-sheet.ts';
-import { awardEvent, bidRecords, sourcingEventRecord } from '#service/domain/feed-records.ts';
+import { bidRecords, makeAwards, makeSourcingEventRecord } from '#service/domain/feed-records.ts';
 import type { Bid, ScenarioAward, SourcingEvent } from '#service/domain/sourcing-event.ts';
 import { created, sampleEvent, sampleInvitation } from './sample-event.ts';
 
@@ -56,7 +56,7 @@ function bid(lotId: string, supplierId: string, cost: string | null, values: Rec
 
 const sheet = compileBidSheet(event());
 const awardOf = (bids: readonly Bid[], awards: readonly ScenarioAward[], of = event()) =>
-  awardEvent(of, sheet, bids, awards);
+  makeAwards(of, sheet, bids, awards);
 
 describe('an award', () => {
   test('costs its share of the bid, and saves what lies between that and the historic cost', () => {
@@ -260,7 +260,7 @@ describe('a bid', () => {
 });
 
 test('an event shows its contract fields, and nothing that is null', () => {
-  const { content, status } = sourcingEventRecord(
+  const { content, status } = makeSourcingEventRecord(
     event({
       category: 'Metals',
       published: created,

@@ -59,8 +59,8 @@ test('a refusal says what is, and what would have to be', () => {
   expect(refusalOf('bid', state('OPEN', 'ACTIVE'))).toBeUndefined();
 });
 
-test('each happening updates the feeds of its row in "Feed update conditions"', () => {
-  // The table of the API document, read by feed; the happenings of a row in the order that it names them.
+test('each domainEvent updates the feeds of its row in "Feed update conditions"', () => {
+  // The table of the API document, read by feed; the domainEvents of a row in the order that it names them.
   const rows = {
     'sourcing-events': [
       'event-created',
@@ -91,8 +91,8 @@ test('each happening updates the feeds of its row in "Feed update conditions"', 
       'question-edited',
     ],
   };
-  for (const [feed, happenings] of Object.entries(rows)) {
+  for (const [feed, domainEvents] of Object.entries(rows)) {
     const updated = Object.entries(feedUpdates).filter(([, feeds]) => (feeds as readonly string[]).includes(feed));
-    expect(updated.map(([happening]) => happening).sort()).toEqual([...happenings].sort());
+    expect(updated.map(([domainEvent]) => domainEvent).sort()).toEqual([...domainEvents].sort());
   }
 });

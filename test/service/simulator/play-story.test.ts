@@ -14,7 +14,7 @@ vi.mock(import('#service/events/announce.ts'), async (load) => {
   return {
     ...real,
     announce: (unit, announcement) => {
-      happened.push(announcement.happening);
+      happened.push(announcement.domainEvent);
       return real.announce(unit, announcement);
     },
   };

@@ -1,10 +1,11 @@
 /** Audits in SQL: when one is due, and what becomes of a checkpoint when it has ended. One operation a function. */
+
+import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import type { SourceSettings } from '../../settings.ts';
-import { type Backfill, insertBackfill, isBackfillOpen } from './backfill-store.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
+import { type Backfill, insertBackfill, isBackfillOpen } from './backfill-store.ts';
 
 const hourMicros = 3_600_000_000;
 /** The lateness bound is doubled with each audit that has found something, up to an hour. */
@@ -25,11 +26,11 @@ function isOver(column: string, since: string): string {
  */
 export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
   const id: FeedId = { source: source.name, feed };
-  const full = `(audit_asked is not null or ${isOver('swept', '$5')})`;
+  const full = `(audit_asked is not null or ${isOver('fully_audited', '$5')})`;
   const window = isOver('audited', '$4');
   const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
     // Nothing is written while nothing is due, or what is due is open already.
-    `update bridge.checkpoints c set audited = coalesce(audited, $3), swept = coalesce(swept, $3)
+    `update bridge.checkpoints c set audited = coalesce(audited, $3), fully_audited = coalesce(fully_audited, $3)
      where source = $1 and feed = $2 and watermark is not null and (audited is null
        or (${full} or ${window}) and not exists (
          select from bridge.backfills b
@@ -55,8 +56,8 @@ export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedNam
   });
 }
 
-export async function noteLateFinds(tx: Sql, { source, feed }: FeedId, count: number): Promise<void> {
-  await tx.query('update bridge.checkpoints set late_finds = late_finds + $3 where source = $1 and feed = $2', [
+export async function noteLateArrivals(tx: Sql, { source, feed }: FeedId, count: number): Promise<void> {
+  await tx.query('update bridge.checkpoints set late_arrivals = late_arrivals + $3 where source = $1 and feed = $2', [
     source,
     feed,
     count,
@@ -67,7 +68,7 @@ export async function noteLateFinds(tx: Sql, { source, feed }: FeedId, count: nu
 export async function skipAudit(tx: Sql, { source, feed }: FeedId, audit: Backfill, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.checkpoints set audited = $3,
-       swept = case when $4 then $3 else swept end,
+       fully_audited = case when $4 then $3 else fully_audited end,
        audit_asked = case when $4 and audit_asked <= $5 then null else audit_asked end
      where source = $1 and feed = $2`,
     [source, feed, now, audit.kind === 'full', audit.asked],
@@ -84,7 +85,7 @@ export async function endAudit(
   const full = audit.kind === 'full';
   await tx.query(
     `update bridge.checkpoints set audited = $3,
-       swept = case when $4 then $3 else swept end,
+       fully_audited = case when $4 then $3 else fully_audited end,
        audit_asked = case when $4 and audit_asked <= $5 then null else audit_asked end,
        warning = case when $4 then $6 else warning end,
        lateness_ms = case when $7 and commit_ordered is not true then least($8::bigint, $9::bigint * 2) else lateness_ms end,
@@ -100,7 +101,7 @@ export async function endAudit(
       full,
       audit.asked,
       options.warning ?? null,
-      audit.lateFinds > 0,
+      audit.lateArrivals > 0,
       Math.max(latenessMostMs, options.latenessMs),
       options.latenessMs,
     ],

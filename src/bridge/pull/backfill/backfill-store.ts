@@ -2,10 +2,11 @@
  * The rows of `bridge.backfills`: ranges of time that are read again beside the live pull. One operation a function.
  * Several may be open for a feed at once; one worker takes turns with them.
  */
+
+import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { storableText } from '../../storable-text.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 
 /** `range`: a person has asked for it. `audit`: counts what was missed. `full`: that, and tells what has vanished. */
@@ -23,7 +24,7 @@ export interface Backfill {
   readonly records: number;
   readonly changed: number;
   /** Of an audit: what the mirror should have had and had not. */
-  readonly lateFinds: number;
+  readonly lateArrivals: number;
   readonly asked: Timestamp;
   readonly finished: Timestamp | null;
   readonly cancelled: Timestamp | null;
@@ -32,7 +33,7 @@ export interface Backfill {
 }
 
 const columns = `id, source, feed, kind, range_start as "from", range_end as "to", position, records, changed,
-  late_finds as "lateFinds", asked, finished, cancelled, failures, last_error as "lastError"`;
+  late_arrivals as "lateArrivals", asked, finished, cancelled, failures, last_error as "lastError"`;
 
 /** Gives its number. */
 export async function insertBackfill(
@@ -95,13 +96,13 @@ export async function feedsToBackfill(sql: Sql, now: Timestamp): Promise<FeedId[
 export async function advanceBackfill(
   tx: Sql,
   id: number,
-  step: { position: Timestamp | undefined; records: number; changed: number; lateFinds: number },
+  step: { position: Timestamp | undefined; records: number; changed: number; lateArrivals: number },
 ): Promise<boolean> {
   const rows = await tx.query(
     `update bridge.backfills set position = greatest(position, $2::timestamptz), records = records + $3,
-       changed = changed + $4, late_finds = late_finds + $5, failures = 0, last_error = null
+       changed = changed + $4, late_arrivals = late_arrivals + $5, failures = 0, last_error = null
      where id = $1 and finished is null and cancelled is null returning id`,
-    [id, step.position ?? null, step.records, step.changed, step.lateFinds],
+    [id, step.position ?? null, step.records, step.changed, step.lateArrivals],
   );
   return rows.length > 0;
 }

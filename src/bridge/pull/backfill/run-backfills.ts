@@ -3,27 +3,34 @@
  * touch. Each window is one transaction with its position, so that a kill costs reading one window again. Those that are
  * open take turns, and all together they leave the live pull the better part of the service's quota.
  */
+
+import { backoffMs } from '#bridge/backoff.ts';
+import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
+import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { limits } from '#contract/limits.ts';
 import { addMicros, type Timestamp, timestampFromMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Counter } from '#platform/metrics.ts';
-import { backoffMs } from '../../backoff.ts';
-import { type Lease, LeaseLost } from '../../leases/lease.ts';
-import type { SourceSettings } from '../../settings.ts';
-import { endAudit, noteLateFinds } from './audit-store.ts';
-import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBackfills } from './backfill-store.ts';
-import { defaultGranularityMicros } from '../windows/window-scan.ts';
-import { type FeedId, lockCheckpoint, readFeedReading, readNewest, rememberNoIncludes } from '../feed/checkpoint-store.ts';
+import {
+  type FeedId,
+  lockCheckpoint,
+  readFeedTraits,
+  readNewest,
+  rememberNoIncludes,
+} from '../feed/checkpoint-store.ts';
 import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from '../feed/feed-reader.ts';
 import { createPageStore, type StorePage } from '../feed/page-store.ts';
 import type { ReadingDeps } from '../pull-feed.ts';
-import { type CarefulReading, type WalkedPage, walkFeed } from '../windows/advance-watermark.ts';
+import { type ScanDeps, type ScannedPage, scanFeed } from '../windows/advance-watermark.ts';
+import { defaultGranularityMicros } from '../windows/window-scan.ts';
+import { endAudit, noteLateArrivals } from './audit-store.ts';
+import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBackfills } from './backfill-store.ts';
 import { judgeMissing, markMissing, type Vanished } from './vanished-records.ts';
 
 export interface BackfillDeps extends ReadingDeps {
-  lateFinds: Counter<'source' | 'feed'>;
+  lateArrivals: Counter<'source' | 'feed'>;
   refusals: Counter<'source' | 'feed'>;
 }
 
@@ -39,7 +46,7 @@ class BackfillEnded extends AppError {
 
 /** One that is being walked in this process, from where its row says. */
 interface Walking {
-  readonly steps: AsyncGenerator<WalkedPage>;
+  readonly steps: AsyncGenerator<ScannedPage>;
   readonly store: StorePage;
   readonly latenessMs: number;
   readonly cut: Timestamp;
@@ -114,15 +121,15 @@ async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
 async function openWalk(worker: Worker, backfill: Backfill): Promise<Walking> {
   const { deps, lease, feed, pace } = worker;
   const { source, clock, database } = deps;
-  const { habits, commitOrdered, latenessMs: raisedMs } = await readFeedReading(database, feed);
+  const { profile, commitOrdered, latenessMs: raisedMs } = await readFeedTraits(database, feed);
   const latenessMs = Math.max(source.lateness_seconds * 1000, raisedMs ?? 0);
-  const granularityMicros = habits?.granularityMicros;
-  const transaction: CarefulReading['transaction'] = (work) =>
+  const granularityMicros = profile?.granularityMicros;
+  const transaction: ScanDeps['transaction'] = (work) =>
     lease.transaction(async (tx) => {
       await lockCheckpoint(tx, feed);
       return work(tx);
     });
-  const reader = worker.readers.get(backfill.id) ?? openReader(worker, habits?.includes);
+  const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile?.includes);
   worker.readers.set(backfill.id, reader);
   const store = createPageStore({ ...deps, feed, latenessMs, transaction });
   const reading = {
@@ -140,7 +147,7 @@ async function openWalk(worker: Worker, backfill: Backfill): Promise<Walking> {
   const closed = timestampFromMicros(clock.nowMs() * 1_000 - openMicros);
   const cut = backfill.to < closed ? backfill.to : closed;
   const from = backfill.position ?? (backfill.kind === 'full' ? undefined : addMicros(backfill.from, -1));
-  return { steps: walkFeed(reading, { from, cut }), store, latenessMs, cut, reached: from };
+  return { steps: scanFeed(reading, { from, cut }), store, latenessMs, cut, reached: from };
 }
 
 function openReader({ deps, lease, feed, signal }: Worker, known: readonly string[] | undefined): FeedReader {
@@ -156,28 +163,28 @@ function openReader({ deps, lease, feed, signal }: Worker, known: readonly strin
   });
 }
 
-async function storeStep({ deps, feed }: Worker, backfill: Backfill, walk: Walking, step: WalkedPage): Promise<void> {
+async function storeStep({ deps, feed }: Worker, backfill: Backfill, walk: Walking, step: ScannedPage): Promise<void> {
   const { complete, observed } = step;
   // What is beyond the range is the live pull's, and would count as missed.
   const records = step.records.filter(({ modified }) => modified <= backfill.to);
   const within = complete ? records.filter(({ modified }) => modified > (complete.after ?? '')).length : 0;
-  let lateFinds = 0;
+  let lateArrivals = 0;
   await walk.store({
     records: records.map(({ record }) => record),
     includes: step.includes,
     observed,
-    doubts: true,
+    suspects: true,
     also: async (tx, { changed }) => {
-      lateFinds = backfill.kind === 'range' ? 0 : changed;
-      const taken = { position: complete?.to, records: within, changed, lateFinds };
+      lateArrivals = backfill.kind === 'range' ? 0 : changed;
+      const taken = { position: complete?.to, records: within, changed, lateArrivals };
       if (!(await advanceBackfill(tx, backfill.id, taken))) throw new BackfillEnded(backfill.id);
-      if (lateFinds > 0) await noteLateFinds(tx, feed, lateFinds);
+      if (lateArrivals > 0) await noteLateArrivals(tx, feed, lateArrivals);
       if (!complete || backfill.kind !== 'full') return;
       const ids = step.records.map(({ id }) => id);
       await markMissing(tx, feed, complete, { ids, observed, now: timestampNow(deps.clock) });
     },
   });
-  if (lateFinds > 0) deps.lateFinds.inc(feed, lateFinds);
+  if (lateArrivals > 0) deps.lateArrivals.inc(feed, lateArrivals);
   if (complete) walk.reached = complete.to;
 }
 
@@ -196,11 +203,11 @@ async function endWalk({ deps, lease, feed }: Worker, backfill: Backfill, walk: 
     const none: Vanished = { gone: 0, refused: undefined };
     const vanished = finished.kind === 'full' ? await judgeMissing(tx, feed, finished, { latenessMs, now }) : none;
     await endAudit(tx, feed, finished, { latenessMs, warning: vanished.refused, now });
-    return { ...vanished, lateFinds: finished.lateFinds };
+    return { ...vanished, lateArrivals: finished.lateArrivals };
   });
   if (!ended) return;
-  if (ended.lateFinds > 0)
-    log.warn({ ...feed, lateFinds: ended.lateFinds }, 'an audit has found records that were missed');
+  if (ended.lateArrivals > 0)
+    log.warn({ ...feed, lateArrivals: ended.lateArrivals }, 'an audit has found records that were missed');
   if (ended.gone > 0) {
     log.info({ ...feed, gone: ended.gone }, 'records have vanished from the feed');
     deps.wakeFlows();

@@ -3,16 +3,17 @@
  * feed both lacked a record. A source that lost its index, or an API key that sees less than before, looks the same, so
  * when very many are missing at once nothing is taken back, and a person is told.
  */
+
+import { documentKeysOf } from '#bridge/documents/document-keys.ts';
+import { markDocuments, markDocumentsOfEvents } from '#bridge/due/mark-documents.ts';
+import { lockSources } from '#bridge/due/source-lock.ts';
+import { withoutTime } from '#bridge/mirror/read-version.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { documentKeysOf } from '../../documents/document-keys.ts';
-import { withoutTime } from '../../mirror/read-version.ts';
-import { markDocuments, markDocumentsOfEvents } from '../../due/mark-documents.ts';
-import { lockSources } from '../../due/source-lock.ts';
-import type { Backfill } from './backfill-store.ts';
-import type { Range } from '../windows/window-scan.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
+import type { Range } from '../windows/window-scan.ts';
+import type { Backfill } from './backfill-store.ts';
 
 /**
  * Where a missing record is a deleted one. Bids and answers are missing, too, while their event is a draft, and come back

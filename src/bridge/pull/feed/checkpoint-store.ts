@@ -1,9 +1,10 @@
 /** The rows of `bridge.checkpoints`, and the notifications that ask for a pull. One operation a function. */
+
+import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { storableText } from '../../storable-text.ts';
-import type { FeedHabits } from './source-profile.ts';
+import type { SourceProfile } from './source-profile.ts';
 
 export interface FeedId {
   readonly source: string;
@@ -40,7 +41,7 @@ export interface DuePull {
   readonly latenessMs: number | null;
   readonly unfiltered: Timestamp | null;
   readonly unfilteredNext: string | null;
-  readonly habits: FeedHabits | null;
+  readonly profile: SourceProfile | null;
   /** It is its time, or it was asked for; not only a notification. */
   readonly scheduled: boolean;
   /** The notifications that were waiting when it began. What comes later asks for another pull. */
@@ -48,7 +49,7 @@ export interface DuePull {
 }
 
 /** By schedule, or by a notification; after a failure only when its wait is over, however many notifications come. */
-const isDue = `(c.next_pull <= $1 or (c.failures = 0 and (c.news_from <= $1) is not false and exists (
+const isDue = `(c.next_pull <= $1 or (c.failures = 0 and (c.throttled_until <= $1) is not false and exists (
   select from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.processed is null)))`;
 
 /** The feeds that are due. */
@@ -60,7 +61,7 @@ export async function feedsDue(sql: Sql, now: Timestamp): Promise<FeedId[]> {
 export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<DuePull | undefined> {
   const [row] = await sql.query<DuePull>(
     `select watermark, generation, commit_ordered as "commitOrdered", lateness_ms as "latenessMs", unfiltered,
-       unfiltered_next as "unfilteredNext", habits, next_pull <= $1 as scheduled, array(
+       unfiltered_next as "unfilteredNext", source_profile as profile, next_pull <= $1 as scheduled, array(
        select id from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.processed is null
      ) as notifications
      from bridge.checkpoints c where source = $2 and feed = $3 and ${isDue}`,
@@ -70,19 +71,19 @@ export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Times
 }
 
 /** What is known of how a feed has to be read. */
-export interface FeedReading {
+export interface FeedTraits {
   readonly commitOrdered: boolean | null;
   readonly latenessMs: number | null;
-  readonly habits: FeedHabits | null;
+  readonly profile: SourceProfile | null;
 }
 
-export async function readFeedReading(sql: Sql, { source, feed }: FeedId): Promise<FeedReading> {
-  const [row] = await sql.query<FeedReading>(
-    `select commit_ordered as "commitOrdered", lateness_ms as "latenessMs", habits from bridge.checkpoints
+export async function readFeedTraits(sql: Sql, { source, feed }: FeedId): Promise<FeedTraits> {
+  const [row] = await sql.query<FeedTraits>(
+    `select commit_ordered as "commitOrdered", lateness_ms as "latenessMs", source_profile as profile from bridge.checkpoints
      where source = $1 and feed = $2`,
     [source, feed],
   );
-  return row ?? { commitOrdered: null, latenessMs: null, habits: null };
+  return row ?? { commitOrdered: null, latenessMs: null, profile: null };
 }
 
 /** Until the end of the transaction; whoever locks a source, too, locks the checkpoint before. */
@@ -120,16 +121,16 @@ export async function answerNotifications(tx: Sql, ids: readonly number[], now: 
 
 /**
  * In the transaction that stored everything up to it. It never goes back by itself, and does not pass a version that is
- * in doubt. Gives where it stands then.
+ * in suspectVersions. Gives where it stands then.
  */
-export async function advanceWatermark(
+export async function moveWatermark(
   tx: Sql,
   { source, feed }: FeedId,
   watermark: Timestamp,
 ): Promise<Timestamp | null> {
   const [row] = await tx.query<{ watermark: Timestamp | null }>(
     `update bridge.checkpoints c set watermark = greatest(c.watermark, least($3::timestamptz, (
-       select min(d.modified) - interval '1 microsecond' from bridge.doubts d
+       select min(d.modified) - interval '1 microsecond' from bridge.suspect_versions d
        where d.source = $1 and d.feed = $2 and (c.watermark is null or d.modified > c.watermark))))
      where source = $1 and feed = $2 returning watermark`,
     [source, feed, watermark],
@@ -142,7 +143,7 @@ export interface FinishedPull {
   readonly now: Timestamp;
   readonly next: Timestamp;
   /** Notifications wait until then. */
-  readonly newsFrom: Timestamp;
+  readonly throttledUntil: Timestamp;
   readonly commitOrdered: boolean;
   /** It has read the feed without a filter, to its end. */
   readonly unfiltered: boolean;
@@ -153,12 +154,12 @@ export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: Finish
   await answerNotifications(tx, pull.notifications, pull.now);
   await tx.query(
     `update bridge.checkpoints set last_pull = $4, failures = 0, last_error = null, commit_ordered = $5,
-       news_from = $7,
+       throttled_until = $7,
        next_pull = least($3::timestamptz, (select min(due) from bridge.rereads where source = $1 and feed = $2)),
        unfiltered = case when $6 then coalesce(unfiltered, $4) else unfiltered end,
        unfiltered_next = case when $6 then null else unfiltered_next end
      where source = $1 and feed = $2`,
-    [source, feed, pull.next, pull.now, pull.commitOrdered, pull.unfiltered, pull.newsFrom],
+    [source, feed, pull.next, pull.now, pull.commitOrdered, pull.unfiltered, pull.throttledUntil],
   );
 }
 
@@ -191,41 +192,42 @@ export async function readNewest(
 }
 
 /** What is known of a feed that does not declare its order. */
-export interface Unsettled {
-  readonly settled: Timestamp | null;
+export interface ScanState {
+  readonly scanned: Timestamp | null;
   readonly watermark: Timestamp | null;
   /** A stamp that has been known for the lateness bound at least. */
-  readonly ripe: Timestamp | null;
+  readonly firstSeenBound: Timestamp | null;
 }
 
 /**
- * Notes what is newest now, and lets what was noted before `longAgo` ripen. What was noted at a time that is yet to come
+ * Notes what is newest now, and lets what was noted before `longAgo` noteFirstSeen. What was noted at a time that is yet to come
  * begins anew: the clock has been set back.
  */
-export async function ripen(
+export async function noteFirstSeen(
   tx: Sql,
   { source, feed }: FeedId,
   seen: { newest: Timestamp; now: Timestamp; longAgo: Timestamp },
-): Promise<Unsettled> {
-  const [row] = await tx.query<Unsettled>(
+): Promise<ScanState> {
+  const [row] = await tx.query<ScanState>(
     `update bridge.checkpoints set
-       ripe = case when ripening_at <= $5 then greatest(ripe, ripening) else ripe end,
-       ripening = case when ripening_at > $5 and ripening_at <= $4 then ripening else $3 end,
-       ripening_at = case when ripening_at > $5 and ripening_at <= $4 then ripening_at else $4 end
-     where source = $1 and feed = $2 returning settled, watermark, ripe`,
+       first_seen_bound = case when newest_noted_at <= $5 then greatest(first_seen_bound, newest_noted)
+         else first_seen_bound end,
+       newest_noted = case when newest_noted_at > $5 and newest_noted_at <= $4 then newest_noted else $3 end,
+       newest_noted_at = case when newest_noted_at > $5 and newest_noted_at <= $4 then newest_noted_at else $4 end
+     where source = $1 and feed = $2 returning scanned, watermark, first_seen_bound as "firstSeenBound"`,
     [source, feed, seen.newest, seen.now, seen.longAgo],
   );
-  return row ?? { settled: null, watermark: null, ripe: null };
+  return row ?? { scanned: null, watermark: null, firstSeenBound: null };
 }
 
-export async function markSettled(tx: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
-  await tx.query('update bridge.checkpoints set settled = $3 where source = $1 and feed = $2', [source, feed, now]);
+export async function markScanned(tx: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
+  await tx.query('update bridge.checkpoints set scanned = $3 where source = $1 and feed = $2', [source, feed, now]);
 }
 
 /** The service answers only without `include`: nobody needs to find that out again. */
 export async function rememberNoIncludes(sql: Sql, { source, feed }: FeedId): Promise<void> {
   await sql.query(
-    `update bridge.checkpoints set habits = coalesce(habits, '{}') || '{"includes": []}' where source = $1 and feed = $2`,
+    `update bridge.checkpoints set source_profile = coalesce(source_profile, '{}') || '{"includes": []}' where source = $1 and feed = $2`,
     [source, feed],
   );
 }
@@ -256,7 +258,7 @@ export async function failPull(
   },
 ): Promise<void> {
   await tx.query(
-    `update bridge.checkpoints set next_pull = $3, news_from = $3, last_error = $4,
+    `update bridge.checkpoints set next_pull = $3, throttled_until = $3, last_error = $4,
        failures = failures + case when $7 then 0 else 1 end,
        unfiltered_next = case when $5 then null else unfiltered_next end
      where source = $1 and feed = $2 and ($6::bigint is null or generation = $6)`,
@@ -265,10 +267,10 @@ export async function failPull(
 }
 
 /** What was learnt replaces what was known; a feed without a checkpoint is not read here. */
-export async function saveHabits(sql: Sql, { source, feed }: FeedId, habits: FeedHabits): Promise<void> {
-  await sql.query('update bridge.checkpoints set habits = $3 where source = $1 and feed = $2', [
+export async function saveSourceProfile(sql: Sql, { source, feed }: FeedId, profile: SourceProfile): Promise<void> {
+  await sql.query('update bridge.checkpoints set source_profile = $3 where source = $1 and feed = $2', [
     source,
     feed,
-    JSON.stringify(habits),
+    JSON.stringify(profile),
   ]);
 }

@@ -2,17 +2,18 @@
  * Asks for the pages of one feed, as far as a service takes such requests: with the related objects, unless it refuses to
  * be asked for them, and in pages so small that an answer can be held.
  */
+
+import { includedKinds } from '#bridge/mirror/store-resources.ts';
+import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
 import type { FeedPage, SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { feedIncludes } from '#contract/feed.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { includedKinds } from '../../mirror/store-resources.ts';
 import type { Bounds } from '../windows/window-scan.ts';
-import { sitOutQuota } from '../../quota/wait-for-rate-limit.ts';
 
-export interface ReadPage extends FeedPage {
+export interface PulledPage extends FeedPage {
   /** When it was asked for. */
   readonly observed: Timestamp;
 }
@@ -22,7 +23,7 @@ export interface FeedReader {
    * A window, or the next page of an earlier answer. Throws AppError as the client does, and PagesTooLarge; `isPatient`
    * waits for the source's quota instead.
    */
-  read(at: (Bounds & { pageSize?: number }) | { next: string }, options?: { isPatient: boolean }): Promise<ReadPage>;
+  read(at: (Bounds & { pageSize?: number }) | { next: string }, options?: { isPatient: boolean }): Promise<PulledPage>;
   /** The most records that are asked for at once; it may shrink. */
   pageSize(): number;
 }
@@ -57,7 +58,7 @@ export function createFeedReader(options: {
   let pageSize = options.pageSize;
   let includes = options.includes;
 
-  type Ask = (at: Parameters<SourceClient['readFeed']>[1]) => Promise<ReadPage>;
+  type Ask = (at: Parameters<SourceClient['readFeed']>[1]) => Promise<PulledPage>;
   const askWith =
     (isPatient: boolean): Ask =>
     (at) =>
@@ -66,20 +67,20 @@ export function createFeedReader(options: {
           const observed = timestampFromMs(clock.nowMs());
           return { ...(await client.readFeed(feed, at, signal)), observed };
         };
-        return isPatient ? sitOutQuota(once, clock, signal) : once();
+        return isPatient ? waitForRateLimit(once, clock, signal) : once();
       });
 
   async function readWindow(
     ask: Ask,
     { after, before, pageSize: asked }: Bounds & { pageSize?: number },
-  ): Promise<ReadPage> {
+  ): Promise<PulledPage> {
     const windowOf = (include: readonly string[]) => ({
       ...(after === undefined ? {} : { modifiedAfter: after }),
       ...(before === undefined ? {} : { modifiedBefore: before }),
       ...(include.length > 0 ? { include } : {}),
       pageSize: Math.min(asked ?? pageSize, pageSize),
     });
-    const askForAll = async (): Promise<ReadPage | AppError> => {
+    const askForAll = async (): Promise<PulledPage | AppError> => {
       try {
         return await ask(windowOf(includes));
       } catch (error) {

@@ -1,7 +1,12 @@
 /**
  * Stores what was read of a feed: in one transaction the versions, the related objects, the documents that they mark, the
- * versions in doubt and the watermark. A kill leaves all of a page, or nothing.
+ * versions in suspectVersions and the watermark. A kill leaves all of a page, or nothing.
  */
+
+import { createFreshStatistics } from '#bridge/mirror/fresh-statistics.ts';
+import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
+import { type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
+import { includedKinds, storeResources } from '#bridge/mirror/store-resources.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -9,13 +14,9 @@ import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import { createFreshStatistics } from '../../mirror/fresh-statistics.ts';
-import { readVersionKey, type Version, withoutTime } from '../../mirror/read-version.ts';
-import { type StoredPage, storeRecords } from '../../mirror/store-records.ts';
-import { includedKinds, storeResources } from '../../mirror/store-resources.ts';
-import { advanceWatermark, type FeedId } from './checkpoint-store.ts';
-import { doubt } from './suspect-versions.ts';
-import type { ReadPage } from './feed-reader.ts';
+import { type FeedId, moveWatermark } from './checkpoint-store.ts';
+import type { PulledPage } from './feed-reader.ts';
+import { suspectVersions } from './suspect-versions.ts';
 
 export interface PageToStore {
   readonly records: readonly Record<string, unknown>[];
@@ -23,13 +24,13 @@ export interface PageToStore {
   readonly versions?: readonly Version[] | undefined;
   /** Called once while the database is at work. */
   readonly whileWriting?: () => void;
-  readonly includes?: ReadPage['includes'];
+  readonly includes?: PulledPage['includes'];
   /** When it was asked for; needed with `includes`. */
   readonly observed?: Timestamp;
   /** Everything up to what it gives, of the records' times, is in the mirror then; undefined: it says nothing of that. */
   readonly completeTo?: (times: readonly Timestamp[]) => Timestamp | undefined;
   /** Whether versions older than those held are looked at again; the quick news leave that to the walk that settles. */
-  readonly doubts: boolean | ((modified: Timestamp) => boolean);
+  readonly suspects: boolean | ((modified: Timestamp) => boolean);
   /** In the same transaction, after the records. */
   readonly also?: (tx: Sql, stored: { readonly changed: number }) => Promise<void>;
 }
@@ -61,15 +62,15 @@ export function createPageStore(deps: {
       const now = timestampNow(clock);
       const stored = await storeReadable(tx, feed, page, now);
       // One without a time has no place where it could be looked for again.
-      const { doubts } = page;
-      const isDoubted = typeof doubts === 'boolean' ? () => doubts : doubts;
-      const older = stored.older.filter(({ modified }) => modified > withoutTime && isDoubted(modified));
-      const shown = await doubt(tx, feed, older, { now, latenessMs: deps.latenessMs });
+      const { suspects } = page;
+      const isSuspect = typeof suspects === 'boolean' ? () => suspects : suspects;
+      const older = stored.older.filter(({ modified }) => modified > withoutTime && isSuspect(modified));
+      const shown = await suspectVersions(tx, feed, older, { now, latenessMs: deps.latenessMs });
       const records = shown.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
       const believed = await storeRecords(tx, { ...feed, records, now }, { believeOlder: true });
       const resources = await storeIncludes(tx, feed.source, page, now);
       const completeTo = page.completeTo?.(stored.times);
-      const watermark = completeTo === undefined ? undefined : await advanceWatermark(tx, feed, completeTo);
+      const watermark = completeTo === undefined ? undefined : await moveWatermark(tx, feed, completeTo);
       await page.also?.(tx, { changed: stored.changed + believed.changed });
       return { stored, believed, resources, watermark };
     });

@@ -1,6 +1,6 @@
 /** What `check` has learned of a feed, kept in its checkpoint. Every part is optional: the pull is safe without any. */
 
-export interface FeedHabits {
+export interface SourceProfile {
   /** What stamps and bounds are cut or rounded to. */
   readonly granularityMicros?: number;
   /** What the service shows beside the records when it is asked to; empty where it refuses to be asked. */

@@ -1,18 +1,19 @@
 /**
- * Versions in doubt, and ranges to be read once more: `bridge.doubts` and `bridge.rereads`. A version that is older than
+ * Versions in suspectVersions, and ranges to be read once more: `bridge.suspect_versions` and `bridge.rereads`. A version that is older than
  * the one held may come from a replica that lags, and then only for a moment; or the source was set back. It is believed
  * when it is still shown after the lateness bound, for which its stamp is read again then. The watermark waits for it.
  */
+
+import type { OlderVersion } from '#bridge/mirror/store-records.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import type { OlderVersion } from '../../mirror/store-records.ts';
 import type { FeedId } from './checkpoint-store.ts';
 
 /**
- * Notes that these were shown; gives those that have been shown for `latenessMs`, which are in doubt no more: the caller
+ * Notes that these were shown; gives those that have been shown for `latenessMs`, which are in suspectVersions no more: the caller
  * stores them in the same transaction. The others are read again when their time has come.
  */
-export async function doubt(
+export async function suspectVersions(
   tx: Sql,
   { source, feed }: FeedId,
   shown: readonly OlderVersion[],
@@ -21,7 +22,7 @@ export async function doubt(
   if (shown.length === 0) return [];
   const { now, latenessMs } = options;
   const rows = await tx.query<{ record_id: string; first_shown: Timestamp }>(
-    `insert into bridge.doubts as d (source, feed, record_id, modified, content_hash, body, first_shown, last_shown)
+    `insert into bridge.suspect_versions as d (source, feed, record_id, modified, content_hash, body, first_shown, last_shown)
      select $1, $2, shown.*, $3::timestamptz, $3::timestamptz
      from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[]) as shown
      on conflict (source, feed, record_id) do update set
@@ -44,7 +45,7 @@ export async function doubt(
   const firstShown = new Map(rows.map((row) => [row.record_id, row.first_shown]));
   const longAgo = addMicros(now, -latenessMs * 1_000);
   const believed = shown.filter(({ recordId }) => (firstShown.get(recordId) ?? now) <= longAgo);
-  await dropDoubts(
+  await dropSuspects(
     tx,
     { source, feed },
     believed.map(({ recordId }) => recordId),
@@ -63,9 +64,9 @@ export async function doubt(
   return believed;
 }
 
-async function dropDoubts(tx: Sql, { source, feed }: FeedId, ids: readonly string[]): Promise<void> {
+async function dropSuspects(tx: Sql, { source, feed }: FeedId, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
-  await tx.query('delete from bridge.doubts where source = $1 and feed = $2 and record_id = any($3)', [
+  await tx.query('delete from bridge.suspect_versions where source = $1 and feed = $2 and record_id = any($3)', [
     source,
     feed,
     ids,
@@ -73,13 +74,13 @@ async function dropDoubts(tx: Sql, { source, feed }: FeedId, ids: readonly strin
 }
 
 /** What a complete reading of the range did not show any more was a replica's. */
-export async function dropDoubtsNotShown(
+export async function dropSuspectsNotShown(
   tx: Sql,
   { source, feed }: FeedId,
   range: { after: Timestamp; to: Timestamp; since: Timestamp; now: Timestamp },
 ): Promise<void> {
   await tx.query(
-    `delete from bridge.doubts
+    `delete from bridge.suspect_versions
      where source = $1 and feed = $2 and modified > $3 and modified <= $4 and (last_shown < $5 or last_shown > $6)`,
     [source, feed, range.after, range.to, range.since, range.now],
   );

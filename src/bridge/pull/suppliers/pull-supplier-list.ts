@@ -4,20 +4,21 @@
  * were seen as it says that it has, or when two passes saw the same. What is passed over all the same is found by the
  * next sweep, or the one after it. A kill costs reading the list once more; two that sweep wait for each other's lease.
  */
+
+import { backoffMs } from '#bridge/backoff.ts';
+import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '#bridge/leases/lease.ts';
+import { storeResources } from '#bridge/mirror/store-resources.ts';
+import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
+import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
-import { backoffMs } from '../../backoff.ts';
-import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../../leases/lease.ts';
-import { storeResources } from '../../mirror/store-resources.ts';
-import type { SourceSettings } from '../../settings.ts';
-import { sitOutQuota } from '../../quota/wait-for-rate-limit.ts';
-import { failSweep, finishSweep, isSweepDue, readSweepFailures } from './supplier-list-store.ts';
+import { failListPull, finishListPull, isListDue, readListFailures } from './supplier-list-store.ts';
 
-export interface SupplierSweepDeps {
+export interface SupplierListDeps {
   source: SourceSettings;
   client: Pick<SourceClient, 'listSuppliers'>;
   database: Database;
@@ -35,15 +36,15 @@ const passesMax = 4;
  * Creates the worker that reads the source's list of suppliers, if it is due. Failures end in SQL; only a database that
  * is away makes it reject.
  */
-export function createSupplierSweep(deps: SupplierSweepDeps) {
+export function createSupplierListPull(deps: SupplierListDeps) {
   const { source, database, clock } = deps;
   return async (signal: AbortSignal): Promise<void> => {
     // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.
-    while (!signal.aborted && (await isSweepDue(database, source.name, timestampNow(clock)))) {
+    while (!signal.aborted && (await isListDue(database, source.name, timestampNow(clock)))) {
       const lease = await deps.acquireLease(`suppliers/${source.name}`);
       if (!lease) return;
       try {
-        await sweepIfDue(deps, lease, signal);
+        await pullListIfDue(deps, lease, signal);
       } finally {
         await lease.release();
       }
@@ -51,14 +52,14 @@ export function createSupplierSweep(deps: SupplierSweepDeps) {
   };
 }
 
-async function sweepIfDue(deps: SupplierSweepDeps, lease: Lease, signal: AbortSignal): Promise<void> {
+async function pullListIfDue(deps: SupplierListDeps, lease: Lease, signal: AbortSignal): Promise<void> {
   const { source, clock, log } = deps;
   const beganMs = clock.nowMs();
   try {
-    if (!(await lease.transaction((tx) => isSweepDue(tx, source.name, timestampFromMs(beganMs))))) return;
+    if (!(await lease.transaction((tx) => isListDue(tx, source.name, timestampFromMs(beganMs))))) return;
     await sweep(deps, lease, signal);
     await lease.transaction((tx) =>
-      finishSweep(tx, source.name, {
+      finishListPull(tx, source.name, {
         now: timestampNow(clock),
         next: timestampFromMs(beganMs + source.suppliers_poll_seconds * 1000),
       }),
@@ -67,16 +68,16 @@ async function sweepIfDue(deps: SupplierSweepDeps, lease: Lease, signal: AbortSi
     if (error instanceof LeaseLost || signal.aborted) return;
     log.warn({ err: error, source: source.name }, 'reading the list of suppliers failed');
     const noted = lease.transaction(async (tx) => {
-      const failures = await readSweepFailures(tx, source.name);
+      const failures = await readListFailures(tx, source.name);
       const waitMs = backoffMs({ ...backoff, failures, floorMs: askedToWaitMs(error) });
-      await failSweep(tx, source.name, { error: errorText(error), next: timestampFromMs(clock.nowMs() + waitMs) });
+      await failListPull(tx, source.name, { error: errorText(error), next: timestampFromMs(clock.nowMs() + waitMs) });
     });
     await unlessLost(noted);
   }
 }
 
 /** Passes over the list until it was seen whole, or has not held still for too long. */
-async function sweep(deps: SupplierSweepDeps, lease: Lease, signal: AbortSignal): Promise<void> {
+async function sweep(deps: SupplierListDeps, lease: Lease, signal: AbortSignal): Promise<void> {
   let before: Pass | undefined;
   let pageSize = deps.source.page_size;
   for (let passes = 1; ; ) {
@@ -123,7 +124,7 @@ function sawTheSame(before: Pass, now: Pass): boolean {
 
 type At = Parameters<SourceClient['listSuppliers']>[0];
 
-async function readList(deps: SupplierSweepDeps, lease: Lease, pageSize: number, signal: AbortSignal): Promise<Pass> {
+async function readList(deps: SupplierListDeps, lease: Lease, pageSize: number, signal: AbortSignal): Promise<Pass> {
   const ids = new Set<unknown>();
   const links = new Set<string>();
   const counts = new Set<number | undefined>();
@@ -153,7 +154,7 @@ async function readList(deps: SupplierSweepDeps, lease: Lease, pageSize: number,
  * more pages than are allowed at once it would never be read to its end.
  */
 async function readPage(
-  { client, clock }: SupplierSweepDeps,
+  { client, clock }: SupplierListDeps,
   lease: Lease,
   at: At,
   signal: AbortSignal,
@@ -164,12 +165,12 @@ async function readPage(
       const observed = timestampNow(clock);
       return { ...(await client.listSuppliers(at, ends)), observed };
     };
-    return sitOutQuota(ask, clock, ends);
+    return waitForRateLimit(ask, clock, ends);
   });
 }
 
 async function storePage(
-  deps: SupplierSweepDeps,
+  deps: SupplierListDeps,
   lease: Lease,
   objects: readonly Record<string, unknown>[],
   observed: Timestamp,

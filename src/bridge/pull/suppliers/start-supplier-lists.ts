@@ -1,16 +1,17 @@
 /** The workers that read the lists of suppliers, of the sources that are to be read so. */
+
+import { type BridgeDeps, lanes } from '#bridge/bridge-deps.ts';
+import type { AcquireLease } from '#bridge/leases/lease.ts';
+import type { createSourceClients } from '#bridge/source-clients.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { createClockWatch } from '#platform/clock-watch.ts';
 import type { SweptLane } from '#platform/sweep.ts';
-import { type BridgeDeps, lanes } from '../../bridge-deps.ts';
-import type { AcquireLease } from '../../leases/lease.ts';
-import type { createSourceClients } from '../../source-clients.ts';
-import { createClockWatch } from '../../../platform/clock-watch.ts';
-import { openSupplierSweep, supplierSweepsDue } from './supplier-list-store.ts';
-import { createSupplierSweep } from './pull-supplier-list.ts';
+import { createSupplierListPull } from './pull-supplier-list.ts';
+import { openSupplierList, supplierListsDue } from './supplier-list-store.ts';
 
 /** Starts the workers; they end with `deps.signals`. Gives the lane that the sweep looks after. */
-export function startSupplierSweeps(
+export function startSupplierLists(
   deps: BridgeDeps,
   acquireLease: AcquireLease,
   clientOf: ReturnType<typeof createSourceClients>,
@@ -22,7 +23,7 @@ export function startSupplierSweeps(
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
       const wakeFlows = () => void signals.signal(lanes.push, flows);
       const client = clientOf(source.name);
-      return [source.name, createSupplierSweep({ source, client, database, acquireLease, clock, log, wakeFlows })];
+      return [source.name, createSupplierListPull({ source, client, database, acquireLease, clock, log, wakeFlows })];
     }),
   );
   // A list may be waited for, page by page, while the source allows no more.
@@ -36,10 +37,10 @@ export function startSupplierSweeps(
       await watchClock(async () => {
         for (const { name, suppliers_poll_seconds: seconds } of sources) {
           const latest = timestampFromMs(clock.nowMs() + seconds * 1000);
-          await openSupplierSweep(database, name, { now: timestampNow(clock), latest });
+          await openSupplierList(database, name, { now: timestampNow(clock), latest });
         }
       });
-      const due = await supplierSweepsDue(database, timestampNow(clock));
+      const due = await supplierListsDue(database, timestampNow(clock));
       return due.filter((source) => sweeps.has(source));
     },
   };

@@ -2,25 +2,32 @@
  * Settling a feed that does not declare its order: moves its watermark over ranges that are closed. See
  * `careful-walk.ts` for what makes that safe.
  */
+
+import { readVersionKey } from '#bridge/mirror/read-version.ts';
 import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { readVersionKey } from '../../mirror/read-version.ts';
-import {
-  cutOf,
-  defaultGranularityMicros,
-  type Range,
-  type Walked,
-  type WalkedRecord,
-  walkWindows,
-} from './window-scan.ts';
-import { type FeedId, markSettled, readNewest, ripen } from '../feed/checkpoint-store.ts';
-import { dropDoubtsNotShown, endReread, readDueRereads, readKnownIds, rereadLater } from '../feed/suspect-versions.ts';
+import { type FeedId, markScanned, noteFirstSeen, readNewest } from '../feed/checkpoint-store.ts';
 import type { FeedReader } from '../feed/feed-reader.ts';
 import type { StorePage } from '../feed/page-store.ts';
+import {
+  dropSuspectsNotShown,
+  endReread,
+  readDueRereads,
+  readKnownIds,
+  rereadLater,
+} from '../feed/suspect-versions.ts';
+import {
+  defaultGranularityMicros,
+  type Range,
+  type ScannedRecord,
+  type ScannedWindow,
+  scanWindows,
+  upperBound,
+} from './window-scan.ts';
 
 /** What walking a feed in windows needs. */
-export interface CarefulReading {
+export interface ScanDeps {
   readonly feed: FeedId;
   readonly reader: FeedReader;
   readonly store: StorePage;
@@ -33,12 +40,12 @@ export interface CarefulReading {
 }
 
 /** A record as it was read, with what the walk has to know of it. */
-export interface ReadRecord extends WalkedRecord {
+export interface ReadRecord extends ScannedRecord {
   readonly record: Record<string, unknown>;
 }
 
 /** Records of a walk as they are stored: with the related objects of the answers that showed them. */
-export interface WalkedPage extends Walked<ReadRecord> {
+export interface ScannedPage extends ScannedWindow<ReadRecord> {
   readonly includes: Record<string, readonly Record<string, unknown>[]>;
   readonly observed: Timestamp;
 }
@@ -46,15 +53,15 @@ export interface WalkedPage extends Walked<ReadRecord> {
 /** More rows than this in a window do not fit any page: which ones they are is of no use then. */
 const knownMax = 2_000;
 
-/** Walks over (from, cut] of the feed; see `walkWindows`. */
-export async function* walkFeed(
-  reading: CarefulReading,
+/** Walks over (from, cut] of the feed; see `scanWindows`. */
+export async function* scanFeed(
+  reading: ScanDeps,
   range: { from: Timestamp | undefined; cut: Timestamp },
-): AsyncGenerator<WalkedPage> {
+): AsyncGenerator<ScannedPage> {
   const { feed, reader } = reading;
   let includes: Record<string, readonly Record<string, unknown>[]> = {};
   let observed: Timestamp | undefined;
-  const walk = walkWindows<ReadRecord>({
+  const walk = scanWindows<ReadRecord>({
     ...range,
     granularityMicros: reading.granularityMicros,
     pageSize: () => reader.pageSize(),
@@ -82,7 +89,7 @@ export async function* walkFeed(
   }
 }
 
-export interface SettleRequest extends CarefulReading {
+export interface AdvanceRequest extends ScanDeps {
   readonly watermark: Timestamp | null;
   readonly nowMs: number;
   /** What the source's clock had passed, by the last page read; undefined when it gives none. */
@@ -93,52 +100,48 @@ export interface SettleRequest extends CarefulReading {
 
 /**
  * Settles what is closed by now, at most every half lateness. Gives when to look again; undefined when nothing is open.
- * The walk ends at a version in doubt.
+ * The walk ends at a version in suspectVersions.
  */
-export async function settleFeed(request: SettleRequest): Promise<{ againMs: number } | undefined> {
+export async function advanceWatermark(request: AdvanceRequest): Promise<{ againMs: number } | undefined> {
   const { feed, nowMs, latenessMs } = request;
   const until = timestampFromMs(newestMs(request));
   const held = await readNewest(request.database, feed, until);
   const newest = laterOf(held ?? undefined, request.shown);
   if (newest === undefined || (request.watermark !== null && newest <= request.watermark)) return undefined;
-  const { settled, watermark, ripe } = await request.transaction((tx) =>
-    ripen(tx, feed, { newest, now: timestampFromMs(nowMs), longAgo: timestampFromMs(nowMs - latenessMs) }),
+  const { scanned, watermark, firstSeenBound } = await request.transaction((tx) =>
+    noteFirstSeen(tx, feed, { newest, now: timestampFromMs(nowMs), longAgo: timestampFromMs(nowMs - latenessMs) }),
   );
   // One of a time that is yet to come was made by a clock that has been set back.
-  if (settled !== null && settled <= timestampFromMs(nowMs) && settled > timestampFromMs(nowMs - latenessMs / 2))
-    return { againMs: msFromTimestamp(settled) + latenessMs / 2 };
-  const cut = cutOf({
+  if (scanned !== null && scanned <= timestampFromMs(nowMs) && scanned > timestampFromMs(nowMs - latenessMs / 2))
+    return { againMs: msFromTimestamp(scanned) + latenessMs / 2 };
+  const cut = upperBound({
     sentMicros: nowMs * 1_000,
     sourceMicros: request.sourceMs === undefined ? undefined : request.sourceMs * 1_000,
     latenessMicros: latenessMs * 1_000,
     granularityMicros: request.granularityMicros,
-    seenLongAgo: ripe ?? undefined,
+    firstSeenBound: firstSeenBound ?? undefined,
   });
-  const reached = cut === undefined ? watermark : await settleTo(request, watermark, cut);
-  await request.transaction((tx) => markSettled(tx, feed, timestampFromMs(nowMs)));
+  const reached = cut === undefined ? watermark : await scanTo(request, watermark, cut);
+  await request.transaction((tx) => markScanned(tx, feed, timestampFromMs(nowMs)));
   const isStuck = cut !== undefined && (reached === null || reached < cut);
   const isOpen = reached === null || reached < newest;
   return isOpen && !isStuck ? { againMs: nowMs + latenessMs / 2 } : undefined;
 }
 
 /**
- * Gives where the watermark stands then: before the cut where a version is in doubt, which is read again by itself, or
+ * Gives where the watermark stands then: before the cut where a version is in suspectVersions, which is read again by itself, or
  * where the feed has answered with nothing at all, which is asked again on schedule.
  */
-async function settleTo(
-  request: SettleRequest,
-  watermark: Timestamp | null,
-  cut: Timestamp,
-): Promise<Timestamp | null> {
+async function scanTo(request: AdvanceRequest, watermark: Timestamp | null, cut: Timestamp): Promise<Timestamp | null> {
   let reached = watermark;
   if (reached !== null && cut <= reached) return reached;
-  for await (const walked of walkFeed(request, { from: watermark ?? undefined, cut })) {
+  for await (const walked of scanFeed(request, { from: watermark ?? undefined, cut })) {
     const { complete } = walked;
     const kept = await request.store({
       records: walked.records.map(({ record }) => record),
       includes: walked.includes,
       observed: walked.observed,
-      doubts: true,
+      suspects: true,
       completeTo: () => complete?.to,
       also: async (tx) => {
         if (complete && walked.drained) await rereadLater(tx, request.feed, againOf(request, complete));
@@ -160,13 +163,13 @@ export function newestMs({ nowMs, latenessMs }: { nowMs: number; latenessMs: num
 }
 
 /** What was paged through is read once more when nothing can be on its way into it any more. */
-function againOf(reading: CarefulReading & { readonly nowMs: number }, { after, to }: Range) {
+function againOf(reading: ScanDeps & { readonly nowMs: number }, { after, to }: Range) {
   const { latenessMs, nowMs, granularityMicros = defaultGranularityMicros } = reading;
   return { after: after ?? addMicros(to, -granularityMicros), to, due: timestampFromMs(nowMs + latenessMs) };
 }
 
-/** Reads again what is due for it: crowded stamps, and versions in doubt, which are told apart by it. */
-export async function rereadRanges(reading: CarefulReading & { nowMs: number; clock: Clock }): Promise<void> {
+/** Reads again what is due for it: crowded stamps, and versions in suspectVersions, which are told apart by it. */
+export async function rereadRanges(reading: ScanDeps & { nowMs: number; clock: Clock }): Promise<void> {
   const { feed, nowMs } = reading;
   const now = timestampFromMs(nowMs);
   const latest = timestampFromMs(nowMs + reading.latenessMs + clocksDifferMs);
@@ -174,12 +177,12 @@ export async function rereadRanges(reading: CarefulReading & { nowMs: number; cl
     let changed = 0;
     let drained = false;
     let reached: Timestamp = range.after;
-    for await (const walked of walkFeed(reading, { from: range.after, cut: range.to })) {
+    for await (const walked of scanFeed(reading, { from: range.after, cut: range.to })) {
       const kept = await reading.store({
         records: walked.records.map(({ record }) => record),
         includes: walked.includes,
         observed: walked.observed,
-        doubts: true,
+        suspects: true,
       });
       // A part of a crowded stamp is given before all of it.
       changed += kept.changed;
@@ -190,7 +193,7 @@ export async function rereadRanges(reading: CarefulReading & { nowMs: number; cl
       await endReread(tx, feed, range, { now, latest });
       // Where the feed has answered with nothing at all, nothing is known.
       if (reached >= range.to)
-        await dropDoubtsNotShown(tx, feed, { ...range, since: now, now: timestampNow(reading.clock) });
+        await dropSuspectsNotShown(tx, feed, { ...range, since: now, now: timestampNow(reading.clock) });
       if (reached < range.to || (drained && changed > 0)) await rereadLater(tx, feed, againOf(reading, range));
     });
   }

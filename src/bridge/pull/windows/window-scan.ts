@@ -9,16 +9,17 @@
  * Pure but for `ask` and `known`: it moves no checkpoint itself, it says which windows are complete. Source: the design's
  * "Checkpoints", rules 1 to 4.
  */
+
+import { withoutTime } from '#bridge/mirror/read-version.ts';
 import { laterOf, microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import { AppError } from '#platform/errors.ts';
-import { withoutTime } from '../../mirror/read-version.ts';
 
-export interface WalkedRecord {
+export interface ScannedRecord {
   readonly id: string;
   readonly modified: Timestamp;
 }
 
-export interface Answer<Record extends WalkedRecord> {
+export interface WindowAnswer<Record extends ScannedRecord> {
   readonly records: readonly Record[];
   /** The query of the next page. */
   readonly next: string | undefined;
@@ -31,9 +32,9 @@ export interface Bounds {
 }
 
 /** One request: a window, or the next page of an earlier answer. */
-export type Ask<Record extends WalkedRecord> = (
+export type AskWindow<Record extends ScannedRecord> = (
   at: (Bounds & { readonly pageSize: number }) | { readonly next: string },
-) => Promise<Answer<Record>>;
+) => Promise<WindowAnswer<Record>>;
 
 /** The times later than `after` (any, when it is left out), and not later than `to`. */
 export interface Range {
@@ -41,7 +42,7 @@ export interface Range {
   readonly to: Timestamp;
 }
 
-export interface Walked<Record> {
+export interface ScannedWindow<Record> {
   readonly records: readonly Record[];
   /** `records` are all that the feed holds of this range; undefined where more may lie between them. */
   readonly complete: Range | undefined;
@@ -49,8 +50,8 @@ export interface Walked<Record> {
   readonly drained: boolean;
 }
 
-export interface Walk<Record extends WalkedRecord> {
-  readonly ask: Ask<Record>;
+export interface WindowScan<Record extends ScannedRecord> {
+  readonly ask: AskWindow<Record>;
   /** Undefined: from the beginning. */
   readonly from: Timestamp | undefined;
   readonly cut: Timestamp;
@@ -79,7 +80,9 @@ export const defaultGranularityMicros = 1_000_000;
  * is to be tried again. Rejects with what `ask` rejects with; with an AppError `unavailable` when bounds are not kept,
  * when `next` leads nowhere or is missing, or when a crowded stamp does not hold still. All given before stays valid.
  */
-export async function* walkWindows<Record extends WalkedRecord>(walk: Walk<Record>): AsyncGenerator<Walked<Record>> {
+export async function* scanWindows<Record extends ScannedRecord>(
+  walk: WindowScan<Record>,
+): AsyncGenerator<ScannedWindow<Record>> {
   const granularity = walk.granularityMicros ?? defaultGranularityMicros;
   const cut = microsFromTimestamp(walk.cut);
   const beginning = walk.from === undefined ? 0 : Math.max(0, microsFromTimestamp(walk.from));
@@ -107,12 +110,12 @@ export async function* walkWindows<Record extends WalkedRecord>(walk: Walk<Recor
       const bounds = boundsOf(start, end);
       const answer = await askUntilWhole(walk, bounds, pageSize, shown, range);
       if (answer.records.length === 0 && answer.next === undefined) {
-        const verdict = await judgeEmpty(walk, bounds, range, { anchor, granularity });
+        const verdict = await verifyEmpty(walk, bounds, range, { anchor, granularity });
         if (verdict === 'nothing at all') return;
         if (verdict === 'not empty') {
           contradictions += 1;
           if (contradictions > contradictionsMax)
-            throw walkFailed('it shows records of a time, and then none, again and again');
+            throw scanFailed('it shows records of a time, and then none, again and again');
           continue;
         }
       }
@@ -155,7 +158,7 @@ function nextSpan(span: number, held: number, pageSize: number, granularity: num
  * Just before the stamps at the page's end, if the page comes in the order of its stamps; else half of the window. Some
  * room is left: what lies in the overlap is shown, too, and a full page proves nothing.
  */
-function shorterEnd(records: readonly WalkedRecord[], start: number, end: number, granularity: number): number {
+function shorterEnd(records: readonly ScannedRecord[], start: number, end: number, granularity: number): number {
   const isAscending = records.every(
     (record, index) => index === 0 || (records[index - 1]?.modified ?? '') <= record.modified,
   );
@@ -170,13 +173,13 @@ function shorterEnd(records: readonly WalkedRecord[], start: number, end: number
  * An answer that lacks rows which are known to have stood in the same range may come from a replica that lags, and is
  * asked for again; rows that are still missing then have changed, and stand elsewhere.
  */
-async function askUntilWhole<Record extends WalkedRecord>(
-  walk: Walk<Record>,
+async function askUntilWhole<Record extends ScannedRecord>(
+  walk: WindowScan<Record>,
   bounds: Bounds,
   pageSize: number,
-  shown: readonly WalkedRecord[],
+  shown: readonly ScannedRecord[],
   range: Range,
-): Promise<Answer<Record>> {
+): Promise<WindowAnswer<Record>> {
   const expected = new Set(shown.filter((record) => isWithin(record, range)).map(({ id }) => id));
   for (const id of (await walk.known?.(range)) ?? []) expected.add(id);
   for (let tries = 1; ; tries += 1) {
@@ -192,8 +195,8 @@ async function askUntilWhole<Record extends WalkedRecord>(
  * where there are none, when one that begins so early that a known row belongs to it shows earlier rows only. A row that
  * stands between the lower bound and the range should have been shown: who passes it over may pass over others.
  */
-async function judgeEmpty<Record extends WalkedRecord>(
-  walk: Walk<Record>,
+async function verifyEmpty<Record extends ScannedRecord>(
+  walk: WindowScan<Record>,
   { after, before }: Bounds,
   range: Range,
   given: { anchor: Timestamp | undefined; granularity: number },
@@ -214,10 +217,10 @@ async function judgeEmpty<Record extends WalkedRecord>(
  * Throws when a full page without `next` is not all that the bounds hold: asked for one less, a service that knows of
  * `next` gives it. One that takes no notice of what is asked for cannot be told apart.
  */
-async function refuseForgottenNext<Record extends WalkedRecord>(
-  walk: Walk<Record>,
+async function refuseForgottenNext<Record extends ScannedRecord>(
+  walk: WindowScan<Record>,
   bounds: Bounds,
-  { records }: Answer<Record>,
+  { records }: WindowAnswer<Record>,
 ): Promise<void> {
   const fewer = records.length - 1;
   // Rows may leave between two answers: once proves nothing.
@@ -227,11 +230,11 @@ async function refuseForgottenNext<Record extends WalkedRecord>(
     const again = await walk.ask({ ...bounds, pageSize: records.length });
     if (again.next !== undefined || again.records.length < records.length) return;
   }
-  throw walkFailed(`a page of ${fewer} records has no "next" although there are more: what follows cannot be read`);
+  throw scanFailed(`a page of ${fewer} records has no "next" although there are more: what follows cannot be read`);
 }
 
 /** Without a bound that is kept, no window ever fits a page. */
-function refuseIgnoredBounds(records: readonly WalkedRecord[], { after, before }: Bounds, granularity: number): void {
+function refuseIgnoredBounds(records: readonly ScannedRecord[], { after, before }: Bounds, granularity: number): void {
   const from = after === undefined ? 0 : microsFromTimestamp(after) - 2 * granularity;
   const to = before === undefined ? Number.POSITIVE_INFINITY : microsFromTimestamp(before) + 2 * granularity;
   const outside = records.find((record) => {
@@ -239,14 +242,14 @@ function refuseIgnoredBounds(records: readonly WalkedRecord[], { after, before }
     return isTimed(record) && (micros > to || micros < from);
   });
   if (outside)
-    throw walkFailed(
+    throw scanFailed(
       `it was asked for times from ${after ?? 'the beginning'} to ${before}, and shows ${outside.modified}: ` +
         'it does not keep modified_after or modified_before, or cuts them to more than a second (run "bridge check")',
     );
 }
 
 /** More rows than a page in one stamp: paged through until two passes agree and neither saw a row twice. */
-async function drain<Record extends WalkedRecord>(walk: Walk<Record>, bounds: Bounds): Promise<Record[]> {
+async function drain<Record extends ScannedRecord>(walk: WindowScan<Record>, bounds: Bounds): Promise<Record[]> {
   let before: string | undefined;
   const seen = new Map<string, Record>();
   for (let pass = 1; pass <= drainPassesMax; pass += 1) {
@@ -261,7 +264,7 @@ async function drain<Record extends WalkedRecord>(walk: Walk<Record>, bounds: Bo
       rows.push(...answer.records);
       idle = ids.size > known ? 0 : idle + 1;
       if (answer.next === undefined) break;
-      if (links.has(answer.next) || idle > idlePagesMax) throw walkFailed('its "next" leads nowhere');
+      if (links.has(answer.next) || idle > idlePagesMax) throw scanFailed('its "next" leads nowhere');
       links.add(answer.next);
       answer = await walk.ask({ next: answer.next });
     }
@@ -270,29 +273,29 @@ async function drain<Record extends WalkedRecord>(walk: Walk<Record>, bounds: Bo
     if (print === before && ids.size === rows.length) return [...seen.values()];
     before = print;
   }
-  throw walkFailed('one stamp holds more records than a page, and they did not hold still long enough to be read');
+  throw scanFailed('one stamp holds more records than a page, and they did not hold still long enough to be read');
 }
 
-function newestWithin(records: readonly WalkedRecord[], range: Range): Timestamp | undefined {
+function newestWithin(records: readonly ScannedRecord[], range: Range): Timestamp | undefined {
   return records
     .filter((record) => isWithin(record, range))
     .reduce<Timestamp | undefined>((newest, { modified }) => laterOf(newest, modified), undefined);
 }
 
-function newerOf<Record extends WalkedRecord>(known: Record | undefined, read: Record): Record {
+function newerOf<Record extends ScannedRecord>(known: Record | undefined, read: Record): Record {
   return known && known.modified > read.modified ? known : read;
 }
 
 /** One that says no time counts as of 1970, but stands in no range: no bound is kept for it. */
-function isTimed({ modified }: WalkedRecord): boolean {
+function isTimed({ modified }: ScannedRecord): boolean {
   return modified !== withoutTime;
 }
 
-function isWithin(record: WalkedRecord, { after, to }: Range): boolean {
+function isWithin(record: ScannedRecord, { after, to }: Range): boolean {
   return isTimed(record) && record.modified <= to && (after === undefined || record.modified > after);
 }
 
-function walkFailed(why: string): AppError {
+function scanFailed(why: string): AppError {
   return new AppError('unavailable', `The feed cannot be read in windows: ${why}.`, { recovery: { do: 'halt' } });
 }
 
@@ -304,17 +307,17 @@ function at(micros: number): Timestamp {
  * Up to where a range is closed: `lateness` and the granularity before the earlier of both clocks, and not beyond what
  * was first seen `lateness` ago, so that a clock that is wrong, on either side, lets nothing through. All in micros.
  */
-export function cutOf(options: {
+export function upperBound(options: {
   sentMicros: number;
   /** The answer's `Date`, less its round trip and a second for its rounding; undefined when there is none. */
   sourceMicros: number | undefined;
   latenessMicros: number;
   granularityMicros?: number | undefined;
   /** The newest stamp among the records that were first seen at least `lateness` ago. */
-  seenLongAgo: Timestamp | undefined;
+  firstSeenBound: Timestamp | undefined;
 }): Timestamp | undefined {
-  if (options.seenLongAgo === undefined) return undefined;
+  if (options.firstSeenBound === undefined) return undefined;
   const clocks = Math.min(options.sentMicros, options.sourceMicros ?? options.sentMicros);
   const closed = clocks - options.latenessMicros - (options.granularityMicros ?? defaultGranularityMicros);
-  return timestampFromMicros(Math.min(closed, microsFromTimestamp(options.seenLongAgo)));
+  return timestampFromMicros(Math.min(closed, microsFromTimestamp(options.firstSeenBound)));
 }

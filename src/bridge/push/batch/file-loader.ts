@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import type { Job, SourceClient } from '#client/source-client.ts';
+import type { SourceClient, SubmittedJob } from '#client/source-client.ts';
 import type { FileContent } from '#connector/connector.ts';
 import { downloadLinkSeconds, fileNotFound, filesPerLinkJobMax } from '#contract/file.ts';
 import { uuid } from '#contract/scalars.ts';
@@ -191,7 +191,7 @@ async function askLinks(
   return linksOf(job, clock.nowMs());
 }
 
-function linksOf({ detail }: Job, sinceMs: number): Map<string, Found> {
+function linksOf({ detail }: SubmittedJob, sinceMs: number): Map<string, Found> {
   const found = new Map<string, Found>();
   for (const { file_uuid: id, error } of detail?.errors ?? [])
     if (id !== undefined) found.set(id.toLowerCase(), error === fileNotFound ? 'not-found' : { error: textOf(error) });

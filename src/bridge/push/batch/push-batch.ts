@@ -2,30 +2,31 @@
  * The way of one batch from its claim to its settlement. Each step is confirmed under the lease, and what a step before
  * has learned is written down before the ERP is called.
  */
+
+import { backoffMs } from '#bridge/backoff.ts';
+import { readSendingFlow } from '#bridge/flows/flow-state.ts';
+import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
+import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
 import type { Connector, Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import { backoffMs } from '../../backoff.ts';
-import { type Lease, LeaseLost } from '../../leases/lease.ts';
-import type { ProcessMark } from '../../leases/process-identity.ts';
-import type { FlowSettings } from '../../settings.ts';
-import { attachFiles, type LoadFiles } from './attach-files.ts';
-import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
 import type { ConnectorCalls } from '../calls/connector-calls.ts';
-import { markDoubtful } from '../claim/flow-document-store.ts';
-import { readSendingFlow } from '../../flows/flow-state.ts';
-import { resolveCutOff } from './resolve-cut-off.ts';
+import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
+import { markUncertain } from '../claim/flow-document-store.ts';
 import { type Settled, settleOutcomes } from '../settle/settle-outcomes.ts';
+import { attachFiles, type LoadFiles } from './attach-files.ts';
+import { resolveCutOff } from './resolve-cut-off.ts';
 
 export interface BatchDeps {
   flow: FlowSettings;
   connector: Connector;
   database: Database;
   clock: Clock;
-  processMark: ProcessMark;
+  processIdentity: ProcessIdentity;
   log: Logger;
   outcomes: Counter<'flow' | 'status'>;
   /** Needed by flows that take `file` documents. */
@@ -41,15 +42,15 @@ export interface Batch {
 /** An outcome that nobody has written down yet is worth some patience with the database. */
 const settleTries = 4;
 
-export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lease) {
-  const { flow, connector, database, clock, log, processMark } = deps;
+export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: Lease) {
+  const { flow, connector, database, clock, log, processIdentity } = deps;
   const { timeoutMs } = connector.capabilities;
 
   /** Asks the ERP about these; settles what needs no call, and gives the others. Not while anything else runs. */
   async function lookUp(claimed: readonly Claimed[], signal: AbortSignal): Promise<Claimed[]> {
     const { settled, remaining } = await lease.during((lost) => {
       const limit = { timeoutMs, signal: AbortSignal.any([signal, lost]) };
-      return resolveCutOff({ connector, calls, processMark }, claimed, clock.nowMs(), limit);
+      return resolveCutOff({ connector, calls, processIdentity }, claimed, clock.nowMs(), limit);
     });
     await settle(settled, signal);
     return remaining;
@@ -77,7 +78,7 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
     await settle(settled, signal);
     // Only now: whoever finds an intent waits for the call from the time that it names.
     const intentMs = clock.nowMs();
-    const call = { by: processMark.own, nowMs: intentMs };
+    const call = { by: processIdentity.own, nowMs: intentMs };
     const intended = await lease.transaction(async (tx) => {
       // It may have been paused since the claim, or another call was told to leave the ERP alone.
       if (!(await readSendingFlow(tx, flow, timestampFromMs(intentMs)))) return [];
@@ -126,7 +127,7 @@ export function createBatches(deps: BatchDeps, calls: ConnectorCalls, lease: Lea
   /** Never rejects: what cannot be written down now has its intent still, or was settled by another process. */
   async function doubt(claimed: readonly Claimed[]): Promise<void> {
     const documents = claimed.map(({ document }) => document);
-    const mark = () => markDoubtful(database, flow.name, documents, timestampNow(clock));
+    const mark = () => markUncertain(database, flow.name, documents, timestampNow(clock));
     // Also when the process is stopping: nobody else knows of it.
     await patiently(new AbortController().signal, mark).catch((err: unknown) =>
       log.error({ err, flow: flow.name }, 'documents whose call ended late could not be marked: replay them'),

@@ -1,9 +1,9 @@
+import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import type { Connector, Found } from '#connector/connector.ts';
 import { msFromTimestamp } from '#contract/timestamp.ts';
 import { errorText } from '#platform/errors.ts';
-import type { ProcessMark } from '../../leases/process-identity.ts';
-import type { Claimed } from '../claim/claim-documents.ts';
 import { abortGraceMs, type CallLimit, type ConnectorCalls } from '../calls/connector-calls.ts';
+import type { Claimed } from '../claim/claim-documents.ts';
 import { type FlowDocument, unknownContent } from '../claim/flow-document-store.ts';
 import type { Settled } from '../settle/settle-outcomes.ts';
 
@@ -13,7 +13,7 @@ import type { Settled } from '../settle/settle-outcomes.ts';
  * what the ERP holds demands.
  */
 export async function resolveCutOff(
-  deps: { connector: Connector; calls: Pick<ConnectorCalls, 'lookup'>; processMark: ProcessMark },
+  deps: { connector: Connector; calls: Pick<ConnectorCalls, 'lookup'>; processIdentity: ProcessIdentity },
   cutOff: readonly Claimed[],
   nowMs: number,
   limit: CallLimit,
@@ -84,20 +84,20 @@ const clocksDifferMs = 2_000;
  * lives no more, and the ERP does nothing by itself after a call, there is nothing to wait for.
  */
 function mayTakeEffectForMs(
-  { connector, processMark }: { connector: Connector; processMark: ProcessMark },
-  { intentAt, intentBy, delivered, doubtfulSince }: FlowDocument,
+  { connector, processIdentity }: { connector: Connector; processIdentity: ProcessIdentity },
+  { intentAt, intentBy, delivered, uncertainSince }: FlowDocument,
   nowMs: number,
 ): number {
-  const { settleMs, timeoutMs } = connector.capabilities;
-  const isOwn = intentBy === processMark.own;
-  const isOver = isOwn || (intentBy !== null && processMark.isOver(intentBy));
+  const { lateEffectMs, timeoutMs } = connector.capabilities;
+  const isOwn = intentBy === processIdentity.own;
+  const isOver = isOwn || (intentBy !== null && processIdentity.isOver(intentBy));
   const waits: number[] = [];
   const wait = (began: string, wholeMs: number) =>
     waits.push(Math.min(wholeMs, msFromTimestamp(began) + wholeMs - nowMs));
-  if (intentAt !== null && !(settleMs === 0 && isOver))
-    wait(intentAt, timeoutMs + abortGraceMs + settleMs + (isOwn ? 0 : clocksDifferMs));
+  if (intentAt !== null && !(lateEffectMs === 0 && isOver))
+    wait(intentAt, timeoutMs + abortGraceMs + lateEffectMs + (isOwn ? 0 : clocksDifferMs));
   // Calls that have ended: with an ERP that does nothing afterwards, there is nothing more to come of them.
-  if (settleMs > 0)
-    for (const ended of [delivered, doubtfulSince]) if (ended !== null) wait(ended, settleMs + clocksDifferMs);
+  if (lateEffectMs > 0)
+    for (const ended of [delivered, uncertainSince]) if (ended !== null) wait(ended, lateEffectMs + clocksDifferMs);
   return Math.max(0, ...waits);
 }

@@ -4,11 +4,11 @@
  * it is still doing would meet what is done next.
  */
 import { z } from 'zod';
+import { storableText } from '#bridge/storable-text.ts';
 import type { Found, Operation, Outcome, PlannedOperation, Session, Unclear } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
-import { storableText } from '../../storable-text.ts';
 import { createDeadline } from './deadline.ts';
 
 /** A connector has this long to stop after it was told to. */

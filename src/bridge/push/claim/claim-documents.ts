@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { type DocumentsMade, documentHash, makeDocuments } from '#bridge/assemble/make-documents.ts';
+import { haltFlow, readSendingFlow } from '#bridge/flows/flow-state.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import type { FlowSettings } from '../../settings.ts';
 import {
   type Busy,
   type FlowDocument,
@@ -19,9 +21,7 @@ import {
   takeToTry,
   writeIntents,
 } from './flow-document-store.ts';
-import { haltFlow, readSendingFlow } from '../../flows/flow-state.ts';
 import { guardWithdrawals } from './guard-withdrawals.ts';
-import { type DocumentsMade, hashOf, makeDocuments } from '../../assemble/make-documents.ts';
 
 /** A document whose call is to be made. */
 export interface Claimed {
@@ -61,7 +61,7 @@ const notYetMs = 60_000;
 
 /** Whether the ERP has to be asked first: an earlier call was cut off or is in doubt, or a person wants another one. */
 export function mustLookUp({ document }: Pick<Claimed, 'document'>): boolean {
-  return document.intentId !== null || document.forced || document.doubtfulSince !== null;
+  return document.intentId !== null || document.forced || document.uncertainSince !== null;
 }
 
 /**
@@ -196,7 +196,7 @@ function isWithdrawal({ deliveredHash, intentId }: FlowDocument, { action }: Ope
 
 /** What has to be called for this document; undefined when the ERP holds it already. */
 export function operationFor(document: FlowDocument, content: Document, wanted: boolean): Operation | undefined {
-  const contentHash = hashOf(content);
+  const contentHash = documentHash(content);
   const { intentId, intentHash, deliveredHash } = document;
   if (!mustLookUp({ document }) && deliveredHash === (wanted ? contentHash : null)) return undefined;
   return {

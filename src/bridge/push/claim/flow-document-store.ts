@@ -1,8 +1,9 @@
 /** The rows of `bridge.flow_documents`, one operation a function. Every call runs in a transaction of the flow's lease. */
+
+import { storableText } from '#bridge/storable-text.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { storableText } from '../../storable-text.ts';
 
 /** Equal to no document's hash. */
 export const unknownContent = 'unknown';
@@ -26,7 +27,7 @@ export interface FlowDocument {
   /** When the ERP took it last, or was found to hold it. */
   readonly delivered: Timestamp | null;
   /** When a call ended that may have come after that of another process, or the flow got another ERP. */
-  readonly doubtfulSince: Timestamp | null;
+  readonly uncertainSince: Timestamp | null;
   /** Whether it was found to be a withdrawal and has not changed since. */
   readonly withdraws: boolean;
   /** Failed tries since the document last changed. */
@@ -38,7 +39,7 @@ export interface FlowDocument {
 /** The columns of a FlowDocument. */
 export const documentColumns = `kind, key, wanted, delivered_hash as "deliveredHash", reference,
   intent_id as "intentId", intent_hash as "intentHash", intent_at as "intentAt", intent_by as "intentBy", forced, delivered,
-  doubtful_since as "doubtfulSince",
+  uncertain_since as "uncertainSince",
   withdraws is not distinct from wanted as withdraws, attempts,
   error_type as "errorType"`;
 
@@ -75,7 +76,7 @@ export async function readFirstDue(
          (select d.due from bridge.flow_documents d where ${due} and d.withdraws = d.wanted
           order by d.due limit 1) as "firstWithdrawal",
          exists (select from bridge.flow_documents d where ${due} and (d.withdraws = d.wanted) is not true
-           and (d.intent_id is not null or d.forced or d.doubtful_since is not null)) as "lookUp"
+           and (d.intent_id is not null or d.forced or d.uncertain_since is not null)) as "lookUp"
        from unnest($3::text[]) with ordinality as k (kind, place)) as due
      where first is not null or "firstWithdrawal" is not null order by place limit 1`,
     [flow, now, kinds, busy.kind ?? null, busy.keys],
@@ -101,8 +102,8 @@ export async function takeDue(
   busy: Busy,
 ): Promise<FlowDocument[]> {
   const condition = {
-    plain: '(withdraws = wanted) is not true and intent_id is null and not forced and doubtful_since is null',
-    'look up': '(withdraws = wanted) is not true and (intent_id is not null or forced or doubtful_since is not null)',
+    plain: '(withdraws = wanted) is not true and intent_id is null and not forced and uncertain_since is null',
+    'look up': '(withdraws = wanted) is not true and (intent_id is not null or forced or uncertain_since is not null)',
     withdrawals: "withdraws = wanted and due < coalesce($6, 'infinity'::timestamptz)",
   }[which];
   const params = [flow, kind, now, most, busy.kind === kind ? busy.keys : []];
@@ -188,11 +189,11 @@ export async function markDelivered(
   await tx.query(
     `update bridge.flow_documents d
      set delivered_hash = o.hash, delivered_body = o.body, reference = nullif(o.reference, ''), delivered = $2::timestamptz,
-         settled = o.wanted,
+         reconciled = o.wanted,
          due = case when d.wanted = o.wanted then null else $2::timestamptz end,
          waiting_since = case when d.wanted = o.wanted then null else $2::timestamptz end,
          forced = d.forced and d.wanted <> o.wanted,
-         doubtful_since = case when d.wanted <> o.wanted then d.doubtful_since end,
+         uncertain_since = case when d.wanted <> o.wanted then d.uncertain_since end,
          withdrawn = case when o.hash is not null then null
                           when d.delivered_hash is not null
                             and (d.waiting_since <= f.withdrawals_agreed) is not true then $2::timestamptz
@@ -222,7 +223,7 @@ export async function markUnchanged(tx: Sql, flow: string, documents: readonly F
   if (documents.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
-     set settled = d.wanted, due = null, waiting_since = null, withdraws = null, attempts = 0, last_error = null,
+     set reconciled = d.wanted, due = null, waiting_since = null, withdraws = null, attempts = 0, last_error = null,
          error_type = null, dead_since = null
      from unnest($2::text[], $3::text[]) as s (kind, key)
      where d.flow = $1 and d.kind = s.kind and d.key = s.key`,
@@ -322,7 +323,7 @@ export async function postpone(tx: Sql, flow: string, postponed: readonly Postpo
  * Calls for these ended after another process may have called the ERP for them, too: it is to be asked what it holds.
  * The one write that needs no lease, as it only ever asks for more care.
  */
-export async function markDoubtful(
+export async function markUncertain(
   sql: Sql,
   flow: string,
   documents: readonly FlowDocument[],
@@ -330,7 +331,7 @@ export async function markDoubtful(
 ): Promise<void> {
   await sql.query(
     `update bridge.flow_documents d
-     set wanted = d.wanted + 1, doubtful_since = $2, due = least(d.due, $2),
+     set wanted = d.wanted + 1, uncertain_since = $2, due = least(d.due, $2),
          waiting_since = coalesce(d.waiting_since, $2), dead_since = null
      from unnest($3::text[], $4::text[]) as s (kind, key)
      where d.flow = $1 and d.kind = s.kind and d.key = s.key`,
@@ -342,9 +343,9 @@ export async function markDoubtful(
  * The same for all that was delivered, or may have been, through another connector than the flow has now. All of it was
  * marked as due just before.
  */
-export async function doubtDelivered(tx: Sql, flow: string, now: Timestamp): Promise<void> {
+export async function markDeliveredUncertain(tx: Sql, flow: string, now: Timestamp): Promise<void> {
   await tx.query(
-    `update bridge.flow_documents set doubtful_since = $2
+    `update bridge.flow_documents set uncertain_since = $2
      where flow = $1 and (delivered_hash is not null or intent_id is not null)`,
     [flow, now],
   );

@@ -1,11 +1,11 @@
+import { backoffMs } from '#bridge/backoff.ts';
+import { haltFlow, noteErpHealth } from '#bridge/flows/flow-state.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { backoffMs } from '../../backoff.ts';
-import type { FlowSettings } from '../../settings.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { markDelivered, postpone } from '../claim/flow-document-store.ts';
-import { haltFlow, noteNews } from '../../flows/flow-state.ts';
 
 /** What became of one document. */
 export interface Settled extends Claimed {
@@ -61,9 +61,9 @@ export async function settleOutcomes(
   const pause = settled.map(({ outcome }) => pauseOf(outcome)).find((one) => one !== undefined);
   if (pause) await haltFlow(tx, flow.name, pause, now);
   const restMs = Math.max(0, ...settled.filter(isRateLimited).map((one) => restFor(one, waits.get(one) ?? 0)));
-  const circuit = await noteNews(tx, flow.name, {
+  const circuit = await noteErpHealth(tx, flow.name, {
     ...failuresOf(settled),
-    restingUntil: restMs > 0 ? timestampFromMs(nowMs + restMs) : undefined,
+    throttledUntil: restMs > 0 ? timestampFromMs(nowMs + restMs) : undefined,
     circuitUntil: timestampFromMs(nowMs + flow.circuit.seconds * 1_000),
     failuresMost: flow.circuit.failures,
   });

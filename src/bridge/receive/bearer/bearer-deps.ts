@@ -1,7 +1,6 @@
 /** What the checks of bearer tokens are, and stand on. */
 import type { Clock } from '#platform/clock.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
-import { parseCidrs } from '#platform/network-guard.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 
 /**
@@ -15,6 +14,3 @@ export interface BearerDeps {
   readonly secrets: SecretBox;
   readonly clock: Clock;
 }
-
-/** The addresses of authorisation servers are the operator's own settings: they may lie in any network. */
-export const anyNetwork = parseCidrs(['0.0.0.0/0', '::/0']);

@@ -5,7 +5,8 @@
 import { z } from 'zod';
 import type { SourceSettings } from '#bridge/settings.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import { anyNetwork, type BearerCheck, type BearerDeps } from './bearer-deps.ts';
+import { anyNetwork } from '#platform/network-guard.ts';
+import type { BearerCheck, BearerDeps } from './bearer-deps.ts';
 import { createVerdicts, type Verdict } from './token-verdicts.ts';
 
 type Introspection = Extract<SourceSettings['bearer'], { type: 'introspection' }>;

@@ -6,7 +6,7 @@ import type { Operation, Outcome } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { finish } from '#connector/testing/bridge-rule.ts';
 import type { Check } from '#connector/testing/check.ts';
-import type { Edge, EdgeAction } from '#connector/testing/fault-proxy.ts';
+import type { FaultAction, FaultProxy } from '#connector/testing/fault-proxy.ts';
 import { fault, missingMember, NotApplicable } from '#connector/testing/finding.ts';
 import { operation, shownOutcome, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
@@ -57,17 +57,17 @@ async function writeAll(stage: Stage, opened: Opened, jobs: readonly Job[]): Pro
 async function countRequests(stage: Stage, healthy: Opened, kind: DocumentKind, isWarm: boolean): Promise<number> {
   const jobs = await prepare(stage, healthy, kind);
   const opened = isWarm ? healthy : await stage.open();
-  const edge = stage.needEdge(opened);
-  edge.steer();
+  const proxy = stage.needProxy(opened);
+  proxy.steer();
   await finish(stage, opened, operationsOf(jobs), await writeAll(stage, opened, jobs));
-  if (edge.count === 0)
+  if (proxy.count === 0)
     fault({
       expected:
         'a write reaches the ERP by the address that target.settings() is given, where the kit stands in between',
       seen: 'nothing came there',
       lookAt: 'settings() of the conformance test',
     });
-  return edge.count;
+  return proxy.count;
 }
 
 function points({ target }: Stage, total: number): number[] {
@@ -107,7 +107,7 @@ export const crash: Check = {
   guarantee: 'killed before or after any request of a batch, the next process ends with each document in the ERP once',
   async run(stage) {
     const healthy = await stage.open();
-    stage.needEdge(healthy);
+    stage.needProxy(healthy);
     for (const kind of stage.faultKinds) {
       const total = await countRequests(stage, healthy, kind, false);
       // Dead after one request is dead before the next: so every state is met in which a kill can leave the ERP.
@@ -115,7 +115,7 @@ export const crash: Check = {
       for (const { point, action } of [{ point: 1, action: 'die-before' as const }, ...deaths]) {
         const jobs = await prepare(stage, healthy, kind);
         const killed = await stage.open();
-        stage.needEdge(killed).steer(({ n }) => (n === point ? action : 'pass'));
+        stage.needProxy(killed).steer(({ n }) => (n === point ? action : 'pass'));
         await writeAll(stage, killed, jobs);
         await stage.settled(killed);
         const next = await stage.open();
@@ -136,12 +136,12 @@ export const lostAnswer: Check = {
   guarantee: 'a connection that breaks at any request gives outcomes by which each document is written once',
   async run(stage) {
     const healthy = await stage.open();
-    const edge = stage.needEdge(healthy);
+    const proxy = stage.needProxy(healthy);
     const faults: readonly Fault[] = [
       { what: 'the connection breaks before request', action: 'lose-before' },
       { what: 'the answer is lost of request', action: 'lose-after' },
     ];
-    await atEachPoint(stage, healthy, edge, () => faults);
+    await atEachPoint(stage, healthy, proxy, () => faults);
   },
 };
 
@@ -154,7 +154,7 @@ export const serverErrors: Check = {
   guarantee: 'an error of the server, or a page instead of an answer, is neither success nor the record’s fault',
   async run(stage) {
     const healthy = await stage.open();
-    const edge = stage.needHttpEdge(healthy);
+    const proxy = stage.needHttpProxy(healthy);
     const refusals: readonly Fault[] = [
       { what: '503 answers request', action: { status: 503, headers: html, body: page } },
       { what: '500 answers request', action: { status: 500 } },
@@ -172,7 +172,7 @@ export const serverErrors: Check = {
       },
     ];
     // Each way to do nothing at every other request: a write has several.
-    await atEachPoint(stage, healthy, edge, (point) => [...refusals.filter((_, n) => n % 2 === point % 2), ...lies]);
+    await atEachPoint(stage, healthy, proxy, (point) => [...refusals.filter((_, n) => n % 2 === point % 2), ...lies]);
   },
 };
 
@@ -181,33 +181,38 @@ export const emptyAnswers: Check = {
   guarantee: 'a 200 whose JSON says nothing of what the ERP has done is neither success nor the record’s fault',
   async run(stage) {
     const healthy = await stage.open();
-    const edge = stage.needHttpEdge(healthy);
+    const proxy = stage.needHttpProxy(healthy);
     const bodies = ['{}', 'null', '[]'];
     const faults = bodies.map((body) => ({
       what: `200 with ${body} answers request`,
       action: { status: 200, headers: json, body },
     }));
-    await atEachPoint(stage, healthy, edge, (point) => faults.filter((_, n) => n === point % faults.length));
+    await atEachPoint(stage, healthy, proxy, (point) => faults.filter((_, n) => n === point % faults.length));
   },
 };
 
 interface Fault {
   /** Before the number of the request. */
   readonly what: string;
-  readonly action: EdgeAction;
+  readonly action: FaultAction;
 }
 
 /** Faults at each request of a write, one at a time, in a session that lives on. */
-async function atEachPoint(stage: Stage, healthy: Opened, edge: Edge, faultsAt: (point: number) => readonly Fault[]) {
+async function atEachPoint(
+  stage: Stage,
+  healthy: Opened,
+  proxy: FaultProxy,
+  faultsAt: (point: number) => readonly Fault[],
+) {
   for (const kind of stage.faultKinds) {
     // The login is made by then.
     const total = await countRequests(stage, healthy, kind, true);
     for (const point of points(stage, total))
       for (const { what, action } of faultsAt(point)) {
         const jobs = await prepare(stage, healthy, kind);
-        edge.steer(({ n }) => (n === point ? action : 'pass'));
+        proxy.steer(({ n }) => (n === point ? action : 'pass'));
         const outcomes = await writeAll(stage, healthy, jobs);
-        edge.steer();
+        proxy.steer();
         await stage.settled(healthy);
         await expectHonest(stage, jobs, outcomes, `${what} ${point}`);
         await finish(stage, healthy, operationsOf(jobs), outcomes);
@@ -221,7 +226,7 @@ export const rateLimit: Check = {
   guarantee: '429 is "rate-limited" with the time that the ERP names, or none; whatever came through is written once',
   async run(stage) {
     const opened = await stage.open();
-    const edge = stage.needHttpEdge(opened);
+    const proxy = stage.needHttpProxy(opened);
     for (const kind of stage.faultKinds) {
       const total = await countRequests(stage, opened, kind, true);
       for (const [headers, expectedMs] of [
@@ -229,9 +234,9 @@ export const rateLimit: Check = {
         [{}, undefined],
       ] as const) {
         const jobs = await prepare(stage, opened, kind);
-        edge.steer(() => ({ status: 429, headers, body: 'slow down' }));
+        proxy.steer(() => ({ status: 429, headers, body: 'slow down' }));
         const outcomes = await writeAll(stage, opened, jobs);
-        edge.steer();
+        proxy.steer();
         for (const outcome of outcomes)
           if (
             outcome.status !== 'retry' ||
@@ -248,9 +253,9 @@ export const rateLimit: Check = {
       }
       const jobs = await prepare(stage, opened, kind);
       const point = Math.ceil((total + 1) / 2);
-      edge.steer(({ n }) => (n === point ? { status: 429, headers: { 'retry-after': '7' } } : 'pass'));
+      proxy.steer(({ n }) => (n === point ? { status: 429, headers: { 'retry-after': '7' } } : 'pass'));
       const outcomes = await writeAll(stage, opened, jobs);
-      edge.steer();
+      proxy.steer();
       await expectHonest(stage, jobs, outcomes, `429 answers request ${point}`);
       await finish(stage, opened, operationsOf(jobs), outcomes);
       await expectDone(stage, jobs, `429 answered request ${point}`);
@@ -263,12 +268,12 @@ export const refusedLogin: Check = {
   guarantee: 'a login that the ERP refuses for good (401) is "auth", which pauses the flow: no record is blamed for it',
   async run(stage) {
     const opened = await stage.open();
-    const edge = stage.needHttpEdge(opened);
+    const proxy = stage.needHttpProxy(opened);
     for (const kind of stage.faultKinds) {
       const jobs = await prepare(stage, opened, kind);
-      edge.steer(() => ({ status: 401, body: 'who are you?' }));
+      proxy.steer(() => ({ status: 401, body: 'who are you?' }));
       const outcomes = await writeAll(stage, opened, jobs);
-      edge.steer();
+      proxy.steer();
       for (const outcome of outcomes)
         if (outcome.status !== 'retry' || outcome.error.type !== 'auth')
           fault({
@@ -286,23 +291,23 @@ export const expiredLogin: Check = {
   name: 'expired login',
   guarantee: 'a login that expires in mid-batch loses nothing and doubles nothing, and is renewed or said',
   async run(stage) {
-    const { expireLogin, edge: network } = stage.target;
+    const { expireLogin, proxy: network } = stage.target;
     if (!network && !expireLogin) throw new NotApplicable('the ERP is not reached over a network');
     if (!expireLogin) missingMember('expireLogin', 'expired login', 'the login never expires');
     const opened = await stage.open();
-    const { edge } = opened;
+    const { proxy } = opened;
     for (const kind of stage.faultKinds) {
-      const total = edge ? await countRequests(stage, opened, kind, true) : 1;
+      const total = proxy ? await countRequests(stage, opened, kind, true) : 1;
       for (const point of points(stage, total)) {
         const jobs = await prepare(stage, opened, kind);
-        if (edge)
-          edge.steer(async ({ n }): Promise<EdgeAction> => {
+        if (proxy)
+          proxy.steer(async ({ n }): Promise<FaultAction> => {
             if (n === point) await expireLogin();
             return 'pass';
           });
         else await expireLogin();
         const outcomes = await writeAll(stage, opened, jobs);
-        edge?.steer();
+        proxy?.steer();
         const when = `the login expired before request ${point}`;
         await stage.settled(opened);
         await expectHonest(stage, jobs, outcomes, when);

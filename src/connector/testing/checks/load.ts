@@ -1,6 +1,6 @@
 /** How much a connector asks of the ERP at once. */
 import type { Check } from '#connector/testing/check.ts';
-import type { EdgeAction } from '#connector/testing/fault-proxy.ts';
+import type { FaultAction } from '#connector/testing/fault-proxy.ts';
 import { fault } from '#connector/testing/finding.ts';
 import { operation, shownOutcome } from '#connector/testing/operations.ts';
 import type { Stage } from '#connector/testing/stage.ts';
@@ -13,7 +13,7 @@ export const atOnce: Check = {
   guarantee: 'writes that run at once, and lookups, never make more requests at once than the capabilities say',
   async run(stage) {
     const opened = await stage.open();
-    const edge = stage.needEdge(opened);
+    const proxy = stage.needProxy(opened);
     const { concurrency = 1, requestsAtOnce = concurrency, batchMax } = stage.capabilities;
     const writes = Math.min(concurrency, 10);
     for (const kind of stage.kinds) {
@@ -23,14 +23,14 @@ export const atOnce: Check = {
         Array.from({ length: size }, (_, n) => stage.sample(kind, write + n)),
       );
       const gather = createGather();
-      edge.steer(async (): Promise<EdgeAction> => {
+      proxy.steer(async (): Promise<FaultAction> => {
         await gather();
         return 'pass';
       });
       const outcomes = await Promise.all(
         batches.map((samples) => opened.write(samples.map((one) => operation('create', one, one.versions[0])))),
       );
-      expectAtMost(stage, edge.atOnceMost, requestsAtOnce, `${writes} writes at once`);
+      expectAtMost(stage, proxy.atOnceMost, requestsAtOnce, `${writes} writes at once`);
       const written = batches.flat();
       for (const [index, outcome] of outcomes.flat().entries()) {
         if (outcome.status !== 'created')
@@ -44,8 +44,8 @@ export const atOnce: Check = {
       }
       await stage.settled(opened);
       await opened.lookup(written.slice(0, batchMax).map(({ versions }) => versions[0]));
-      expectAtMost(stage, edge.atOnceMost, requestsAtOnce, 'a lookup');
-      edge.steer();
+      expectAtMost(stage, proxy.atOnceMost, requestsAtOnce, 'a lookup');
+      proxy.steer();
     }
   },
 };
@@ -53,7 +53,7 @@ export const atOnce: Check = {
 function expectAtMost({ target }: Stage, seen: number, most: number, when: string): void {
   if (seen > most)
     fault({
-      expected: `at most ${most} ${target.edge?.protocol === 'tcp' ? 'connections' : 'requests'} at once during ${when}`,
+      expected: `at most ${most} ${target.proxy?.protocol === 'tcp' ? 'connections' : 'requests'} at once during ${when}`,
       seen: `${seen}`,
       lookAt: 'the client’s own limit (createHttp: connections; a pool: max), and the capability requestsAtOnce',
     });

@@ -38,7 +38,7 @@ export const away: Check = {
   guarantee: 'while the ERP cannot be reached, check() says so and ends, and a start is no reason to pause the flow',
   async run(stage) {
     const opened = await stage.open();
-    stage.needEdge(opened).die();
+    stage.needProxy(opened).die();
     const lines = await opened
       .check()
       .catch((error: unknown) =>

@@ -85,7 +85,7 @@ export const stoppedRead: Check = {
       const change = changer(stage, stream);
       for (let n = 0; n < 5; n += 1) await change(`Stop ${n}`);
       const opened = await stage.open();
-      const { edge } = opened;
+      const { proxy } = opened;
       const stop = new AbortController();
       const count = await untilStopped(opened, stream, stop, () => stop.abort(reason));
       if (count > 1)
@@ -94,11 +94,11 @@ export const stoppedRead: Check = {
           seen: `${count - 1} more`,
           lookAt: 'read(): it asks the signal before each page',
         });
-      if (!edge) continue;
-      edge.steer(() => 'hold');
+      if (!proxy) continue;
+      proxy.steer(() => 'hold');
       const hanging = new AbortController();
       const reading = untilStopped(opened, stream, hanging, () => undefined);
-      await Promise.race([edge.arrived(1), reading]);
+      await Promise.race([proxy.arrived(1), reading]);
       hanging.abort(reason);
       await within(
         stage.stopMs,

@@ -40,14 +40,14 @@ async function provoke(stage: Stage): Promise<void> {
     await opened.check().catch(() => undefined);
   };
   await write();
-  const { edge } = opened;
-  if (edge && stage.target.edge?.protocol === 'http')
+  const { proxy } = opened;
+  if (proxy && stage.target.proxy?.protocol === 'http')
     for (const status of [400, 401, 403, 500]) {
-      edge.steer(() => ({ status, body: 'refused' }));
+      proxy.steer(() => ({ status, body: 'refused' }));
       await write();
     }
-  edge?.die();
-  if (edge) await write();
+  proxy?.die();
+  if (proxy) await write();
 }
 
 /** Passes on, and keeps, what is written to the console meanwhile. */

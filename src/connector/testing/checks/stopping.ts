@@ -25,7 +25,7 @@ async function stopped<T>(
   // One that asks the ERP nothing, or waits for something else first, sends none.
   const patience = AbortSignal.timeout(patienceMs);
   const tired = new Promise<void>((resolve) => patience.addEventListener('abort', () => resolve(), { once: true }));
-  await Promise.race([opened.edge?.arrived(1), running.catch(() => undefined), tired]);
+  await Promise.race([opened.proxy?.arrived(1), running.catch(() => undefined), tired]);
   stop.abort(new Error('the conformance kit stops this call'));
   return within(stopMs, `${what} that is told to stop`, lookAt, running);
 }
@@ -41,9 +41,9 @@ export const cancellation: Check = {
       const samples = Array.from({ length: size }, (_, n) => stage.sample(kind, n));
       const operations = samples.map((sample) => operation('create', sample, sample.versions[0]));
       await expectNothingWhenStopped(stage, opened, operations);
-      const edge = opened.edge;
-      if (edge) {
-        edge.steer(() => 'hold');
+      const proxy = opened.proxy;
+      if (proxy) {
+        proxy.steer(() => 'hold');
         const outcomes = await stopped(stage, opened, 'write()', (signal) => opened.write(operations, signal));
         for (const outcome of outcomes)
           if (outcome.status !== 'retry' && outcome.status !== 'unknown')
@@ -52,7 +52,7 @@ export const cancellation: Check = {
               seen: shownOutcome(outcome),
               lookAt: 'the outcome of a request that was aborted',
             });
-        edge.steer(() => 'hold');
+        proxy.steer(() => 'hold');
         const documents = samples.map((sample) => sample.versions[0]);
         const answer = await stopped(stage, opened, 'lookup()', (signal) => opened.lookup(documents, signal)).catch(
           () => undefined,
@@ -63,7 +63,7 @@ export const cancellation: Check = {
             seen: `it gave ${answer.length} objects`,
             lookAt: 'lookup(): an empty list says that the ERP holds nothing',
           });
-        edge.die();
+        proxy.die();
       }
       await finish(stage, healthy, operations);
       for (const sample of samples) await stage.expectHeld(sample, sample.versions[0], 'a write was stopped');
@@ -102,27 +102,27 @@ export const lateEffect: Check = {
   async run(stage) {
     for (const kind of stage.faultKinds) {
       const opened = await stage.open();
-      const { edge } = opened;
+      const { proxy } = opened;
       const sample = stage.sample(kind);
       const [v1, v2, v3] = sample.versions;
       const [created] = await stage.create(opened, [sample]);
       const amend = operation('amend', sample, v2, created?.reference);
-      for (let point = 1; point <= (edge ? pointsMost : 1); point += 1) {
+      for (let point = 1; point <= (proxy ? pointsMost : 1); point += 1) {
         const stop = new AbortController();
-        edge?.steer(({ n }) => (n === point ? 'hold' : 'pass'));
+        proxy?.steer(({ n }) => (n === point ? 'hold' : 'pass'));
         const writing = opened.write([amend], stop.signal);
-        const hasArrived = edge?.arrived(point).then(() => true) ?? true;
+        const hasArrived = proxy?.arrived(point).then(() => true) ?? true;
         // It makes fewer requests than that.
         if (!(await Promise.race([hasArrived, writing.then(() => false)]))) break;
         stop.abort(new Error('the conformance kit stops this call'));
         const outcomes = await within(stage.stopMs, 'write() that is told to stop', lookAt, writing);
-        edge?.steer();
+        proxy?.steer();
         await stage.settled();
         // By now the bridge wants another version.
         const later = operation('amend', sample, v3, created?.reference);
         const isUnsent = outcomes[0]?.status === 'retry';
         await finish(stage, opened, [later], isUnsent ? outcomes : [unknown]);
-        await edge?.letGo();
+        await proxy?.letGo();
         await stage.settled(opened);
         const when = `a later write than one that was stopped at request ${point}`;
         await stage.expectHeld(sample, v3, when, afterReturn);
@@ -147,17 +147,17 @@ export const closing: Check = {
     for (const hangs of [false, true]) {
       const opened = await stage.open();
       await stage.create(opened, [stage.sample(kind)]);
-      const { edge } = opened;
-      if (hangs) edge?.steer(() => 'hold');
+      const { proxy } = opened;
+      if (hangs) proxy?.steer(() => 'hold');
       await within(stage.stopMs, 'close()', 'what close() waits for: it may not need the ERP', opened.close());
-      if (!edge) continue;
+      if (!proxy) continue;
       // The other side sees the end of a connection a moment later.
-      for (let turn = 0; turn < 100 && edge.connections > 0; turn += 1)
+      for (let turn = 0; turn < 100 && proxy.connections > 0; turn += 1)
         await new Promise((resolve) => setTimeout(resolve, 10));
-      if (edge.connections > 0)
+      if (proxy.connections > 0)
         fault({
           expected: 'no connection of the connector is open after close()',
-          seen: `${edge.connections} are`,
+          seen: `${proxy.connections} are`,
           lookAt: 'close(): it closes every client, pool and session that open() or a call has made',
         });
     }

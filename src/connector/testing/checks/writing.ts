@@ -5,7 +5,7 @@ import type { Operation, Outcome } from '#connector/connector.ts';
 import type { Document, DocumentOf } from '#connector/documents.ts';
 import type { Check } from '#connector/testing/check.ts';
 import { fault, missingMember, NotApplicable } from '#connector/testing/finding.ts';
-import { hashOf, operation, referenceOf, shownOutcome, slices } from '#connector/testing/operations.ts';
+import { operation, referenceOf, sampleHash, shownOutcome, slices } from '#connector/testing/operations.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 import type { Stage } from '#connector/testing/stage.ts';
 import type { Opened } from '#connector/testing/watched-session.ts';
@@ -272,7 +272,7 @@ export const lookup: Check = {
           lookAt,
         });
       const hash = own[0]?.contentHash;
-      if (hash !== undefined && hash !== hashOf(document))
+      if (hash !== undefined && hash !== sampleHash(document))
         fault({
           expected: 'lookup() gives the contentHash of the operation that was written last, or undefined',
           seen: hash,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
+import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
 import { failBackfill } from '#bridge/pull/backfill/backfill-store.ts';
 import { askAudit, cancelBackfill, readBackfills, startBackfill } from '#bridge/pull/control.ts';
@@ -13,14 +13,14 @@ import { ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let presence: Presence;
+let liveness: LivenessLock;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  presence = await createPresence({ database: db.database, log: silentLogger });
+  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
-  await presence.close();
+  await liveness.close();
   await db.drop();
 });
 
@@ -33,7 +33,7 @@ async function start(count = 40, settings = {}, leases: { renewEveryMs?: number 
   for (let n = 0; n < count; n += 1) source.put(`r${n}`, n, 3_600 + (count - n) * 60);
   const reader = await startReader({
     database: db.database,
-    presence,
+    liveness,
     client: source.client,
     clock,
     settings: { page_size: 10, ...settings },
@@ -66,7 +66,7 @@ describe('a backfill', () => {
     expect([held.get('r20'), held.get('r21')]).toEqual([20, 21]);
     expect([held.has('r0'), held.has('r39')]).toEqual([false, false]);
     expect(await reader.checkpoint()).toEqual(before);
-    expect(await read(id)).toMatchObject({ kind: 'range', changed: 2, lastError: null, lateFinds: 0 });
+    expect(await read(id)).toMatchObject({ kind: 'range', changed: 2, lastError: null, lateArrivals: 0 });
     expect((await read(id)).finished).not.toBeNull();
     expect(source.state.size).toBe(40);
   });
@@ -219,16 +219,16 @@ describe('an audit', () => {
     clock.advance(hourMs);
     await reader.audit();
     expect((await reader.mirror()).get('fresh')).toBe(1);
-    expect(await reader.metric('late_finds')).toBe(1);
+    expect(await reader.metric('late_arrivals')).toBe(1);
     // The setting is 30 s.
-    expect(await reader.checkpoint()).toMatchObject({ late_finds: 1, lateness_ms: 60_000 });
+    expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 1, lateness_ms: 60_000 });
     const done = source.asked.length;
     await reader.audit();
     expect(source.asked, 'once a day').toHaveLength(done);
     clock.advance(25 * hourMs);
     await reader.audit();
     expect(await reader.checkpoint(), 'nothing found, nothing raised').toMatchObject({
-      late_finds: 1,
+      late_arrivals: 1,
       lateness_ms: 60_000,
     });
   });
@@ -285,7 +285,7 @@ describe('an audit', () => {
     clock.advance(25 * hourMs);
     await reader.audit();
     expect((await reader.mirror()).get('now')).toBe(2);
-    expect(await reader.metric('late_finds')).toBe(1);
+    expect(await reader.metric('late_arrivals')).toBe(1);
   });
 
   test('has its turn although the one before was made by a clock that was a month ahead', async () => {
@@ -364,7 +364,7 @@ describe('an audit', () => {
     source.rows.set('fresh', { modified: addMicros(watermark, 500_000), value: 1 });
     await askAudit(db.database, reader.feed, timestampNow(clock));
     await reader.audit();
-    expect(await reader.checkpoint()).toMatchObject({ late_finds: 0, lateness_ms: null });
+    expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 0, lateness_ms: null });
   });
 
   test('has not ended while the feed answers with nothing', async () => {

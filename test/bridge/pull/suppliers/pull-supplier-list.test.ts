@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { openSupplierSweep, supplierSweepsDue } from '#bridge/pull/suppliers/supplier-list-store.ts';
-import { createSupplierSweep, type SupplierSweepDeps } from '#bridge/pull/suppliers/pull-supplier-list.ts';
+import { createSupplierListPull, type SupplierListDeps } from '#bridge/pull/suppliers/pull-supplier-list.ts';
+import { openSupplierList, supplierListsDue } from '#bridge/pull/suppliers/supplier-list-store.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -8,7 +8,7 @@ import { silentLogger } from '#platform/log.ts';
 import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
 import { settingsOf, startProcess, type TestClock, type TestProcess, testClock } from '../../parts.ts';
 
-type ListSuppliers = SupplierSweepDeps['client']['listSuppliers'];
+type ListSuppliers = SupplierListDeps['client']['listSuppliers'];
 type Row = Record<string, unknown>;
 
 const pollMs = 900_000;
@@ -62,7 +62,7 @@ beforeEach(async () => {
 });
 
 const open = () =>
-  openSupplierSweep(db.database, 'main', {
+  openSupplierList(db.database, 'main', {
     now: timestampNow(clock),
     latest: timestampFromMs(clock.nowMs() + pollMs),
   });
@@ -71,7 +71,7 @@ function sweepOf(process: TestProcess, listSuppliers: ListSuppliers = list.read)
   const [source] = settingsOf({ suppliers: true, page_size: 2, suppliers_poll_seconds: pollMs / 1000 }).sources;
   if (!source) throw new Error('no source');
   const { database, acquireLease } = process;
-  return createSupplierSweep({
+  return createSupplierListPull({
     source,
     client: { listSuppliers },
     database,
@@ -92,11 +92,11 @@ const all = (count: number) => Array.from({ length: count }, (_, index) => `SUP-
 const state = async () =>
   (
     await db.database.query<{
-      next_sweep: string;
-      last_sweep: string | null;
+      next_pull: string;
+      last_pull: string | null;
       failures: number;
       last_error: string | null;
-    }>('select next_sweep, last_sweep, failures, last_error from bridge.supplier_sweeps')
+    }>('select next_pull, last_pull, failures, last_error from bridge.supplier_lists')
   )[0];
 
 describe('a sweep', () => {
@@ -105,8 +105,8 @@ describe('a sweep', () => {
     await sweep(unstopped);
     expect([list.asked, await held(), woken]).toEqual([['1', '2', '3'], all(5), 3]);
     expect(await state()).toEqual({
-      next_sweep: timestampFromMs(clock.nowMs() + pollMs),
-      last_sweep: timestampNow(clock),
+      next_pull: timestampFromMs(clock.nowMs() + pollMs),
+      last_pull: timestampNow(clock),
       failures: 0,
       last_error: null,
     });
@@ -152,7 +152,7 @@ describe('a sweep', () => {
     };
     await sweepOf(await startProcess(db))(unstopped);
     expect((await held()).length).toBeGreaterThan(5);
-    expect(await state()).toMatchObject({ failures: 0, next_sweep: timestampFromMs(clock.nowMs() + pollMs) });
+    expect(await state()).toMatchObject({ failures: 0, next_pull: timestampFromMs(clock.nowMs() + pollMs) });
   });
 
   test('sits out the waits that the quota asks for, and goes on with the same page', async () => {
@@ -190,13 +190,13 @@ describe('a list that cannot be read', () => {
       await sweep(unstopped);
       expect(asked).toBeLessThan(4);
       const failed = await state();
-      expect(failed).toMatchObject({ failures: 1, last_sweep: null });
+      expect(failed).toMatchObject({ failures: 1, last_pull: null });
       expect(failed?.last_error).toContain('leads nowhere');
-      expect(failed?.next_sweep.slice(0, 18)).toBe('2030-01-01T00:00:0');
+      expect(failed?.next_pull.slice(0, 18)).toBe('2030-01-01T00:00:0');
       clock.advance(6_000);
       await sweep(unstopped);
       expect(await state()).toMatchObject({ failures: 2 });
-      expect(((await state())?.next_sweep ?? '') > timestampFromMs(clock.nowMs() + 9_999)).toBe(true);
+      expect(((await state())?.next_pull ?? '') > timestampFromMs(clock.nowMs() + 9_999)).toBe(true);
     },
   );
 
@@ -209,7 +209,7 @@ describe('a list that cannot be read', () => {
     const sweep = sweepOf(await startProcess(db));
     await sweep(unstopped);
     expect(await held()).toEqual(all(4));
-    expect(await state()).toMatchObject({ failures: 1, next_sweep: timestampFromMs(clock.nowMs() + 3_600_000) });
+    expect(await state()).toMatchObject({ failures: 1, next_pull: timestampFromMs(clock.nowMs() + 3_600_000) });
     broken = false;
     clock.advance(3_600_000);
     await sweep(unstopped);
@@ -251,7 +251,7 @@ describe('several processes', () => {
     };
     const died = sweepOf(one, dying)(unstopped).catch(() => undefined);
     await gone;
-    expect(await supplierSweepsDue(other.database, timestampNow(clock))).toEqual(['main']);
+    expect(await supplierListsDue(other.database, timestampNow(clock))).toEqual(['main']);
     await sweepOf(other)(unstopped);
     expect([list.asked, await held()]).toEqual([['1', '1', '2', '3'], all(5)]);
     never.reject(new Error('The process is dead.'));
@@ -276,19 +276,19 @@ describe('several processes', () => {
     await stood;
     const [row] = await db.database.query<{ body: string }>(`select body from bridge.resources where id = 'SUP-1'`);
     expect(JSON.parse(row?.body ?? '')).toEqual(rowOf(1));
-    expect(await state()).toMatchObject({ failures: 0, next_sweep: timestampFromMs(clock.nowMs() + pollMs) });
+    expect(await state()).toMatchObject({ failures: 0, next_pull: timestampFromMs(clock.nowMs() + pollMs) });
   });
 });
 
 describe('the schedule', () => {
   test('of a source that is new is due at once; a restart changes it only where the interval has become shorter', async () => {
-    expect(await supplierSweepsDue(db.database, timestampNow(clock))).toEqual(['main']);
+    expect(await supplierListsDue(db.database, timestampNow(clock))).toEqual(['main']);
     await sweepOf(await startProcess(db))(unstopped);
     clock.advance(1_000);
     await open();
-    expect((await state())?.next_sweep).toBe(timestampFromMs(clock.nowMs() - 1_000 + pollMs));
+    expect((await state())?.next_pull).toBe(timestampFromMs(clock.nowMs() - 1_000 + pollMs));
     const latest = timestampFromMs(clock.nowMs() + 10_000);
-    await openSupplierSweep(db.database, 'main', { now: timestampNow(clock), latest });
-    expect((await state())?.next_sweep).toBe(latest);
+    await openSupplierList(db.database, 'main', { now: timestampNow(clock), latest });
+    expect((await state())?.next_pull).toBe(latest);
   });
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createPresence, type Presence } from '#bridge/leases/liveness-lock.ts';
-import { endWaits } from '#bridge/pull/feed/checkpoint-store.ts';
+import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { resetFeed, setCheckpoint } from '#bridge/pull/control.ts';
+import { endWaits } from '#bridge/pull/feed/checkpoint-store.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -12,14 +12,14 @@ import { ListSource } from '../list-source.ts';
 import { startReader } from '../reader.ts';
 
 let db: TestDatabase;
-let presence: Presence;
+let liveness: LivenessLock;
 
 beforeAll(async () => {
   db = await createTestDatabase();
-  presence = await createPresence({ database: db.database, log: silentLogger });
+  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
 });
 afterAll(async () => {
-  await presence.close();
+  await liveness.close();
   await db.drop();
 });
 
@@ -32,7 +32,7 @@ async function start(options: { settled?: boolean; commitOrdered?: boolean; sett
   source.put('b', 2, 290);
   source.put('c', 3, 280);
   const { settings = {} } = options;
-  const reader = await startReader({ database: db.database, presence, client: source.client, clock, settings });
+  const reader = await startReader({ database: db.database, liveness, client: source.client, clock, settings });
   if (options.settled ?? true) await reader.pullFor(80);
   const count = async (table: 'doubts' | 'rereads') =>
     (await reader.one<{ n: number }>(`select count(*)::int as n from bridge.${table} where source = $1`))?.n;
@@ -102,7 +102,7 @@ describe('an older version than the one held', () => {
     expect((await reader.mirror()).get('a')).toBe(1);
   });
 
-  test('stays in doubt while the feed answers with nothing, and is believed when it is shown again', async () => {
+  test('stays in suspectVersions while the feed answers with nothing, and is believed when it is shown again', async () => {
     const { clock, source, reader, count } = await start();
     const old = { ...source.rows.get('a'), value: 1 };
     source.put('a', 4);
@@ -387,7 +387,7 @@ test('our own clock was a month ahead and is set right: nothing waits for that t
   for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
   const shown = new Map(source.rows);
   clock.advance(month);
-  // Everything is open meanwhile: a stamp that is crowded, a version in doubt, a walk that was made just now.
+  // Everything is open meanwhile: a stamp that is crowded, a version in suspectVersions, a walk that was made just now.
   source.answer = (at) =>
     'modifiedBefore' in at && (at.modifiedBefore ?? '') < (shown.get('a')?.modified ?? '')
       ? { records: [old], next: undefined }
@@ -464,7 +464,7 @@ describe('related objects', () => {
     };
     await reader.pull();
     expect((await reader.mirror()).size).toBe(3);
-    expect((await reader.checkpoint()).habits).toMatchObject({ includes: [] });
+    expect((await reader.checkpoint()).source_profile).toMatchObject({ includes: [] });
     const asked = source.asked.length;
     clock.advance(60_000);
     await reader.pull();

@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Answer, cutOf, type WalkedRecord, walkWindows } from '#bridge/pull/windows/window-scan.ts';
+import { type ScannedRecord, scanWindows, upperBound, type WindowAnswer } from '#bridge/pull/windows/window-scan.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 
-/** A feed with bad habits, in a time of its own: each request takes a while, and writers write meanwhile. */
-interface Habits {
+/** A feed with bad quirks, in a time of its own: each request takes a while, and writers write meanwhile. */
+interface Quirks {
   inclusive: boolean;
   wholeSeconds: boolean;
   order: 'ascending' | 'descending';
@@ -14,16 +14,16 @@ interface Habits {
   lateSeconds: number;
 }
 
-interface Row extends WalkedRecord {
+interface Row extends ScannedRecord {
   version: number;
 }
 
-type Ask<Record extends WalkedRecord> = (
+type Ask<Record extends ScannedRecord> = (
   at: { after?: Timestamp; before?: Timestamp } | { next: string },
-) => Promise<Answer<Record>>;
+) => Promise<WindowAnswer<Record>>;
 
 /** The quick news: page after page from the newest stamp seen, as any reader would. */
-async function* readFresh<Record extends WalkedRecord>(ask: Ask<Record>, newest: Timestamp | undefined) {
+async function* readFresh<Record extends ScannedRecord>(ask: Ask<Record>, newest: Timestamp | undefined) {
   let answer = await ask(newest === undefined ? {} : { after: newest });
   for (;;) {
     yield { records: answer.records };
@@ -38,12 +38,12 @@ const latenessMicros = 30 * second;
 class HostileSource {
   nowMicros = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
   readonly #rows = new Map<string, { micros: number; visible: number; version: number }[]>();
-  readonly #habits: Habits;
+  readonly #quirks: Quirks;
   readonly #random: () => number;
   writing = true;
 
-  constructor(habits: Habits, random: () => number) {
-    this.#habits = habits;
+  constructor(quirks: Quirks, random: () => number) {
+    this.#quirks = quirks;
     this.#random = random;
   }
 
@@ -54,7 +54,7 @@ class HostileSource {
       if (!this.writing) continue;
       const id = `r${Math.floor(this.#random() * 40)}`;
       const versions = this.#rows.get(id) ?? [];
-      const visible = this.nowMicros + Math.floor(this.#random() * this.#habits.lateSeconds * second);
+      const visible = this.nowMicros + Math.floor(this.#random() * this.#quirks.lateSeconds * second);
       // The versions of one row are committed in the order of their stamps.
       const before = versions.at(-1);
       if (before && (before.visible >= visible || before.micros >= this.nowMicros)) continue;
@@ -64,7 +64,7 @@ class HostileSource {
   }
 
   get pageSize(): number {
-    return this.#habits.pageSize;
+    return this.#quirks.pageSize;
   }
 
   get state(): Map<string, number> {
@@ -72,7 +72,7 @@ class HostileSource {
   }
 
   #stamp(micros: number): number {
-    return this.#habits.wholeSeconds ? Math.floor(micros / second) * second : micros;
+    return this.#quirks.wholeSeconds ? Math.floor(micros / second) * second : micros;
   }
 
   #visibleRows(): Row[] {
@@ -81,7 +81,7 @@ class HostileSource {
       const shown = versions.filter(({ visible }) => visible <= this.nowMicros).at(-1);
       if (shown) rows.push({ id, version: shown.version, modified: timestampFromMicros(this.#stamp(shown.micros)) });
     }
-    const direction = this.#habits.order === 'ascending' ? 1 : -1;
+    const direction = this.#quirks.order === 'ascending' ? 1 : -1;
     return rows.sort((a, b) =>
       a.modified < b.modified ? -direction : a.modified > b.modified ? direction : a.id < b.id ? -1 : 1,
     );
@@ -91,7 +91,7 @@ class HostileSource {
 
   readonly ask: Ask<Row> = async (at) => {
     this.live(this.#random() * 2, 3);
-    const { pageSize, paging, inclusive } = this.#habits;
+    const { pageSize, paging, inclusive } = this.#quirks;
     const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0, snapshot: String(this.nowMicros) };
     const bound = (text: Timestamp | undefined) =>
       text === undefined ? undefined : this.#stamp(microsFromTimestamp(text));
@@ -142,18 +142,18 @@ class Reader {
     if (source.nowMicros - this.#settledMicros < latenessMicros / 2) return;
     this.#settledMicros = source.nowMicros;
     const longAgo = source.nowMicros - latenessMicros;
-    const cut = cutOf({
+    const cut = upperBound({
       sentMicros: source.nowMicros,
       sourceMicros: undefined,
       latenessMicros,
-      seenLongAgo: this.firstSeen
+      firstSeenBound: this.firstSeen
         .filter(({ micros }) => micros <= longAgo)
         .map(({ modified }) => modified)
         .sort()
         .at(-1),
     });
     if (cut === undefined || cut <= this.watermark) return;
-    for await (const walked of walkWindows({
+    for await (const walked of scanWindows({
       ask: source.ask,
       from: this.watermark,
       cut,
@@ -177,7 +177,7 @@ function seeded(seed: number): () => number {
   };
 }
 
-const habits = fc.record({
+const quirks = fc.record({
   inclusive: fc.boolean(),
   wholeSeconds: fc.boolean(),
   order: fc.constantFrom('ascending' as const, 'descending' as const),
@@ -186,10 +186,10 @@ const habits = fc.record({
   lateSeconds: fc.constantFrom(0, 5, 20),
 });
 
-test('whatever the habits of a feed, when it is quiet the reader holds the last state of every record', async () => {
+test('whatever the quirks of a feed, when it is quiet the reader holds the last state of every record', async () => {
   await fc.assert(
-    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
-      const source = new HostileSource(habit, seeded(seed));
+    fc.asyncProperty(quirks, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
+      const source = new HostileSource(quirk, seeded(seed));
       const reader = new Reader();
       for (let round = 0; round < 30; round += 1) {
         source.live(8, 10);
@@ -216,8 +216,8 @@ test('whatever the habits of a feed, when it is quiet the reader holds the last 
 
 test('what the watermark has passed is held, at every moment', async () => {
   await fc.assert(
-    fc.asyncProperty(habits, fc.integer({ min: 1, max: 2 ** 31 }), async (habit, seed) => {
-      const source = new HostileSource(habit, seeded(seed));
+    fc.asyncProperty(quirks, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
+      const source = new HostileSource(quirk, seeded(seed));
       const reader = new Reader();
       for (let round = 0; round < 25; round += 1) {
         source.live(8, 10);
@@ -225,7 +225,7 @@ test('what the watermark has passed is held, at every moment', async () => {
         await reader.pull(source, round % 3 === 0);
         const passed = microsFromTimestamp(reader.watermark);
         source.writing = false;
-        source.live(habit.lateSeconds + 1, 1);
+        source.live(quirk.lateSeconds + 1, 1);
         const everything = new Map<string, Row>();
         for await (const { records } of readFresh(source.ask, undefined))
           for (const row of records) everything.set(row.id, row);
@@ -243,12 +243,12 @@ test('what the watermark has passed is held, at every moment', async () => {
 test('settled windows leave nothing out between them, wherever their bounds fall', async () => {
   await fc.assert(
     fc.asyncProperty(
-      habits,
+      quirks,
       // Half seconds: with whole seconds two rows share a stamp, and bounds fall on stamps.
       fc.uniqueArray(fc.integer({ min: 0, max: 60 }), { minLength: 1, maxLength: 40 }),
-      async (habit, halfSeconds) => {
+      async (quirk, halfSeconds) => {
         const base = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
-        const cutTo = (micros: number) => (habit.wholeSeconds ? Math.floor(micros / second) * second : micros);
+        const cutTo = (micros: number) => (quirk.wholeSeconds ? Math.floor(micros / second) * second : micros);
         const rows = halfSeconds.map((half, index) => ({
           id: `r${index}`,
           version: 0,
@@ -257,25 +257,25 @@ test('settled windows leave nothing out between them, wherever their bounds fall
         // Later than everything asked for: an empty range counts only where something later is seen.
         const later = { id: 'later', version: 0, modified: '2026-01-01T00:02:00.000000Z' };
         rows.push(later);
-        rows.sort((a, b) => (a.modified < b.modified ? -1 : 1) * (habit.order === 'ascending' ? 1 : -1));
+        rows.sort((a, b) => (a.modified < b.modified ? -1 : 1) * (quirk.order === 'ascending' ? 1 : -1));
         const ask: Ask<Row> = async (at) => {
           const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0 };
           const bound = (text?: string) => (text === undefined ? undefined : cutTo(microsFromTimestamp(text)));
           const [after, before] = [bound(query.after), bound(query.before)];
           const found = rows.filter(({ modified }) => {
             const micros = microsFromTimestamp(modified);
-            if (habit.inclusive) return micros >= (after ?? 0) && micros <= (before ?? Number.MAX_SAFE_INTEGER);
+            if (quirk.inclusive) return micros >= (after ?? 0) && micros <= (before ?? Number.MAX_SAFE_INTEGER);
             return micros > (after ?? 0) && micros < (before ?? Number.MAX_SAFE_INTEGER);
           });
-          const records = found.slice(query.page * habit.pageSize, (query.page + 1) * habit.pageSize);
-          const more = found.length > (query.page + 1) * habit.pageSize;
+          const records = found.slice(query.page * quirk.pageSize, (query.page + 1) * quirk.pageSize);
+          const more = found.length > (query.page + 1) * quirk.pageSize;
           return { records, next: more ? JSON.stringify({ ...query, page: query.page + 1 }) : undefined };
         };
         const found = new Set<string>();
         let completeTo = '';
-        for await (const walked of walkWindows({
+        for await (const walked of scanWindows({
           ask,
-          pageSize: () => habit.pageSize,
+          pageSize: () => quirk.pageSize,
           from: '1970-01-01T00:00:00.000000Z',
           cut: '2026-01-01T00:01:00.000000Z',
         })) {
@@ -304,7 +304,7 @@ test('a feed in step costs one request a settled range', async () => {
     return { records: rows, next: undefined };
   };
   const walked = [];
-  for await (const one of walkWindows({
+  for await (const one of scanWindows({
     ask,
     pageSize: () => 100,
     from: '2023-11-14T00:00:00.000000Z',
@@ -326,19 +326,21 @@ test.each([
   ['the clock of the source is behind', { sentMicros: 500 * second, sourceMicros: 100 * second }, 69],
   ['the source gives no date', { sentMicros: 100 * second, sourceMicros: undefined }, 69],
 ])('the cut lies the lateness and a second before the earlier clock: %s', (_case, clocks, expected) => {
-  const cut = cutOf({ ...clocks, latenessMicros, seenLongAgo: '2026-01-01T00:00:00.000000Z' });
+  const cut = upperBound({ ...clocks, latenessMicros, firstSeenBound: '2026-01-01T00:00:00.000000Z' });
   expect(cut).toBe(timestampFromMicros(expected * second));
 });
 
 test('the cut does not pass what was first seen the lateness ago, so a future clock lets nothing through', () => {
   const future = microsFromTimestamp('2030-01-01T00:00:00.000000Z');
-  const seenLongAgo = '2026-01-01T00:00:00.000000Z';
-  expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo })).toBe(seenLongAgo);
-  expect(cutOf({ sentMicros: future, sourceMicros: future, latenessMicros, seenLongAgo: undefined })).toBeUndefined();
+  const firstSeenBound = '2026-01-01T00:00:00.000000Z';
+  expect(upperBound({ sentMicros: future, sourceMicros: future, latenessMicros, firstSeenBound })).toBe(firstSeenBound);
+  expect(
+    upperBound({ sentMicros: future, sourceMicros: future, latenessMicros, firstSeenBound: undefined }),
+  ).toBeUndefined();
 });
 
 /** Twelve rows of one second, a page of five, and what a test makes of it. */
-function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Answer<Row>) {
+function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>) {
   const rows: Row[] = Array.from({ length: 12 }, (_, index) => ({
     id: `r${index}`,
     version: 0,
@@ -353,18 +355,18 @@ function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) 
   return async () => {
     const completed: number[] = [];
     const range = { from: '2025-12-31T23:59:58.000000Z', cut: '2026-01-01T00:00:02.000000Z' };
-    for await (const walked of walkWindows({ ask, pageSize: () => 5, ...range }))
+    for await (const walked of scanWindows({ ask, pageSize: () => 5, ...range }))
       if (walked.complete) completed.push(walked.records.length);
     return completed;
   };
 }
 
-const pageFrom = (records: readonly Row[], skip: number): Answer<Row> => ({
+const pageFrom = (records: readonly Row[], skip: number): WindowAnswer<Row> => ({
   records: records.slice(skip, skip + 5),
   next: skip + 5 < records.length ? String(skip + 5) : undefined,
 });
 
-test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => Answer<Row>]>([
+test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>]>([
   ['goes round in a circle', 'leads nowhere', (rows) => ({ records: rows.slice(0, 5), next: 'again' })],
   [
     'is new each time and shows nothing new',
@@ -414,7 +416,7 @@ test.each(['the upper bound', 'the lower bound'])('a feed that takes no notice o
   };
   const walk = async () => {
     const range = { from: '2026-01-01T00:10:00.000000Z', cut: '2026-01-01T00:20:00.000000Z' };
-    for await (const walked of walkWindows({ ask, pageSize: () => 5, ...range })) expect(walked.drained).toBe(false);
+    for await (const walked of scanWindows({ ask, pageSize: () => 5, ...range })) expect(walked.drained).toBe(false);
   };
   await expect(walk()).rejects.toThrow('does not keep modified_after or modified_before');
 });
@@ -433,7 +435,7 @@ test('rows that are known and missing are asked for again, three times in all', 
     };
     const known = async () => new Set(['known']);
     const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
-    for await (const walked of walkWindows({ ask, known, pageSize: () => 5, ...range }))
+    for await (const walked of scanWindows({ ask, known, pageSize: () => 5, ...range }))
       expect(walked.records.map(({ id }) => id)).toEqual(expected);
     expect(asked).toBe(3);
   }
@@ -454,7 +456,7 @@ test('records without a time, which every open beginning shows, keep no window f
   const read = new Set<string>();
   let reached: Timestamp | undefined;
   const range = { from: undefined, cut: '2026-01-01T00:00:05.000000Z' };
-  for await (const { records, complete } of walkWindows({ ask, pageSize: () => 3, ...range })) {
+  for await (const { records, complete } of scanWindows({ ask, pageSize: () => 3, ...range })) {
     for (const { id } of records) read.add(id);
     reached = complete?.to ?? reached;
   }
@@ -482,7 +484,7 @@ test('an empty answer does not count because of rows before its range, of which 
   const read = new Set<string>();
   const range = { from: '2026-01-01T00:00:10.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
   const passed = new Set<string>();
-  for await (const { records, complete } of walkWindows({ ask, pageSize: () => 5, ...range })) {
+  for await (const { records, complete } of scanWindows({ ask, pageSize: () => 5, ...range })) {
     for (const { id } of records) read.add(id);
     if (complete && complete.to >= '2026-01-01T00:00:15.000000Z') passed.add(String(read.has('missed')));
   }
@@ -498,7 +500,7 @@ test('an empty end of a range counts when what the walk itself was shown before 
     );
   const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:59:00.000000Z' };
   let reached: Timestamp | undefined;
-  for await (const { complete } of walkWindows({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
+  for await (const { complete } of scanWindows({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
     reached = complete?.to ?? reached;
   expect(reached).toBe(range.cut);
 });
@@ -508,7 +510,7 @@ async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01
   const ids = new Set<string>();
   let reached: Timestamp | undefined;
   const range = { from, cut: '2026-01-01T00:00:20.000000Z' };
-  const walk = walkWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
+  const walk = scanWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
   for await (const { records, complete } of walk) {
     if (!complete) continue;
     for (const { id } of records) ids.add(id);

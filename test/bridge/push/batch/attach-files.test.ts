@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
+import type { LoadFiles } from '#bridge/push/batch/attach-files.ts';
 import type { FileContent } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { eventRecord, idOf, nextModified, startProcess } from '../../parts.ts';

@@ -1,0 +1,45 @@
+-- Feeds.
+
+-- One row for each organisation and feed. A transaction that appends to the feed locks the row until its commit, so the
+-- order of `modified` is the order of commits: a reader that has seen a page never finds an older record later.
+create table service.feed_heads (
+  organisation_id uuid not null references service.organisations,
+  feed text not null,
+  last_modified timestamptz,
+  changes bigint not null default 0,
+  primary key (organisation_id, feed)
+);
+
+-- Each record once, at the place of its latest change, as the text that will be sent.
+create table service.feed_records (
+  organisation_id uuid not null references service.organisations,
+  feed text not null,
+  id text not null,
+  modified timestamptz not null,
+  sourcing_event uuid not null,
+  status text,
+  visible boolean not null,
+  content_hash bytea not null,
+  body text not null,
+  -- Filters compare these. An event's tags stand with its record in the events feed, each as the JSON text
+  -- `["name","value"]`.
+  tags text[],
+  -- The requests of an event are all of its own; a record of another feed has the one of its lot.
+  requests uuid[],
+  -- What `include=sourcing_events` shows of an event.
+  summary text,
+  primary key (organisation_id, feed, id)
+);
+create unique index feed_records_order on service.feed_records (organisation_id, feed, modified) where visible;
+-- In the order of the feed for every filter with one value: a page is read off the index. Hidden records are in none of
+-- these indexes.
+create index feed_records_by_event on service.feed_records (organisation_id, feed, sourcing_event, modified)
+  where visible;
+create index feed_records_by_status on service.feed_records (organisation_id, status, modified)
+  where visible and feed = 'sourcing-events';
+create index feed_records_by_request on service.feed_records (organisation_id, feed, (requests[1]), modified)
+  where visible and feed <> 'sourcing-events' and requests[1] is not null;
+create index feed_records_by_requests on service.feed_records using gin (requests)
+  where visible and feed = 'sourcing-events';
+create index feed_records_by_tags on service.feed_records using gin (tags)
+  where visible and feed = 'sourcing-events';
