@@ -18,9 +18,9 @@ import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import { backoffMs } from '../backoff.ts';
 import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '../leases/lease.ts';
 import { withoutTime } from '../mirror/read-version.ts';
+import { retrySchedules, retryWaitMs } from '../retry-schedules.ts';
 import type { SourceSettings } from '../settings.ts';
 import {
   answerNotifications,
@@ -61,7 +61,6 @@ export interface PullDeps extends ReadingDeps {
   throttleMs: (feed: FeedName) => Promise<number>;
 }
 
-const backoff = { firstMs: 2_000, mostMs: 5 * 60_000 };
 /** More notifications than this are not looked into: one of them is news. */
 const notificationsLookedInto = 200;
 /** Times that are later than this cannot be counted in microseconds, and no window is asked for around them. */
@@ -114,7 +113,7 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
     if (hadToWait) log.info({ ...feed }, `pull waits: ${error.message}`);
     else log.warn({ err: error, ...feed }, 'pull failed');
     const noted = lease.transaction(async (tx) => {
-      const waitMs = backoffMs({ ...backoff, failures: await readFailures(tx, feed), floorMs: askedToWaitMs(error) });
+      const waitMs = retryWaitMs(retrySchedules.pull, await readFailures(tx, feed), { floorMs: askedToWaitMs(error) });
       const text = error instanceof AppError ? error.publicMessage : errorText(error);
       // A page to go on with may not be there any more: then it is begun anew. Where only a record is at fault, it is.
       const restart = error instanceof AppError && error.recovery.do === 'halt' && error.issues.length === 0;

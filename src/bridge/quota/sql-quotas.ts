@@ -14,13 +14,11 @@ import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { type Database, prepared } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
+import { retrySchedules } from '../retry-schedules.ts';
 import type { SourceSettings } from '../settings.ts';
 
 /** Between the counting and the sending. A process that was stopped for longer in between counts again. */
 const startMs = 5_000;
-/** A refusal without `Retry-After`: for how long, at first and at most. */
-const firstPauseMs = 10_000;
-const mostPauseMs = 15 * 60_000;
 
 const takeQuota = prepared('select * from bridge.take_quota($1, $2, $3, $4, $5, $6, $7)');
 const pauseQuota = prepared('select * from bridge.pause_quota($1, $2, $3, $4, $5, $6, $7)');
@@ -77,10 +75,11 @@ export function createSqlQuotas(deps: {
       async refused(retryAfterMs) {
         end();
         const now = timestampNow(clock);
-        const params = [source.name, bucket, taken, now, retryAfterMs ?? null, firstPauseMs, mostPauseMs];
+        const { firstMs, mostMs } = retrySchedules.refusedRequest;
+        const params = [source.name, bucket, taken, now, retryAfterMs ?? null, firstMs, mostMs];
         // Without the database nothing is sent anyway.
         const rows = await database.query<{ wait_ms: number }>(pauseQuota, params).catch(() => []);
-        return rows[0]?.wait_ms ?? Math.max(retryAfterMs ?? 0, firstPauseMs);
+        return rows[0]?.wait_ms ?? Math.max(retryAfterMs ?? 0, firstMs);
       },
     };
   }

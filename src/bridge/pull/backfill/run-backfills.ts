@@ -4,8 +4,8 @@
  * open take turns, and all together they leave the live pull the better part of the service's quota.
  */
 
-import { backoffMs } from '#bridge/backoff.ts';
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { limits } from '#contract/limits.ts';
@@ -33,8 +33,6 @@ export interface BackfillDeps extends ReadingDeps {
   lateArrivals: Counter<'source' | 'feed'>;
   refusals: Counter<'source' | 'feed'>;
 }
-
-const backoff = { firstMs: 5_000, mostMs: 10 * 60_000 };
 
 /** The backfill has ended otherwise, or its feed is gone: what was read for it is not stored. */
 class BackfillEnded extends AppError {
@@ -111,7 +109,7 @@ async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
     if (error instanceof BackfillEnded || error instanceof PagesTooLarge) return;
     deps.log.warn({ err: error, ...feed, backfill: backfill.id }, 'backfill failed');
     const floorMs = askedToWaitMs(error);
-    const waitMs = backoffMs({ ...backoff, failures: backfill.failures, floorMs });
+    const waitMs = retryWaitMs(retrySchedules.backfill, backfill.failures, { floorMs });
     const next = timestampFromMs(deps.clock.nowMs() + waitMs);
     const text = error instanceof AppError ? error.publicMessage : errorText(error);
     await lease.transaction((tx) => failBackfill(tx, backfill.id, { error: text, next }));

@@ -5,10 +5,10 @@
  * next sweep, or the one after it. A kill costs reading the list once more; two that sweep wait for each other's lease.
  */
 
-import { backoffMs } from '#bridge/backoff.ts';
 import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '#bridge/leases/lease.ts';
 import { storeResources } from '#bridge/mirror/store-resources.ts';
 import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
@@ -29,7 +29,6 @@ export interface SupplierListDeps {
   wakeFlows: () => void;
 }
 
-const backoff = { firstMs: 5_000, mostMs: 15 * 60_000 };
 const passesMax = 4;
 
 /**
@@ -69,7 +68,7 @@ async function pullListIfDue(deps: SupplierListDeps, lease: Lease, signal: Abort
     log.warn({ err: error, source: source.name }, 'reading the list of suppliers failed');
     const noted = lease.transaction(async (tx) => {
       const failures = await readListFailures(tx, source.name);
-      const waitMs = backoffMs({ ...backoff, failures, floorMs: askedToWaitMs(error) });
+      const waitMs = retryWaitMs(retrySchedules.supplierList, failures, { floorMs: askedToWaitMs(error) });
       await failListPull(tx, source.name, { error: errorText(error), next: timestampFromMs(clock.nowMs() + waitMs) });
     });
     await unlessLost(noted);

@@ -3,10 +3,10 @@
  * has learned is written down before the ERP is called.
  */
 
-import { backoffMs } from '#bridge/backoff.ts';
 import { readSendingFlow } from '#bridge/flows/flow-state.ts';
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Connector, Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
@@ -119,7 +119,7 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
         return await attempt();
       } catch (error) {
         if (error instanceof LeaseLost || signal.aborted || failures + 1 === settleTries) throw error;
-        await clock.sleep(backoffMs({ firstMs: 200, mostMs: 2_000, failures }), signal).catch(() => undefined);
+        await clock.sleep(retryWaitMs(retrySchedules.outcome, failures), signal).catch(() => undefined);
       }
     }
   }

@@ -1,5 +1,5 @@
-import { backoffMs } from '#bridge/backoff.ts';
 import { haltFlow, noteErpHealth } from '#bridge/flows/flow-state.ts';
+import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
@@ -24,7 +24,6 @@ export interface SettledFlow {
   readonly circuit: 'opened' | 'closed' | undefined;
 }
 
-const backoff = { firstMs: 1_000, mostMs: 10 * 60_000 };
 /** An ERP that does not say how long it wants to be left alone is left alone so long at most. */
 const restMostMs = 60_000;
 /** No answer of an ERP keeps a document waiting for longer. */
@@ -79,7 +78,7 @@ function deliveredOf({ action, contentHash, document }: Operation): { hash: stri
 /** Longer with each failure, and not before what was asked for. */
 function waitMs({ document, outcome, afterMs = 0 }: Settled): number {
   const floorMs = Math.max(afterMs, retryAfterMs(outcome) ?? 0);
-  return backoffMs({ ...backoff, failures: document.attempts, floorMs });
+  return retryWaitMs(retrySchedules.document, document.attempts, { floorMs });
 }
 
 function retryAfterMs(outcome: Outcome): number | undefined {
