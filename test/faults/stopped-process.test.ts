@@ -112,7 +112,7 @@ test('a puller that stood still while it read a page writes nothing of it when i
   await endWell(first);
   expect(await bodies(db, 'mirror')).toEqual([newer]);
   expect(await bodies(db, 'mirror_history')).toEqual([older]);
-  expect(await bodies(db, 'doubts')).toEqual([]);
+  expect(await bodies(db, 'suspect_versions')).toEqual([]);
   expect(await checkpoint()).toEqual(before);
 });
 

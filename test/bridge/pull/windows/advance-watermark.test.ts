@@ -34,7 +34,7 @@ async function start(options: { settled?: boolean; commitOrdered?: boolean; sett
   const { settings = {} } = options;
   const reader = await startReader({ database: db.database, liveness, client: source.client, clock, settings });
   if (options.settled ?? true) await reader.pullFor(80);
-  const count = async (table: 'doubts' | 'rereads') =>
+  const count = async (table: 'suspect_versions' | 'rereads') =>
     (await reader.one<{ n: number }>(`select count(*)::int as n from bridge.${table} where source = $1`))?.n;
   return { clock, source, reader, count };
 }
@@ -52,10 +52,10 @@ describe('an older version than the one held', () => {
     await reader.pull();
     source.answer = () => undefined;
     expect((await reader.mirror()).get('a')).toBe(4);
-    expect(await count('doubts')).toBe(1);
+    expect(await count('suspect_versions')).toBe(1);
     expect((await reader.checkpoint()).watermark).toBe(addMicros(old.modified ?? '', -1));
     await reader.pullFor(100);
-    expect(await count('doubts')).toBe(0);
+    expect(await count('suspect_versions')).toBe(0);
     expect((await reader.mirror()).get('a')).toBe(4);
     expect((await reader.checkpoint()).watermark).toBe(source.rows.get('a')?.modified);
   });
@@ -72,7 +72,7 @@ describe('an older version than the one held', () => {
     expect((await reader.mirror()).get('a'), 'not at once').toBe(4);
     await reader.pullFor(120);
     expect((await reader.mirror()).get('a')).toBe(1);
-    expect(await count('doubts')).toBe(0);
+    expect(await count('suspect_versions')).toBe(0);
   });
 
   test('is looked at again after the lateness bound, however rarely the feed is polled', async () => {
@@ -110,14 +110,14 @@ describe('an older version than the one held', () => {
     source.rows.set('a', old);
     await resetFeed(db.database, reader.feed, timestampNow(clock));
     await reader.pull();
-    expect(await count('doubts')).toBe(1);
+    expect(await count('suspect_versions')).toBe(1);
     source.answer = () => ended;
     await reader.pullFor(60);
-    expect(await count('doubts')).toBe(1);
+    expect(await count('suspect_versions')).toBe(1);
     source.answer = () => undefined;
     await reader.pullFor(60);
     expect((await reader.mirror()).get('a')).toBe(1);
-    expect(await count('doubts')).toBe(0);
+    expect(await count('suspect_versions')).toBe(0);
   });
 
   test('is believed in a commit-ordered feed, too', async () => {
@@ -357,7 +357,7 @@ describe('a version of the day after tomorrow that the source takes back for one
     await reader.pullFor(60);
     expect((await reader.mirror()).get('a')).toBe(8);
     await reader.pullFor(60);
-    expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+    expect([await count('suspect_versions'), await count('rereads')]).toEqual([0, 0]);
     expect((await reader.checkpoint()).watermark, 'which is of no other record').toBe(before);
   });
 
@@ -372,7 +372,7 @@ describe('a version of the day after tomorrow that the source takes back for one
     source.rows.set('a', newer);
     await reader.pullFor(80);
     expect((await reader.mirror()).get('a')).toBe(7);
-    expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+    expect([await count('suspect_versions'), await count('rereads')]).toEqual([0, 0]);
     const modified = source.put('d', 9);
     await reader.pullFor(80);
     expect((await reader.checkpoint()).watermark).toBe(modified);
@@ -394,7 +394,7 @@ test('our own clock was a month ahead and is set right: nothing waits for that t
       : undefined;
   await setCheckpoint(db.database, reader.feed, addMicros(old.modified ?? '', -1), timestampNow(clock));
   await reader.pullFor(60);
-  expect([await count('doubts'), await count('rereads')]).not.toContain(0);
+  expect([await count('suspect_versions'), await count('rereads')]).not.toContain(0);
   source.answer = () => undefined;
   clock.advance(-month);
   const modified = source.put('d', 8);
@@ -403,7 +403,7 @@ test('our own clock was a month ahead and is set right: nothing waits for that t
   await reader.pullFor(120);
   expect(await reader.mirror()).toEqual(source.state);
   expect((await reader.checkpoint()).watermark).toBe(modified);
-  expect([await count('doubts'), await count('rereads')]).toEqual([0, 0]);
+  expect([await count('suspect_versions'), await count('rereads')]).toEqual([0, 0]);
 });
 
 test('a walk that the quota interrupts waits in its place, and comes to its end', async () => {
