@@ -147,8 +147,8 @@ export class SimulatedPostgres {
   #waiting: Waiting[] = [];
   /** A commit that goes out with the next statement of its session, and before any of another one. */
   #unsent: { readonly client: Client; readonly done: Promise<unknown> } | undefined;
-  /** The epoch of each lease. */
-  readonly #epochs = new Map<unknown, unknown>();
+  /** The newest fencing token of each lease. */
+  readonly #fencingTokens = new Map<unknown, unknown>();
   #away = false;
 
   constructor(world: World, real: RealSessions, faults: DatabaseFaults) {
@@ -336,13 +336,13 @@ export class SimulatedPostgres {
   }
 
   #watchLease(session: Session, { text, values }: Statement, { rows }: Result): void {
-    const [name, epoch] = values ?? [];
+    const [name, fencingToken] = values ?? [];
     if (text.startsWith('update bridge.leases set fencing_token') && rows.length > 0)
-      this.#epochs.set(name, (rows[0] as { epoch: number }).epoch);
+      this.#fencingTokens.set(name, (rows[0] as { fencingToken: number }).fencingToken);
     if (
       text.startsWith('update bridge.leases set expires') &&
       session.inTransaction &&
-      this.#epochs.get(name) !== epoch
+      this.#fencingTokens.get(name) !== fencingToken
     )
       session.lostLease = String(name);
   }
