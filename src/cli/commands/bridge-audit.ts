@@ -1,5 +1,5 @@
 /** `bridge audit`: asks for a sweep that reads a whole feed again, and counts what it finds late. */
-import { askAudit } from '#bridge/pull/control.ts';
+import { requestAudit } from '#bridge/pull/control-feeds.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';
@@ -13,7 +13,7 @@ export function runAudit(options: BridgeCommandOptions, name: string | undefined
       name === undefined
         ? command.settings.sources.flatMap((source) => source.feeds.map((feed) => ({ source: source.name, feed })))
         : [feedOf(command, name)];
-    for (const feed of feeds) await askAudit(command.database, feed, timestampNow(command.clock));
+    for (const feed of feeds) await requestAudit(command.database, feed, timestampNow(command.clock));
     const names = feeds.map(({ source, feed }) => `${source}/${feed}`);
     print(options, { asked: names }, () => `An audit is asked for of ${names.join(', ')}.`);
     return 0;

@@ -1,5 +1,5 @@
 /** `bridge checkpoint get|set|reset`: how far each feed has been read, and reading from elsewhere. */
-import { resetFeed, setCheckpoint } from '#bridge/pull/control.ts';
+import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
 import { readStatus } from '#bridge/status/status.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

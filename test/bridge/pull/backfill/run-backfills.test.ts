@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
 import { failBackfill } from '#bridge/pull/backfill/backfill-store.ts';
-import { askAudit, cancelBackfill, readBackfills, startBackfill } from '#bridge/pull/control.ts';
+import { cancelBackfill, readBackfills, requestAudit, startBackfill } from '#bridge/pull/control-feeds.ts';
 import { addMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -248,7 +248,7 @@ describe('an audit', () => {
     expect(opened?.audits).toBe(1);
     await open();
     expect(await state()).toEqual(opened);
-    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await requestAudit(db.database, reader.feed, timestampNow(clock));
     await open();
     expect((await state())?.audits, 'one of the whole feed is more than that').toBe(2);
     const both = await state();
@@ -260,7 +260,7 @@ describe('an audit', () => {
     const { clock, source, reader } = await start(20, { audit_hours: 24 });
     await reader.audit();
     clock.advance(25 * hourMs);
-    if (kind === 'full') await askAudit(db.database, reader.feed, timestampNow(clock));
+    if (kind === 'full') await requestAudit(db.database, reader.feed, timestampNow(clock));
     await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
     const [audit] = (await readBackfills(db.database)).filter((one) => one.source === reader.feed.source);
     expect(audit).toMatchObject({ kind, finished: null });
@@ -304,7 +304,7 @@ describe('an audit', () => {
   async function sweep({ clock, reader }: Awaited<ReturnType<typeof start>>, times = 2): Promise<void> {
     for (let count = 0; count < times; count += 1) {
       await reader.pullFor(80);
-      await askAudit(db.database, reader.feed, timestampNow(clock));
+      await requestAudit(db.database, reader.feed, timestampNow(clock));
       await reader.audit();
       clock.advance(60_000);
     }
@@ -349,7 +349,7 @@ describe('an audit', () => {
     source.put('r7', 700);
     for (let count = 0; count < 3; count += 1) {
       clock.advance(60_000);
-      await askAudit(db.database, reader.feed, timestampNow(clock));
+      await requestAudit(db.database, reader.feed, timestampNow(clock));
       await reader.audit();
     }
     expect((await reader.mirror()).get('r7'), 'as it was').toBe(7);
@@ -362,7 +362,7 @@ describe('an audit', () => {
     await reader.pullFor(80);
     const watermark = (await reader.checkpoint()).watermark ?? '';
     source.rows.set('fresh', { modified: addMicros(watermark, 500_000), value: 1 });
-    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await requestAudit(db.database, reader.feed, timestampNow(clock));
     await reader.audit();
     expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 0, lateness_ms: null });
   });
@@ -371,7 +371,7 @@ describe('an audit', () => {
     const { clock, source, reader } = await start();
     const answer = () => ({ records: [], next: undefined });
     source.answer = answer;
-    await askAudit(db.database, reader.feed, timestampNow(clock));
+    await requestAudit(db.database, reader.feed, timestampNow(clock));
     await reader.audit();
     const last = async () => (await readBackfills(db.database)).find((one) => one.source === reader.feed.source);
     expect(await last()).toMatchObject({ finished: null, lastError: expect.stringContaining('no records at all') });
@@ -414,7 +414,7 @@ describe('an audit', () => {
       return undefined;
     };
     await reader.pullFor(80);
-    await askAudit(db.database, reader.feed, timestampNow(started.clock));
+    await requestAudit(db.database, reader.feed, timestampNow(started.clock));
     await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(started.clock)));
     await reader.backfill(killed.signal);
     expect(killed.signal.aborted).toBe(true);

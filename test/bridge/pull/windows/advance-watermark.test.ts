@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
-import { resetFeed, setCheckpoint } from '#bridge/pull/control.ts';
+import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
 import { endWaits } from '#bridge/pull/feed/checkpoint-store.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';

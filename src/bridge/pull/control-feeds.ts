@@ -101,7 +101,7 @@ export async function cancelBackfill(database: Database, id: number, now: Timest
 }
 
 /** Asks for an audit of the whole feed; asked again while one runs, another follows it. Throws as `startBackfill`. */
-export async function askAudit(database: Database, feed: FeedId, now: Timestamp): Promise<void> {
+export async function requestAudit(database: Database, feed: FeedId, now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
     await requireCheckpoint(tx, feed);
     await tx.query('update bridge.checkpoints set audit_asked = $3 where source = $1 and feed = $2', [
