@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import { configuration } from '#cli/configuration.ts';
 import { type Installation, openInstallation } from '#cli/installation.ts';
-import { parseDatabaseUrl } from '#platform/database/database.ts';
+import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 
 /** Lends an installation to `use`, and takes everything away that it left. */
 export async function withInstallation(use: (installation: Installation) => Promise<void>): Promise<void> {

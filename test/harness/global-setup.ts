@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import type { TestProject } from 'vitest/node';
-import { parseDatabaseUrl } from '#platform/database/database.ts';
+import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { isRunning } from '#platform/database/is-running.ts';
 import { silentLogger } from '#platform/log.ts';

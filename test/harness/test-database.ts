@@ -7,7 +7,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import { afterAll, inject } from 'vitest';
-import { createDatabase, type Database, parseDatabaseUrl } from '#platform/database/database.ts';
+import { createDatabase, type Database } from '#platform/database/database.ts';
+import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { migrate } from '#platform/database/migrations.ts';
 import { silentLogger } from '#platform/log.ts';
 

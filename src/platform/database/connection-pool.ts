@@ -1,0 +1,104 @@
+/**
+ * The pool of connections to one PostgreSQL database. A connection is made when it is needed, so creating the pool
+ * succeeds while the server is away. A broken connection is closed and never lent again, and none of them ends the
+ * process with an `error` event that has no listener.
+ */
+import { Pool, type PoolClient } from 'pg';
+import type { Logger } from '#platform/log.ts';
+import { cannotConnect } from './connection-errors.ts';
+import { databasePlace, parseDatabaseUrl } from './database-url.ts';
+import { sqlTypes } from './sql-types.ts';
+
+const connectTimeoutMs = 10_000;
+const keepAliveAfterMs = 30_000;
+/** A process that hangs in the middle of a transaction keeps its locks for this long at most. */
+const idleInTransactionMs = 60_000;
+const poolDefaultMax = 10;
+
+/** A connection while it is lent out. */
+export interface Connection {
+  readonly client: PoolClient;
+  /** `host:port/database`, for messages. */
+  readonly place: string;
+  /** Has the connection closed, instead of reused, when `use` ends. */
+  discard(): void;
+}
+
+export interface ConnectionPool {
+  /**
+   * Lends a connection for as long as `use` runs, and returns what `use` returns. A connection that broke meanwhile is
+   * closed. Rejects with `unavailable` when no connection can be made.
+   */
+  withConnection<T>(use: (connection: Connection) => Promise<T>): Promise<T>;
+  /** Waits for the connections that are lent out and closes all of them. May be called more than once. */
+  close(): Promise<void>;
+}
+
+/** Creates a pool of up to `poolMax` (10) connections. Throws an `internal` AppError when the URL cannot be read. */
+export function createConnectionPool(options: {
+  url: string;
+  log: Logger;
+  applicationName: string;
+  poolMax?: number;
+}): ConnectionPool {
+  const { log } = options;
+  const url = parseDatabaseUrl(options.url);
+  const place = databasePlace(url);
+  const pool = new Pool({
+    connectionString: withSessionOptions(url).href,
+    application_name: options.applicationName,
+    max: options.poolMax ?? poolDefaultMax,
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveAfterMs,
+    types: sqlTypes,
+  });
+  // The pool drops an idle connection that breaks. Without a listener the event would end the process.
+  pool.on('error', (err) => log.warn({ err, database: place }, 'an idle database connection was lost'));
+  // A server that shuts down may send its error in one packet with its greeting, before the caller that waits for the
+  // connection can listen for it.
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  let closing: Promise<void> | undefined;
+
+  async function connect(): Promise<PoolClient> {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      throw cannotConnect(place, error);
+    }
+  }
+
+  return {
+    async withConnection(use) {
+      const client = await connect();
+      let discarded = false;
+      const discard = () => {
+        discarded = true;
+      };
+      // The pool listens to idle connections only, not to one that breaks between two statements of a transaction.
+      client.on('error', discard);
+      try {
+        return await use({ client, place, discard });
+      } finally {
+        client.removeListener('error', discard);
+        client.release(discarded);
+      }
+    },
+    close: () => {
+      closing ??= pool.end();
+      return closing;
+    },
+  };
+}
+
+/**
+ * The settings travel in the startup packet, where they override those of the role and of the database. The time zone
+ * and the date style stand last, so that the URL's own options cannot override them.
+ */
+function withSessionOptions(url: URL): URL {
+  const changed = new URL(url);
+  const idle = `-c idle_in_transaction_session_timeout=${idleInTransactionMs}`;
+  const sessionOptions = [idle, url.searchParams.get('options'), '-c TimeZone=UTC -c DateStyle=ISO'];
+  changed.searchParams.set('options', sessionOptions.filter(Boolean).join(' '));
+  return changed;
+}

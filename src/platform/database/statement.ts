@@ -1,0 +1,41 @@
+/** One statement on one connection. An error that means a lost connection is thrown as an AppError `unavailable`. */
+import { connectionLost, isConnectionError } from './connection-errors.ts';
+import type { Connection } from './connection-pool.ts';
+import { CopyIn } from './copy-in.ts';
+import type { PreparedStatement, Sql } from './database.ts';
+
+/** The two calls of `Sql` on this connection. */
+export function sqlOn(connection: Connection): Sql {
+  return {
+    query: (statement, params) => runStatement(connection, statement, params),
+    copy: (into, rows) => copyInto(connection, into, rows),
+  };
+}
+
+/** Runs one statement and returns its rows. Rejects with the driver's DatabaseError for what the server refuses. */
+export async function runStatement<Row extends object>(
+  { client, place }: Connection,
+  statement: string | PreparedStatement,
+  params?: readonly unknown[],
+): Promise<Row[]> {
+  const query = typeof statement === 'string' ? { text: statement } : { ...statement };
+  try {
+    const result = await client.query<Row>(params ? { ...query, values: [...params] } : query);
+    // For several statements in one text the driver returns an array of results, which its types do not say.
+    return Array.isArray(result) ? [] : result.rows;
+  } catch (error) {
+    throw isConnectionError(error) ? connectionLost(place, error) : error;
+  }
+}
+
+/** Adds rows, made by `copyRows`, to a table. Rejects with the driver's DatabaseError when a row exists already. */
+export async function copyInto({ client, place }: Connection, into: string, rows: Buffer): Promise<void> {
+  const text = `copy ${into} from stdin (format binary)`;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      client.query(new CopyIn(text, rows, (error) => (error ? reject(error) : resolve())));
+    });
+  } catch (error) {
+    throw isConnectionError(error) ? connectionLost(place, error) : error;
+  }
+}
