@@ -11,7 +11,7 @@ import { AppError } from '#platform/errors.ts';
 import { FetchError, type GuardedFetch, type GuardedResponse } from '#platform/guarded-fetch.ts';
 import type { Cidr } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
-import { exchangeMs } from '../domain/delivery-schedule.ts';
+import { exchangeMs } from './exchange-limits.ts';
 
 /** How the client shows its secret: servers must take HTTP Basic, but some take it in the body only. */
 type ClientAuth = 'basic' | 'body';

@@ -1,0 +1,252 @@
+/**
+ * The state of each notification, as it stands in `service.deliveries`:
+ *
+ *     pending  --claimed by a process-->                             sending
+ *     sending  --the receiver accepted it-->                         delivered
+ *     sending  --the attempt failed-->                               pending, with a later `due`
+ *     sending  --the attempt failed, too late for another one-->     failed
+ *     sending  --the attempt failed, and a newer one is pending-->   superseded
+ *     sending  --the claim ran out: its process is gone-->           claimed by another process
+ *
+ * A claim is committed before the notification is sent, and its outcome is settled after. A process that dies in between
+ * leaves a claim that runs out, and the notification is sent again: at least once, with the same id and the same bytes.
+ * Source: API document, "Events"; decisions, "Webhooks".
+ */
+import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { prepared, type Sql } from '#platform/database/database.ts';
+import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
+
+/** A notification that this process has claimed. */
+export interface ClaimedDelivery {
+  id: string;
+  trigger: string;
+  coalesces: boolean;
+  payload: object;
+  created: Timestamp;
+  /** Attempts to deliver this notification, the claimed one included. */
+  attempts: number;
+  /** Failed attempts of the notifications that it replaced. Negative after a resend, which starts the schedule anew. */
+  earlier_failures: number;
+  first_attempt: Timestamp;
+}
+
+/** Where a webhook's notifications go, as the database has it: the secrets are sealed. */
+export interface StoredReceiver {
+  url: string;
+  signing_key: Buffer;
+  authentication: Buffer | null;
+  webhook_domains: string[];
+  allowed_networks: string[];
+}
+
+/** What became of one attempt to deliver. */
+export interface DeliveryAttempt {
+  delivery: ClaimedDelivery;
+  at: Timestamp;
+  durationMs: number;
+  /** The receiver's answer; null when there was none. */
+  status: number | null;
+  error: string | null;
+  excerpt: string | null;
+  retryAfterMs: number | undefined;
+}
+
+/** How many are claimed, and settled, together: for a quick receiver, many notifications share the price of a commit. */
+export const claimBatchSize = 16;
+
+/** Whether the receiver has accepted the notification. */
+export function isAccepted(status: number | null): boolean {
+  return status !== null && status >= 200 && status < 300;
+}
+
+/** The ids of the active webhooks that have a notification due, or one whose claim has run out. */
+export async function webhooksWithDueDeliveries(sql: Sql, now: Timestamp): Promise<string[]> {
+  const rows = await sql.query<{ webhook_id: string }>(
+    `select distinct d.webhook_id from service.deliveries d join service.webhooks w on w.id = d.webhook_id
+     where w.is_active and ((d.state = 'pending' and d.due <= $1) or (d.state = 'sending' and d.claimed_until <= $1))`,
+    [now],
+  );
+  return rows.map((row) => row.webhook_id);
+}
+
+/** When the next notification after `now` becomes due; undefined when none waits. */
+export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timestamp | undefined> {
+  const [row] = await sql.query<{ due: Timestamp }>(
+    `select d.due from service.deliveries d join service.webhooks w on w.id = d.webhook_id
+     where d.state = 'pending' and d.due > $1 and w.is_active order by d.due limit 1`,
+    [now],
+  );
+  return row?.due;
+}
+
+/**
+ * Claims the next due notifications of a webhook for this process, and returns them with the receiver as it is stored
+ * now. Returns none when the webhook is disabled or deleted. Notifications that another process is claiming are skipped.
+ */
+export async function claimDueDeliveries(
+  sql: Sql,
+  webhookId: string,
+  { now, claimMs }: { now: Timestamp; claimMs: number },
+): Promise<(ClaimedDelivery & StoredReceiver)[]> {
+  return sql.query<ClaimedDelivery & StoredReceiver>(claimDue, [webhookId, addMicros(now, claimMs * 1000), now]);
+}
+
+const claimDue = prepared(
+  `with claimed as (
+     update service.deliveries set state = 'sending', claimed_until = $2, attempts = attempts + 1,
+       first_attempt = coalesce(first_attempt, $3)
+     where id in (
+       select id from service.deliveries
+       where webhook_id = (select id from service.webhooks where id = $1 and is_active)
+         and state in ('pending', 'sending')
+         and ((state = 'pending' and due <= $3) or (state = 'sending' and claimed_until <= $3))
+       order by due, created limit ${claimBatchSize} for update skip locked)
+     returning id, trigger, coalesces, payload, created, attempts, earlier_failures, first_attempt, webhook_id)
+   select c.id, c.trigger, c.coalesces, c.payload, c.created, c.attempts, c.earlier_failures, c.first_attempt,
+     w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
+   from claimed c join service.webhooks w on w.id = c.webhook_id
+     join service.organisations o on o.id = w.organisation_id`,
+);
+
+/** Settles a batch of which every notification was accepted, in one statement: nearly every batch is such a one. */
+export async function settleAccepted(
+  sql: Sql,
+  webhookId: string,
+  attempts: readonly DeliveryAttempt[],
+  now: Timestamp,
+): Promise<void> {
+  await sql.query(writeAccepted, [...attemptColumns(attempts), now, webhookId]);
+}
+
+/** Writes nothing for a delivery that was deleted meanwhile, together with its webhook. */
+const writeAccepted = prepared(
+  `with attempt (delivery_id, number, at, status, duration_ms, error, response_excerpt) as (
+     select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[])),
+   delivered as (
+     update service.deliveries set state = 'delivered', finished = $8, claimed_until = null
+     where id in (select delivery_id from attempt) returning id),
+   healthy as (
+     update service.webhooks set failing_since = null where id = $9 and failing_since is not null)
+   insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, error, response_excerpt)
+   select attempt.* from attempt join delivered on delivered.id = attempt.delivery_id
+   on conflict do nothing`,
+);
+
+function attemptColumns(attempts: readonly DeliveryAttempt[]): unknown[][] {
+  return [
+    attempts.map(({ delivery }) => delivery.id),
+    attempts.map(({ delivery }) => delivery.attempts),
+    attempts.map(({ at }) => at),
+    attempts.map(({ status }) => status),
+    attempts.map(({ durationMs }) => durationMs),
+    attempts.map(({ error }) => error),
+    attempts.map(({ excerpt }) => excerpt),
+  ];
+}
+
+/**
+ * Settles any batch, in the caller's transaction: the accepted are delivered, the failed are scheduled for a retry or
+ * given up, the untried are released. A webhook that answered 410 or has failed for too long is disabled; then it
+ * returns whether the reason was 410 (`gone`), else undefined. Does nothing when the webhook was deleted meanwhile.
+ */
+export async function settleBatch(
+  tx: Sql,
+  webhookId: string,
+  { attempts, untried }: { attempts: readonly DeliveryAttempt[]; untried: readonly ClaimedDelivery[] },
+  { nowMs, random }: { nowMs: number; random: () => number },
+): Promise<{ gone: boolean } | undefined> {
+  // Locked until the commit: a command that enqueues a notification waits, so `pending` rows can be read and then
+  // changed.
+  const [webhook] = await tx.query<{ failing_since: Timestamp | null }>(
+    'select failing_since from service.webhooks where id = $1 for update',
+    [webhookId],
+  );
+  if (!webhook) return undefined;
+  await tx.query(
+    `insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, error, response_excerpt)
+     select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[])
+     on conflict do nothing`,
+    attemptColumns(attempts),
+  );
+  const now = timestampFromMs(nowMs);
+  const accepted = attempts.filter(({ status }) => isAccepted(status));
+  const failed = attempts.filter(({ status }) => !isAccepted(status));
+  await tx.query(
+    `update service.deliveries set state = 'delivered', finished = $2, claimed_until = null where id = any($1)`,
+    [accepted.map(({ delivery }) => delivery.id), now],
+  );
+  // The newest first: when two of one trigger are released together, the newer one stays. None that was tried is newer.
+  for (const delivery of untried.toReversed()) await release(tx, webhookId, delivery, now);
+  if (attempts.length === 0) return undefined;
+  failed.sort((a, b) => (a.delivery.created < b.delivery.created ? 1 : -1));
+  for (const attempt of failed) await scheduleRetry(tx, webhookId, attempt, nowMs, random);
+  const gone = failed.some(({ status }) => status === 410);
+  const failingSince = accepted.length > 0 ? null : (webhook.failing_since ?? now);
+  const failedTooLong = failingSince !== null && nowMs - msFromTimestamp(failingSince) >= disabledAfterMs;
+  const disable = gone || failedTooLong;
+  await tx.query('update service.webhooks set failing_since = $2, is_active = is_active and not $3 where id = $1', [
+    webhookId,
+    failingSince,
+    disable,
+  ]);
+  if (!disable) return undefined;
+  await keepNewestPending(tx, webhookId, now);
+  return { gone };
+}
+
+/** A disabled webhook keeps the newest notification of each trigger, to be sent when the operator enables it again. */
+async function keepNewestPending(tx: Sql, webhookId: string, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update service.deliveries as older set state = 'superseded', finished = $2
+     where webhook_id = $1 and state = 'pending' and exists (
+       select from service.deliveries newer
+       where newer.webhook_id = $1 and newer.trigger = older.trigger and newer.state = 'pending'
+         and (newer.created, newer.id) > (older.created, older.id))`,
+    [webhookId, now],
+  );
+}
+
+/**
+ * Makes a failed notification `pending` again, for its next attempt. If a newer one of its trigger is pending, that one
+ * replaces it and takes over its due time and its count of failures.
+ */
+async function scheduleRetry(
+  tx: Sql,
+  webhookId: string,
+  { delivery, retryAfterMs }: DeliveryAttempt,
+  nowMs: number,
+  random: () => number,
+): Promise<void> {
+  const now = timestampFromMs(nowMs);
+  const failures = delivery.attempts + delivery.earlier_failures;
+  const dueMs = nowMs + retryDelayMs(failures, retryAfterMs, random);
+  const due = timestampFromMs(dueMs);
+  const givenUp = dueMs - msFromTimestamp(delivery.first_attempt) > givenUpAfterMs;
+  const newer = await tx.query(
+    `update service.deliveries set due = greatest(due, $3), earlier_failures = greatest(earlier_failures, $4)
+     where webhook_id = $1 and trigger = $2 and state = 'pending' and coalesces returning id`,
+    [webhookId, delivery.trigger, due, failures],
+  );
+  const state = newer.length > 0 ? 'superseded' : givenUp ? 'failed' : 'pending';
+  await tx.query(
+    // Changes nothing if the claim has run out and another process has claimed or delivered the notification.
+    `update service.deliveries set state = $2, due = $3, claimed_until = null, finished = $4
+     where id = $1 and state = 'sending' and attempts = $5`,
+    [delivery.id, state, due, state === 'pending' ? null : now, delivery.attempts],
+  );
+}
+
+/** Releases a claim as if it had never been made; a notification that a newer one has replaced meanwhile ends. */
+async function release(tx: Sql, webhookId: string, delivery: ClaimedDelivery, now: Timestamp): Promise<void> {
+  const { id, trigger, coalesces, attempts } = delivery;
+  await tx.query(
+    `update service.deliveries set claimed_until = null, attempts = attempts - 1,
+       first_attempt = case when attempts > 1 then first_attempt end,
+       state = case when newer.waits then 'superseded' else 'pending' end,
+       finished = case when newer.waits then $4::timestamptz end
+     from (select $5::boolean and exists (select from service.deliveries
+             where webhook_id = $2 and trigger = $6 and state = 'pending' and coalesces) as waits) as newer
+     where id = $1 and state = 'sending' and attempts = $3`,
+    [id, webhookId, attempts, now, coalesces, trigger],
+  );
+}

@@ -1,0 +1,143 @@
+/**
+ * One attempt to deliver one notification: a signed POST to the webhook's URL over HTTPS, with a bearer token where the
+ * webhook has OAuth parameters. Every failure is an attempt with an error; nothing is thrown.
+ * Source: API document, "Events"; decisions, "Webhooks".
+ */
+import { signBody } from '#contract/signature.ts';
+import { timestampFromMs } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import { AppError, errorText } from '#platform/errors.ts';
+import type { GuardedFetch, GuardedResponse } from '#platform/guarded-fetch.ts';
+import { type Cidr, domainAllowed, parseCidrs } from '#platform/network-guard.ts';
+import { readRetryAfterMs } from '#platform/retry-after.ts';
+import type { SecretBox } from '#platform/secrets.ts';
+import type { AccessTokens, TokenParameters } from './access-tokens.ts';
+import { type ClaimedDelivery, type DeliveryAttempt, isAccepted, type StoredReceiver } from './delivery-store.ts';
+import { exchangeMs, responseBytesMax } from './exchange-limits.ts';
+import { authenticationContext, signingKeyContext } from './webhook-row.ts';
+
+/** Where a webhook's notifications go, with its secrets in plain text. */
+export interface Receiver {
+  webhookId: string;
+  url: string;
+  signingKey: string;
+  oauth: TokenParameters | undefined;
+  allowedNetworks: readonly Cidr[];
+}
+
+export interface SenderDeps {
+  fetch: GuardedFetch;
+  accessTokens: AccessTokens;
+  clock: Clock;
+}
+
+/** Of the receiver's answer, this much is kept in the log of deliveries. */
+const excerptCharacters = 500;
+
+/** Throws when the webhook's host is not whitelisted any more, and when its secrets cannot be opened. */
+export function openReceiver(secrets: SecretBox, webhookId: string, stored: StoredReceiver): Receiver {
+  const host = new URL(stored.url).hostname;
+  if (!domainAllowed(host, stored.webhook_domains)) throw new Error(`the host "${host}" is no longer whitelisted`);
+  return {
+    webhookId,
+    url: stored.url,
+    signingKey: secrets.open(stored.signing_key, signingKeyContext(webhookId)),
+    oauth: stored.authentication
+      ? (JSON.parse(secrets.open(stored.authentication, authenticationContext(webhookId))) as TokenParameters)
+      : undefined,
+    allowedNetworks: parseCidrs(stored.allowed_networks),
+  };
+}
+
+/** Sends a notification once. What `receiver` throws is the outcome of the attempt, like any other failure. */
+export async function attemptDelivery(
+  deps: SenderDeps,
+  receiver: () => Receiver,
+  delivery: ClaimedDelivery,
+  signal: AbortSignal,
+): Promise<DeliveryAttempt> {
+  const startedMs = deps.clock.nowMs();
+  const at = timestampFromMs(startedMs);
+  const elapsedMs = () => Math.max(0, Math.round(deps.clock.nowMs() - startedMs));
+  try {
+    const { answer, secrets } = await send(deps, receiver(), delivery, { startedMs, signal });
+    return {
+      delivery,
+      at,
+      durationMs: elapsedMs(),
+      status: answer.status,
+      error: isAccepted(answer.status) ? null : `answered ${answer.status}`,
+      excerpt: excerptOf(answer.body, secrets),
+      retryAfterMs: readRetryAfterMs(answer.headers['retry-after'], startedMs),
+    };
+  } catch (error) {
+    return {
+      delivery,
+      at,
+      durationMs: elapsedMs(),
+      status: null,
+      error: errorText(error),
+      excerpt: null,
+      retryAfterMs: error instanceof AppError && error.recovery.do === 'retry' ? error.recovery.afterMs : undefined,
+    };
+  }
+}
+
+/** The start of the receiver's answer without our secrets, which it may repeat: not every reader of the log may know them. */
+function excerptOf(body: Buffer, secrets: readonly string[]): string {
+  // PostgreSQL stores neither NUL nor half of a surrogate pair.
+  let text = body.toString('utf8').replaceAll('\u0000', '');
+  for (const secret of secrets) text = text.replaceAll(secret, '[secret]');
+  return text.slice(0, excerptCharacters).toWellFormed();
+}
+
+/**
+ * One POST; a second one with a new token when the receiver refuses the token. All requests together, those to the token
+ * server included, have the time of one exchange.
+ */
+async function send(
+  { fetch, clock, accessTokens }: SenderDeps,
+  receiver: Receiver,
+  delivery: ClaimedDelivery,
+  { startedMs, signal }: { startedMs: number; signal: AbortSignal },
+): Promise<{ answer: GuardedResponse; secrets: string[] }> {
+  const { webhookId, oauth, allowedNetworks } = receiver;
+  const secrets = [receiver.signingKey];
+  const body = JSON.stringify({ trigger: delivery.trigger, timestamp: delivery.created, payload: delivery.payload });
+  const headers = {
+    'content-type': 'application/json',
+    'x-signature': signBody(body, receiver.signingKey),
+    'webhook-id': delivery.id,
+    'webhook-timestamp': String(Math.floor(startedMs / 1000)),
+    'webhook-attempt': String(delivery.attempts),
+  };
+  const bounds = () => {
+    const leftMs = startedMs + exchangeMs - clock.nowMs();
+    if (leftMs <= 0) throw new Error('the token server took so long that no time was left for the notification');
+    return { allowedNetworks, timeoutMs: Math.min(exchangeMs, leftMs), signal };
+  };
+  const post = (authorization: { authorization?: string }) =>
+    fetch({
+      url: receiver.url,
+      method: 'POST',
+      headers: { ...headers, ...authorization },
+      body,
+      responseBytesMax,
+      ...bounds(),
+    });
+  if (!oauth) return { answer: await post({}), secrets };
+
+  secrets.push(oauth.parameters.client_secret);
+  const postWith = (token: string) => {
+    secrets.push(token);
+    return post({ authorization: `Bearer ${token}` });
+  };
+  const token = await accessTokens.tokenOf(webhookId, oauth, bounds());
+  const answer = await postWith(token);
+  if (answer.status !== 401) return { answer, secrets };
+  const renewed = await accessTokens.tokenOf(webhookId, oauth, { ...bounds(), refused: token });
+  const second = renewed === token ? answer : await postWith(renewed);
+  // The next attempt then starts with a new token.
+  if (second.status === 401) accessTokens.drop(webhookId, renewed);
+  return { answer: second, secrets };
+}
