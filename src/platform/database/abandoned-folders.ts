@@ -1,6 +1,7 @@
 /**
- * Temporary folders that become something by being renamed, and what is left of them when their process is killed. The
- * name tells who makes it, so that the next start can tell a leftover from another process's work.
+ * Temporary folders that get their final name when they are complete, and the ones that a killed process leaves behind.
+ * The name holds the process that makes the folder, so that the next start can tell a leftover from the work of another
+ * process.
  */
 import { randomUUID } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
@@ -9,20 +10,20 @@ import { errorText } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import { isRunning } from './is-running.ts';
 
-/** In a container every start may get the same pid: this tells them apart. */
+/** In a container every start may get the same pid: this id tells the starts apart. */
 const thisProcess = randomUUID().slice(0, 8);
 const abandonedAfterMs = 15 * 60_000;
 let made = 0;
 
-/** A name that no other call gives: `.<purpose>.<pid>.<process>.<number>.new`. */
+/** Returns a name that no other call returns: `.<purpose>.<pid>.<process>.<number>.new`. */
 export function temporaryName(purpose: string): string {
   made += 1;
   return `.${purpose}.${process.pid}.${thisProcess}.${made}.new`;
 }
 
 /**
- * Removes the folders in `parent` that were named by `temporaryName(purpose)` and whose process is gone. What cannot be
- * removed is logged and left for the next start.
+ * Removes the folders in `parent` that were named by `temporaryName(purpose)` and whose process is gone. A folder that
+ * cannot be removed is logged and left for the next start.
  */
 export async function removeAbandoned(parent: string, purpose: string, log: Logger): Promise<void> {
   for (const name of await readdir(parent)) {

@@ -1,22 +1,22 @@
 /**
  * SQL arrays in PostgreSQL's own binary form, which the driver sends as they are. For statements that take a page of
- * rows at once: as text, every quote in every value would be escaped here and read back there, which costs more than
- * storing it. Source: PostgreSQL's `array_recv`.
+ * rows at once: in the text form, every quote in every value would be escaped here and unescaped by the server, which
+ * costs more than storing the row. Source: PostgreSQL's `array_recv`.
  */
 const oids = { text: 25, bytea: 17 } as const;
 
 const headerBytes = 20;
 const lengthBytes = 4;
-/** UTF-8 takes at most so many bytes for one UTF-16 unit. */
-const bytesPerUnit = 3;
+/** UTF-8 takes at most this many bytes for one UTF-16 unit. */
+const bytesPerUnitMax = 3;
 
-/** A parameter for `$n::text[]`. A value with a NUL character is refused by the server, as in any other form. */
+/** A parameter for `$n::text[]`. The server refuses a value with a NUL character, as in any other form. */
 export function textArray(values: readonly (string | null)[]): Buffer {
   return arrayOf(
     oids.text,
     values,
     (target, value, at) => target.write(value, at),
-    (value) => value.length * bytesPerUnit,
+    (value) => value.length * bytesPerUnitMax,
   );
 }
 
@@ -30,16 +30,16 @@ export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
   );
 }
 
-/** `write` gives how many bytes it wrote; `most` is how many those may be. */
+/** `write` returns how many bytes it wrote, at most `bytesMax(value)`. */
 function arrayOf<Value>(
   oid: number,
   values: readonly (Value | null)[],
   write: (target: Buffer, value: Value, at: number) => number,
-  most: (value: Value) => number,
+  bytesMax: (value: Value) => number,
 ): Buffer {
-  const size = values.reduce((sum, value) => sum + lengthBytes + (value === null ? 0 : most(value)), headerBytes);
+  const size = values.reduce((sum, value) => sum + lengthBytes + (value === null ? 0 : bytesMax(value)), headerBytes);
   const target = Buffer.allocUnsafe(size);
-  // One dimension with its lower bound, and that there may be nulls; an empty array has no dimension at all.
+  // One dimension with its lower bound, and the flag that there may be nulls. An empty array has no dimension at all.
   target.writeInt32BE(values.length === 0 ? 0 : 1, 0);
   target.writeInt32BE(1, 4);
   target.writeInt32BE(oid, 8);

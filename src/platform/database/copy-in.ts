@@ -1,7 +1,7 @@
 /**
  * `COPY ... FROM STDIN (FORMAT binary)`: many new rows as one buffer, for about half of what the same INSERT costs the
- * server. It refuses a row that is there already, as any INSERT without ON CONFLICT does. Source: PostgreSQL's "Binary
- * Format" of COPY. By hand, as pg-copy-streams brings a stream for each, where one buffer needs ten lines.
+ * server. It refuses a row that exists already, as any INSERT without ON CONFLICT does. Source: PostgreSQL's "Binary
+ * Format" of COPY. Written by hand: pg-copy-streams needs a stream for each COPY, one buffer needs ten lines.
  */
 import { Query } from 'pg';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
@@ -14,7 +14,7 @@ const timeBytes = 8;
 /** PostgreSQL counts from the year 2000. */
 const epochMs = msFromTimestamp('2000-01-01T00:00:00.000000Z');
 
-/** The same value in each row, or one for each; a null is NULL. Text must hold no NUL character: the server refuses it. */
+/** One value for every row, or one value per row; null becomes NULL. The server refuses text with a NUL character. */
 export type CopyColumn =
   | { readonly type: 'text'; readonly values: string | readonly (string | null)[] }
   | { readonly type: 'bytea'; readonly values: readonly Buffer[] }
@@ -26,7 +26,7 @@ interface Cells {
   write(target: Buffer, row: number, at: number): void;
 }
 
-/** Rows whose columns these are, in the order of the COPY's list. */
+/** Encodes `count` rows for `Sql.copy`. The columns stand in the order of the COPY's list. */
 export function copyRows(count: number, columns: readonly CopyColumn[]): Buffer {
   const cells = columns.map(cellsOf);
   let bytes = start.length + countBytes;
@@ -72,7 +72,7 @@ function sameCells(value: Buffer): Cells {
 }
 
 function textCells(values: readonly (string | null)[]): Cells {
-  // Counted once: the size of each is asked for twice.
+  // Computed once, because `size` is called twice for each row.
   const sizes = values.map((value) => (value === null ? undefined : Buffer.byteLength(value)));
   return {
     size: (row) => sizes[row],
@@ -90,17 +90,17 @@ function timeBuffer(time: Timestamp): Buffer {
 }
 
 function writeTime(target: Buffer, time: Timestamp, at: number): void {
-  // A number is not exact in the far future.
+  // BigInt: microseconds in the far future are beyond what a number holds exactly.
   target.writeBigInt64BE(BigInt(msFromTimestamp(time) - epochMs) * 1000n + BigInt(time.slice(23, 26)), at);
 }
 
-/** What the driver's connection has for it, beside what its types tell. */
+/** The driver's connection has these two methods, which its types do not declare. */
 interface CopyConnection {
   sendCopyFromChunk(chunk: Buffer): void;
   endCopyFrom(): void;
 }
 
-/** The driver's query, which answers the server's request for the rows. */
+/** A query of the driver that answers the server's request for the rows. `callback` gets the server's refusal, if any. */
 export class CopyIn extends Query {
   readonly text: string;
   readonly bytes: Buffer;

@@ -1,6 +1,6 @@
 /**
  * Makes the data directory of the embedded server with initdb. It is made under a temporary name and renamed when it is
- * whole, so that a kill at any instant leaves either none or a complete one.
+ * complete, so that a kill at any instant leaves either no directory or a complete one.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,21 +12,21 @@ import { removeAbandoned, temporaryName } from './abandoned-folders.ts';
 import { binariesEnvironment, type PostgresBinaries } from './postgres-binaries.ts';
 import type { SystemUser } from './system-user.ts';
 
-/** The name of the server's superuser, as which everything connects. */
+/** The name of the server's superuser; all connections use it. */
 export const superuser = 'postgres';
 
 /**
- * Where a child that runs as `user` finds a folder that was given to it open, as file descriptor 3. Linux follows this
- * path by the open folder itself, whatever the permissions of the folders above it: the data may lie where that user
- * could not walk to, in a 0700 folder of root's.
+ * The path by which a child that runs as `user` reaches a folder that it inherits as open file descriptor 3. Linux
+ * resolves /proc/self/fd/3 by the open folder itself, whatever the permissions of the folders above it: the data may lie
+ * in a 0700 folder of root's, which that user cannot enter.
  */
 export function pathForServer(folder: string, user: SystemUser | undefined): string {
   return user && process.platform === 'linux' ? '/proc/self/fd/3' : folder;
 }
 
 /**
- * Makes `directory` (a folder in `dataDir`) unless it exists; of several processes that do so at once, one's work
- * stays. Throws an `internal` AppError with what initdb said when it fails.
+ * Makes `directory` (a folder in `dataDir`) unless it exists. When several processes do so at once, the directory of one
+ * of them stays. Throws an `internal` AppError with initdb's own message when it fails.
  */
 export async function createClusterOnce(options: {
   dataDir: string;
@@ -49,7 +49,7 @@ export async function createClusterOnce(options: {
     await rename(join(temporary, 'data'), directory);
     await flush(dataDir);
   } catch (error) {
-    // Another process may have been quicker; its directory is as good as ours.
+    // Another process may have been quicker; its directory serves as well as ours.
     if (await stat(directory).catch(() => undefined)) return;
     if (error instanceof AppError) throw error;
     throw new AppError('internal', `The database folder ${directory} cannot be made: ${errorText(error)}.`, {
@@ -70,7 +70,7 @@ async function runInitdb(options: {
   const folder = await open(options.temporary, 'r');
   try {
     const path = pathForServer(options.temporary, options.user);
-    const said: Buffer[] = [];
+    const errorChunks: Buffer[] = [];
     const child = spawn(
       options.binaries.initdb,
       [
@@ -80,18 +80,21 @@ async function runInitdb(options: {
         '--auth=scram-sha-256',
         '--encoding=UTF8',
         '--locale=C',
-        // Sorts and folds case the same on every machine, for ever, and knows letters beyond ASCII.
+        // Sorts and folds case the same on every machine and in every version, and knows letters beyond ASCII.
         '--locale-provider=builtin',
         '--builtin-locale=C.UTF-8',
-        // The rounds guard a password that can be guessed, and each connection pays for them.
+        // More iterations would protect a password that can be guessed, and cost time for each connection.
         ...(options.scratch ? ['--no-sync', '--set=scram_iterations=1'] : []),
       ],
       { stdio: ['ignore', 'ignore', 'pipe', folder.fd], cwd: '/', env: binariesEnvironment(), ...options.user },
     );
-    child.stderr?.on('data', (chunk: Buffer) => said.push(chunk));
+    child.stderr?.on('data', (chunk: Buffer) => errorChunks.push(chunk));
     const [code] = await once(child, 'close');
     if (code !== 0)
-      throw new AppError('internal', `initdb failed (${String(code)}): ${Buffer.concat(said).toString().trim()}`);
+      throw new AppError(
+        'internal',
+        `initdb failed (${String(code)}): ${Buffer.concat(errorChunks).toString().trim()}`,
+      );
   } finally {
     await folder.close();
   }

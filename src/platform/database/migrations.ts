@@ -1,8 +1,8 @@
 /**
  * Brings a schema to the state that the code expects: numbered SQL files, each applied once, in order, in a transaction
  * of its own, and recorded with its hash. Any number of processes may start at once: they wait for each other on an
- * advisory lock. Written by hand because the well-known libraries fail when another process holds the lock instead of
- * waiting, or do not notice that an applied file was edited.
+ * advisory lock. Written by hand, because the well-known libraries fail instead of waiting when another process holds
+ * the lock, or do not notice that an applied file was edited.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -25,10 +25,11 @@ interface Applied {
 }
 
 /**
- * Creates the schema if need be and applies what is missing of `directory` (files `001_name.sql`, `002_name.sql`, …,
- * which name the schema in their statements and cannot hold COMMIT). Gives the names of the files that this call applied.
- * Throws an `internal` AppError naming the file and what to do, with the schema left as after the last good file: when a
- * file fails, was changed after it was applied, is missing or numbered twice, or when the database is newer than the code.
+ * Creates the schema if it is missing and applies the files of `directory` that were not applied yet: `001_name.sql`,
+ * `002_name.sql`, …, which name the schema in their statements and cannot hold COMMIT. Returns the names of the files
+ * that this call applied. Throws an `internal` AppError that names the file and what to do, with the schema left as after
+ * the last good file: when a file fails, was changed after it was applied, is missing or numbered twice, or when the
+ * database is newer than the code or holds the tables of an unreleased version.
  */
 export async function migrate(
   database: Database,
@@ -43,15 +44,18 @@ export async function migrate(
   }
 }
 
-/** The names of the files that `migrate` would apply; changes nothing. Throws as `migrate` does for a schema that does not fit. */
+/**
+ * Returns the names of the files that `migrate` would apply, and changes nothing. Throws as `migrate` does for a schema
+ * that does not fit.
+ */
 export async function pendingMigrations(
   sql: Sql,
   { schema, directory }: { schema: string; directory: string },
 ): Promise<readonly string[]> {
   const migrations = await readMigrations(directory);
   const table = `${escapeIdentifier(schema)}.migrations`;
-  const [there] = await sql.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
-  const applied = there?.found
+  const [existing] = await sql.query<{ found: boolean }>('select to_regclass($1) is not null as found', [table]);
+  const applied = existing?.found
     ? await sql.query<Applied>(`select number, name, sha256 from ${table} order by number`)
     : [];
   for (const [index, record] of applied.entries()) checkApplied(schema, record, index, migrations);
@@ -59,8 +63,8 @@ export async function pendingMigrations(
 }
 
 /**
- * The lock lasts as long as the transaction, and what is applied is read under it: two processes may take turns from file
- * to file, and each file runs once.
+ * Applies the next file and returns its name; undefined when all are applied. The advisory lock lasts as long as the
+ * transaction, and the list of applied files is read under it: two processes may take turns, and each file runs once.
  */
 async function applyNext(tx: Sql, schema: string, migrations: readonly Migration[]): Promise<string | undefined> {
   await tx.query("select pg_advisory_xact_lock(hashtextextended('migrations of schema ' || $1, 0))", [schema]);
@@ -86,17 +90,17 @@ async function applyNext(tx: Sql, schema: string, migrations: readonly Migration
   return next.file;
 }
 
-/** Asked for first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
+/** Looks for the table first: CREATE … IF NOT EXISTS needs the right to create even when there is nothing to do. */
 async function createTable(tx: Sql, schema: string, table: string): Promise<void> {
-  // Out of the catalog's tables: what to_regclass() says may be from before the wait for the lock.
-  const [there] = await tx.query<{ found: boolean }>(
+  // From the catalog's tables: the answer of to_regclass() may be older than the wait for the lock.
+  const [existing] = await tx.query<{ found: boolean }>(
     `select exists (
        select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
        where n.nspname = $1 and c.relname = 'migrations'
      ) as found`,
     [schema],
   );
-  if (there?.found) return;
+  if (existing?.found) return;
   await tx.query(`create schema if not exists ${escapeIdentifier(schema)}`);
   await tx.query(`create table ${table} (
     number int primary key,
@@ -123,8 +127,8 @@ function checkApplied(schema: string, record: Applied, index: number, migrations
   if (record.name !== file.file)
     throw new AppError(
       'internal',
-      `The schema ${schema} has the tables of an earlier, unreleased version (${record.name}), which cannot be upgraded: ` +
-        'start with an empty database, or, with the embedded one, with another DATA_DIR or after deleting the old one.',
+      `The schema ${schema} holds the tables of an earlier, unreleased version (${record.name}), which cannot be upgraded: ` +
+        'use an empty database, or, with the embedded one, another data folder (DATA_DIR or --data), or delete the old one.',
     );
   if (record.sha256 !== file.sha256)
     throw new AppError(
@@ -144,7 +148,7 @@ async function readMigrations(directory: string): Promise<Migration[]> {
         'internal',
         `The migration ${join(directory, file)} must be named like 001_name.sql: rename it.`,
       );
-    // A checkout on Windows may have other line ends; that is no change.
+    // A checkout on Windows may have other line ends; that is not a change.
     const sql = (await readFile(join(directory, file), 'utf8')).replaceAll('\r\n', '\n');
     migrations.push({ number: Number(digits), file, sql, sha256: createHash('sha256').update(sql).digest('hex') });
   }

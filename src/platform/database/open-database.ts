@@ -9,19 +9,19 @@ import { startEmbeddedPostgres } from './embedded-postgres.ts';
 
 export interface OpenDatabase {
   readonly database: Database;
-  /** For what needs connections of its own; holds the password. */
+  /** For parts that open connections of their own; holds the password. */
   readonly url: string;
   readonly kind: 'server' | 'embedded';
   /** Closes the connections; the embedded server stops when no other process uses it. */
   close(): Promise<void>;
 }
 
-const oldestVersion = 15;
+const versionMin = 15;
 
 /**
- * With `url`: that server, which may still be starting, so it is tried for a quarter of a minute; it must be PostgreSQL
- * 15 or newer with a UTF-8 database. Without: the embedded server over `dataDir`. Throws an AppError that says what is
- * wrong, `unavailable` when the server does not answer; nothing stays open then.
+ * With `url`: connects to that server, which must be PostgreSQL 15 or newer with a UTF-8 database. The server may still
+ * be starting, so this tries for 15 seconds. Without `url`: starts the embedded server over `dataDir`. Throws an AppError
+ * that says what is wrong, `unavailable` when the server does not answer; then nothing stays open.
  */
 export async function openDatabase(options: {
   url: string | undefined;
@@ -29,7 +29,7 @@ export async function openDatabase(options: {
   log: Logger;
   applicationName: string;
   poolMax?: number;
-  /** Aborted: a server that does not answer is tried no longer. */
+  /** Ends the attempts to reach a server that does not answer. */
   signal?: AbortSignal;
 }): Promise<OpenDatabase> {
   const { dataDir, log, signal, ...forDatabase } = options;
@@ -73,10 +73,10 @@ async function checkServer(database: Database, signal: AbortSignal | undefined):
         error instanceof AppError && error.code === 'unavailable' && error.recovery.do === 'retry',
     },
   );
-  if (server && server.number < oldestVersion * 10_000)
+  if (server && server.number < versionMin * 10_000)
     throw new AppError(
       'internal',
-      `The database server is PostgreSQL ${server.version}; ${oldestVersion} or newer is needed. Upgrade it, or leave ` +
+      `The database server is PostgreSQL ${server.version}; ${versionMin} or newer is needed. Upgrade it, or leave ` +
         'DATABASE_URL unset to use the embedded one.',
     );
   if (server && server.encoding !== 'UTF8')

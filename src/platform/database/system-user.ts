@@ -1,6 +1,6 @@
 /**
- * The system user that PostgreSQL runs as: it refuses to run as root. An ordinary user simply runs it; root runs it as
- * the data's owner, or as the user `postgres`, which is made when the machine has none.
+ * The system user that PostgreSQL runs as, since PostgreSQL refuses to run as root. An ordinary user runs it as itself;
+ * root runs it as the owner of the data, or as the user `postgres`, which is made when the machine has no such user.
  */
 import { execFile } from 'node:child_process';
 import { stat } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { AppError, errorText } from '#platform/errors.ts';
 
 const run = promisify(execFile);
 
-/** The numbers to spawn with and to give files to. */
+/** The ids for `spawn` and `chown`. */
 export interface SystemUser {
   readonly uid: number;
   readonly gid: number;
@@ -17,8 +17,8 @@ export interface SystemUser {
 
 const userName = 'postgres';
 
-/** From shadow-utils, as most distributions have, and from busybox. */
-const waysToMakeUser: [command: string, ...args: string[]][][] = [
+/** With the commands of shadow-utils, which most distributions have, or with those of busybox. */
+const userCommands: [command: string, ...args: string[]][][] = [
   [
     [
       'useradd',
@@ -39,12 +39,12 @@ const waysToMakeUser: [command: string, ...args: string[]][][] = [
 ];
 
 /**
- * The user to run PostgreSQL as over `directory` (which need not exist yet); undefined when it is this process's own.
- * Throws an `internal` AppError when this is root and the user can neither be found nor made.
+ * The user to run PostgreSQL as over `directory` (which need not exist yet); undefined for this process's own user.
+ * Throws an `internal` AppError when this process runs as root and the user can neither be found nor made.
  */
 export async function serverUser(directory: string): Promise<SystemUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
-  // An image built anew may number its users differently: what matters is who can read the data that is there.
+  // A container image that was built again may number its users differently: what matters is the owner of the data.
   const owner = await stat(directory).catch(() => undefined);
   if (owner?.uid === 0)
     throw new AppError(
@@ -67,8 +67,8 @@ async function findUser(): Promise<SystemUser | undefined> {
 
 async function makeUser(): Promise<SystemUser> {
   const failures: string[] = [];
-  for (const commands of waysToMakeUser) {
-    // A group that exists already, or a process that was quicker, is no failure: what counts is the user.
+  for (const commands of userCommands) {
+    // A group that exists already, or another process that was quicker, is no failure: only the user matters.
     for (const [command, ...args] of commands)
       await run(command, args).catch((error: unknown) => failures.push(errorText(error).trim()));
     const made = await findUser();
