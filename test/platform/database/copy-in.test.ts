@@ -66,7 +66,7 @@ describe('rows that are copied in', () => {
       await db.database.query<{ own_key: string }>('select own_key from copied where own_key is not null order by 1')
     ).map((row) => row.own_key);
 
-  test('belong to the transaction: all of them or none, and the connection is as good as before', async () => {
+  test('belong to the transaction: all of them or none, and the connection works on after a refusal', async () => {
     await db.database.copy(intoKeys, keys('a'));
     const refused = db.database.transaction(async (tx) => {
       await tx.copy(intoKeys, keys('b'));
@@ -91,7 +91,7 @@ describe('rows that are copied in', () => {
     expect(await heldKeys()).not.toContain('f');
   });
 
-  test('a connection that is lost under them is told as such', async () => {
+  test('reject with `unavailable` when the connection is lost under them', async () => {
     const lost = db.database.transaction(async (tx) => {
       const [row] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid');
       await db.database.query('select pg_terminate_backend($1)', [row?.pid]);

@@ -82,7 +82,7 @@ describe('values', () => {
   });
 
   it.each([['9007199254740992::int8'], ["'infinity'::timestamptz"], ["'0044-03-15 12:00:00+00 BC'::timestamptz"]])(
-    '%s, which has no exact form here, is refused rather than changed',
+    '%s, which JavaScript cannot hold exactly, is refused rather than changed',
     async (expression) => {
       expect(await failure(database.query(`select ${expression} as value`))).toBeInstanceOf(RangeError);
       expect(await database.query('select 1 as value')).toEqual([{ value: 1 }]);
@@ -104,10 +104,10 @@ describe('values', () => {
   });
 
   it('a prepared statement is planned once per connection', async () => {
-    const one = openOther(test.url, 1);
+    const other = openOther(test.url, 1);
     const statement = prepared('select $1::int + 1 as value');
-    for (const value of [1, 2, 3]) expect(await one.query(statement, [value])).toEqual([{ value: value + 1 }]);
-    expect(await one.query('select statement from pg_prepared_statements')).toEqual([{ statement: statement.text }]);
+    for (const value of [1, 2, 3]) expect(await other.query(statement, [value])).toEqual([{ value: value + 1 }]);
+    expect(await other.query('select statement from pg_prepared_statements')).toEqual([{ statement: statement.text }]);
     expect(prepared('select 1').name).not.toBe(prepared('select 2').name);
   });
 });
@@ -132,13 +132,13 @@ describe('a transaction', () => {
     expect(await valueOf(database, 1)).toBe(10);
   });
 
-  it('gives the SQLSTATE of what the server refuses', async () => {
+  it('rejects with the SQLSTATE of what the server refuses', async () => {
     const error = await failure(database.transaction((tx) => tx.query('insert into counters values (7, null)')));
     expect(error).toBeInstanceOf(DatabaseError);
     expect((error as DatabaseError).code).toBe('23502');
   });
 
-  it('does not pretend to have committed when a failed statement was passed over', async () => {
+  it('is no success when the work ignored a failed statement', async () => {
     const error = await failure(
       database.transaction(async (tx) => {
         await tx.query('insert into counters values (8, 1)');
@@ -157,16 +157,16 @@ describe('a transaction', () => {
   it('runs again after a deadlock, so that both sides succeed', async () => {
     await database.query('insert into counters values (20, 0), (21, 0)');
     let runs = 0;
-    let held = 0;
-    const bothHoldOne = Promise.withResolvers<void>();
+    let holders = 0;
+    const bothHoldOneRow = Promise.withResolvers<void>();
     const raise = (first: number, second: number) =>
       database.transaction(async (tx) => {
         runs += 1;
         await tx.query("set local deadlock_timeout = '20ms'");
         await tx.query('update counters set value = value + 1 where id = $1', [first]);
-        held += 1;
-        if (held === 2) bothHoldOne.resolve();
-        await bothHoldOne.promise;
+        holders += 1;
+        if (holders === 2) bothHoldOneRow.resolve();
+        await bothHoldOneRow.promise;
         await tx.query('update counters set value = value + 1 where id = $1', [second]);
       });
     await Promise.all([raise(20, 21), raise(21, 20)]);
@@ -202,13 +202,13 @@ describe('a transaction', () => {
     );
     expect(error).toMatchObject({ code: 'unavailable', message: expect.stringContaining('outcome is unknown') });
     expect(runs).toBe(1);
-    // Here it did.
+    // In this test the COMMIT took effect.
     await expect.poll(() => valueOf(database, 30)).toBe(5);
     await proxy.close();
   });
 });
 
-/** A way to the server that passes on the statement, and breaks before the answer to it. */
+/** A proxy to the server that passes on the statement, and breaks the connection before the answer to it. */
 async function cutAfter(statement: string): Promise<{ url: string; close(): Promise<void> }> {
   const target = new URL(test.url);
   const sockets: Socket[] = [];
@@ -254,7 +254,7 @@ describe('a database that is away', () => {
     expect(`${message} ${publicMessage} ${String(cause)}`).not.toMatch(/pass(%40|@)word/);
   });
 
-  it('asks for a person when the login or the database is wrong', async () => {
+  it('needs an operator when the login or the database is wrong', async () => {
     const url = new URL(test.url);
     url.pathname = '/not_there';
     expect(await failure(openOther(url.href).query('select 1'))).toMatchObject({
@@ -290,7 +290,7 @@ describe('a database that is away', () => {
     expect(await other.transaction((tx) => tx.query('select 1 as value'))).toEqual([{ value: 1 }]);
   });
 
-  it('ends no process when its goodbye comes in one packet with its welcome', async () => {
+  it('ends no process when its error comes in one packet with its greeting', async () => {
     const server = await startGoodbyeServer(test.url, (connection) => connection <= 2);
     const other = openOther(server.url, 1);
     expect(await failure(other.query('select 1'))).toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });

@@ -26,7 +26,7 @@ import { findScratchRoot } from '../../harness/scratch-root.ts';
 const isRoot = process.getuid?.() === 0;
 
 let parent: string;
-/** In a folder of mode 0700, and of root's when root runs the tests. */
+/** In a folder of mode 0700, which belongs to root when root runs the tests. */
 let dataDir: string;
 let started: EmbeddedPostgres[];
 let children: ChildProcessWithoutNullStreams[];
@@ -53,7 +53,7 @@ async function start(scratch = true): Promise<EmbeddedPostgres> {
 
 const moduleUrl = (path: string) => JSON.stringify(new URL(`../../../src/platform/${path}`, import.meta.url).href);
 
-/** Another process that uses the server until a line comes in; it prints the URL when it has it. */
+/** Another process that prints the server's URL, and uses the server until it reads a line. */
 const program = `
   import { startEmbeddedPostgres } from ${moduleUrl('database/embedded-postgres.ts')};
   import { silentLogger } from ${moduleUrl('log.ts')};
@@ -76,7 +76,7 @@ async function urlOf(child: ChildProcessWithoutNullStreams): Promise<string> {
   return String(line);
 }
 
-/** As a terminal or a service manager does: the process and all of its group. */
+/** Kills the process and all of its group, as a terminal or a service manager does. */
 async function killGroup(child: ChildProcessWithoutNullStreams): Promise<void> {
   const ended = once(child, 'exit');
   process.kill(-Number(child.pid), 'SIGKILL');
@@ -100,7 +100,7 @@ async function runningPid(): Promise<number | undefined> {
   return Number.parseInt(text, 10) || undefined;
 }
 
-/** An orphan that has ended may wait for the machine's first process to notice: it is no longer alive. */
+/** A zombie counts as ended: an orphan may wait for the machine's first process to reap it. */
 function isAlive(pid: number): boolean {
   return /^[^Z\s]/.test(spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' }).stdout);
 }
@@ -172,7 +172,7 @@ describe('the first start', () => {
     expect(await sql((await start()).url, 'select x from kept')).toEqual([{ x: 1 }]);
   });
 
-  it('refuses to give up safety outside a folder for tests', async () => {
+  it('refuses to trade safety for speed outside a folder for tests', async () => {
     const elsewhere = join(parent, 'data');
     await expect(startEmbeddedPostgres({ dataDir: elsewhere, log: silentLogger, scratch: true })).rejects.toThrow(
       /for tests/,
@@ -182,7 +182,7 @@ describe('the first start', () => {
 });
 
 describe('processes that use one data directory', () => {
-  it('that start at once all end up on the one server, and the last to stop takes it down', async () => {
+  it('that start at once all use the same server, and the last to stop shuts it down', async () => {
     const others = [spawnUser(), spawnUser(), spawnUser()];
     const [here, alsoHere, ...urls] = await Promise.all([start(), start(), ...others.map(urlOf)]);
     expect(new Set([here.url, alsoHere.url, ...urls]).size).toBe(1);
@@ -259,11 +259,11 @@ describe('after a crash', () => {
     expect(await sql((await start()).url, 'select count(*)::int as rows from kept')).toEqual([{ rows: 1000 }]);
   });
 
-  it('a pid file that names a program of another kind by now is not believed, and that program is left alone', async () => {
+  it('a pid file whose pid belongs to another program by now is not trusted, and that program is left alone', async () => {
     const first = await start();
     await copyFile(pidFile(), join(parent, 'stale.pid'));
     await first.stop();
-    // Of the same user as the server: PostgreSQL by itself takes it for one.
+    // It runs as the server's user, so PostgreSQL itself would take it for a server.
     const { uid, gid } = await stat(join(dataDir, 'postgres'));
     const stranger = spawn('sleep', ['600'], { cwd: '/', ...(isRoot ? { uid, gid } : {}) });
     children.push(stranger);
@@ -287,8 +287,8 @@ describe('after a crash', () => {
   it('of the machine, an empty pid file does not keep the server from starting', async () => {
     await (await start()).stop();
     await writeFile(pidFile(), '');
-    const longAgo = Date.now() / 1000 - 60;
-    await utimes(pidFile(), longAgo, longAgo);
+    const minuteAgo = Date.now() / 1000 - 60;
+    await utimes(pidFile(), minuteAgo, minuteAgo);
     expect(await sql((await start()).url, 'select 1 as one')).toEqual([{ one: 1 }]);
   });
 });
@@ -308,7 +308,7 @@ describe('a start that cannot succeed', () => {
   });
 });
 
-it('the log is put aside at a start when it has grown large', async () => {
+it('a start renames the log when it has grown large', async () => {
   await mkdir(dataDir, { recursive: true });
   await writeFile(join(dataDir, 'postgres.log'), Buffer.alloc(10 * 1024 * 1024 + 1, 'x'));
   await start();

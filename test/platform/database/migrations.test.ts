@@ -28,7 +28,7 @@ const rows = async () => (await database.query<{ x: number }>('select x from sho
 const recorded = async () =>
   (await database.query<{ name: string }>('select name from shop.migrations order by number')).map(({ name }) => name);
 
-it('applies each file once, in order, and tells which', async () => {
+it('applies each file once, in order, and returns which', async () => {
   expect(await run()).toEqual(['001_first.sql', '002_second.sql']);
   expect(await run()).toEqual([]);
   await write('003_third.sql', 'insert into shop.a values (10);');
@@ -61,7 +61,7 @@ it('refuses a file that was changed after it was applied', async () => {
   await expect(run()).rejects.toThrow(/001_first\.sql was changed .* in a new file/);
 });
 
-it('does not take the line ends of another system for a change', async () => {
+it('does not treat the line ends of another system as a change', async () => {
   await run();
   await write('001_first.sql', 'create table shop.a (x int);\r\ninsert into shop.a values (1);');
   expect(await run()).toEqual([]);
@@ -94,7 +94,7 @@ it.each([
   expect(await database.query("select 1 from pg_namespace where nspname = 'shop'")).toEqual([]);
 });
 
-it('refuses a schema whose record has a hole', async () => {
+it('refuses a schema whose record misses a file', async () => {
   await run();
   await database.query('delete from shop.migrations where number = 1');
   await expect(run()).rejects.toThrow(/holds 002_second\.sql without the migration before it \(number 1\)/);
