@@ -90,7 +90,19 @@ export async function markDocumentsOfFlow(tx: Sql, flow: string, now: Timestamp)
   );
 }
 
-/** The same for the documents, and for the files, that name these events or show these suppliers. */
+/**
+ * Marks everything that was delivered, or may have been delivered, by this flow as uncertain: the flow has another
+ * connector now, which must be asked what its ERP holds. The caller has marked all documents of the flow as due before.
+ */
+export async function markDeliveredUncertain(tx: Sql, flow: string, now: Timestamp): Promise<void> {
+  await tx.query(
+    `update bridge.flow_documents set uncertain_since = $2
+     where flow = $1 and (delivered_hash is not null or intent_id is not null)`,
+    [flow, now],
+  );
+}
+
+/** Marks the documents that name these events or show these suppliers, and the suppliers and files that they reference. */
 async function markNaming(
   tx: Sql,
   source: string,

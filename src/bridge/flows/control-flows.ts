@@ -1,4 +1,7 @@
-/** What a person does with a flow: pause, resume, read the dead letters, replay. Works on SQL; any process may do it. */
+/**
+ * What an operator does with a flow: pause it, resume it, read its dead letters, replay documents. All of it is SQL, so that
+ * any process can do it.
+ */
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
@@ -6,8 +9,8 @@ import { AppError } from '#platform/errors.ts';
 import { storableText } from '../storable-text.ts';
 
 /**
- * What is being written is finished, and nothing more is begun until `resumeFlow`. Replaces any other pause. Throws
- * AppError `not-found` for a flow that was never registered.
+ * Pauses the flow: calls in flight are finished, and nothing more is sent until `resumeFlow`. Replaces any other pause.
+ * Throws AppError `not-found` for a flow that was never registered.
  */
 export async function pauseFlow(database: Database, flow: string, reason: string, now: Timestamp): Promise<void> {
   const paused = await database.query(
@@ -18,9 +21,9 @@ export async function pauseFlow(database: Database, flow: string, reason: string
 }
 
 /**
- * Ends any pause, closes the circuit, and does not wait any longer for what the ERP asked for. Agreed withdrawals are
- * those of documents that differ now; what comes later is counted anew. Throws AppError `not-found` for a flow that was
- * never registered.
+ * Resumes the flow: ends any pause, closes the circuit, and ends the throttle that the ERP asked for. An agreement to
+ * withdrawals holds for the documents that differ from the ERP now; later withdrawals are counted anew. Throws AppError
+ * `not-found` for a flow that was never registered.
  */
 export async function resumeFlow(
   database: Database,
@@ -41,7 +44,7 @@ export async function resumeFlow(
   });
 }
 
-/** What the ERP refused because of the flow's settings does not wait until its turn would come again. */
+/** Makes documents due at once that the ERP refused because of the flow's settings: their retry wait ends. */
 export async function retryRefused(tx: Sql, flow: string, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.flow_documents set due = $2 where flow = $1 and due > $2 and error_type in ('auth', 'config')`,
@@ -53,16 +56,16 @@ export interface ReplayFilter {
   readonly flow: string;
   readonly kinds?: readonly DocumentKind[];
   readonly keys?: readonly string[];
-  /** Of these sourcing events. */
+  /** Only documents of these sourcing events. */
   readonly events?: readonly string[];
-  /** Dead letters only. */
+  /** Only dead letters. */
   readonly dead?: boolean;
 }
 
 /**
- * Makes these documents due now, whatever they waited for, and gives their number; without a filter all of the flow. A
- * dead letter is tried again. Any other is written although nothing differs: the ERP is asked first what it holds, so
- * that a replay never makes a second object. Throws AppError `not-found` for a flow that was never registered.
+ * Makes the matching documents of the flow due now, whatever they waited for, and returns their number. A dead letter is
+ * tried again. Any other document is written although nothing differs: the ERP is asked first what it holds, so a replay
+ * never makes a second object. Throws AppError `not-found` for a flow that was never registered.
  */
 export async function replayDocuments(database: Database, filter: ReplayFilter, now: Timestamp): Promise<number> {
   const { flow, kinds = null, keys = null, events = null, dead = false } = filter;
@@ -92,15 +95,15 @@ export interface DeadLetter {
   readonly key: string;
   readonly sourcingEvent: string | null;
   readonly deadSince: Timestamp;
-  /** `data`: the record is refused; `conflict`: the ERP's object was changed by somebody else. */
+  /** `data`: the ERP refuses the record; `conflict`: the object was changed in the ERP by another writer. */
   readonly errorType: string | null;
-  /** The ERP's words, or those of the bridge where it could not make the document. */
+  /** The error text of the ERP, or of the bridge when it could not make the document. */
   readonly lastError: string | null;
-  /** What the ERP calls the object that it holds, or held. */
+  /** The ERP's own name for the object that it holds, or held. */
   readonly reference: string | null;
 }
 
-/** The newest first. `after` is the last one of the page before. */
+/** Returns dead letters of all flows, or of one, the newest first. `after` is the last one of the page before. */
 export async function readDeadLetters(
   database: Database,
   {

@@ -1,4 +1,7 @@
-/** The rows of `bridge.flows`: whether a flow may send anything now. Shared by all processes, and outlives them. */
+/**
+ * The rows of `bridge.flows`: whether a flow may send now. All processes share this state, and it outlives them. A flow may
+ * send unless it is paused, throttled or its circuit is open, or another process's settings for it are in force.
+ */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import type { FlowSettings } from '../settings.ts';
@@ -6,27 +9,28 @@ import { storableText } from '../storable-text.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**
- * - `operator`: a person did; ends with `resume`.
- * - `auth`, `config`: the ERP refuses everything; ends with `resume`, or when the connector's settings have changed.
- * - `withdrawals`: more cancellations at once than is usual; ends with `resume`.
+ * Why a flow is paused:
+ * - `operator`: an operator paused it. Ends with `resume`.
+ * - `auth`, `config`: the ERP refuses everything. Ends with `resume`, or when the connector's settings have changed.
+ * - `withdrawals`: more cancellations at once than the flow allows. Ends with `resume`.
  */
 export type PauseKind = 'operator' | 'auth' | 'config' | 'withdrawals';
 
-/** How a flow that may send stands. */
+/** The state of a flow that may send. */
 export interface FlowState {
   readonly failuresInRow: number;
-  /** Whether the circuit is half open: one document is tried, and nothing else is sent. */
+  /** Whether the circuit is half open: one document is sent as a trial, and nothing else. */
   readonly isHalfOpen: boolean;
   readonly withdrawalsAgreed: Timestamp | null;
 }
 
-/** `$2` is now, `$3` the fingerprint that the process works with. */
+/** Of `bridge.flows f`; `$2` is now, `$3` the fingerprint of this process's settings. */
 const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::timestamptz) <= $2::timestamptz
   and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3`;
 
 /**
- * Undefined while nothing may be sent: paused, resting, the circuit open, or another process's settings in force. What
- * it says holds until the transaction's end: a pause that comes meanwhile waits for what is begun in it.
+ * Returns undefined while the flow may not send. The answer holds until the end of the transaction, as the row is locked:
+ * a pause that is written meanwhile waits for this transaction.
  */
 export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<FlowState | undefined> {
   const [state] = await sql.query<FlowState>(
@@ -38,9 +42,9 @@ export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timesta
   return state;
 }
 
-/** Whether the flow may send and has something due. */
+/** Whether the flow may send and has due documents. */
 export async function hasDue(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<boolean> {
-  // The first in the order of the index: a search for any could read the whole table.
+  // The first row in the order of the index: `exists` without an order could read the whole table.
   const firstDue = (condition: string) =>
     `(select d.due from bridge.flow_documents d
       where d.flow = $1 and d.kind = k.kind and d.due <= $2 and ${condition} order by d.due limit 1)`;
@@ -54,15 +58,15 @@ export async function hasDue(sql: Sql, flow: FlowSettings, now: Timestamp): Prom
   return rows.length > 0;
 }
 
-/** Of these flows, the names of those that may send and have something due: what the sweep wakes. */
+/** Returns the names of those of these flows that may send and have due documents: the sweep wakes them. */
 export async function flowsWithDue(sql: Sql, flows: readonly FlowSettings[], now: Timestamp): Promise<string[]> {
   const names: string[] = [];
   for (const flow of flows) if (await hasDue(sql, flow, now)) names.push(flow.name);
   return names;
 }
 
-/** Nothing of this flow is sent until the pause ends. One that stands already keeps its reason. */
-export async function haltFlow(
+/** Pauses the flow: nothing of it is sent until the pause ends. A flow that is paused already keeps its reason. */
+export async function setPaused(
   tx: Sql,
   flow: string,
   pause: { kind: PauseKind; reason: string },
@@ -75,25 +79,30 @@ export async function haltFlow(
   );
 }
 
-/** What a settled batch says of the ERP as a whole. */
+/** What the settled outcomes of a batch say of the ERP as a whole. */
 export interface ErpHealth {
-  /** Failures after the last success, or all of them. */
+  /** How many documents failed after the last success; all failures when there was no success. */
   failures: number;
-  /** Whether the ERP has taken anything. */
+  /** Whether the ERP has taken at least one document. */
   succeeded: boolean;
-  /** The ERP asks to be left alone until then. */
+  /** The ERP limits its callers: nothing is sent before this time. */
   throttledUntil: Timestamp | undefined;
-  /** When the circuit would let one document through, should it open now. */
+  /** When the circuit lets one document through, if it opens now. */
   circuitUntil: Timestamp;
+  /** How many failures in a row open the circuit. */
   failuresMost: number;
 }
 
 /**
- * Counts failures in a row. Gives what became of the circuit: a success closes it, too many failures open it, as does one
- * more after them.
+ * Counts failures in a row and sets circuit and throttle. A success closes the circuit. Too many failures in a row open it,
+ * and so does each further failure after them. Returns what has happened to the circuit; undefined when it stays as it is.
  */
-export async function noteErpHealth(tx: Sql, flow: string, news: ErpHealth): Promise<'opened' | 'closed' | undefined> {
-  if (!news.succeeded && news.failures === 0 && news.throttledUntil === undefined) return undefined;
+export async function noteErpHealth(
+  tx: Sql,
+  flow: string,
+  health: ErpHealth,
+): Promise<'opened' | 'closed' | undefined> {
+  if (!health.succeeded && health.failures === 0 && health.throttledUntil === undefined) return undefined;
   const [noted] = await tx.query<{ was: Timestamp | null; is: Timestamp | null }>(
     `with before as (select * from bridge.flows where name = $1 for update),
      counted as (
@@ -111,17 +120,21 @@ export async function noteErpHealth(tx: Sql, flow: string, news: ErpHealth): Pro
      where f.name = a.name and (f.failures_in_row, f.circuit_until, f.throttled_until)
        is distinct from (a.failures, a.circuit_until, a.throttled_until)
      returning a.was, f.circuit_until as is`,
-    [flow, news.failures, news.succeeded, news.failuresMost, news.circuitUntil, news.throttledUntil ?? null],
+    [flow, health.failures, health.succeeded, health.failuresMost, health.circuitUntil, health.throttledUntil ?? null],
   );
   if (!noted || noted.was === noted.is) return undefined;
   return noted.is === null ? 'closed' : 'opened';
 }
 
-/** Of these flows, the names of those that a process with other settings has registered since: this one must not push. */
+/**
+ * Returns the names of those of these flows that another process has registered since with other settings: this process
+ * must not push them.
+ */
 export async function flowsConfiguredElsewhere(sql: Sql, flows: readonly FlowSettings[]): Promise<string[]> {
   const rows = await sql.query<{ name: string }>(
     `select f.name from bridge.flows f
-     join unnest($1::text[], $2::text[]) as own (name, fingerprint) on own.name = f.name and own.fingerprint <> f.fingerprint
+     join unnest($1::text[], $2::text[]) as own (name, fingerprint)
+       on own.name = f.name and own.fingerprint <> f.fingerprint
      order by f.name`,
     [flows.map(({ name }) => name), flows.map(fingerprintOf)],
   );

@@ -1,3 +1,4 @@
+/** Loads, checks and opens the connectors of the configured flows. */
 import { resolve } from 'node:path';
 import type { Connector, ConnectorLog, Outcome, Session } from '#connector/connector.ts';
 import { ConfigError } from '#connector/errors.ts';
@@ -7,49 +8,49 @@ import { messageOf, pathText, rawIssuesOf } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import type { BridgeDeps } from '../bridge-deps.ts';
 import type { FlowSettings } from '../settings.ts';
-import { keepSecrets, type SecretKeeper } from './keep-secrets.ts';
 import { checkedCapabilities, loadConnector } from './load-connector.ts';
+import { createSecretRedactor, type SecretRedactor } from './secret-redactor.ts';
 
-/** A flow with its connector, opened. */
+/** A flow with its opened connector. */
 export interface OpenFlow {
   readonly flow: FlowSettings;
-  /** With the capabilities that it has with the flow's settings. */
+  /** Its capabilities are those that it has with the flow's settings. */
   readonly connector: Connector;
   readonly session: Session;
-  readonly secrets: SecretKeeper;
+  readonly secrets: SecretRedactor;
 }
 
-/** How long a start waits for a connector to open; it goes on opening beside. */
+/** How long the start waits for a connector to open. After that the connector goes on opening in the background. */
 const openMs = 15_000;
 const closeMs = 5_000;
 
 /**
- * Loads and opens the flows' connectors, all at once; they are closed with `opened`. Throws AppError `invalid` for
- * settings that cannot work. A connector that fails otherwise, or takes too long, spoils no other flow: it is opened
- * again with its next call, and until it is, its documents wait.
+ * Loads and opens the connectors of all flows concurrently; `opened` closes them. Throws AppError `invalid` for settings
+ * that cannot work. A connector that fails for another reason, or takes too long, does not affect other flows: its next
+ * call opens it again, and its documents wait until it is open.
  */
 export async function openFlows(
   { settings, dataDir, log, clock }: Pick<BridgeDeps, 'settings' | 'dataDir' | 'log' | 'clock'>,
   opened: AsyncDisposableStack,
-  patience: { openMs: number; closeMs: number } = { openMs, closeMs },
+  timeouts: { openMs: number; closeMs: number } = { openMs, closeMs },
 ): Promise<OpenFlow[]> {
   const results = await Promise.allSettled(
     settings.flows.map(async (flow, index) => {
       const loaded = await loadConnector(flow.connector);
       checkKinds(flow, loaded);
-      const secrets = keepSecrets(flow.settings);
-      const { tell } = secrets;
+      const secrets = createSecretRedactor(flow.settings);
+      const { redact } = secrets;
       try {
         const parsed = readSettings(loaded, flow, index);
-        secrets.learn(parsed);
+        secrets.addSecretsOf(parsed);
         const connector = withCapabilities(loaded, parsed);
         const context = { dataDir: resolve(dataDir), log: connectorLog(log, flow, secrets), clock };
-        const session = sessionOf(async () => loaded.open(parsed, context), { ...patience, tell });
+        const session = createLazySession(async () => loaded.open(parsed, context), { ...timeouts, redact });
         opened.defer(() => session.close());
         await session.opening();
         return { flow, connector, session, secrets };
       } catch (error) {
-        throw tellable(error, tell);
+        throw redactedError(error, redact);
       }
     }),
   );
@@ -59,14 +60,17 @@ export async function openFlows(
   });
 }
 
-/** A kind that the flow asks for and the connector does not take would wait for ever. */
+/** Throws AppError `invalid` when the flow has documents that the connector does not take: they would wait for ever. */
 function checkKinds(flow: FlowSettings, { capabilities }: Connector): void {
   const missing = flow.documents.filter((kind) => !capabilities.kinds.includes(kind));
   if (missing.length > 0)
     throw new AppError('invalid', `Flow "${flow.name}": "${flow.connector}" takes no ${missing.join(', ')} documents.`);
 }
 
-/** Names everything that is wrong, each where it stands in the configuration; never a value, which may be a secret. */
+/**
+ * Returns the parsed settings. Throws AppError `invalid` that names the path of each wrong setting in the configuration,
+ * but never a value, which may be a secret.
+ */
 function readSettings(loaded: Connector, { name, connector, settings }: FlowSettings, index: number): unknown {
   const parsed = loaded.settings.safeParse(settings, { error: messageOf });
   if (parsed.success) return parsed.data;
@@ -79,72 +83,76 @@ function readSettings(loaded: Connector, { name, connector, settings }: FlowSett
   throw new AppError('invalid', text, { issues });
 }
 
-/** What the connector can do with these settings. */
+/** Returns the connector with the capabilities that it has with these settings. */
 function withCapabilities(connector: Connector, settings: unknown): Connector {
   const capabilities = { ...connector.capabilities, ...connector.capabilitiesWith?.(settings) };
   return { ...connector, capabilities: checkedCapabilities(connector.name, capabilities) };
 }
 
-/** Whatever a connector logs, it holds no secret of its settings. */
+/** Returns the log of a connector: no line of it holds a secret of the connector's settings. */
 function connectorLog(
   log: Logger,
   { name: flow, connector }: FlowSettings,
-  { tell, hide }: SecretKeeper,
+  { redact, removeSecrets }: SecretRedactor,
 ): ConnectorLog {
   const write =
     (level: 'debug' | 'info' | 'warn' | 'error'): ConnectorLog['info'] =>
     (message, fields = {}) => {
-      if (log.isLevelEnabled(level)) log[level]({ ...plain(fields, hide), flow, connector }, tell(message));
+      if (log.isLevelEnabled(level))
+        log[level]({ ...redactedFields(fields, removeSecrets), flow, connector }, redact(message));
     };
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }
 
-function plain(fields: Readonly<Record<string, unknown>>, hide: (text: string) => string): object {
-  const text = (_name: string, value: unknown) => (value instanceof Error ? errorText(value) : value);
+function redactedFields(fields: Readonly<Record<string, unknown>>, removeSecrets: (text: string) => string): object {
+  const errorAsText = (_name: string, value: unknown) => (value instanceof Error ? errorText(value) : value);
   try {
-    return JSON.parse(hide(JSON.stringify(fields, text))) as object;
+    return JSON.parse(removeSecrets(JSON.stringify(fields, errorAsText))) as object;
   } catch {
     return { fields: 'could not be written as JSON' };
   }
 }
 
-/** Without its cause: the connector, or its schema, may have repeated a secret in any part of it. */
-function tellable(error: unknown, tell: (text: string) => string): AppError {
-  if (!(error instanceof AppError)) return new AppError('invalid', tell(errorText(error)));
-  const issues = error.issues.map(({ path, message }) => ({ path, message: tell(message) }));
-  return new AppError(error.code, tell(error.publicMessage), { message: tell(error.message), issues });
+/** Leaves out the cause: the connector, or its schema, may have repeated a secret in any part of it. */
+function redactedError(error: unknown, redact: (text: string) => string): AppError {
+  if (!(error instanceof AppError)) return new AppError('invalid', redact(errorText(error)));
+  const issues = error.issues.map(({ path, message }) => ({ path, message: redact(message) }));
+  return new AppError(error.code, redact(error.publicMessage), { message: redact(error.message), issues });
 }
 
 function isWrongSetting(error: unknown): boolean {
   return error instanceof ConfigError || (error instanceof AppError && error.code === 'invalid');
 }
 
-/** A session that is opened by itself, and opened again when that failed. What it says holds no secret. */
-function sessionOf(
+/**
+ * Creates a session that opens the connector at its first call, and again with the next call when that has failed. What its
+ * checks say holds no secret.
+ */
+function createLazySession(
   open: () => Promise<Session>,
-  { tell, ...patience }: { openMs: number; closeMs: number; tell: (text: string) => string },
+  { redact, ...timeouts }: { openMs: number; closeMs: number; redact: (text: string) => string },
 ) {
   let inner: Session | undefined;
-  let trying: Promise<Session> | undefined;
+  let opening: Promise<Session> | undefined;
 
   function session(): Promise<Session> {
-    trying ??= open().then(
-      (one) => {
-        inner = one;
-        return one;
+    opening ??= open().then(
+      (opened) => {
+        inner = opened;
+        return opened;
       },
       (error: unknown) => {
-        trying = undefined;
+        opening = undefined;
         throw error;
       },
     );
-    return trying;
+    return opening;
   }
 
   const lazy: Session & { opening(): Promise<void> } = {
-    /** Rejects when the settings cannot work. */
+    /** Resolves when the session is open, could not be opened yet, or takes too long. Rejects for wrong settings. */
     opening: () =>
-      within(patience.openMs, session()).then(
+      within(timeouts.openMs, session()).then(
         () => undefined,
         (error: unknown) => {
           if (isWrongSetting(error)) throw error;
@@ -152,11 +160,11 @@ function sessionOf(
       ),
     check: async () => {
       try {
-        const opened = await within(patience.openMs, session());
-        const results = await within(patience.openMs, opened.check());
-        return results.map(({ name, ok, message }) => ({ name: tell(name), ok, message: tell(message) }));
+        const opened = await within(timeouts.openMs, session());
+        const results = await within(timeouts.openMs, opened.check());
+        return results.map(({ name, ok, message }) => ({ name: redact(name), ok, message: redact(message) }));
       } catch (error) {
-        return [{ name: 'connector', ok: false, message: `It cannot be checked: ${tell(errorText(error))}` }];
+        return [{ name: 'connector', ok: false, message: `It cannot be checked: ${redact(errorText(error))}` }];
       }
     },
     get plan() {
@@ -166,25 +174,25 @@ function sessionOf(
     write: async (operations, signal) => {
       let opened: Session;
       try {
-        opened = inner ?? (await within(patience.openMs, session()));
+        opened = inner ?? (await within(timeouts.openMs, session()));
       } catch (error) {
-        const outcome = unopened(error);
+        const outcome = notOpenedOutcome(error);
         return operations.map(() => outcome);
       }
       return opened.write(operations, signal);
     },
     lookup: async (documents, signal) =>
-      (inner ?? (await within(patience.openMs, session()))).lookup(documents, signal),
+      (inner ?? (await within(timeouts.openMs, session()))).lookup(documents, signal),
     close: async () => {
-      const late = trying?.then((one) => one.close()).catch(() => undefined);
-      await within(patience.closeMs, late ?? Promise.resolve()).catch(() => undefined);
+      const closed = opening?.then((opened) => opened.close()).catch(() => undefined);
+      await within(timeouts.closeMs, closed ?? Promise.resolve()).catch(() => undefined);
     },
   };
   return lazy;
 }
 
-/** Nothing was sent, whatever it was. */
-function unopened(error: unknown): Outcome {
+/** The outcome of a write when the connector could not be opened: never `unknown`, as nothing was sent to the ERP. */
+function notOpenedOutcome(error: unknown): Outcome {
   const message = `the connector cannot be opened: ${errorText(error)}`;
   const outcome = outcomeOf(error);
   if ('error' in outcome) return { status: 'retry', error: { ...outcome.error, message } };
@@ -193,10 +201,10 @@ function unopened(error: unknown): Outcome {
 
 /** Rejects when `promise` has not settled after `ms`; its late answer is dropped. */
 async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  const { promise: tooLate, reject } = Promise.withResolvers<never>();
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
   try {
-    return await Promise.race([promise, tooLate]);
+    return await Promise.race([promise, timeout]);
   } finally {
     clearTimeout(timer);
   }

@@ -1,15 +1,17 @@
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
+import { markDeliveredUncertain } from '../due/mark-documents.ts';
 import { markEverything } from '../due/mark-everything.ts';
 import { lockSources } from '../due/source-lock.ts';
-import { markDeliveredUncertain } from '../push/claim/flow-document-store.ts';
 import type { FlowSettings } from '../settings.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**
- * Makes the flows of the configuration known to SQL, so that documents are marked for them. A flow that is new, or whose
- * documents are shaped otherwise than before, gets every document of its source; one that has another connector asks it
- * what it holds of all that was delivered. One that is no longer configured is marked for nothing more, its history stays. A flow that is paused stays so: any process may start at any time.
+ * Writes the configured flows to the database, so that changed records mark documents for them. In a flow that is new, or
+ * has another fingerprint than before, every document of its source becomes due. In a flow that has another connector,
+ * all delivered documents become uncertain, so that the new ERP is asked what it holds. For a flow that is no longer
+ * configured nothing is marked any more; its history stays. A paused flow stays paused, as any process may start at any
+ * time. All of this is one transaction.
  */
 export async function registerFlows(database: Database, flows: readonly FlowSettings[], now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
@@ -40,7 +42,7 @@ export async function registerFlows(database: Database, flows: readonly FlowSett
       const { connector = null } = known.get(flow.name) ?? {};
       if (connector !== null && connector !== flow.connector) await markDeliveredUncertain(tx, flow.name, now);
     }
-    // What no flow wants any more waits for nothing.
+    // Documents of kinds that their flow does not take any more must not count as waiting.
     await tx.query(
       `update bridge.flow_documents d set due = null, waiting_since = null
        from bridge.flows f

@@ -5,8 +5,9 @@ import type { FlowSettings } from '../settings.ts';
 import { retryRefused } from './control-flows.ts';
 
 /**
- * Ends pauses that the ERP's refusals have caused where the connector's settings are not those of then: whoever changed
- * them has acted. Of the settings, which may hold secrets, only a MAC is kept. Gives the names of flows that go on.
+ * Resumes flows that the bridge paused because the ERP refused everything (`auth`, `config`), if the connector or its
+ * settings have changed since: an operator has acted then. The settings may hold secrets, so only their MAC is stored.
+ * Returns the names of the flows that were resumed.
  */
 export async function resumeOnSettingsChange(
   database: Database,
@@ -17,15 +18,15 @@ export async function resumeOnSettingsChange(
   const resumed: string[] = [];
   for (const flow of flows) {
     const settings = Buffer.from(JSON.stringify([flow.connector, flow.settings]), 'utf8');
-    const mark = secrets.mac(settings, `flow.settings:${flow.name}`).toString('base64url');
+    const mac = secrets.mac(settings, `flow.settings:${flow.name}`).toString('base64url');
     await database.transaction(async (tx) => {
-      const [before] = await tx.query<{ mark: string | null; kind: string | null }>(
-        'select settings_mac as mark, paused_kind as kind from bridge.flows where name = $1 for update',
+      const [before] = await tx.query<{ mac: string | null; kind: string | null }>(
+        'select settings_mac as mac, paused_kind as kind from bridge.flows where name = $1 for update',
         [flow.name],
       );
-      if (!before || before.mark === mark) return;
-      await tx.query('update bridge.flows set settings_mac = $2 where name = $1', [flow.name, mark]);
-      if (before.mark === null || (before.kind !== 'auth' && before.kind !== 'config')) return;
+      if (!before || before.mac === mac) return;
+      await tx.query('update bridge.flows set settings_mac = $2 where name = $1', [flow.name, mac]);
+      if (before.mac === null || (before.kind !== 'auth' && before.kind !== 'config')) return;
       await tx.query(
         'update bridge.flows set paused_kind = null, paused_reason = null, paused_at = null where name = $1',
         [flow.name],

@@ -1,27 +1,41 @@
 /**
- * The push of one flow: reconcile, don't replay. Each due document is made from the mirror, compared with what was last
- * delivered, and the connector is called only for a difference: by as many calls at once as it takes, never for two
- * kinds at once, never twice for one key, and each settled when it ends, whatever becomes of the others.
+ * The push of one flow. It reconciles and does not replay: each due document is made from the mirror, compared with what
+ * was last delivered, and the connector is called only for a difference. There are as many calls at once as the connector
+ * takes, never for two kinds at once and never twice for one key; each is settled when it ends, whatever becomes of the
+ * others.
  *
- * A document's way, and what a kill leaves behind:
- * 1. claim: it is made and compared. A withdrawal is marked as one, and claimed when all of its kind are known. Killed
- *    here: nothing happened.
- * 2. look up: a document that has an intent was cut off earlier, one that is in doubt or to be written once more may be
- *    anything; `lookup` says what the ERP holds. Killed here: the old intent stands, and the next process begins here again.
- * 3. intend: the intent is committed (with the claim, when nothing had to be asked or loaded before), and the ERP is
- *    called. Killed from here to 4: the intent stands, and a later process begins at 2.
- * 4. settle: the outcome is committed and the intent cleared.
+ * Example. Flow `sap` has delivered document A-17 as order 4711 with content hash `9c`. An award has changed since: A-17 is
+ * due. Its connector has `timeoutMs` 30,000 and `lateEffectMs` 0. What process 310 does, and what a kill there leaves:
  *
- * A process that stood still finds at 3 that its time is over, or at 4 that another works by now; a call of its that may
- * have come after the other's leaves the document in doubt, so that the ERP is asked.
+ * - 12:00:00 claim: A-17 is made, now with hash `e1`; the operation is: amend 4711, idempotency key `k1`.
+ *   Killed here: nothing is committed. The next process claims A-17 in the same way, with another key.
+ * - 12:00:00 intent: `k1`, `e1`, the time and the process are committed, together with the claim if nothing has to be
+ *   looked up or loaded before. Killed here: the intent stands. The next process looks A-17 up, see below.
+ * - 12:00:01 call: `write([amend A-17])`, until 12:00:30 at the latest.
+ *   Killed here: the intent stands, and the ERP may have taken the call or not. The next process looks A-17 up.
+ * - 12:00:03 outcome: `updated`, 4711. The hash `e1` and the reference are committed and the intent is cleared.
+ *   Killed here: nothing is left to do.
+ * - look up, by process 311, once the call of 310 can take no effect any more: at once when 311 sees on the same machine
+ *   that 310 is dead, else at 12:00:37 (the time limit, 5 s to stop, 2 s between the clocks). Until then A-17 waits.
+ *   `lookup` finds `e1`: `unchanged` is settled without a call. It finds `9c`: A-17 is amended. It finds no object: A-17 is
+ *   created. Both repeat the call under the key `k1`. Killed here: the intent stands. The next process looks A-17 up again.
+ *
+ * Documents whose state in the ERP is uncertain, and those that an operator replays, are looked up in the same way.
+ *
+ * A new withdrawal is only marked as one when it is claimed. It is claimed again, and sent, when all withdrawals of its
+ * kind are known and `guard-withdrawals.ts` lets them pass.
+ *
+ * A process that was frozen finds before the call that its time is over, or after it that another process has taken over
+ * the lease. In the second case its call may have reached the ERP after the other's: it marks the document as uncertain, so
+ * that the ERP is asked.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { hasDue } from '../flows/flow-state.ts';
-import type { SecretKeeper } from '../flows/keep-secrets.ts';
+import type { SecretRedactor } from '../flows/secret-redactor.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
-import { isLoaded } from './batch/attach-files.ts';
+import { needsFile } from './batch/attach-files.ts';
 import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
 import { type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
 import {
@@ -32,31 +46,36 @@ import {
   commitIntents,
   mustLookUp,
 } from './claim/claim-documents.ts';
-import type { Busy } from './claim/flow-document-store.ts';
+import type { InFlight } from './claim/flow-document-store.ts';
 
 export interface PushDeps extends BatchDeps {
   session: Session;
-  secrets: Pick<SecretKeeper, 'tell'>;
+  secrets: Pick<SecretRedactor, 'redact'>;
   acquireLease: AcquireLease;
-  /** How long a connector may take to stop when it is told to. */
+  /** How long a connector may take to stop after the signal of a call has aborted. */
   abortGraceMs?: number;
-  /** How soon is looked for more work while calls are under way and there is room for others. */
-  lookAgainMs?: number;
+  /** How often the pusher looks for new due documents while calls are in flight and there is room for more. */
+  recheckMs?: number;
 }
 
-/** Creates the worker of a flow: pushes everything due, and returns when nothing is, or another process does it. */
+/**
+ * Creates the worker of a flow. It pushes everything that is due, and returns when nothing is due or another process holds
+ * the flow's lease. Rejects with the first error that kept it from going on, after all its calls have ended.
+ */
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
-  const calls = createConnectorCalls(deps.session, { tell: deps.secrets.tell, graceMs: deps.abortGraceMs });
+  const calls = createConnectorCalls(deps.session, { redact: deps.secrets.redact, graceMs: deps.abortGraceMs });
   const isDue = () => hasDue(database, flow, timestampNow(clock));
   return async (signal: AbortSignal): Promise<void> => {
-    // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.
+    // Checked again after the lease was released: while this worker held it, a wake-up may have gone to another worker,
+    // which did not get the lease.
     while (!signal.aborted && !calls.isStuck() && (await isDue())) {
       const lease = await deps.acquireLease(`push/${flow.name}`);
       if (!lease) return;
       try {
         await pushDue(deps, calls, lease, signal);
-        if (calls.isStuck()) log.error({ flow: flow.name }, 'flow stands still until a call of its connector ends');
+        if (calls.isStuck())
+          log.error({ flow: flow.name }, 'flow is stuck until a call of its connector ends: it did not stop in time');
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         log.warn({ flow: flow.name }, error.message);
@@ -68,10 +87,13 @@ export function createFlowPush(deps: PushDeps) {
   };
 }
 
-/** Most documents that are looked at in one transaction when few of them need a call. */
-const lookAtMost = 500;
+/** Upper bound of the documents that are examined in one transaction when few of them need a call. */
+const examinedCeiling = 500;
 
-/** Pushes until nothing is due, or nothing may be sent. Throws the first thing that went wrong, when all calls ended. */
+/**
+ * Pushes until nothing is due, or nothing may be sent. When something fails, it starts nothing more, waits until all calls
+ * have ended, and throws the first error, a lost lease before others.
+ */
 async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, outer: AbortSignal): Promise<void> {
   const { concurrency = 1, batchMax } = deps.connector.capabilities;
   const batches = createBatchPush(deps, calls, lease);
@@ -79,68 +101,67 @@ async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, oute
   const signal = AbortSignal.any([outer, stop.signal]);
   const running = new Map<Promise<void>, readonly Claimed[]>();
   const failures: unknown[] = [];
-  let lookAt = batchMax;
+  let examinedMax = batchMax;
 
   const start = (batch: Batch) => {
     const sent = batches
       .send(batch, signal)
       .catch((error: unknown) => {
         failures.push(error);
-        // Another process works by now; what still runs here must not meet what it does.
+        // Another process pushes this flow now: the calls that still run here must not collide with its calls.
         if (error instanceof LeaseLost) stop.abort(error);
       })
       .finally(() => running.delete(sent));
     running.set(sent, batch.claimed);
   };
 
-  /** Begins what there is room for; false when nothing more can be begun before something has changed. */
-  const fill = async (): Promise<boolean> => {
+  /** Claims and starts what there is room for; returns false when nothing more can start until something changes. */
+  const startMore = async (): Promise<boolean> => {
     const batchesMax = concurrency - running.size;
     if (batchesMax <= 0) return false;
     const room = batchesMax * batchMax;
     const { claim, intentMs } = await claimDue(deps, lease, {
-      busy: busyOf(running),
+      inFlight: inFlightOf(running),
       batchesMax,
       batchMax,
-      lookAt: Math.max(room, lookAt),
+      examinedMax: Math.max(room, examinedMax),
     });
     if (claim.next !== 'work') return false;
     const isSparse = claim.batches.flat().length * 2 < room;
-    lookAt = isSparse ? Math.min(lookAt * 2, lookAtMost) : batchMax;
+    examinedMax = isSparse ? Math.min(examinedMax * 2, examinedCeiling) : batchMax;
     const toSend: (readonly Claimed[])[] = [];
     for (const batch of claim.batches) {
-      const asked = batch.filter(mustLookUp);
-      const answered = asked.length > 0 ? await batches.lookUp(asked, signal) : [];
-      toSend.push([...batch.filter((one) => !mustLookUp(one)), ...answered]);
+      const toLookUp = batch.filter(mustLookUp);
+      const toWrite = toLookUp.length > 0 ? await batches.lookUp(toLookUp, signal) : [];
+      toSend.push([...batch.filter((claimed) => !mustLookUp(claimed)), ...toWrite]);
     }
-    // What it still does would meet what is written now. All that was asked about has its intent, or its doubt, still.
+    // What a lookup that does not end still does could collide with a write. The documents are still marked as interrupted
+    // or uncertain, so they are looked up again.
     if (calls.isStuck()) return false;
     for (const claimed of toSend) if (claimed.length > 0) start({ claimed, intentMs });
     return true;
   };
 
   for (;;) {
-    let mayFill = failures.length === 0 && !signal.aborted && !calls.isStuck();
-    if (mayFill)
-      mayFill = await fill().catch((error: unknown) => {
+    let mayStartMore = failures.length === 0 && !signal.aborted && !calls.isStuck();
+    if (mayStartMore)
+      mayStartMore = await startMore().catch((error: unknown) => {
         failures.push(error);
         return false;
       });
-    if (mayFill) continue;
+    if (mayStartMore) continue;
     if (running.size === 0) break;
-    await somethingHasChanged(
-      [...running.keys()],
-      running.size < concurrency ? (deps.lookAgainMs ?? 1_000) : undefined,
-    );
+    const hasRoom = running.size < concurrency;
+    await waitForChange([...running.keys()], hasRoom ? (deps.recheckMs ?? 1_000) : undefined);
   }
   if (failures.length > 0) throw failures.find((error) => error instanceof LeaseLost) ?? failures[0];
 }
 
-/** Claims under the lease, and commits the intents where nothing has to be asked or loaded before. */
+/** Claims under the lease. Commits the intents in the same transaction when nothing has to be looked up or loaded before. */
 async function claimDue(
   deps: PushDeps,
   lease: Lease,
-  room: Pick<ClaimOptions, 'busy' | 'batchesMax' | 'batchMax' | 'lookAt'>,
+  room: Pick<ClaimOptions, 'inFlight' | 'batchesMax' | 'batchMax' | 'examinedMax'>,
 ): Promise<{ claim: Claim; intentMs: number | undefined }> {
   const { flow, connector, clock, log, outcomes } = deps;
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
@@ -148,29 +169,30 @@ async function claimDue(
   const result = await lease.transaction(async (tx) => {
     const claim = await claimDocuments(tx, { flow, kinds, nowMs, ...room });
     const claimed = claim.next === 'work' ? claim.batches.flat() : [];
-    if (claimed.some((one) => mustLookUp(one) || isLoaded(one))) return { claim, intentMs: undefined };
+    if (claimed.some((entry) => mustLookUp(entry) || needsFile(entry))) return { claim, intentMs: undefined };
     await commitIntents(tx, flow.name, claimed, { by: deps.processIdentity.own, nowMs });
     return { claim, intentMs: nowMs };
   });
   const { claim } = result;
-  if (claim.next === 'nothing' && claim.pausedBy !== undefined)
-    log.error({ flow: flow.name }, `flow paused: ${claim.pausedBy}`);
+  if (claim.next === 'nothing' && claim.pauseReason !== undefined)
+    log.error({ flow: flow.name }, `flow paused: ${claim.pauseReason}`);
   if (claim.next === 'work' && claim.rejected > 0)
     outcomes.inc({ flow: flow.name, status: 'rejected' }, claim.rejected);
   return result;
 }
 
-function busyOf(running: ReadonlyMap<unknown, readonly Claimed[]>): Busy {
+function inFlightOf(running: ReadonlyMap<unknown, readonly Claimed[]>): InFlight {
   const documents = [...running.values()].flat().map(({ document }) => document);
   return { kind: documents[0]?.kind, keys: documents.map(({ key }) => key) };
 }
 
-/** Waits until a call has ended, or for a moment, as there may be more to do by then. */
-async function somethingHasChanged(running: readonly Promise<void>[], momentMs: number | undefined): Promise<void> {
+/** Waits until a call has ended, at most for `timeoutMs`. Without `timeoutMs` only the end of a call counts. */
+async function waitForChange(running: readonly Promise<void>[], timeoutMs: number | undefined): Promise<void> {
   const waiting = new AbortController();
-  const moment = momentMs === undefined ? [] : [sleep(momentMs, undefined, { signal: waiting.signal })];
+  const timer =
+    timeoutMs === undefined ? [] : [sleep(timeoutMs, undefined, { signal: waiting.signal }).catch(() => undefined)];
   try {
-    await Promise.race([...running, ...moment.map((one) => one.catch(() => undefined))]);
+    await Promise.race([...running, ...timer]);
   } finally {
     waiting.abort();
   }

@@ -1,4 +1,4 @@
-/** The pushing part of a process: workers that bring the flows' ERPs in step. */
+/** The pushing part of a process: one worker for each flow, which brings the flow's ERP in step. */
 import { timestampNow } from '#platform/clock.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
@@ -12,9 +12,10 @@ import { createSourceClients } from '../source-clients.ts';
 import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
 
-export { type OpenFlow, openFlows } from '../flows/open-flows.ts';
-
-/** Starts the workers; they end with `deps.signals`. The flows are registered by now. */
+/**
+ * Starts the workers; they end with `deps.signals`. The flows must have been registered before. Rejects when the database
+ * is not available.
+ */
 export async function startPush(
   deps: BridgeDeps,
   acquireLease: AcquireLease,
@@ -23,12 +24,12 @@ export async function startPush(
   const { database, signals, clock, log } = deps;
   const settings = flows.map(({ flow }) => flow);
   for (const name of await resumeOnSettingsChange(database, settings, deps.secrets, timestampNow(clock)))
-    log.info({ flow: name }, 'flow goes on: the settings of its connector have changed');
-  // Beside: a connector that does not answer keeps no other flow from its work.
-  for (const open of flows) void warnOfFailedChecks(open, deps);
+    log.info({ flow: name }, 'flow resumed: the settings of its connector have changed');
+  // Not awaited: a connector that does not answer must not delay the other flows.
+  for (const openFlow of flows) void warnOfFailedChecks(openFlow, deps);
   const outcomes = new Counter({
     name: 'bridge_outcomes_total',
-    help: 'What became of the documents that were pushed',
+    help: 'Outcomes of pushed documents',
     labelNames: ['flow', 'status'] as const,
     registers: [deps.registry],
   });
@@ -38,11 +39,11 @@ export async function startPush(
     flows.map(({ flow, connector, session, secrets }) => {
       const files = flow.documents.includes('file') ? createFileLoader(clientOf(flow.source), clock) : undefined;
       const loadFiles = files && ((ids: readonly string[], signal: AbortSignal) => files.load(ids, signal));
-      const edges = { database, acquireLease, clock, log, outcomes, processIdentity };
-      return [flow.name, createFlowPush({ flow, connector, session, secrets, loadFiles, ...edges })];
+      const shared = { database, acquireLease, clock, log, outcomes, processIdentity };
+      return [flow.name, createFlowPush({ flow, connector, session, secrets, loadFiles, ...shared })];
     }),
   );
-  // Each flow has a worker of its own: one that waits for its ERP keeps no other waiting.
+  // As many workers as flows: a flow that waits for its ERP must not delay the others.
   signals.work(lanes.push, { concurrency: Math.max(1, flows.length) }, async (key, signal) => {
     await pushes.get(key)?.(signal);
   });
@@ -52,19 +53,22 @@ export async function startPush(
   };
 }
 
-/** Says it once for each flow, and again when it has been in force meanwhile. */
+/**
+ * Returns a function that warns of flows for which another process's settings are in force. It warns once for each flow,
+ * and again only after this process's settings have been in force in between.
+ */
 function warnOfOtherSettings({ database, log }: BridgeDeps, flows: readonly FlowSettings[]): () => Promise<void> {
-  let known = new Set<string>();
+  let warned = new Set<string>();
   return async () => {
     const others = await flowsConfiguredElsewhere(database, flows);
     for (const flow of others)
-      if (!known.has(flow))
+      if (!warned.has(flow))
         log.warn({ flow }, 'a process that started later has other settings for this flow: it is not pushed from here');
-    known = new Set(others);
+    warned = new Set(others);
   };
 }
 
-/** Never rejects. */
+/** Logs what the connector's own check finds wrong. Never rejects. */
 async function warnOfFailedChecks({ flow, session }: OpenFlow, { log }: BridgeDeps): Promise<void> {
   const results = await session.check().catch((err: unknown) => {
     log.warn({ err, flow: flow.name }, 'the connector could not be checked');

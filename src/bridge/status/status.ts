@@ -90,7 +90,7 @@ const shownMost = 20;
 /** About four minutes of tries. */
 const attemptsMany = 8;
 /** The connector answered what `connector-calls.ts` could not read: the next try gets no better answer. */
-const isUnreadable = "d.error_type = 'unknown' and d.last_error like '%the connector gave %'";
+const isUnreadable = "d.error_type = 'unknown' and d.last_error like '%the connector returned %'";
 
 const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)';
 const count = `select count(*)::int from ${ofFlow}`;

@@ -2,8 +2,9 @@
  * `bridge check`: whether each source and each flow can do what is asked of it. A source: its feeds' profile, learnt and
  * kept, and its webhook. A flow: what its connector says of the ERP. Exit code 1 when a line fails.
  */
+
+import { openFlows } from '#bridge/flows/open-flows.ts';
 import { probeSource } from '#bridge/pull/probe-source.ts';
-import { openFlows } from '#bridge/push/start-push.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { CheckResult } from '#connector/connector.ts';
 import { errorText } from '#platform/errors.ts';

@@ -1,6 +1,7 @@
 /** `bridge plan`: what would be written to each ERP now; changes nothing. */
-import { countPlanned, planFlow } from '#bridge/push/plan-flow.ts';
-import { openFlows } from '#bridge/push/start-push.ts';
+
+import { openFlows } from '#bridge/flows/open-flows.ts';
+import { countPlanned, planFlow } from '#bridge/push/plan/plan-flow.ts';
 import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
 import { oneLine, print, shortTime, tableOf } from '../output.ts';
 

@@ -1,7 +1,7 @@
 /** What a connector of somebody else may answer, and what then must not happen. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
-import { planFlow } from '#bridge/push/plan-flow.ts';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
+import { planFlow } from '#bridge/push/plan/plan-flow.ts';
 import type { Found, Outcome } from '#connector/connector.ts';
 import { createLogger } from '#platform/log.ts';
 import { createFakeErp, type FakeErp } from './fake-erp.ts';
@@ -300,7 +300,7 @@ describe('a secret of the settings', () => {
               flow: pusher.flow,
               connector: erp.connector,
               session: { ...erp.session, plan },
-              secrets: keepSecrets(pusher.flow.settings),
+              secrets: createSecretRedactor(pusher.flow.settings),
             },
             clock: pusher.clock,
             processIdentity: testProcess,

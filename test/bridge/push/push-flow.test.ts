@@ -714,7 +714,7 @@ describe('a process that stood still for minutes', () => {
     });
     await worker.push();
     expect(erp.calls).toEqual([]);
-    expect(await pusher.row(1)).toMatchObject({ intent_id: null, last_error: expect.stringContaining('stood still') });
+    expect(await pusher.row(1)).toMatchObject({ intent_id: null, last_error: expect.stringContaining('frozen') });
   });
 
   test('in its call, which then comes after that of the other: what it has spoilt is found and put right', async () => {

@@ -1,8 +1,8 @@
 /** A flow with a fake ERP on a database of its own: what the tests of the push set up. */
 
 import { onTestFinished } from 'vitest';
-import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
@@ -124,7 +124,7 @@ export async function createPusher(suppliers = 4, settings: Partial<FlowSettings
         flow: options.flow ?? flow,
         connector: erp.connector,
         session: erp.session,
-        secrets: keepSecrets(flow.settings),
+        secrets: createSecretRedactor(flow.settings),
         database,
         acquireLease: options.database ? createLeases({ database, liveness: process.liveness }) : process.acquireLease,
         clock,
@@ -132,7 +132,7 @@ export async function createPusher(suppliers = 4, settings: Partial<FlowSettings
         log: options.log ?? silentLogger,
         outcomes: new Counter({ name: 'o', help: 'o', labelNames: ['flow', 'status'], registers: [new Registry()] }),
         abortGraceMs: 20,
-        lookAgainMs: 5,
+        recheckMs: 5,
         loadFiles: options.loadFiles,
       });
       return { process, stop, push: () => push(stop.signal) };

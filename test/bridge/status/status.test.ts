@@ -177,7 +177,7 @@ describe('needs a look for a document that is tried again', () => {
       lookup: async () => 'nothing',
       close: async () => undefined,
     };
-    const calls = createConnectorCalls(session as unknown as Session, { tell: (text) => text });
+    const calls = createConnectorCalls(session as unknown as Session, { redact: (text) => text });
     const limit = { timeoutMs: 1_000, signal: new AbortController().signal };
     const operation = { action: 'create' } as Operation;
     const [outcome] = await calls.write([operation], limit, () => undefined);

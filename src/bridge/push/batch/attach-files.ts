@@ -3,36 +3,40 @@ import { errorText } from '#platform/errors.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import type { Settled } from '../settle/settle-outcomes.ts';
 
-/** Loads files of the sourcing service by their ids; one that is left out of the answer was not found. */
+/**
+ * Loads files of the sourcing service by their ids. A file that the service does not know is left out of the result.
+ * Rejects when the service cannot be asked.
+ */
 export type LoadFiles = (ids: readonly string[], signal: AbortSignal) => Promise<ReadonlyMap<string, FileContent>>;
 
 /** Whether the operation needs the bytes of a file. */
-export function isLoaded({ operation }: Claimed): boolean {
+export function needsFile({ operation }: Claimed): boolean {
   return operation.document.kind === 'file' && operation.action !== 'cancel';
 }
 
 /**
- * Gives the operations of `file` documents their bytes, asked for just before they are written, as links do not live
- * long. What the service does not know is settled as rejected; when it cannot be asked, all are tried again later.
+ * Attaches the bytes of files to the operations that need them. The files are asked for just before they are written, as
+ * download links are short-lived. A file that the service does not know settles its document as rejected. When the
+ * service cannot be asked, all documents that need a file are settled as `retry`. Never rejects.
  */
 export async function attachFiles(
   claimed: readonly Claimed[],
   load: LoadFiles | undefined,
   signal: AbortSignal,
 ): Promise<{ settled: Settled[]; remaining: Claimed[] }> {
-  const ids = claimed.filter(isLoaded).map(({ document }) => document.key);
+  const ids = claimed.filter(needsFile).map(({ document }) => document.key);
   if (ids.length === 0) return { settled: [], remaining: [...claimed] };
   const files = await (load?.(ids, signal) ?? Promise.resolve(new Map<string, FileContent>())).catch(errorText);
   const settled: Settled[] = [];
   const remaining: Claimed[] = [];
-  for (const one of claimed) {
-    const file = typeof files === 'string' ? undefined : files.get(one.document.key);
-    if (!isLoaded(one)) remaining.push(one);
-    else if (file) remaining.push({ ...one, operation: { ...one.operation, file } });
+  for (const entry of claimed) {
+    const file = typeof files === 'string' ? undefined : files.get(entry.document.key);
+    if (!needsFile(entry)) remaining.push(entry);
+    else if (file) remaining.push({ ...entry, operation: { ...entry.operation, file } });
     else
       settled.push({
-        ...one,
-        outcome: typeof files === 'string' ? notNow(files) : notFound,
+        ...entry,
+        outcome: typeof files === 'string' ? notLoaded(files) : notFound,
         notCalled: true,
         keepIntent: true,
       });
@@ -45,6 +49,6 @@ const notFound: Outcome = {
   error: { type: 'data', message: 'the sourcing service does not know this file (any more)' },
 };
 
-function notNow(reason: string): Outcome {
+function notLoaded(reason: string): Outcome {
   return { status: 'retry', error: { type: 'transient', message: `the file could not be loaded: ${reason}` } };
 }

@@ -1,7 +1,8 @@
 /**
- * Calls to one connector's session, each within its time limit whatever the connector does. One that does not stop even
- * when it is told to is given up; until it has ended after all, the session is stuck and must not be called again: what
- * it is still doing would meet what is done next.
+ * Calls to the session of one connector. Each call returns within its time limit, whatever the connector does. A call
+ * that does not stop when its signal aborts is abandoned. Until an abandoned call ends after all, the session is stuck
+ * and must not be called again: what it still does could collide with what is done next. A connector may come from
+ * anyone and be plain JavaScript, so each of its answers is checked here.
  */
 import { z } from 'zod';
 import { storableText } from '#bridge/storable-text.ts';
@@ -11,57 +12,58 @@ import { errorText } from '#platform/errors.ts';
 import { rawIssuesOf } from '#platform/input.ts';
 import { createDeadline } from './deadline.ts';
 
-/** A connector has this long to stop after it was told to. */
+/** How long a connector may take to stop after the signal of a call has aborted. */
 export const abortGraceMs = 5_000;
 
 export interface ConnectorCalls {
+  /** Whether an abandoned call has not ended yet. Then every call fails without calling the connector. */
   isStuck(): boolean;
   /**
-   * One outcome for each operation. Whatever goes wrong on the way leaves it unknown: this never rejects. `onLateEnd` is
-   * called when a call that was given up has ended after all.
+   * Returns one outcome for each operation, in their order. Never rejects: when anything goes wrong, the outcomes are
+   * `unknown`. `onLateEnd` is called when this call was abandoned and has ended after all.
    */
   write(operations: readonly Operation[], limit: CallLimit, onLateEnd: () => void): Promise<Outcome[]>;
-  /** What the ERP holds, by document key. Rejects when that could not be found out of any of them. */
+  /** Returns what the ERP holds, by document key. Rejects when the connector could not tell that of any document. */
   lookup(documents: readonly Document[], limit: CallLimit): Promise<ReadonlyMap<string, Found | Unclear>>;
-  /** What the connector says it would do, by document key; undefined when it cannot say. Rejects when it fails. */
+  /** Returns what the connector would do, by document key; undefined when it has no `plan`. Rejects when that fails. */
   plan(operations: readonly Operation[], limit: CallLimit): Promise<ReadonlyMap<string, PlannedOperation> | undefined>;
 }
 
 export interface CallLimit {
   readonly timeoutMs: number;
-  /** Ends the call before its time. */
+  /** Ends the call before its time limit. */
   readonly signal: AbortSignal;
 }
 
-/** `tell` makes a text of the connector's fit to be kept and shown. */
+/** `redact` is applied to each text of the connector, so that it may be stored and shown. */
 export function createConnectorCalls(
   session: Session,
-  { tell, graceMs = abortGraceMs }: { tell: (text: string) => string; graceMs?: number | undefined },
+  { redact, graceMs = abortGraceMs }: { redact: (text: string) => string; graceMs?: number | undefined },
 ): ConnectorCalls {
-  let givenUp = 0;
+  let abandoned = 0;
 
   async function call<T>(
     { timeoutMs, signal }: CallLimit,
     run: (signal: AbortSignal) => Promise<T>,
     onLateEnd: () => void = () => undefined,
   ): Promise<T> {
-    if (givenUp > 0) throw new Error('an earlier call of the connector has not ended yet');
+    if (abandoned > 0) throw new Error('an earlier call of the connector has not ended yet');
     const stop = createDeadline(timeoutMs);
     const end = (reason: unknown) => stop.abort(reason);
     const onAbort = () => end(signal.reason);
     const timer = setTimeout(() => end(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
     let graceTimer: NodeJS.Timeout | undefined;
-    const { promise: tooLate, reject } = Promise.withResolvers<never>();
+    const { promise: abandonment, reject: abandon } = Promise.withResolvers<never>();
     const onStop = () => {
       graceTimer = setTimeout(() => {
-        givenUp += 1;
+        abandoned += 1;
         running
           .catch(() => undefined)
           .finally(() => {
-            givenUp -= 1;
+            abandoned -= 1;
             onLateEnd();
           });
-        reject(new Error(`the connector did not stop (${errorText(stop.signal.reason)})`));
+        abandon(new Error(`the connector did not stop (${errorText(stop.signal.reason)})`));
       }, graceMs);
     };
     stop.signal.addEventListener('abort', onStop);
@@ -69,47 +71,49 @@ export function createConnectorCalls(
     if (signal.aborted) onAbort();
     const running = Promise.resolve().then(() => run(stop.signal));
     try {
-      return await Promise.race([running, tooLate]);
+      return await Promise.race([running, abandonment]);
     } catch (error) {
-      // Without its cause, which would tell what the text does not.
+      // Without its cause, which may hold the secrets that are redacted from the text.
       // oxlint-disable-next-line preserve-caught-error
-      throw new Error(tell(errorText(error)));
+      throw new Error(redact(errorText(error)));
     } finally {
       clearTimeout(timer);
       clearTimeout(graceTimer);
-      // Whoever keeps the signal, and asks it later, ends no call that has ended.
+      // A connector may keep the signal and read it later, when it is aborted by its deadline: that must not abandon a call
+      // that has ended.
       stop.signal.removeEventListener('abort', onStop);
       signal.removeEventListener('abort', onAbort);
     }
   }
 
   return {
-    isStuck: () => givenUp > 0,
+    isStuck: () => abandoned > 0,
     write: async (operations, limit, onLateEnd) => {
       try {
         const outcomes = await call(limit, (signal) => session.write(operations, signal), onLateEnd);
         if (outcomes.length !== operations.length)
-          throw new Error(`the connector gave ${outcomes.length} outcomes for ${operations.length} operations`);
-        return operations.map((operation, index) => readOutcome(operation, outcomes[index], tell));
+          throw new Error(`the connector returned ${outcomes.length} outcomes for ${operations.length} operations`);
+        return operations.map((operation, index) => readOutcome(operation, outcomes[index], redact));
       } catch (error) {
         return operations.map(() => ({ status: 'unknown', message: errorText(error) }));
       }
     },
     lookup: async (documents, limit) => {
       const answer: unknown = await call(limit, (signal) => session.lookup(documents, signal));
-      if (!Array.isArray(answer)) throw new Error('the connector gave no list of what it found');
-      return readFound(answer, tell);
+      if (!Array.isArray(answer)) throw new Error('the connector returned no list of what it found');
+      return readFound(answer, redact);
     },
     plan: async (operations, limit) => {
       if (!session.plan) return undefined;
       const planned = plannedForm.safeParse(await call(limit, async (signal) => session.plan?.(operations, signal)));
-      if (!planned.success) throw new Error(`the connector gave a plan that cannot be read${faultOf(planned.error)}`);
-      return new Map(planned.data.map((one) => [one.key, { ...one, steps: one.steps.map(tell) }]));
+      if (!planned.success)
+        throw new Error(`the connector returned a plan that cannot be read${faultOf(planned.error)}`);
+      return new Map(planned.data.map((entry) => [entry.key, { ...entry, steps: entry.steps.map(redact) }]));
     },
   };
 }
 
-/** Kept as it is, since the ERP must know it again: one that could only be kept otherwise is none. */
+/** Stored unchanged, since the ERP must recognise it: a reference that could not be stored unchanged is not accepted. */
 const reference = z
   .string()
   .refine((text) => storableText(text) === text, 'must have at most 2,000 characters, and no zero character');
@@ -134,7 +138,7 @@ const unclearForm = z.object({ unclear: z.string() });
 const foundForm = z.object({
   key: z.string(),
   reference,
-  // What is no such hash tells nothing of what was written.
+  // Anything but a SHA-256 in hexadecimal says nothing of what was written.
   contentHash: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
@@ -150,53 +154,59 @@ const plannedForm = z.array(
   }),
 );
 
-/** A connector may be anybody's, and written in plain JavaScript. */
-function readOutcome({ action }: Operation, given: unknown, tell: (text: string) => string): Outcome {
+/** Returns the outcome as the connector answered it; `unknown` when it cannot be read or does not fit the action. */
+function readOutcome({ action }: Operation, given: unknown, redact: (text: string) => string): Outcome {
   const read = outcomeForm.safeParse(given);
   if (!read.success)
-    return { status: 'unknown', message: `the connector gave an outcome that cannot be read${faultOf(read.error)}` };
+    return {
+      status: 'unknown',
+      message: `the connector returned an outcome that cannot be read${faultOf(read.error)}`,
+    };
   const outcome = read.data as Outcome;
   const fits =
     action === 'cancel' ? outcome.status !== 'created' && outcome.status !== 'updated' : outcome.status !== 'cancelled';
   if (!fits) return { status: 'unknown', message: `the connector answered "${outcome.status}" to: ${action}` };
-  if ('message' in outcome) return { ...outcome, message: tell(outcome.message) };
+  if ('message' in outcome) return { ...outcome, message: redact(outcome.message) };
   return 'error' in outcome
-    ? { ...outcome, error: { ...outcome.error, message: tell(outcome.error.message) } }
+    ? { ...outcome, error: { ...outcome.error, message: redact(outcome.error.message) } }
     : outcome;
 }
 
-/** What is wrong with one of them is wrong with that document only. */
-function readFound(answer: readonly unknown[], tell: (text: string) => string): Map<string, Found | Unclear> {
+/** Returns what was found, by key. An entry that cannot be read makes only its own document unclear. */
+function readFound(answer: readonly unknown[], redact: (text: string) => string): Map<string, Found | Unclear> {
   const found = new Map<string, Found | Unclear>();
   for (const given of answer) {
     const { data: named } = keyForm.safeParse(given);
     if (!named) throw new Error('the connector found something and does not say for which key');
-    const one = readOneFound(named.key, given, tell);
-    const other = found.get(named.key);
-    found.set(named.key, other === undefined ? one : bothFound(other, one));
+    const entry = readFoundEntry(named.key, given, redact);
+    const earlier = found.get(named.key);
+    found.set(named.key, earlier === undefined ? entry : mergeFound(earlier, entry));
   }
   return found;
 }
 
-function readOneFound(key: string, given: unknown, tell: (text: string) => string): Found | Unclear {
-  const { data: none } = unclearForm.safeParse(given);
-  if (none) return { key, unclear: tell(none.unclear) };
+function readFoundEntry(key: string, given: unknown, redact: (text: string) => string): Found | Unclear {
+  const { data: unclearEntry } = unclearForm.safeParse(given);
+  if (unclearEntry) return { key, unclear: redact(unclearEntry.unclear) };
   const read = foundForm.safeParse(given);
   if (read.success) return { ...read.data, contentHash: read.data.contentHash };
-  return { key, unclear: `the connector gave an answer that cannot be read${faultOf(read.error)}` };
+  return { key, unclear: `the connector returned an answer that cannot be read${faultOf(read.error)}` };
 }
 
-/** Which of two objects is the document's is for a person to say: the other one would stay as it is. */
-function bothFound(one: Found | Unclear, other: Found | Unclear): Found | Unclear {
-  if ('unclear' in one) return one;
-  if ('unclear' in other || one.reference === other.reference) return other;
+/**
+ * Merges two entries for one key. Two different objects make the document unclear: a person must say which of them is the
+ * document's, as the other one would stay in the ERP.
+ */
+function mergeFound(first: Found | Unclear, second: Found | Unclear): Found | Unclear {
+  if ('unclear' in first) return first;
+  if ('unclear' in second || first.reference === second.reference) return second;
   return {
-    key: one.key,
-    unclear: `the ERP holds two objects for it: ${one.reference} and ${other.reference}; cancel one of them there`,
+    key: first.key,
+    unclear: `the ERP holds two objects for it: ${first.reference} and ${second.reference}; cancel one of them there`,
   };
 }
 
-/** Where it is wrong, for whoever writes the connector; not what it holds. */
+/** Says for the author of the connector where the answer is wrong; never a value of it, which may be a secret. */
 function faultOf({ issues }: z.ZodError): string {
   const [issue] = rawIssuesOf(issues);
   return issue === undefined ? '' : ` (${[...issue.path, issue.message].join(': ')})`;

@@ -1,30 +1,35 @@
 /**
- * The end of a call, kept also by a process that stood still. Its timers fire only when it goes on, and by then an answer
- * that waits, or a timer that was to fire earlier, may let the connector send the next thing: at a time when others take
- * the call for over. So whoever asks this signal whether it is aborted looks at the time as well.
+ * The deadline of a call. It also holds in a process that was frozen (SIGSTOP, a suspended machine). When such a process
+ * runs again, its timers fire late: an answer that has arrived meanwhile, or an earlier timer, may come first and let the
+ * connector send its next request, at a time when other processes believe that the call is over. Therefore reading this
+ * signal's `aborted` compares the time as well.
  */
 
-/** Its signal is aborted from `timeoutMs` on: at once for who asks it, or for a `fetch` that is given it; soon for who listens. */
+/**
+ * Returns a controller whose signal is aborted from `timeoutMs` on. Code that reads `aborted`, and a `fetch` that is
+ * started with the signal, see that at once. Listeners are called at the first such read: the caller sets a timer for it.
+ */
 export function createDeadline(timeoutMs: number): AbortController {
   const controller = new AbortController();
   const { signal } = controller;
   const endMs = performance.now() + timeoutMs;
-  // A machine that was suspended may not have counted that time; a clock may be set back. The sooner end is the safe one.
+  // `performance.now()` may not count the time of a suspended machine, and the wall clock may be set back: the sooner end
+  // is the safe one.
   const endWallMs = Date.now() + timeoutMs;
-  const look = () => {
+  const abortIfOver = () => {
     if (performance.now() >= endMs || Date.now() >= endWallMs)
       controller.abort(new Error(`no answer within ${timeoutMs} ms`));
   };
   Object.defineProperties(signal, {
     aborted: {
       get: () => {
-        look();
+        abortIfOver();
         return Reflect.get(AbortSignal.prototype, 'aborted', signal);
       },
     },
     throwIfAborted: {
       value: () => {
-        look();
+        abortIfOver();
         AbortSignal.prototype.throwIfAborted.call(signal);
       },
     },

@@ -1,6 +1,10 @@
+/**
+ * Claims due documents for the next calls. A claim runs in one transaction of the flow's lease: it makes the documents
+ * from the mirror, compares them with what was delivered, writes down those that need no call, and returns the others.
+ */
 import { randomUUID } from 'node:crypto';
 import { type DocumentsMade, documentHash, makeDocuments } from '#bridge/assemble/make-documents.ts';
-import { haltFlow, readSendingFlow } from '#bridge/flows/flow-state.ts';
+import { readSendingFlow, setPaused } from '#bridge/flows/flow-state.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
@@ -8,37 +12,37 @@ import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import {
-  type Busy,
   type FlowDocument,
-  type Held,
-  markHeld,
+  type InFlight,
+  lockDue,
+  lockForTrial,
+  markOnHold,
   markUnchanged,
   markWithdrawals,
+  type OnHold,
   type Postponed,
   postpone,
   readFirstDue,
-  takeDue,
-  takeToTry,
   writeIntents,
 } from './flow-document-store.ts';
 import { guardWithdrawals } from './guard-withdrawals.ts';
 
-/** A document whose call is to be made. */
+/** A document that needs a call, and that call. */
 export interface Claimed {
   readonly document: FlowDocument;
   readonly operation: Operation;
 }
 
 export type Claim =
-  /** Nothing is due, or nothing may be sent now. */
-  | { readonly next: 'nothing'; readonly pausedBy?: string }
-  /** What is due next may not be begun while anything else runs. */
+  /** Nothing is due, or the flow may not send now. `pauseReason`: this claim has paused the flow. */
+  | { readonly next: 'nothing'; readonly pauseReason?: string }
+  /** The next due documents may only be claimed when no call is in flight. */
   | { readonly next: 'wait' }
   | {
       readonly next: 'work';
-      /** Each for one call. */
+      /** Each batch is for one call. */
       readonly batches: readonly (readonly Claimed[])[];
-      /** Of those that were looked at, the ones that could not be made of their records: dead letters now. */
+      /** How many documents became dead letters because they could not be made of their records. */
       readonly rejected: number;
     };
 
@@ -47,134 +51,151 @@ export interface ClaimOptions {
   /** In the order in which they are written. */
   readonly kinds: readonly DocumentKind[];
   readonly nowMs: number;
-  /** Most batches, and most operations in each. */
+  /** Upper bound of the number of batches. */
   readonly batchesMax: number;
+  /** Upper bound of the number of operations in a batch. */
   readonly batchMax: number;
-  /** Most documents that are looked at: some of them may need no call. */
-  readonly lookAt: number;
-  /** What is being worked on; without keys nothing is. */
-  readonly busy: Busy;
+  /** Upper bound of the number of documents that are examined: some of them may need no call. */
+  readonly examinedMax: number;
+  readonly inFlight: InFlight;
 }
 
-/** How soon a document is looked at again whose records are not all here: a safety net, as those records mark it. */
-const notYetMs = 60_000;
+/**
+ * How soon a document is tried again when a record that it needs has not been read yet. This is only a safety net: the
+ * record marks the document as due when it comes.
+ */
+const missingRecordRetryMs = 60_000;
 
-/** Whether the ERP has to be asked first: an earlier call was cut off or is in doubt, or a person wants another one. */
+/**
+ * Whether the ERP must be asked what it holds before a call: an earlier call was interrupted, the ERP's state is
+ * uncertain, or an operator asked for a replay.
+ */
 export function mustLookUp({ document }: Pick<Claimed, 'document'>): boolean {
   return document.intentId !== null || document.forced || document.uncertainSince !== null;
 }
 
 /**
- * Picks due documents of one kind, makes them, settles those that need no call, and gives the others: either all of them
- * must be looked up, or are withdrawals, and nothing else is being worked on, or none.
+ * Claims due documents of one kind. Documents that must be looked up, and withdrawals, are claimed apart from all others,
+ * and only when no call is in flight. While the circuit is half open, one document of any kind is claimed as its trial.
  */
 export async function claimDocuments(tx: Sql, options: ClaimOptions): Promise<Claim> {
-  const { flow, busy } = options;
+  const { flow, inFlight } = options;
   const now = timestampFromMs(options.nowMs);
   const state = await readSendingFlow(tx, flow, now);
   if (!state) return { next: 'nothing' };
-  const isIdle = busy.keys.length === 0;
-  const due = { flow: flow.name, now, most: options.lookAt };
+  const isIdle = inFlight.keys.length === 0;
+  const due = { flow: flow.name, now, documentsMax: options.examinedMax };
   if (state.isHalfOpen) {
     if (!isIdle) return { next: 'wait' };
-    // Several are looked at, as some may need no call; one is called for.
-    const some = await takeToTry(tx, due, options.kinds);
-    return some.length === 0 ? { next: 'nothing' } : work(tx, { ...options, batchesMax: 1, batchMax: 1 }, some);
+    // Several are examined, as some may need no call; the ERP is called for one.
+    const candidates = await lockForTrial(tx, due, options.kinds);
+    if (candidates.length === 0) return { next: 'nothing' };
+    return makeAndCompare(tx, { ...options, batchesMax: 1, batchMax: 1 }, candidates);
   }
-  const first = await readFirstDue(tx, flow.name, options.kinds, now, busy);
+  const first = await readFirstDue(tx, flow.name, options.kinds, now, inFlight);
   if (!first) return { next: 'nothing' };
-  const withdrawals = first.firstWithdrawal !== null && (first.first === null || first.firstWithdrawal < first.first);
-  if (!isIdle && (first.kind !== busy.kind || first.lookUp || withdrawals)) return { next: 'wait' };
-  const which = withdrawals ? 'withdrawals' : first.lookUp ? 'look up' : 'plain';
-  return work(tx, options, await takeDue(tx, due, first, which, busy));
+  const { firstWrite, firstWithdrawal, needsLookUp } = first;
+  const withdrawalsNext = firstWithdrawal !== null && (firstWrite === null || firstWithdrawal < firstWrite);
+  if (!isIdle && (first.kind !== inFlight.kind || needsLookUp || withdrawalsNext)) return { next: 'wait' };
+  const which = withdrawalsNext ? 'withdrawals' : needsLookUp ? 'look up' : 'plain';
+  return makeAndCompare(tx, options, await lockDue(tx, due, first, which, inFlight));
 }
 
-async function work(tx: Sql, options: ClaimOptions, taken: readonly FlowDocument[]): Promise<Claim> {
+async function makeAndCompare(tx: Sql, options: ClaimOptions, documents: readonly FlowDocument[]): Promise<Claim> {
   const { flow, nowMs } = options;
   const now = timestampFromMs(nowMs);
   const claimed: Claimed[] = [];
   const unchanged: FlowDocument[] = [];
-  const withdrawals: FlowDocument[] = [];
-  const held: Held[] = [];
+  const newWithdrawals: FlowDocument[] = [];
+  const onHold: OnHold[] = [];
   const postponed: Postponed[] = [];
-  const made = await makeThem(tx, flow, taken);
-  for (const document of taken) {
+  const made = await makeIsolatingFailures(tx, flow, documents);
+  for (const document of documents) {
     const result = made.get(`${document.kind} ${document.key}`);
-    // Not made for want of room: due still.
+    // There was no room to make this one: it stays due.
     if (!result) continue;
     if (result.made === 'document') {
       const operation = operationFor(document, result.document, result.wanted);
       if (!operation) unchanged.push(document);
-      else if (isWithdrawal(document, operation) && !document.withdraws) withdrawals.push(document);
+      else if (isWithdrawal(document, operation) && !document.withdraws) newWithdrawals.push(document);
       else claimed.push({ document, operation });
-    } else if (result.made === 'held') held.push({ document, reason: result.reason });
+    } else if (result.made === 'held') onHold.push({ document, reason: result.reason });
     else {
-      const rejected = result.made === 'rejected';
+      const isRejected = result.made === 'rejected';
       postponed.push({
         document,
         reason: result.reason,
-        errorType: rejected ? 'data' : 'not-yet',
-        due: rejected ? null : timestampFromMs(nowMs + notYetMs),
-        unknown: document.intentId !== null,
-        failed: rejected,
+        errorType: isRejected ? 'data' : 'not-yet',
+        due: isRejected ? null : timestampFromMs(nowMs + missingRecordRetryMs),
+        keepIntent: document.intentId !== null,
+        isFailure: isRejected,
       });
     }
   }
   await postpone(tx, flow.name, postponed, now);
   await markUnchanged(tx, flow.name, unchanged);
-  await markHeld(tx, flow.name, held);
-  await markWithdrawals(tx, flow.name, withdrawals, now);
+  await markOnHold(tx, flow.name, onHold);
+  await markWithdrawals(tx, flow.name, newWithdrawals, now);
   if (claimed.some(({ document, operation }) => isWithdrawal(document, operation))) {
     const reason = await guardWithdrawals(tx, flow, now);
     if (reason !== undefined) {
-      await haltFlow(tx, flow.name, { kind: 'withdrawals', reason }, now);
-      return { next: 'nothing', pausedBy: reason };
+      await setPaused(tx, flow.name, { kind: 'withdrawals', reason }, now);
+      return { next: 'nothing', pauseReason: reason };
     }
   }
-  const rejected = postponed.filter((one) => one.due === null).length;
+  const rejected = postponed.filter(({ due }) => due === null).length;
   return { next: 'work', batches: inBatches(claimed, options), rejected };
 }
 
-/** A document that cannot be made for a reason that nobody has thought of keeps no other from its turn. */
-async function makeThem(tx: Sql, flow: FlowSettings, documents: readonly FlowDocument[]): Promise<DocumentsMade> {
+/**
+ * Makes the documents. When that throws for an unforeseen reason, each document is made alone, and only the one that
+ * throws is rejected: it must not block the others.
+ */
+async function makeIsolatingFailures(
+  tx: Sql,
+  flow: FlowSettings,
+  documents: readonly FlowDocument[],
+): Promise<DocumentsMade> {
   try {
     return await makeDocuments(tx, flow, documents);
   } catch (error) {
-    // What the database or the settings refuse is no document's fault.
-    if (error instanceof AppError || hasSeverity(error)) throw error;
-    const [one] = documents;
-    if (one && documents.length === 1)
+    // Errors of the database or of the settings are not the fault of a document.
+    if (error instanceof AppError || isPostgresError(error)) throw error;
+    const [single] = documents;
+    if (single && documents.length === 1)
       return new Map([
-        [`${one.kind} ${one.key}`, { made: 'rejected', reason: `it cannot be made: ${errorText(error)}` }],
+        [`${single.kind} ${single.key}`, { made: 'rejected', reason: `it cannot be made: ${errorText(error)}` }],
       ]);
-    const each: DocumentsMade[] = [];
-    for (const document of documents) each.push(await makeThem(tx, flow, [document]));
-    return new Map(each.flatMap((made) => [...made]));
+    const results: DocumentsMade[] = [];
+    for (const document of documents) results.push(await makeIsolatingFailures(tx, flow, [document]));
+    return new Map(results.flatMap((made) => [...made]));
   }
 }
 
-/** As the errors of PostgreSQL have. */
-function hasSeverity(error: unknown): boolean {
+function isPostgresError(error: unknown): boolean {
   return error instanceof Error && 'severity' in error;
 }
 
-/** What is too much for now is due still. One that had its calls end in nothing goes alone: it may spoil the others. */
+/**
+ * Documents beyond the last batch stay due. A document that failed at least twice, the last time with an unknown outcome,
+ * goes alone: it may be what makes the calls of its batch fail.
+ */
 function inBatches(claimed: readonly Claimed[], { batchesMax, batchMax }: ClaimOptions): Claimed[][] {
   const batches: Claimed[][] = [];
   let open: Claimed[] | undefined;
-  for (const one of claimed) {
-    const alone = one.document.attempts >= 2 && one.document.errorType === 'unknown';
-    if (!alone && open && open.length < batchMax) open.push(one);
+  for (const next of claimed) {
+    const goesAlone = next.document.attempts >= 2 && next.document.errorType === 'unknown';
+    if (!goesAlone && open && open.length < batchMax) open.push(next);
     else if (batches.length < batchesMax) {
-      const batch = [one];
+      const batch = [next];
       batches.push(batch);
-      if (!alone) open = batch;
+      if (!goesAlone) open = batch;
     }
   }
   return batches;
 }
 
-/** From this transaction's commit on the ERP may be called for these. */
+/** Writes the intents. Once this transaction has committed, the ERP may be called for these documents. */
 export async function commitIntents(
   tx: Sql,
   flow: string,
@@ -189,12 +210,15 @@ export async function commitIntents(
   await writeIntents(tx, flow, intents, { by: call.by, now: timestampFromMs(call.nowMs) });
 }
 
-/** Of what the ERP holds, or may hold. */
+/** Whether the operation cancels an object that the ERP holds, or may hold after an interrupted call. */
 function isWithdrawal({ deliveredHash, intentId }: FlowDocument, { action }: Operation): boolean {
   return action === 'cancel' && (deliveredHash !== null || intentId !== null);
 }
 
-/** What has to be called for this document; undefined when the ERP holds it already. */
+/**
+ * Returns the operation that brings the ERP in step with this document; undefined when the ERP holds it already. A
+ * repetition of an interrupted call with the same content keeps that call's idempotency key.
+ */
 export function operationFor(document: FlowDocument, content: Document, wanted: boolean): Operation | undefined {
   const contentHash = documentHash(content);
   const { intentId, intentHash, deliveredHash } = document;

@@ -1,38 +1,47 @@
-/** The rows of `bridge.flow_documents`, one operation a function. Every call runs in a transaction of the flow's lease. */
+/**
+ * The rows of `bridge.flow_documents` as the pusher reads and writes them, one operation a function. Every function but
+ * `markUncertain` runs in a transaction of the flow's lease, so that a process that has lost the lease writes nothing.
+ */
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 
-/** Equal to no document's hash. */
+/** Stands for the hash of a content that the ERP cannot tell; equal to no document's hash. */
 export const unknownContent = 'unknown';
 
 export interface FlowDocument {
   readonly kind: DocumentKind;
   readonly key: string;
-  /** Grows with every change of a record that the document is made of. */
+  /** A version number: grows with every change of a record that the document is made of. */
   readonly wanted: number;
-  /** Of what the ERP holds (`unknownContent` when it cannot tell); null when it holds nothing, or a cancelled object. */
+  /**
+   * The content hash of what the ERP holds, `unknownContent` when the ERP cannot tell it; null when the ERP holds nothing,
+   * or a cancelled object.
+   */
   readonly deliveredHash: string | null;
   readonly reference: string | null;
-  /** Set while a call is under way, or was cut off. */
+  /** The idempotency key of the call that is in flight, or was interrupted; null when there is none. */
   readonly intentId: string | null;
   readonly intentHash: string | null;
   readonly intentAt: Timestamp | null;
-  /** The mark of the process that makes the call. */
+  /** The identity of the process that makes the call. */
   readonly intentBy: string | null;
-  /** Written again although nothing differs. */
+  /** An operator asked for a replay: it is written again although nothing differs. */
   readonly forced: boolean;
-  /** When the ERP took it last, or was found to hold it. */
+  /** When the ERP last took it, or was last found to hold it. */
   readonly delivered: Timestamp | null;
-  /** When a call ended that may have come after that of another process, or the flow got another ERP. */
+  /**
+   * Since when the ERP's state is uncertain: a call ended that may have reached the ERP after the call of another process,
+   * or the flow got another connector.
+   */
   readonly uncertainSince: Timestamp | null;
-  /** Whether it was found to be a withdrawal and has not changed since. */
+  /** Whether a claim found it to be a withdrawal, and it has not changed since. */
   readonly withdraws: boolean;
   /** Failed tries since the document last changed. */
   readonly attempts: number;
-  /** Of the last of them. */
+  /** The error type of the last failed try. */
   readonly errorType: string | null;
 }
 
@@ -43,43 +52,45 @@ export const documentColumns = `kind, key, wanted, delivered_hash as "deliveredH
   withdraws is not distinct from wanted as withdraws, attempts,
   error_type as "errorType"`;
 
-/** What is being worked on and must not be begun once more. */
-export interface Busy {
+/** The documents whose calls have not ended yet: they must not be claimed a second time. All are of one kind. */
+export interface InFlight {
+  /** Undefined when no call is in flight. */
   readonly kind: DocumentKind | undefined;
   readonly keys: readonly string[];
 }
 
-/** What is due of one kind. */
+/** Which documents of a kind are due. */
 export interface DueOfKind {
   readonly kind: DocumentKind;
-  /** The longest wait of what has not been found to be a withdrawal. */
-  readonly first: Timestamp | null;
+  /** The earliest due time of the documents that are not known to be withdrawals. */
+  readonly firstWrite: Timestamp | null;
+  /** The earliest due time of the documents that are known to be withdrawals. */
   readonly firstWithdrawal: Timestamp | null;
-  /** Whether the ERP has to be asked about some of them. */
-  readonly lookUp: boolean;
+  /** Whether the ERP must be asked about some of the former. */
+  readonly needsLookUp: boolean;
 }
 
-/** The first of these kinds that has something due beside what is being worked on. */
+/** Returns the first of these kinds that has due documents beside those in flight; undefined when none has. */
 export async function readFirstDue(
   tx: Sql,
   flow: string,
   kinds: readonly DocumentKind[],
   now: Timestamp,
-  busy: Busy,
+  inFlight: InFlight,
 ): Promise<DueOfKind | undefined> {
   const due = `d.flow = $1 and d.kind = k.kind and d.due <= $2 and (d.kind is distinct from $4 or d.key <> all($5))`;
   const [first] = await tx.query<DueOfKind>(
     `select * from (
        select k.kind, k.place,
          (select d.due from bridge.flow_documents d where ${due} and (d.withdraws = d.wanted) is not true
-          order by d.due limit 1) as first,
+          order by d.due limit 1) as "firstWrite",
          (select d.due from bridge.flow_documents d where ${due} and d.withdraws = d.wanted
           order by d.due limit 1) as "firstWithdrawal",
          exists (select from bridge.flow_documents d where ${due} and (d.withdraws = d.wanted) is not true
-           and (d.intent_id is not null or d.forced or d.uncertain_since is not null)) as "lookUp"
+           and (d.intent_id is not null or d.forced or d.uncertain_since is not null)) as "needsLookUp"
        from unnest($3::text[]) with ordinality as k (kind, place)) as due
-     where first is not null or "firstWithdrawal" is not null order by place limit 1`,
-    [flow, now, kinds, busy.kind ?? null, busy.keys],
+     where "firstWrite" is not null or "firstWithdrawal" is not null order by place limit 1`,
+    [flow, now, kinds, inFlight.kind ?? null, inFlight.keys],
   );
   return first;
 }
@@ -87,46 +98,47 @@ export async function readFirstDue(
 export interface DueOfFlow {
   flow: string;
   now: Timestamp;
-  most: number;
+  documentsMax: number;
 }
 
 /**
- * Locks due documents of one kind, those that waited longest first. Withdrawals go before what became due later, so that
- * all that became due with them is known by then.
+ * Locks and returns due documents of one kind, those that have waited longest first. Of the withdrawals only those that
+ * became due before every other document: what became due together with them has been examined by then, and all
+ * withdrawals among it are counted.
  */
-export async function takeDue(
+export async function lockDue(
   tx: Sql,
-  { flow, now, most }: DueOfFlow,
-  { kind, first }: DueOfKind,
+  { flow, now, documentsMax }: DueOfFlow,
+  { kind, firstWrite }: DueOfKind,
   which: 'plain' | 'look up' | 'withdrawals',
-  busy: Busy,
+  inFlight: InFlight,
 ): Promise<FlowDocument[]> {
   const condition = {
     plain: '(withdraws = wanted) is not true and intent_id is null and not forced and uncertain_since is null',
     'look up': '(withdraws = wanted) is not true and (intent_id is not null or forced or uncertain_since is not null)',
     withdrawals: "withdraws = wanted and due < coalesce($6, 'infinity'::timestamptz)",
   }[which];
-  const params = [flow, kind, now, most, busy.kind === kind ? busy.keys : []];
+  const params = [flow, kind, now, documentsMax, inFlight.kind === kind ? inFlight.keys : []];
   return tx.query<FlowDocument>(
     `select ${documentColumns} from bridge.flow_documents
      where flow = $1 and kind = $2 and due <= $3 and ${condition} and key <> all($5) order by due limit $4 for update`,
-    which === 'withdrawals' ? [...params, first] : params,
+    which === 'withdrawals' ? [...params, firstWrite] : params,
   );
 }
 
 /**
- * Locks those of which one is tried when the circuit is half open: what failed least first, and withdrawals after what
- * may turn out to be one.
+ * Locks and returns candidates for the trial of a half-open circuit: documents with the fewest failures first. Known
+ * withdrawals come after documents that may turn out to be withdrawals, so that all are counted before one is sent.
  */
-export async function takeToTry(
+export async function lockForTrial(
   tx: Sql,
-  { flow, now, most }: DueOfFlow,
+  { flow, now, documentsMax }: DueOfFlow,
   kinds: readonly DocumentKind[],
 ): Promise<FlowDocument[]> {
   return tx.query<FlowDocument>(
     `select ${documentColumns} from bridge.flow_documents where flow = $1 and kind = any($2) and due <= $3
      order by attempts, withdraws is not distinct from wanted, array_position($2, kind), due limit $4 for update`,
-    [flow, kinds, now, most],
+    [flow, kinds, now, documentsMax],
   );
 }
 
@@ -137,8 +149,8 @@ export interface Intent {
 }
 
 /**
- * From this commit on the ERP may have been called. What it holds before the call is written, too: where `lookup` has
- * told it, that must outlast a call that fails.
+ * Writes the intents. Once this has committed, the ERP may have been called. What the ERP holds before the call is
+ * written with them: where `lookup` found that out, it must survive a call that fails.
  */
 export async function writeIntents(
   tx: Sql,
@@ -173,12 +185,15 @@ export interface Delivered {
   document: FlowDocument;
   /** Null after a cancellation. */
   hash: string | null;
-  /** What was delivered; null after a cancellation, or where it is too long to be kept. */
+  /** The document as JSON; null after a cancellation, or where it is too long to be kept. */
   body: string | null;
   reference: string;
 }
 
-/** The ERP holds these now. A document that changed meanwhile stays due. */
+/**
+ * Writes down that the ERP holds these documents now. A document that changed since its claim stays due, and also stays
+ * forced or uncertain. A withdrawal to which an operator has agreed is not counted as withdrawn.
+ */
 export async function markDelivered(
   tx: Sql,
   flow: string,
@@ -218,7 +233,10 @@ export async function markDelivered(
   );
 }
 
-/** The ERP holds these already: no call was needed. They are locked since they were taken, so they cannot have changed. */
+/**
+ * Writes down that the ERP holds these documents already, without a call. Their rows have been locked since they were
+ * read, so they cannot have changed meanwhile.
+ */
 export async function markUnchanged(tx: Sql, flow: string, documents: readonly FlowDocument[]): Promise<void> {
   if (documents.length === 0) return;
   await tx.query(
@@ -231,14 +249,15 @@ export async function markUnchanged(tx: Sql, flow: string, documents: readonly F
   );
 }
 
-export interface Held {
+/** A document that is not written, although it may differ from what the ERP holds. */
+export interface OnHold {
   document: FlowDocument;
   reason: string;
 }
 
-/** The ERP keeps what it has of these until they are marked again. */
-export async function markHeld(tx: Sql, flow: string, held: readonly Held[]): Promise<void> {
-  if (held.length === 0) return;
+/** The ERP keeps what it has of these documents until they are marked as due again. */
+export async function markOnHold(tx: Sql, flow: string, onHold: readonly OnHold[]): Promise<void> {
+  if (onHold.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
      set due = null, waiting_since = null, withdraws = null, attempts = 0, last_error = h.reason, error_type = 'held'
@@ -246,16 +265,17 @@ export async function markHeld(tx: Sql, flow: string, held: readonly Held[]): Pr
      where d.flow = $1 and d.kind = h.kind and d.key = h.key`,
     [
       flow,
-      held.map(({ document }) => document.kind),
-      held.map(({ document }) => document.key),
-      held.map(({ reason }) => storableText(reason)),
+      onHold.map(({ document }) => document.kind),
+      onHold.map(({ document }) => document.key),
+      onHold.map(({ reason }) => storableText(reason)),
     ],
   );
 }
 
 /**
- * They are withdrawals: counted before any of them is sent. Whatever is due by now, and may be one, is looked at before;
- * one that was known for a withdrawal before it changed again keeps its place.
+ * Marks these documents as withdrawals, which are all counted before any of them is sent. Each becomes due anew now, so
+ * that every other document that is due by now, and may be a withdrawal as well, is examined first. A document that was a
+ * withdrawal before it changed again keeps its due time: one that changes all the time must have its turn, too.
  */
 export async function markWithdrawals(
   tx: Sql,
@@ -276,33 +296,36 @@ export async function markWithdrawals(
 export interface Postponed {
   document: FlowDocument;
   reason: string;
-  /** The ERP's type of error, or the bridge's own: `not-yet`, `unknown`. */
+  /** The error type that the ERP answered, or the bridge's own `not-yet` or `unknown`. */
   errorType: string;
   /** When to try again; null makes it a dead letter. */
   due: Timestamp | null;
-  /** Whether a call may have taken effect: then the intent stays, and `lookup` comes first. */
-  unknown: boolean;
-  /** Counts towards the backoff. */
-  failed: boolean;
+  /** Whether a call may have taken effect: then the intent stays, and `lookup` is called before the next try. */
+  keepIntent: boolean;
+  /** Whether it counts as a failed try, so that the next wait is longer. */
+  isFailure: boolean;
 }
 
-/** A document that changed meanwhile is due at once instead: what failed was its older state. */
+/**
+ * Writes down when these documents are tried again, and why they were not delivered. A document that changed since its
+ * claim is due at once instead: what failed was its older state.
+ */
 export async function postpone(tx: Sql, flow: string, postponed: readonly Postponed[], now: Timestamp): Promise<void> {
   if (postponed.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
      set last_error = p.reason, error_type = p.error_type,
-         attempts = case when d.wanted = p.wanted then d.attempts + p.failed else 0 end,
+         attempts = case when d.wanted = p.wanted then d.attempts + p.failures else 0 end,
          due = case when d.wanted = p.wanted then p.due else $2::timestamptz end,
          dead_since = case when d.wanted = p.wanted and p.due is null then $2::timestamptz end,
-         intent_id = case when p.unknown then d.intent_id end,
-         intent_hash = case when p.unknown then d.intent_hash end,
-         -- One of a clock that was wrong, and is set right by now, must not be waited for all that time.
-         intent_at = case when p.unknown and d.intent_at is not null then least(d.intent_at, $2::timestamptz) end,
-         intent_by = case when p.unknown then d.intent_by end
+         intent_id = case when p.keep_intent then d.intent_id end,
+         intent_hash = case when p.keep_intent then d.intent_hash end,
+         -- A time in the future was written under a clock that ran ahead: nothing must wait until then.
+         intent_at = case when p.keep_intent and d.intent_at is not null then least(d.intent_at, $2::timestamptz) end,
+         intent_by = case when p.keep_intent then d.intent_by end
      from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::timestamptz[], $9::boolean[],
          $10::int[])
-       as p (kind, key, wanted, reason, error_type, due, unknown, failed)
+       as p (kind, key, wanted, reason, error_type, due, keep_intent, failures)
      where d.flow = $1 and d.kind = p.kind and d.key = p.key`,
     [
       flow,
@@ -313,15 +336,15 @@ export async function postpone(tx: Sql, flow: string, postponed: readonly Postpo
       postponed.map(({ reason }) => storableText(reason)),
       postponed.map(({ errorType }) => errorType),
       postponed.map(({ due }) => due),
-      postponed.map(({ unknown }) => unknown),
-      postponed.map(({ failed }) => (failed ? 1 : 0)),
+      postponed.map(({ keepIntent }) => keepIntent),
+      postponed.map(({ isFailure }) => (isFailure ? 1 : 0)),
     ],
   );
 }
 
 /**
- * Calls for these ended after another process may have called the ERP for them, too: it is to be asked what it holds.
- * The one write that needs no lease, as it only ever asks for more care.
+ * Marks these documents as uncertain: their calls ended after another process may have called the ERP for them, too, so
+ * the ERP must be asked what it holds. This write needs no lease: at worst it causes a lookup that was not necessary.
  */
 export async function markUncertain(
   sql: Sql,
@@ -336,17 +359,5 @@ export async function markUncertain(
      from unnest($3::text[], $4::text[]) as s (kind, key)
      where d.flow = $1 and d.kind = s.kind and d.key = s.key`,
     [flow, now, documents.map(({ kind }) => kind), documents.map(({ key }) => key)],
-  );
-}
-
-/**
- * The same for all that was delivered, or may have been, through another connector than the flow has now. All of it was
- * marked as due just before.
- */
-export async function markDeliveredUncertain(tx: Sql, flow: string, now: Timestamp): Promise<void> {
-  await tx.query(
-    `update bridge.flow_documents set uncertain_since = $2
-     where flow = $1 and (delivered_hash is not null or intent_id is not null)`,
-    [flow, now],
   );
 }

@@ -3,34 +3,35 @@ import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/time
 import type { Sql } from '#platform/database/database.ts';
 
 /**
- * Why no withdrawal of this flow may be sent now; undefined when they may. Counted together are those that wait and
- * those that the ERP took within `withdrawals.hours`: a pull of many pages brings them little by little. Not counted is
- * what a person has agreed to: what differed when they did.
+ * Returns why no withdrawal of this flow may be sent now; undefined when they may be sent. The withdrawals that wait and
+ * those that the ERP took within the last `withdrawals.hours` are counted together, because a pull of many pages brings
+ * them little by little. Withdrawals to which an operator has agreed are not counted: documents that differed from the ERP
+ * at the time of the agreement.
  */
 export async function guardWithdrawals(tx: Sql, flow: FlowSettings, now: Timestamp): Promise<string | undefined> {
   const { most, share, hours } = flow.withdrawals;
   const since = timestampFromMs(msFromTimestamp(now) - hours * 3_600_000);
-  const [counted] = await tx.query<{ waiting: number; taken: number }>(
+  const [counted] = await tx.query<{ waiting: number; withdrawn: number }>(
     `select
        (select count(*)::int from bridge.flow_documents d
         where d.flow = f.name and d.due is not null and d.withdraws = d.wanted
           and (d.delivered_hash is not null or d.intent_id is not null)
           and (d.waiting_since <= f.withdrawals_agreed) is not true) as waiting,
-       (select count(*)::int from bridge.flow_documents d where d.flow = f.name and d.withdrawn > $2) as taken
+       (select count(*)::int from bridge.flow_documents d where d.flow = f.name and d.withdrawn > $2) as withdrawn
      from bridge.flows f where f.name = $1`,
     [flow.name, since],
   );
-  const { waiting = 0, taken = 0 } = counted ?? {};
-  if (waiting === 0 || waiting + taken <= most) return undefined;
-  // Only now: this reads every document of the flow.
+  const { waiting = 0, withdrawn = 0 } = counted ?? {};
+  if (waiting === 0 || waiting + withdrawn <= most) return undefined;
+  // Not before, as this statement reads every document of the flow.
   const [held] = await tx.query<{ count: number }>(
     `select count(*)::int as count from bridge.flow_documents
      where flow = $1 and (delivered_hash is not null or intent_id is not null)`,
     [flow.name],
   );
-  const delivered = (held?.count ?? 0) + taken;
-  if (waiting + taken <= share * delivered) return undefined;
-  const before = taken === 0 ? '' : ` (${taken} were withdrawn within the last ${hours} h)`;
+  const delivered = (held?.count ?? 0) + withdrawn;
+  if (waiting + withdrawn <= share * delivered) return undefined;
+  const before = withdrawn === 0 ? '' : ` (${withdrawn} were withdrawn within the last ${hours} h)`;
   return (
     `${waiting} of ${delivered} delivered documents are to be withdrawn at once${before}. ` +
     `If that is right, agree to it: bridge resume ${flow.name} --agree-to-withdrawals`

@@ -1,4 +1,7 @@
-import { haltFlow, noteErpHealth } from '#bridge/flows/flow-state.ts';
+/**
+ * Settles the outcomes of operations: writes down what became of each document, and what that says of the ERP as a whole.
+ */
+import { noteErpHealth, setPaused } from '#bridge/flows/flow-state.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
@@ -7,33 +10,35 @@ import type { Sql } from '#platform/database/database.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { markDelivered, postpone } from '../claim/flow-document-store.ts';
 
-/** What became of one document. */
+/** A claimed document whose outcome is known. */
 export interface Settled extends Claimed {
   readonly outcome: Outcome;
-  /** Not tried again before this. */
+  /** The document is not tried again before so many milliseconds have passed. */
   readonly afterMs?: number | undefined;
-  /** Whether the outcome says nothing of the ERP: it was not called. */
+  /** The ERP was not called, so the outcome says nothing of whether the ERP works. */
   readonly notCalled?: boolean;
-  /** Whether an intent that stands from before is still to be resolved, whatever the outcome says. */
+  /** The intent of an earlier, interrupted call stays, whatever the outcome is: that call still has to be looked up. */
   readonly keepIntent?: boolean;
 }
 
-/** What settling has done to the whole flow. */
+/** What the settled outcomes have done to the whole flow. */
 export interface SettledFlow {
-  readonly pausedBy: string | undefined;
+  /** Why the flow is paused now; undefined when these outcomes did not pause it. */
+  readonly pauseReason: string | undefined;
   readonly circuit: 'opened' | 'closed' | undefined;
 }
 
-/** An ERP that does not say how long it wants to be left alone is left alone so long at most. */
-const restMostMs = 60_000;
-/** No answer of an ERP keeps a document waiting for longer. */
+/** Upper bound of the throttle for an ERP that limits its callers and does not say for how long. */
+const throttleMostMs = 60_000;
+/** Upper bound of the wait that an ERP can ask for. */
 const retryAfterMostMs = 24 * 3_600_000;
 /** Longer documents are not kept after their delivery; `plan` then cannot say what differs. */
 const bodyCharactersMax = 32_768;
 
 /**
- * Writes outcomes down: delivered, to be tried again, or a dead letter. Pauses the flow when nothing will work until a
- * person acts, leaves the ERP alone when it asks for it, and counts failures in a row for the circuit breaker.
+ * Settles outcomes: each document is delivered, tried again later, or becomes a dead letter. Pauses the flow when nothing
+ * will work until a person acts, throttles it when the ERP limits its callers, and counts failures in a row for the
+ * circuit breaker.
  */
 export async function settleOutcomes(
   tx: Sql,
@@ -45,28 +50,30 @@ export async function settleOutcomes(
   const delivered = settled.flatMap(({ document, operation, outcome }) =>
     'reference' in outcome ? [{ document, reference: outcome.reference, ...deliveredOf(operation) }] : [],
   );
-  const waits = new Map(settled.map((one) => [one, waitMs(one)]));
-  const postponed = settled.flatMap((one) => {
-    const { document, outcome } = one;
+  const waitsMs = new Map(settled.map((entry) => [entry, retryMs(entry)]));
+  const postponed = settled.flatMap((entry) => {
+    const { document, outcome } = entry;
     if ('reference' in outcome) return [];
     const error = 'error' in outcome ? outcome.error : undefined;
-    const due = error && isFinal(error) ? null : timestampFromMs(nowMs + (waits.get(one) ?? 0));
+    const due = error && isFinal(error) ? null : timestampFromMs(nowMs + (waitsMs.get(entry) ?? 0));
     const reason = 'error' in outcome ? outcome.error.message : outcome.message;
-    const unknown = outcome.status === 'unknown' || one.keepIntent === true;
-    return [{ document, reason, errorType: error?.type ?? 'unknown', due, unknown, failed: one.notCalled !== true }];
+    const keepIntent = outcome.status === 'unknown' || entry.keepIntent === true;
+    const isFailure = entry.notCalled !== true;
+    return [{ document, reason, errorType: error?.type ?? 'unknown', due, keepIntent, isFailure }];
   });
   await markDelivered(tx, flow.name, delivered, now);
   await postpone(tx, flow.name, postponed, now);
-  const pause = settled.map(({ outcome }) => pauseOf(outcome)).find((one) => one !== undefined);
-  if (pause) await haltFlow(tx, flow.name, pause, now);
-  const restMs = Math.max(0, ...settled.filter(isRateLimited).map((one) => restFor(one, waits.get(one) ?? 0)));
+  const pause = settled.map(({ outcome }) => pauseOf(outcome)).find((found) => found !== undefined);
+  if (pause) await setPaused(tx, flow.name, pause, now);
+  const throttlesMs = settled.filter(isRateLimited).map((entry) => throttleMsOf(entry, waitsMs.get(entry) ?? 0));
+  const throttleMs = Math.max(0, ...throttlesMs);
   const circuit = await noteErpHealth(tx, flow.name, {
     ...failuresOf(settled),
-    throttledUntil: restMs > 0 ? timestampFromMs(nowMs + restMs) : undefined,
+    throttledUntil: throttleMs > 0 ? timestampFromMs(nowMs + throttleMs) : undefined,
     circuitUntil: timestampFromMs(nowMs + flow.circuit.seconds * 1_000),
     failuresMost: flow.circuit.failures,
   });
-  return { pausedBy: pause?.reason, circuit };
+  return { pauseReason: pause?.reason, circuit };
 }
 
 function deliveredOf({ action, contentHash, document }: Operation): { hash: string | null; body: string | null } {
@@ -75,8 +82,8 @@ function deliveredOf({ action, contentHash, document }: Operation): { hash: stri
   return { hash: contentHash, body: body.length > bodyCharactersMax ? null : body };
 }
 
-/** Longer with each failure, and not before what was asked for. */
-function waitMs({ document, outcome, afterMs = 0 }: Settled): number {
+/** How long this document waits: longer with each failure, and never less than what the ERP or the lookup asked for. */
+function retryMs({ document, outcome, afterMs = 0 }: Settled): number {
   const floorMs = Math.max(afterMs, retryAfterMs(outcome) ?? 0);
   return retryWaitMs(retrySchedules.document, document.attempts, { floorMs });
 }
@@ -87,14 +94,14 @@ function retryAfterMs(outcome: Outcome): number | undefined {
   return Math.min(Math.ceil(error.retryAfterMs), retryAfterMostMs);
 }
 
-/** How long the ERP is left alone by everybody after it has limited this one. */
-function restFor({ outcome }: Settled, documentMs: number): number {
-  return retryAfterMs(outcome) ?? Math.min(documentMs, restMostMs);
+/** How long no document of the flow is sent after the ERP has limited this one, which itself waits `documentMs`. */
+function throttleMsOf({ outcome }: Settled, documentMs: number): number {
+  return retryAfterMs(outcome) ?? Math.min(documentMs, throttleMostMs);
 }
 
 /**
- * Failures in a row, in the order of the documents. What is locked, limited or was never sent says nothing of whether
- * the ERP works.
+ * Counts failures in a row, in the order of the documents. A document that is locked in the ERP, was rate-limited or was
+ * never sent says nothing of whether the ERP works.
  */
 function failuresOf(settled: readonly Settled[]): { failures: number; succeeded: boolean } {
   let failures = 0;
@@ -117,7 +124,7 @@ function isRateLimited({ outcome }: Settled): boolean {
   return errorOf(outcome)?.type === 'rate-limited';
 }
 
-/** Only another state of the record, or a person, can change this. What passes by itself is tried for ever. */
+/** Whether only another state of the record, or a person, can change this. Every other error is retried for ever. */
 function isFinal(error: OutcomeError): boolean {
   return error.type === 'data' || error.type === 'conflict';
 }

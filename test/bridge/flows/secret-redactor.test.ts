@@ -1,8 +1,8 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
 import { openFlows } from '#bridge/flows/open-flows.ts';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { secret } from '#connector/settings.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createLogger } from '#platform/log.ts';
@@ -10,9 +10,9 @@ import { settingsOf } from '../parts.ts';
 
 /** What is told of a text, given these settings and the schema that a connector reads them with. */
 function told(text: string, settings: unknown, schema?: z.ZodType): string {
-  const secrets = keepSecrets(settings);
-  if (schema) secrets.learn(schema.parse(settings));
-  return secrets.tell(text);
+  const secrets = createSecretRedactor(settings);
+  if (schema) secrets.addSecretsOf(schema.parse(settings));
+  return secrets.redact(text);
 }
 
 describe('what a connector says', () => {

@@ -1,27 +1,37 @@
+/**
+ * What the pusher would do with the documents of a flow now, for `bridge plan`. Makes and compares the documents as the
+ * pusher does, and asks the ERP what it holds, but writes nothing and takes no lease: a daemon may push meanwhile.
+ */
+import { type DocumentsMade, makeDocuments } from '#bridge/assemble/make-documents.ts';
+import type { OpenFlow } from '#bridge/flows/open-flows.ts';
+import { createProcessIdentity, type ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
-import { type DocumentsMade, makeDocuments } from '../assemble/make-documents.ts';
-import type { OpenFlow } from '../flows/open-flows.ts';
-import { createProcessIdentity, type ProcessIdentity } from '../leases/process-identity.ts';
-import { resolveCutOff } from './batch/resolve-cut-off.ts';
-import { createConnectorCalls } from './calls/connector-calls.ts';
-import { type Claimed, mustLookUp, operationFor } from './claim/claim-documents.ts';
-import { documentColumns, type FlowDocument } from './claim/flow-document-store.ts';
+import { lookUpDocuments } from '../batch/look-up-documents.ts';
+import { createConnectorCalls } from '../calls/connector-calls.ts';
+import { type Claimed, mustLookUp, operationFor } from '../claim/claim-documents.ts';
+import { documentColumns, type FlowDocument } from '../claim/flow-document-store.ts';
 import { documentDifferences } from './document-differences.ts';
 
-/** What the push would do with a document now. */
+/** What the pusher would do with a document now. */
 export interface PlannedChange {
   readonly kind: DocumentKind;
   readonly key: string;
-  /** `none`: the ERP holds it already. `wait`: not now. `reject`: it would be a dead letter. `hold`: left as it is. */
+  /**
+   * The operation; or `none`: the ERP holds the document already; `wait`: it cannot be sent yet; `reject`: it would become
+   * a dead letter; `hold`: the ERP keeps what it has.
+   */
   readonly action: Operation['action'] | 'none' | 'wait' | 'reject' | 'hold';
-  /** What the connector would do, as it says itself; else what differs from what was delivered; or why nothing is done. */
+  /**
+   * What the connector would do, in its own words; without those, what differs from what was delivered; or why nothing is
+   * done.
+   */
   readonly steps: readonly string[];
-  /** When it is to be tried again; undefined when it is its turn. */
+  /** When the document is tried next; undefined when it may be sent now. */
   readonly notBefore?: Timestamp;
 }
 
@@ -31,9 +41,8 @@ interface PlannedDocument extends FlowDocument {
 }
 
 /**
- * What the push would do with the documents that are due, in its order; with `all` with every document of the flow.
- * Changes nothing and takes no lease: the daemon may be working meanwhile. The ERP is only asked what it holds. `skip`
- * passes over the first ones, which an earlier page has shown.
+ * Returns what the pusher would do with the documents that are due, in its order; with `all`, with every document of the
+ * flow. `skip` leaves out the first documents, which an earlier page has shown. Throws when the signal aborts.
  */
 export async function planFlow(
   deps: {
@@ -47,7 +56,7 @@ export async function planFlow(
 ): Promise<PlannedChange[]> {
   const { flow, connector, session, secrets } = deps.openFlow;
   const { batchMax, timeoutMs } = connector.capabilities;
-  const calls = createConnectorCalls(session, { tell: secrets.tell, graceMs: deps.abortGraceMs });
+  const calls = createConnectorCalls(session, { redact: secrets.redact, graceMs: deps.abortGraceMs });
   const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const documents = await deps.database.query<PlannedDocument>(
@@ -63,7 +72,7 @@ export async function planFlow(
     const from = changes.length;
     const batch = documents.slice(from, from + batchMax).filter(({ kind }) => kind === documents[from]?.kind);
     const made = await makeDocuments(deps.database, flow, batch);
-    // What there was no room for comes with the next batch; the first is always made.
+    // A document that there was no room to make comes with the next batch; the first one is always made.
     changes.push(
       ...(await planBatch(
         batch.filter(({ kind, key }) => made.has(`${kind} ${key}`)),
@@ -88,33 +97,33 @@ export async function planFlow(
       else planned.set(document.key, { action: 'none', steps: [] });
     }
     const limits = { timeoutMs, signal };
-    const resolved = await resolveCutOff(
+    const lookedUp = await lookUpDocuments(
       { connector, calls, processIdentity },
       claimed.filter(mustLookUp),
       deps.clock.nowMs(),
       limits,
     );
-    for (const { document, outcome } of resolved.settled)
+    for (const { document, outcome } of lookedUp.settled)
       planned.set(document.key, {
         action: 'message' in outcome ? 'wait' : 'none',
         steps: 'message' in outcome ? [outcome.message] : [],
       });
-    const toDo = [...claimed.filter((one) => !mustLookUp(one)), ...resolved.remaining];
-    const said =
-      toDo.length === 0
-        ? undefined
-        : await calls
-            .plan(
-              toDo.map(({ operation }) => operation),
-              limits,
-            )
-            .catch((error: unknown) => `the connector's plan failed: ${errorText(error)}`);
-    for (const { document, operation } of toDo) {
-      // It has looked at the ERP, which may hold other than what was delivered.
-      const own = typeof said === 'object' ? said.get(document.key) : undefined;
+    const toWrite = [...claimed.filter((entry) => !mustLookUp(entry)), ...lookedUp.remaining];
+    const operations = toWrite.map(({ operation }) => operation);
+    let connectorPlan: Awaited<ReturnType<typeof calls.plan>>;
+    let failure: string[] = [];
+    if (operations.length > 0)
+      try {
+        connectorPlan = await calls.plan(operations, limits);
+      } catch (error) {
+        failure = [`the connector's plan failed: ${errorText(error)}`];
+      }
+    for (const { document, operation } of toWrite) {
+      // The connector has looked at the ERP, which may hold something else than what was delivered.
+      const ownPlan = connectorPlan?.get(document.key);
       const delivered = batch.find(({ key }) => key === document.key);
-      const steps = own?.steps ?? [...(typeof said === 'string' ? [said] : []), ...differences(delivered, operation)];
-      planned.set(document.key, { action: own?.action ?? operation.action, steps });
+      const steps = ownPlan?.steps ?? [...failure, ...differences(delivered, operation)];
+      planned.set(document.key, { action: ownPlan?.action ?? operation.action, steps });
     }
     const now = timestampNow(deps.clock);
     return batch.map(({ kind, key, due }) => ({
@@ -126,7 +135,7 @@ export async function planFlow(
   }
 }
 
-/** How many documents `planFlow` has to look at without a limit. */
+/** Returns how many documents `planFlow` returns without a limit. */
 export async function countPlanned(
   { database, openFlow: { flow, connector } }: { database: Database; openFlow: OpenFlow },
   { all = false }: { all?: boolean },
@@ -139,7 +148,7 @@ export async function countPlanned(
   return row?.count ?? 0;
 }
 
-/** Between what was delivered and what is to be; a create and a cancellation need none. */
+/** The differences between what was delivered and what would be written; none for a create and a cancellation. */
 function differences(delivered: PlannedDocument | undefined, { action, document }: Operation): string[] {
   if (action !== 'amend') return [];
   if (!delivered?.deliveredBody) return ['what was delivered is not known in detail'];

@@ -1,15 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
-import { keepSecrets } from '#bridge/flows/keep-secrets.ts';
-import { documentDifferences } from '#bridge/push/document-differences.ts';
-import { type PlannedChange, planFlow } from '#bridge/push/plan-flow.ts';
+import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
+import { documentDifferences } from '#bridge/push/plan/document-differences.ts';
+import { type PlannedChange, planFlow } from '#bridge/push/plan/plan-flow.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { idOf, lotAwardRecord } from '../parts.ts';
-import { createFakeErp, type FakeErp } from './fake-erp.ts';
-import { createPusher, event, keyOf, type Pusher, supplier, testProcess } from './pusher.ts';
+import { createFakeErp, type FakeErp } from '../fake-erp.ts';
+import { idOf, lotAwardRecord } from '../../parts.ts';
+import { createPusher, event, keyOf, type Pusher, supplier, testProcess } from '../pusher.ts';
 
 function plan(pusher: Pusher, erp: FakeErp, options: { limit?: number; all?: boolean } = {}): Promise<PlannedChange[]> {
-  const openFlow = { flow: pusher.flow, connector: erp.connector, session: erp.session, secrets: keepSecrets({}) };
+  const openFlow = {
+    flow: pusher.flow,
+    connector: erp.connector,
+    session: erp.session,
+    secrets: createSecretRedactor({}),
+  };
   return planFlow(
     { database: pusher.db.database, openFlow, clock: pusher.clock, processIdentity: testProcess, abortGraceMs: 20 },
     { limit: 100, signal: new AbortController().signal, ...options },
