@@ -1,6 +1,4 @@
-/**
- * The only source of time. Code that waits or asks for the time takes a Clock, so that tests own it.
- */
+/** The only source of time. Code that waits or reads the time takes a Clock, so that tests control it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 

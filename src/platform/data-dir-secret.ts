@@ -1,6 +1,7 @@
 /**
- * The secrets that an installation makes for itself at its first start and keeps in its data directory: the master key
- * and the operator's token. Each is one line of base64 in a file of mode 0600; processes that start at once agree on it.
+ * The secrets that an installation makes at its first start and keeps in its data directory: the master key, the
+ * operator's token and the database's password. Each is one line of base64 in a file of mode 0600. Processes that start
+ * at the same time end up with the same secret.
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -9,8 +10,8 @@ import { AppError, errorText } from './errors.ts';
 import { masterKeyBytes } from './secrets.ts';
 
 /**
- * Reads the secret from the file, or makes one of `bytes` random bytes there. Throws an `internal` AppError naming the
- * file when it cannot be read or written, or holds anything else: a secret is never replaced, since what was made with
+ * Reads the secret from the file, or makes one of `bytes` random bytes there. Throws an `internal` AppError that names
+ * the file when it cannot be read or written, or holds anything else. A secret is never replaced: everything made with
  * it would be lost.
  */
 export async function loadOrCreateSecret(options: { file: string; bytes: number }): Promise<Buffer> {
@@ -32,7 +33,7 @@ async function readOrCreate(file: string, bytes: number): Promise<string> {
     const existing = await readFileIfAny(file);
     if (existing !== undefined) return existing;
     await createFileOnce(file, `${randomBytes(bytes).toString('base64url')}\n`, 0o600);
-    // Read back, not remembered: when another process was first, the file holds its secret.
+    // Read back from the file: when another process was first, the file holds the secret of that process.
     return (await readFileIfAny(file)) ?? '';
   } catch (error) {
     throw internal(`The secret file ${file} cannot be read or made: ${errorText(error)}.`);
@@ -40,9 +41,9 @@ async function readOrCreate(file: string, bytes: number): Promise<string> {
 }
 
 /**
- * The master key: `fromEnvironment` (the value of SOURCING_MASTER_KEY, 32 bytes in base64) when it is set, else the file
- * `master-key` in the data directory, made at the first start. Throws an `internal` AppError that names the source and
- * never shows the value.
+ * Returns the master key: `fromEnvironment` (the value of SOURCING_MASTER_KEY, 32 bytes in base64) when it is set, else
+ * the one in the file `master-key` of the data directory, made at the first start. Throws an `internal` AppError that
+ * names the source and never shows the value.
  */
 export async function loadMasterKey(options: {
   fromEnvironment: string | undefined;
@@ -63,8 +64,8 @@ export async function loadMasterKey(options: {
 }
 
 /**
- * The operator's token for /admin: `fromEnvironment` when it is set, else the line in the file `admin-token` of the data
- * directory, made at the first start. Throws an `internal` AppError as `loadOrCreateSecret` does.
+ * Returns the operator's token for /admin: `fromEnvironment` when it is set, else the line in the file `admin-token` of
+ * the data directory, made at the first start. Throws an `internal` AppError as `loadOrCreateSecret` does.
  */
 export async function loadAdminToken(options: {
   fromEnvironment: string | undefined;
@@ -76,7 +77,7 @@ export async function loadAdminToken(options: {
   return secret.toString('base64url');
 }
 
-/** Either alphabet, padded or not. Buffer.from alone would skip over whatever is not base64. */
+/** Reads both alphabets, padded or not; undefined for anything else. Buffer.from alone would skip invalid characters. */
 function decodeBase64(text: string): Buffer | undefined {
   const digits = text
     .replace(/={1,2}$/, '')

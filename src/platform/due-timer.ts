@@ -1,6 +1,7 @@
 /**
- * Wakes a lane's work on time. What is due stands in SQL, where the sweep finds it after any crash; but a sweep comes
- * only every few seconds, so each process also waits for the next moment. What fails here is left to the sweep.
+ * Wakes a lane's work on time. What is due stands in SQL, where the sweep finds it after any crash. But the sweep runs
+ * only every few seconds, so each process also sleeps until the next work becomes due. When this timer fails, the sweep
+ * does the work later.
  */
 import { microsFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from './clock.ts';
@@ -9,17 +10,17 @@ import type { Logger } from './log.ts';
 import type { Signals } from './queue.ts';
 import type { SweptLane } from './sweep.ts';
 
-/** Waits are cut into pieces: a timer of Node's takes no more than 24 days. */
-const longestWaitMs = 3_600_000;
+/** A timer of Node's takes no more than 24 days, so a long wait is done in pieces. */
+const waitMaxMs = 3_600_000;
 
 export interface DueTimer {
-  /** To be called when the plan has changed: cuts the wait short and looks for the next moment again. */
+  /** Call it when due times have changed: it ends the wait and looks for the next due time again. */
   lookAgain: () => void;
-  /** Ends the waiting. */
+  /** Ends the wait. */
   close: () => Promise<void>;
 }
 
-/** Starts the waiting at once. `nextMoment` gives the first moment after `now` at which something becomes due. */
+/** Starts to wait at once. `nextMoment` returns the first moment after `now` at which something becomes due. */
 export function createDueTimer(
   deps: SweptLane & {
     nextMoment: (now: Timestamp) => Promise<Timestamp | undefined>;
@@ -32,37 +33,39 @@ export function createDueTimer(
   const closing = new AbortController();
   let waiting = new AbortController();
 
-  /** Wakes what is due and sleeps until the next moment. */
-  async function waitForNext(): Promise<void> {
+  async function run(): Promise<void> {
     while (!closing.signal.aborted) {
       waiting = new AbortController();
       const signal = AbortSignal.any([waiting.signal, closing.signal]);
-      const waitMs = await look();
+      const waitMs = await signalDue();
       await clock.sleep(waitMs, signal).catch(() => undefined);
     }
   }
 
-  /** Gives how long to wait. Where the database is away, the next sweep that reaches it has it look again. */
-  async function look(): Promise<number> {
+  /**
+   * Signals what is due and returns how long to wait for the next due time. While the database is away it returns the
+   * longest wait; the first sweep that reaches the database again has the timer look again.
+   */
+  async function signalDue(): Promise<number> {
     try {
-      // In this order: what becomes due between the two is found by the second.
+      // In this order: what becomes due between the two statements is found by the second.
       const moment = await nextMoment(timestampNow(clock));
       await signals.signal(lane, await due());
-      if (moment === undefined) return longestWaitMs;
-      // Not at all, if it has passed while the database was asked what is due.
-      return Math.min(longestWaitMs, Math.max(0, Math.ceil(microsFromTimestamp(moment) / 1000) - clock.nowMs()));
+      if (moment === undefined) return waitMaxMs;
+      // The moment may have passed while the database was asked what is due: then the wait is 0.
+      return Math.min(waitMaxMs, Math.max(0, Math.ceil(microsFromTimestamp(moment) / 1000) - clock.nowMs()));
     } catch (error) {
-      log.warn({ lane, error: errorText(error) }, 'the next moment of a lane is not known');
-      return longestWaitMs;
+      log.warn({ lane, error: errorText(error) }, "could not read a lane's next due time");
+      return waitMaxMs;
     }
   }
 
-  const keeping = waitForNext();
+  const running = run();
   return {
     lookAgain: () => waiting.abort(),
     async close() {
       closing.abort();
-      await keeping;
+      await running;
     },
   };
 }

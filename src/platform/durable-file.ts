@@ -1,7 +1,7 @@
 /**
- * Small files that are there whole or not at all, whatever instant the process or the machine stops at, and whoever
- * else writes at the same time. Both functions write a temporary neighbour and flush it before it gets its name; a kill
- * in between leaves at most that neighbour, which nothing reads.
+ * Small files that exist completely or not at all, at whatever instant the process or the machine stops, and whichever
+ * other process writes at the same time. Each write goes to a temporary file beside it, which is flushed before it gets
+ * the final name. A kill in between leaves at most that temporary file, which no code reads.
  */
 import { randomBytes } from 'node:crypto';
 import { link, mkdir, open, readFile, rename, unlink } from 'node:fs/promises';
@@ -9,11 +9,11 @@ import { basename, dirname, join } from 'node:path';
 import { hasErrorCode } from './errors.ts';
 
 /**
- * Gives the file the content if it does not exist yet; never touches an existing one. Of several processes that create
- * it at once exactly one succeeds. False when it was there already; rejects with the file system's error.
+ * Creates the file with the content if it does not exist yet; never changes an existing one. Of several processes that
+ * create it at once exactly one succeeds. Returns false when it existed already; rejects with the file system's error.
  */
 export async function createFileOnce(file: string, content: string, mode: number): Promise<boolean> {
-  const temporary = await writeNeighbour(file, content, mode);
+  const temporary = await writeTemporary(file, content, mode);
   try {
     // Unlike rename, link fails when the name is taken; unlike open with O_EXCL, the name never shows half a file.
     await link(temporary, file);
@@ -29,7 +29,7 @@ export async function createFileOnce(file: string, content: string, mode: number
 
 /** Replaces the file's content and mode in one step; the last of several writers wins. */
 export async function replaceFile(file: string, content: string | Uint8Array, mode: number): Promise<void> {
-  const temporary = await writeNeighbour(file, content, mode);
+  const temporary = await writeTemporary(file, content, mode);
   try {
     await rename(temporary, file);
   } catch (error) {
@@ -39,7 +39,7 @@ export async function replaceFile(file: string, content: string | Uint8Array, mo
   await flushDirectory(dirname(file));
 }
 
-/** The file's text, or undefined when there is none; rejects with the file system's error for anything else. */
+/** The file's text, or undefined when there is no file; rejects with the file system's error for anything else. */
 export async function readFileIfAny(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, 'utf8');
@@ -49,7 +49,7 @@ export async function readFileIfAny(file: string): Promise<string | undefined> {
   }
 }
 
-async function writeNeighbour(file: string, content: string | Uint8Array, mode: number): Promise<string> {
+async function writeTemporary(file: string, content: string | Uint8Array, mode: number): Promise<string> {
   await mkdir(dirname(file), { recursive: true });
   const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(8).toString('hex')}.tmp`);
   const handle = await open(temporary, 'wx', mode);
@@ -65,7 +65,9 @@ async function writeNeighbour(file: string, content: string | Uint8Array, mode: 
   return temporary;
 }
 
-/** Makes the names in a folder durable: without it a power cut can take a new one back, after others have acted on it. */
+/**
+ * Makes the names in a folder durable. Without it a power cut can undo a new name after other processes have acted on it.
+ */
 export async function flushDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
   try {

@@ -1,6 +1,6 @@
 /**
  * The one error class of the project. It carries two texts: `message` for the log, which may name internals, and
- * `publicMessage` for the caller, which may not; and the recovery, so that nobody has to guess it from the text.
+ * `publicMessage` for the caller, which may not. It also carries the recovery, so that no caller guesses it from the text.
  */
 import type { Issue } from '#contract/issue.ts';
 
@@ -18,7 +18,7 @@ export type ErrorCode =
   | 'unavailable'
   | 'internal';
 
-/** What the one who caught it should do: try again (not before `afterMs`), put this item aside, or stop and call a person. */
+/** What the code that catches the error should do: try again (not before `afterMs`), skip this item, or stop and halt. */
 export type Recovery = { do: 'retry'; afterMs?: number } | { do: 'skip' } | { do: 'halt' };
 
 export class AppError extends Error {
@@ -47,7 +47,7 @@ export function hasErrorCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 
-/** Throws with these issues, unless there are none; `text` makes the message of the first of them. */
+/** Throws an AppError with these issues, unless there are none. `text` makes the message from the first of them. */
 export function throwIssues(
   issues: readonly Issue[],
   text: (first: Issue) => string,
@@ -57,12 +57,12 @@ export function throwIssues(
   if (first) throw new AppError(code, text(first), { issues });
 }
 
-/** How long whoever refused asks to be left alone, in milliseconds; 0 when it says nothing of that. */
+/** How long the other side asks to wait before the next try, in milliseconds; 0 when the error does not say. */
 export function askedToWaitMs(error: unknown): number {
   return error instanceof AppError && error.recovery.do === 'retry' ? (error.recovery.afterMs ?? 0) : 0;
 }
 
-/** The text of anything that was thrown. Never throws itself: code of others may throw anything. */
+/** The text of anything that was thrown. Never throws itself: foreign code may throw any value. */
 export function errorText(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message || error.name : error);

@@ -1,18 +1,18 @@
 /**
- * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written, at any depth, in
- * errors and their causes, and in what child loggers carry; so are passwords in URLs and bearer tokens in any text. Info
- * lines mark boot and changes of state, not records.
+ * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth, in
+ * errors and their causes, and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any
+ * text. Info lines mark boot and changes of state, not records.
  */
 import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 import { isSecretName } from './secret-names.ts';
 
 export type { Logger } from 'pino';
 
-/** Stands where a secret stood. */
+/** Replaces a secret. */
 export const censor = '[secret]';
 const depthMax = 12;
 
-/** Creates the process's logger; `destination` is standard error unless a test gives its own. */
+/** Creates the process's logger; `destination` is standard error unless a test passes its own. */
 export function createLogger(options: { level: string; name: string; destination?: DestinationStream }): Logger {
   const log = pino(
     {
@@ -20,13 +20,13 @@ export function createLogger(options: { level: string; name: string; destination
       level: options.level,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }), log: redactObject },
-      // `redactObject` has been there already, also inside objects, where a serializer would not come.
+      // `redactObject` has redacted errors already, also inside objects, which a serializer does not reach.
       serializers: { err: (err: unknown) => err },
       hooks: { streamWrite: redactText },
     },
     options.destination ?? pino.destination({ dest: 2, sync: true }),
   );
-  // What a child carries passes no formatter; its own children inherit this method.
+  // A child's bindings pass no formatter, so they are redacted here. The child's own children inherit this method.
   const createChild = Reflect.get(log, 'child');
   log.child = function child(this: Logger, bindings: object, ...rest: []) {
     return createChild.call(this, redactObject(bindings), ...rest);
@@ -34,14 +34,14 @@ export function createLogger(options: { level: string; name: string; destination
   return log;
 }
 
-/** A logger that writes nothing, for programs that speak to a person (the CLI) and for tests. */
+/** A logger that writes nothing, for programs that print for people (the CLI) and for tests. */
 export const silentLogger: Logger = pino({ level: 'silent' });
 
 function redactObject(object: object): Record<string, unknown> {
   return redact(object, []) as Record<string, unknown>;
 }
 
-/** A copy without secrets. What is met again inside itself, or lies too deep, is named instead of followed. */
+/** Returns a copy without secrets. A circular or too deep value is replaced by its name in brackets. */
 function redact(value: unknown, around: readonly object[]): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (around.includes(value)) return '[circular]';
@@ -56,7 +56,7 @@ function redact(value: unknown, around: readonly object[]): unknown {
   return Object.fromEntries(pairs.map(([name, item]) => [name, isSecretName(name) ? censor : redact(item, inside)]));
 }
 
-/** Its type, text and stack with those of its causes, and its own fields; a cause's own fields stand under `cause`. */
+/** Type, text and stack, with those of the causes, and the error's own fields; a cause's own fields go under `cause`. */
 function redactError(error: Error, around: readonly object[]): unknown {
   const { raw: _raw, ...fields } = stdSerializers.err(error);
   const own = redact(fields, around) as Record<string, unknown>;
@@ -66,7 +66,7 @@ function redactError(error: Error, around: readonly object[]): unknown {
   return { ...own, cause: facts };
 }
 
-/** `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */
+/** Replaces the secrets of `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */
 export function redactText(line: string): string {
   return line
     .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/gi, `$1${censor}@`)

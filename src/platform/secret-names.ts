@@ -1,6 +1,6 @@
 /**
- * Which names stand for a secret. Logs are strict, as they hide whole values: only names that mean nothing else. Settings
- * of connectors have names of their authors', and are judged by how they sound.
+ * Which names stand for a secret. For logs, which hide the whole value, only names that mean nothing else count. The
+ * settings of connectors have names that their authors chose, so there a name counts that contains such a word.
  */
 
 const exactNames = new Set([
@@ -27,18 +27,18 @@ const exactNames = new Set([
   'xapikey',
 ]);
 
-/** Whether what stands under this name is a secret. */
+/** Whether a value under this name is a secret. */
 export function isSecretName(name: string): boolean {
   return exactNames.has(name.toLowerCase().replaceAll(/[-_]/g, ''));
 }
 
-const telling =
+const secretWord =
   /pass_?(word|wd|phrase)|secret|token|credential|(^|_)(auth|pwd|dsn)$|(api|access|account|client|encryption|hmac|master|private|shared|signing|subscription)_?key|connection_?string/i;
-/** What says where a secret stands, or of what kind it is, is none. */
-const about =
+/** A name that ends like this says where a secret is, or of what kind: it is no secret itself. */
+const descriptiveEnding =
   /(url|uri|endpoint|path|file|folder|name|field|header|parameter|column|type|id|algorithm|encoding|prefix|seconds|minutes|ms)$/i;
 
-/** Whether a setting of this name is one that is kept from logs and people. */
+/** Whether a setting with this name is never logged or shown. */
 export function soundsSecret(name: string): boolean {
-  return isSecretName(name) || (telling.test(name.replaceAll('-', '_')) && !about.test(name));
+  return isSecretName(name) || (secretWord.test(name.replaceAll('-', '_')) && !descriptiveEnding.test(name));
 }

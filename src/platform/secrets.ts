@@ -1,7 +1,7 @@
 /**
  * Encryption of the secrets that the database holds (signing keys, client secrets) under the master key: AES-256-GCM,
- * bound to a context such as `webhook.signing_key:<uuid>`, so that what was copied into another row does not open. And
- * MACs for what we hand out and take back (download links).
+ * bound to a context such as `webhook.signing_key:<uuid>`, so that a value that was copied into another row does not
+ * open. Also MACs for values that the program hands out and gets back (download links).
  *
  * A sealed value is: version (1 byte), id of the key (4), nonce (12), ciphertext, tag (16).
  */
@@ -20,11 +20,11 @@ export const masterKeyBytes = 32;
 export interface SecretBox {
   /** Encrypts; throws an `invalid` AppError for text that UTF-8 cannot carry (lone surrogates). */
   seal(plaintext: string, context: string): Buffer;
-  /** Decrypts; throws an `internal` AppError naming the context for another key, another context or altered bytes. */
+  /** Decrypts; throws an `internal` AppError that names the context for another key, another context or altered bytes. */
   open(sealed: Uint8Array, context: string): string;
-  /** A MAC of 32 bytes over the context and the message: HMAC-SHA256 under a key of its own. */
+  /** Returns a MAC of 32 bytes over the context and the message: HMAC-SHA256 under a key that serves only this. */
   mac(message: Uint8Array, context: string): Buffer;
-  /** Whether `mac` is of this message in this context, compared in constant time. */
+  /** Whether `mac` belongs to this message in this context; compared in constant time. */
   verifiesMac(mac: Uint8Array, message: Uint8Array, context: string): boolean;
 }
 
@@ -35,8 +35,8 @@ interface BoxKey {
 }
 
 /**
- * Seals under `masterKey`; opens also what was sealed under one of `previousKeys`, which is what a rotation of the
- * master key needs while the rows are being sealed anew. Throws when a key has not 32 bytes.
+ * Seals under `masterKey`, and also opens what was sealed under one of `previousKeys`: a rotation of the master key needs
+ * this until all rows are sealed again. Throws an `internal` AppError when a key does not have 32 bytes.
  */
 export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Uint8Array[] = []): SecretBox {
   const current = boxKey(masterKey);
@@ -84,7 +84,10 @@ export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Ui
   };
 }
 
-/** The master key itself encrypts nothing: the id that stands in clear beside each ciphertext must tell nothing of the key. */
+/**
+ * Derives all keys from the master key, which itself encrypts nothing: the key's id stands in clear before each
+ * ciphertext and must reveal nothing about the key.
+ */
 function boxKey(masterKey: Uint8Array): BoxKey {
   if (masterKey.length !== masterKeyBytes)
     throw new AppError('internal', `The master key must have ${masterKeyBytes} bytes, not ${masterKey.length}.`);
@@ -93,7 +96,7 @@ function boxKey(masterKey: Uint8Array): BoxKey {
   return { id: derive('key id', keyIdBytes), key: derive('encryption', 32), macKey: derive('authentication', 32) };
 }
 
-/** The context's length stands before it, so that no byte can move from the context into the message. */
+/** The length of the context comes first, so that no byte can move from the context into the message. */
 function macOf({ macKey }: BoxKey, message: Uint8Array, context: string): Buffer {
   const contextBytes = Buffer.from(context, 'utf8');
   const length = Buffer.alloc(4);

@@ -1,6 +1,6 @@
 /**
- * The sweep: every so often it asks SQL what is due and signals it. The queue may lose everything at any moment; what
- * the sweep finds is all that is needed to go on.
+ * The sweep: at a fixed interval it asks SQL what is due and signals it. The queue may lose everything at any moment:
+ * what the sweep finds is enough to continue all work.
  */
 import { setInterval } from 'node:timers';
 import type { Logger } from './log.ts';
@@ -13,19 +13,19 @@ export interface SweptLane {
 }
 
 export interface Sweep {
-  /** Sweeps once more, after the one that is running; rejects with the first thing that failed. */
+  /** Sweeps once more, after the sweep that is running; rejects with the first error. */
   now(): Promise<void>;
   /** Stops, after the sweep that is running. */
   close(): Promise<void>;
 }
 
-/** Sweeps now and every `everyMs`, never two at a time. A lane that fails is logged, and the next sweep tries again. */
+/** Sweeps now and every `everyMs`, never twice at a time. A lane that fails is logged, and the next sweep tries again. */
 export function createSweep(options: {
   signals: Signals;
   lanes: readonly SweptLane[];
   everyMs: number;
   log: Logger;
-  /** Housekeeping that comes along. */
+  /** Housekeeping that runs after the lanes in each sweep. */
   also?: () => Promise<void>;
 }): Sweep {
   const { signals, lanes, log } = options;
@@ -33,7 +33,7 @@ export function createSweep(options: {
     const keys = await due();
     if (keys.length > 0) await signals.signal(lane, keys);
   };
-  /** Every lane gets its turn, whatever becomes of the others; gives what failed. */
+  /** Sweeps every lane, also when others fail; returns the errors. */
   const sweepOnce = async (): Promise<unknown[]> => {
     const failures: unknown[] = [];
     const attempt = async (lane: string, work: () => Promise<void>) => {
@@ -41,7 +41,7 @@ export function createSweep(options: {
         await work();
       } catch (err) {
         failures.push(err);
-        log.warn({ err, lane }, 'sweep failed');
+        log.warn({ err, lane }, 'a sweep failed');
       }
     };
     for (const lane of lanes) await attempt(lane.lane, () => sweepLane(lane));

@@ -1,0 +1,144 @@
+/**
+ * The pools of kept connections, one for each origin and each list of allowed networks. A kept connection was checked for
+ * the caller that opened it: an organisation that may reach 10.0.0.0/8 must not leave a connection there that another
+ * organisation, which may not, would find.
+ */
+import { isIP, type Socket } from 'node:net';
+import type { SecureContext } from 'node:tls';
+import { buildConnector, Pool } from 'undici';
+import { addressPermitted, type Cidr } from '../network-guard.ts';
+import { blockedAddress } from './fetch-error.ts';
+import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
+
+/** Above this number, pools without a request are closed, the longest unused first. */
+const poolsMax = 500;
+/** A connection attempt that takes longer is given up, so that the next request starts a new one. */
+const connectTimeoutMs = 10_000;
+/** Added to the time for which a connection is kept: then its empty pool goes too. */
+const idlePoolMs = 1_000;
+
+export interface OriginPool {
+  readonly pool: Pool;
+  /** Sockets that are not connected yet: undici does not know them, so closing the pool would leave them open. */
+  readonly connecting: Set<Socket>;
+  users: number;
+  idleTimer?: NodeJS.Timeout;
+}
+
+export interface OriginPools {
+  /** Returns the pool for the origin and these networks, and counts the caller as a user. */
+  enter(origin: string, allowedNetworks: readonly Cidr[]): OriginPool;
+  /** Ends one use. Without a user, connection attempts end now, and the pool is closed once its connections are unused. */
+  leave(entry: OriginPool): void;
+  /** Closes every pool and its connections. */
+  close(): Promise<void>;
+}
+
+interface OriginPoolsOptions {
+  secureContext: SecureContext;
+  resolveHost: ResolveHost;
+  connectionsPerOrigin: number;
+  keepAliveMs: number;
+}
+
+/** Creates no connection yet. */
+export function createOriginPools(options: OriginPoolsOptions): OriginPools {
+  const { keepAliveMs } = options;
+  /** In the order of their last use. */
+  const pools = new Map<string, OriginPool>();
+  let closed = false;
+
+  function discard(key: string, entry: OriginPool): Promise<void> {
+    pools.delete(key);
+    clearTimeout(entry.idleTimer);
+    for (const socket of entry.connecting) socket.destroy(new Error('the pool was closed'));
+    return entry.pool.destroy();
+  }
+
+  return {
+    enter(origin, allowedNetworks) {
+      const key = `${origin} ${textOfNetworks(allowedNetworks)}`;
+      const entry = pools.get(key) ?? openPool(origin, allowedNetworks, options);
+      clearTimeout(entry.idleTimer);
+      entry.users += 1;
+      if (pools.size === 1 && pools.has(key)) return entry;
+      pools.delete(key);
+      pools.set(key, entry);
+      for (const [otherKey, other] of pools) {
+        if (pools.size <= poolsMax) break;
+        if (other.users === 0) void discard(otherKey, other);
+      }
+      return entry;
+    },
+
+    leave(entry) {
+      entry.users -= 1;
+      if (entry.users > 0 || closed) return;
+      // No request waits for these connections any more.
+      for (const socket of entry.connecting) socket.destroy(new Error('the request has ended'));
+      entry.idleTimer = setTimeout(() => {
+        for (const [key, candidate] of pools) if (candidate === entry) void discard(key, entry);
+      }, keepAliveMs + idlePoolMs).unref();
+    },
+
+    async close() {
+      closed = true;
+      await Promise.all([...pools].map(([key, entry]) => discard(key, entry)));
+    },
+  };
+}
+
+function openPool(
+  origin: string,
+  allowedNetworks: readonly Cidr[],
+  { secureContext, resolveHost, connectionsPerOrigin, keepAliveMs }: OriginPoolsOptions,
+): OriginPool {
+  const connecting = new Set<Socket>();
+  const connector = buildConnector({
+    secureContext,
+    rejectUnauthorized: true,
+    autoSelectFamily: true,
+    allowH2: false,
+    timeout: connectTimeoutMs,
+    lookup: guardedLookup(resolveHost, allowedNetworks),
+  }) as (...args: Parameters<buildConnector.connector>) => Socket;
+
+  const pool = new Pool(origin, {
+    connections: connectionsPerOrigin,
+    keepAliveTimeout: keepAliveMs,
+    keepAliveMaxTimeout: keepAliveMs,
+    // The exchange has a time limit of its own.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect(target, callback) {
+      // Node resolves no address literal, so the guarded lookup would not be called.
+      if (isIP(target.hostname) !== 0 && !addressPermitted(target.hostname, allowedNetworks)) {
+        callback(blockedAddress(target.hostname, target.hostname), null);
+        return;
+      }
+      // Certificates and SNI hold a fully qualified `example.org.` without its final dot.
+      const servername = isIP(target.hostname) === 0 ? target.hostname.replace(/\.$/, '') : '';
+      const socket = connector({ ...target, servername }, (...result) => {
+        connecting.delete(socket);
+        callback(...result);
+      });
+      connecting.add(socket);
+    },
+  });
+  return { pool, connecting, users: 0 };
+}
+
+/** Computed once for each list: callers pass the same list with each request. */
+const networkTexts = new WeakMap<readonly Cidr[], string>();
+
+function textOfNetworks(networks: readonly Cidr[]): string {
+  let text = networkTexts.get(networks);
+  if (text === undefined) {
+    text = networks
+      .map((cidr) => cidr.text)
+      .sort()
+      .join(' ');
+    networkTexts.set(networks, text);
+  }
+  return text;
+}
