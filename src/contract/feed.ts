@@ -11,6 +11,7 @@ import { rfiQuestion, supplierQuestionResponse } from './rfi.ts';
 import { text, timestampInQuery, uuid } from './scalars.ts';
 import { eventStatuses, includedColumn, includedSourcingEvent, sourcingEventRecord } from './sourcing-event.ts';
 import { includedSupplier } from './supplier.ts';
+import type { Written } from './written.ts';
 
 export const feedNames = ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'] as const;
 export type FeedName = (typeof feedNames)[number];
@@ -140,6 +141,19 @@ export const feedQueries = {
   awards: feedQuery('awards', { ...ofEvent, include: includes(feedIncludes.awards) }),
   'rfi-responses': feedQuery('rfi-responses', { ...ofEvent, include: includes(feedIncludes['rfi-responses']) }),
 } as const satisfies Record<FeedName, z.ZodType>;
+
+/** The record of each feed. */
+const feedRecords = {
+  'sourcing-events': sourcingEventRecord,
+  'latest-bids': supplierLotBid,
+  awards: lotAward,
+  'rfi-responses': supplierQuestionResponse,
+} as const satisfies Record<FeedName, z.ZodObject>;
+
+/** What a record says. `modified` is left out: the service adds it when the record is appended. */
+export type FeedRecordContent<Feed extends FeedName> = Feed extends FeedName
+  ? Omit<Written<(typeof feedRecords)[Feed]>, 'modified'>
+  : never;
 
 /** A page of any feed as a client reads it. */
 export const feedPage = z.looseObject({

@@ -33,7 +33,7 @@ export async function openFeedChanges(installation: Installation, { setup }: Loc
           sourcing_event: event,
           supplier,
           lot_name: `Lot ${number}`,
-          bids: [{ cost: String(version), submitted: timestampFromMs(Date.UTC(2026, 0, 1) + version) }],
+          bids: [{ value: String(version) }],
           bid_sheet_values: Array.from({ length: 8 }, (_, column) => ({
             column_name: `Column ${column}`,
             value: `The value of this column for lot ${number} in version ${version}`,

@@ -1,13 +1,14 @@
 /** Appends records to feeds as commands do, without events behind them. They read as the contract says. */
 import { randomUUID } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
+import type { EventStatus } from '#contract/sourcing-event.ts';
 import type { FeedRecord } from '#service/domain/feed-records.ts';
-import { appendFeedRecords } from '#service/feeds/append-feed-records.ts';
+import { appendFeedRecords, type FeedChange } from '#service/feeds/append-feed-records.ts';
 import type { TestOrganisation, TestService } from './programs.ts';
 
 export interface WrittenEvent {
   id: string;
-  status: NonNullable<FeedRecord['status']>;
+  status: EventStatus;
   tags: { name: string; value: string }[];
   requests: string[];
 }
@@ -23,13 +24,24 @@ export interface WrittenRecord {
 
 const created = '2030-01-01T00:00:00.000000Z';
 const somebody = { id: randomUUID() };
+const unsaid = { text: 'as it is', supplier: somebody.id };
 
-export function writtenEvent({ id, status, tags, requests }: WrittenEvent, name = 'event'): FeedRecord {
-  const content = {
+export function writtenEvent(
+  { id, status, tags, requests }: WrittenEvent,
+  name = 'event',
+): FeedRecord<'sourcing-events'> {
+  const summary = {
     id,
     name,
     type: 'RFQ',
     status,
+    primary_currency: 'EUR',
+    secondary_currencies: [],
+    tags,
+    ...(requests.length > 0 ? { sourcing_requests: requests } : {}),
+  };
+  const content = {
+    ...summary,
     roles: [],
     created,
     created_by: somebody,
@@ -39,56 +51,61 @@ export function writtenEvent({ id, status, tags, requests }: WrittenEvent, name 
     scenario_count: 0,
     evaluated_scenario_count: 0,
     is_test: false,
-    primary_currency: 'EUR',
-    secondary_currencies: [],
     suppliers: [],
-    tags,
-    ...(requests.length > 0 ? { sourcing_requests: requests } : {}),
   };
-  return { id, status, tags, requests, content };
+  return { id, status, tags, requests, summary, content };
 }
 
-export function writtenRecord(
-  feed: FeedName,
-  { id, event, requests, text = 'as it is', supplier = somebody.id }: WrittenRecord,
-): FeedRecord {
-  const of = { id, sourcing_event: event, ...(requests[0] ? { sourcing_request: requests[0] } : {}) };
-  switch (feed) {
-    case 'sourcing-events':
-      return writtenEvent({ id, status: 'OPEN', tags: [], requests }, text);
-    case 'latest-bids':
-      return {
-        id,
-        requests,
-        content: { ...of, supplier, lot_name: text, bids: [], bid_sheet_values: [] },
-      };
-    case 'awards':
-      return { id, requests, content: { ...of, lot_name: text, awards: [] } };
-    case 'rfi-responses':
-      return {
-        id,
-        requests,
-        content: { ...of, id: Number(id), supplier, question_uuid: somebody.id, value: text },
-      };
-  }
+const made: { [Feed in FeedName]: (record: Required<WrittenRecord>) => FeedRecord<Feed> } = {
+  'sourcing-events': ({ id, requests, text }) => writtenEvent({ id, status: 'OPEN', tags: [], requests }, text),
+  'latest-bids': ({ id, requests, supplier, text, ...of }) => ({
+    id,
+    requests,
+    content: { id, ...ofEvent(of.event, requests), supplier, lot_name: text, bids: [], bid_sheet_values: [] },
+  }),
+  awards: ({ id, requests, text, ...of }) => ({
+    id,
+    requests,
+    content: { id, ...ofEvent(of.event, requests), lot_name: text, awards: [] },
+  }),
+  'rfi-responses': ({ id, requests, supplier, text, ...of }) => ({
+    id,
+    requests,
+    content: {
+      ...ofEvent(of.event, requests),
+      id: Number(id),
+      supplier,
+      question_uuid: somebody.id,
+      value: text,
+    },
+  }),
+};
+
+function ofEvent(event: string, requests: readonly string[]) {
+  return { sourcing_event: event, ...(requests[0] ? { sourcing_request: requests[0] } : {}) };
+}
+
+/** A feed, and records to append to it. */
+export function writtenChange<Feed extends FeedName>(feed: Feed, records: readonly WrittenRecord[]): FeedChange<Feed> {
+  return { feed, records: records.map((record) => made[feed]({ ...unsaid, ...record })) };
 }
 
 /** Each call is one transaction. */
 export function createFeedWriter(service: TestService, organisation: TestOrganisation) {
-  const append = (feed: FeedName, eventId: string, record: FeedRecord) =>
+  const append = (eventId: string, change: FeedChange) =>
     service.db.database.transaction((tx) =>
       appendFeedRecords(
         { tx, wake: () => undefined },
         {
           event: { id: eventId, organisationId: organisation.id, name: 'event', sourcingRequests: [] },
           now: created,
-          changes: [{ feed, records: [record] }],
+          changes: [change],
         },
       ),
     );
   return {
-    event: (event: WrittenEvent) => append('sourcing-events', event.id, writtenEvent(event)),
+    event: (event: WrittenEvent) => append(event.id, { feed: 'sourcing-events', records: [writtenEvent(event)] }),
     record: (feed: Exclude<FeedName, 'sourcing-events'>, record: WrittenRecord) =>
-      append(feed, record.event, writtenRecord(feed, record)),
+      append(record.event, writtenChange(feed, [record])),
   };
 }

@@ -1,25 +1,39 @@
 /**
- * Feed records made from the live event: plain objects in the contract's fields, nulls left out, without `modified`,
- * which is given when they are appended. Source: API document, "Resources and their fields".
+ * Feed records made from the live event: plain objects in the contract's members, without nulls and without `modified`,
+ * which is added when they are appended. Every member of the contract is made here or set to null, or it is a type
+ * error. Source: API document, "Resources and their fields".
  */
-
 import { Decimal, formatDecimal } from '#contract/decimal.ts';
-import type { EventStatus } from '#contract/sourcing-event.ts';
+import type { FeedName, FeedRecordContent } from '#contract/feed.ts';
+import {
+  type EventStatus,
+  type includedSourcingEvent,
+  includedSourcingEventMembers,
+} from '#contract/sourcing-event.ts';
+import type { Written } from '#contract/written.ts';
 import { type BidSheet, type ComputedRow, computeRow, rowLayers } from './bid-sheet.ts';
 import type { Bid, Invitation, Lot, RfiResponse, ScenarioAward, SourcingEvent } from './sourcing-event.ts';
 
-export interface FeedRecord {
+type EventSummary = Written<typeof includedSourcingEvent>;
+
+/** A record as it is appended to a feed. */
+export interface FeedRecord<Feed extends FeedName> {
   readonly id: string;
   /** What the feed's filters compare: status and tags of events only, requests of all records. */
   readonly status?: EventStatus;
   readonly tags?: readonly { name: string; value: string }[];
   readonly requests: readonly string[];
-  readonly content: Readonly<Record<string, unknown>>;
-  /** What tells a change, where it is not the whole content. */
+  /** Only of an event: what `include=sourcing_events` shows of it. */
+  readonly summary?: EventSummary;
+  readonly content: FeedRecordContent<Feed>;
+  /** What decides whether the record has changed, where that is not the whole content. */
   readonly compared?: unknown;
 }
 
-/** A record's request is its lot's; else the event's only one; else there is none. Source: decisions, "Feeds". */
+/** Records of several feeds. */
+export type FeedRecords = { readonly [Feed in FeedName]?: readonly FeedRecord<Feed>[] };
+
+/** A record has the request of its lot, else the only request of the event, else none. Source: decisions, "Feeds". */
 function requestOf(event: SourcingEvent, lot?: Lot): string | null {
   if (lot?.sourcingRequest) return lot.sourcingRequest;
   return event.sourcingRequests.length === 1 ? (event.sourcingRequests[0] ?? null) : null;
@@ -29,51 +43,60 @@ function requestsOf(request: string | null): string[] {
   return request === null ? [] : [request];
 }
 
-export function makeSourcingEventRecord(event: SourcingEvent): FeedRecord {
-  return {
-    id: event.id,
-    status: event.status,
-    tags: event.tags,
-    requests: event.sourcingRequests,
-    content: withoutNulls({
-      id: event.id,
-      name: event.name,
-      reference_id: event.referenceId,
-      type: event.type,
-      status: event.status,
-      roles: [{ role_type: 'ADMIN', user: [{ id: event.createdBy }] }],
-      created: event.created,
-      published: event.published,
-      closed: event.closed,
-      created_by: { id: event.createdBy },
-      rounds: event.rounds.map((round) =>
-        withoutNulls({
-          starts: round.starts,
-          ends: round.ends,
-          status: round.status,
-          awarded_cost: round.awardedCost,
-          awarded_lot_count: round.awardedLotCount,
-        }),
-      ),
-      event_contact: event.eventContact,
-      columns: event.columns.map(({ name }) => ({ name })),
-      lot_count: event.lots.length,
-      scenario_count: event.scenarioCount,
-      // A scenario is evaluated as soon as it is saved: there is no other time.
-      evaluated_scenario_count: event.scenarioCount,
-      is_test: event.isTest,
-      primary_currency: event.primaryCurrency,
-      secondary_currencies: event.secondaryCurrencies,
-      suppliers: event.invitations.map(supplierOfEvent),
-      tags: event.tags,
-      category: event.category,
-      sourcing_requests: event.sourcingRequests.length > 0 ? event.sourcingRequests : null,
-    }),
-  };
+type EventContent = FeedRecordContent<'sourcing-events'>;
+
+export function makeSourcingEventRecord(event: SourcingEvent): FeedRecord<'sourcing-events'> {
+  const { id, status, tags, sourcingRequests } = event;
+  const content = contentOfEvent(event);
+  return { id, status, tags, requests: sourcingRequests, summary: summaryOf(content), content };
 }
 
-function supplierOfEvent(invitation: Invitation): object {
-  return withoutNulls({
+function summaryOf(content: EventContent): EventSummary {
+  const members: Readonly<Record<string, unknown>> = content;
+  const shown = includedSourcingEventMembers.filter((name) => members[name] !== undefined);
+  return Object.fromEntries(shown.map((name) => [name, members[name]])) as EventSummary;
+}
+
+function contentOfEvent(event: SourcingEvent): EventContent {
+  return withoutNulls<EventContent>({
+    id: event.id,
+    name: event.name,
+    reference_id: event.referenceId,
+    type: event.type,
+    status: event.status,
+    roles: [{ role_type: 'ADMIN', user: [{ id: event.createdBy }] }],
+    created: event.created,
+    published: event.published,
+    closed: event.closed,
+    created_by: { id: event.createdBy },
+    rounds: event.rounds.map((round) =>
+      withoutNulls<EventContent['rounds'][number]>({
+        starts: round.starts,
+        ends: round.ends,
+        status: round.status,
+        awarded_cost: round.awardedCost,
+        awarded_lot_count: round.awardedLotCount,
+      }),
+    ),
+    event_contact: event.eventContact,
+    columns: event.columns.map(({ name }) => ({ name })),
+    lot_count: event.lots.length,
+    scenario_count: event.scenarioCount,
+    // A scenario is evaluated when it is saved.
+    evaluated_scenario_count: event.scenarioCount,
+    is_test: event.isTest,
+    primary_currency: event.primaryCurrency,
+    secondary_currencies: event.secondaryCurrencies,
+    suppliers: event.invitations.map(supplierOfEvent),
+    tags: event.tags,
+    category: event.category,
+    sourcing_requests: event.sourcingRequests.length > 0 ? event.sourcingRequests : null,
+    bot: null,
+  });
+}
+
+function supplierOfEvent(invitation: Invitation): EventContent['suppliers'][number] {
+  return withoutNulls<EventContent['suppliers'][number]>({
     id: invitation.supplierId,
     name: invitation.name,
     external_id: invitation.externalId,
@@ -88,15 +111,15 @@ function supplierOfEvent(invitation: Invitation): object {
 }
 
 /**
- * A record for each bid that stands or was withdrawn; an incomplete one has none. `rows`, by the bids' ids: those of
- * standing bids that the caller has computed already.
+ * A record for each bid that stands or was withdrawn; an incomplete bid has none. `rows`: the rows of standing bids that
+ * the caller has computed already, by the ids of the bids.
  */
 export function bidRecords(
   event: SourcingEvent,
   sheet: BidSheet,
   bids: readonly Bid[],
   rows?: ReadonlyMap<string, ComputedRow>,
-): FeedRecord[] {
+): FeedRecord<'latest-bids'>[] {
   const lots = new Map(event.lots.map((lot) => [lot.id, lot]));
   return bids.flatMap((bid) => {
     const lot = lots.get(bid.lotId);
@@ -105,7 +128,7 @@ export function bidRecords(
     const request = requestOf(event, lot);
     const row = () =>
       rows?.get(bid.id) ?? computeRow(sheet, rowLayers(event, lot, bid.values ?? new Map()), bid.offers);
-    const content = withoutNulls({
+    const content = withoutNulls<FeedRecordContent<'latest-bids'>>({
       id: bid.id,
       sourcing_event: event.id,
       sourcing_request: request,
@@ -119,12 +142,12 @@ export function bidRecords(
 }
 
 /** A record for each answered question of each supplier. */
-export function rfiRecords(event: SourcingEvent, responses: readonly RfiResponse[]): FeedRecord[] {
+export function rfiRecords(event: SourcingEvent, responses: readonly RfiResponse[]): FeedRecord<'rfi-responses'>[] {
   const request = requestOf(event);
   return responses.map((response) => ({
     id: String(response.id),
     requests: requestsOf(request),
-    content: withoutNulls({
+    content: withoutNulls<FeedRecordContent<'rfi-responses'>>({
       id: response.id,
       sourcing_event: event.id,
       sourcing_request: request,
@@ -134,7 +157,7 @@ export function rfiRecords(event: SourcingEvent, responses: readonly RfiResponse
       selected_options: response.selectedOptions,
       comment: response.comment,
       currency: response.currency,
-      // Shown when empty, too, where files alone are the answer: its last one was removed.
+      // Also shown when empty, where files are the whole answer and the last one was removed.
       document_file_uuids:
         response.documentFileIds.length > 0 || (response.value === null && response.selectedOptions === null)
           ? response.documentFileIds
@@ -144,13 +167,15 @@ export function rfiRecords(event: SourcingEvent, responses: readonly RfiResponse
 }
 
 export interface AwardedEvent {
-  /** One record for each lot, also for those that nobody won. */
-  readonly records: FeedRecord[];
+  /** One record for each lot, also for a lot without a winner. */
+  readonly records: FeedRecord<'awards'>[];
   readonly awardedCost: string;
   readonly awardedLotCount: number;
 }
 
-/** The awards of a closing event: `cost` and `historic_cost` are for the share, `savings` is what lies between them. */
+type AwardContent = FeedRecordContent<'awards'>;
+
+/** The awards of a closing event: `cost` and `historic_cost` are for the share, `savings` is the difference. */
 export function makeAwards(
   event: SourcingEvent,
   sheet: BidSheet,
@@ -162,23 +187,23 @@ export function makeAwards(
   let total = new Decimal(0);
   let awardedLots = 0;
   const historicColumn = event.columnRoles.historic_cost;
-  const records = event.lots.map((lot): FeedRecord => {
+  const records = event.lots.map((lot): FeedRecord<'awards'> => {
     const entries = (awardsByLot.get(lot.id) ?? []).flatMap(({ supplierId, share }) => {
       const bid = bidOf.get(`${lot.id} ${supplierId}`);
-      // A share of nothing is no award.
+      // A share of zero is no award.
       if (!bid?.values || bid.cost === null || new Decimal(share).isZero()) return [];
       const row = computeRow(sheet, rowLayers(event, lot, bid.values), bid.offers);
-      // Of the amounts as they are shown, so that a reader who adds up comes to the same.
+      // Rounded before it is added up: a reader that adds up the amounts shown gets the same total.
       const cost = formatDecimal(new Decimal(share).times(bid.cost));
       total = total.plus(cost);
       const lotHistoric = historicColumn === undefined ? undefined : row.amountIn(historicColumn);
-      const historic = lotHistoric && formatDecimal(lotHistoric.times(share));
+      const historic = lotHistoric === undefined ? null : formatDecimal(lotHistoric.times(share));
       return [
-        withoutNulls({
+        withoutNulls<AwardContent['awards'][number]>({
           supplier: supplierId,
           share_awarded: share,
           cost,
-          savings: historic === undefined ? null : formatDecimal(new Decimal(historic).minus(cost)),
+          savings: historic === null ? null : formatDecimal(new Decimal(historic).minus(cost)),
           historic_cost: historic,
           bid_sheet_values: row.values,
         }),
@@ -190,22 +215,27 @@ export function makeAwards(
     return {
       id: lot.id,
       requests: requestsOf(request),
-      // A lot that was un-awarded reads like one that never was: without a scenario.
-      content: withoutNulls({
+      // A lot whose award was taken back reads like a lot that was never awarded: without a scenario.
+      content: withoutNulls<AwardContent>({
         ...award,
         scenario_name: entries.length > 0 ? event.awardedScenario : null,
         awards: entries,
       }),
-      // Awarding the same under another scenario, or 0.50 after 0.5, changes no lot's award.
+      // The same award under another scenario, or 0.50 after 0.5, is no change.
       compared: {
         ...award,
-        awards: entries.map((entry) => ({ ...entry, share_awarded: new Decimal(String(entry['share_awarded'])) })),
+        awards: entries.map((entry) => ({ ...entry, share_awarded: new Decimal(entry.share_awarded) })),
       },
     };
   });
   return { records, awardedCost: formatDecimal(total), awardedLotCount: awardedLots };
 }
 
-function withoutNulls(fields: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
+/** Each member of the content. A member that the contract leaves optional must be there, too, as null if it has no value. */
+type WithNulls<Content> = {
+  [Name in keyof Content]-?: undefined extends Content[Name] ? Exclude<Content[Name], undefined> | null : Content[Name];
+};
+
+function withoutNulls<Content extends object>(members: WithNulls<Content>): Content {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null)) as Content;
 }

@@ -5,8 +5,9 @@
  */
 import { hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
 import type { Issue } from '#contract/issue.ts';
-import type { AnswerInput, QuestionInput } from '#contract/rfi.ts';
+import type { AnswerInput, QuestionInput, rfiQuestion } from '#contract/rfi.ts';
 import { addMicros, laterOf, parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import type { Written } from '#contract/written.ts';
 import { repeated, repeatsIn } from './issue.ts';
 import type { Question, RfiResponse } from './sourcing-event.ts';
 
@@ -150,7 +151,7 @@ function contentOf(question: Question): string {
 }
 
 /** The contract's RfiQuestion; nulls and an empty description are left out. */
-export function renderQuestion(eventId: string, question: Question): object {
+export function renderQuestion(eventId: string, question: Question): Written<typeof rfiQuestion> {
   return {
     id: question.id,
     sourcing_event: eventId,

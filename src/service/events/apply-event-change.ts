@@ -1,14 +1,15 @@
 /**
- * What every change of an event's state goes through: the state that a command made of it, and what time has made of it
- * since, are written together and announced once, in the caller's transaction. Commands and timers call the same, under
- * the event's lock, so each round closes once, whoever comes first.
+ * Writes and announces every change of an event's status and rounds. A command's change and the changes that are due by
+ * the clock (rounds that begin or end, closing after the last round) are written together and announced once, in the
+ * caller's transaction. Commands and timers both go through here, under the event's lock, so each round closes exactly
+ * once.
  */
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
-import { bidRecords, type FeedRecord, makeAwards } from '../domain/feed-records.ts';
+import { bidRecords, type FeedRecords, makeAwards } from '../domain/feed-records.ts';
 import { type DomainEvent, feedUpdates } from '../domain/lifecycle.ts';
 import { isOver, roundsAt, roundsOfClosedEvent } from '../domain/rounds.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
@@ -17,17 +18,15 @@ import { announce } from './announce.ts';
 import { saveEventState } from './event-state-store.ts';
 import { loadBids, loadEvent, loadScenarioAwards } from './event-store.ts';
 
-type Records = Partial<Record<FeedName, readonly FeedRecord[]>>;
-
-/** An event after a change, and what the feeds say of it. */
+/** An event after a change, with the domain event to announce and the feed records that are made already. */
 export interface EventChange {
   readonly event: SourcingEvent;
   readonly domainEvent?: DomainEvent | undefined;
-  readonly records?: Records;
+  readonly records?: FeedRecords;
 }
 
 /**
- * Loads an event of this organisation, holds it and brings it up to date; gives the time as of which it is; throws
+ * Loads an event of this organisation, locks it and applies what is due by now. Returns the event and that time. Throws
  * `not-found`.
  */
 export async function loadEventNow(
@@ -37,47 +36,56 @@ export async function loadEventNow(
   clock: Clock,
 ): Promise<{ event: SourcingEvent; now: Timestamp }> {
   const event = await loadEvent(unit.tx, organisationId, id, 'lock');
-  // Read when the event is held: what waited for another command until a round's end comes too late.
+  // Read after the lock is held: a command that waited for the lock until a round had ended is too late.
   const now = timestampNow(clock);
   return { event: await applyEventChange(unit, event, { event }, now), now };
 }
 
-/** Writes what differs from `before`, and what is due by now; announces it; gives the event as it then is. */
+/**
+ * Writes how the changed event differs from `before`, and what is due by `now`; announces both, and returns the event.
+ * `before` is the event as it is stored; the caller holds its lock.
+ */
 export async function applyEventChange(
   unit: UnitOfWork,
   before: SourcingEvent,
   change: EventChange,
   now: Timestamp,
 ): Promise<SourcingEvent> {
-  const timely = await advance(unit.tx, before, change.event, now);
-  const { event } = timely;
+  const due = await advance(unit.tx, before, change.event, now);
+  const { event } = due;
   const changed = await saveEventState(unit.tx, before, event);
-  // For the timers: a round may now begin or end at another time.
+  // A round may now begin or end at another time: the timers look again.
   if (changed && event.status === 'OPEN') unit.wake('rounds', event.id);
-  for (const domainEvent of widest([timely.domainEvent, change.domainEvent]))
-    await announce(unit, { domainEvent, event, now, records: { ...change.records, ...timely.records } });
+  for (const domainEvent of withoutCovered([due.domainEvent, change.domainEvent]))
+    await announce(unit, { domainEvent, event, now, records: { ...change.records, ...due.records } });
   return event;
 }
 
-/** The event as time has made it, with nothing written: rounds begun and ended, and the event closed where that is due. */
+/**
+ * Returns the event with what is due by `now` applied: rounds begin and end, and the event closes if it closes after
+ * its last round. Writes nothing.
+ */
 export async function eventAt(sql: Sql, event: SourcingEvent, now: Timestamp): Promise<SourcingEvent> {
   return (await advance(sql, event, event, now)).event;
 }
 
-/** What time makes of `event`, which a command made of `before`. */
+/** Applies what is due by `now` to `event`, the event after a command; `before` is the event before the command. */
 async function advance(sql: Sql, before: SourcingEvent, event: SourcingEvent, now: Timestamp): Promise<EventChange> {
   const { rounds, lastEnded } = roundsAt(event, now);
-  const moved = rounds === event.rounds ? event : { ...event, rounds };
+  const current = rounds === event.rounds ? event : { ...event, rounds };
   const lastHasClosed = rounds.every(isOver) && !before.rounds.every(isOver);
   if (event.status === 'OPEN' && event.closeAfterLastRound && lastHasClosed) {
-    // An event that was not open until now was not closed before now.
+    // An event that the command has only just opened closes now, not at the earlier end of its last round.
     const at = before.status === 'OPEN' ? (lastEnded ?? now) : now;
-    return closedEvent(sql, moved, at);
+    return closedEvent(sql, current, at);
   }
-  return { event: moved, domainEvent: lastEnded === undefined ? undefined : 'round-closed' };
+  return { event: current, domainEvent: lastEnded === undefined ? undefined : 'round-closed' };
 }
 
-/** The event closed at `at`: its rounds ended, and an award record for every lot, of the chosen scenario if there is one. */
+/**
+ * Returns the event closed at `at`: its rounds have ended, and there is an award record for every lot, from the awarded
+ * scenario if one is chosen. Writes nothing.
+ */
 export async function closedEvent(sql: Sql, event: SourcingEvent, at: Timestamp): Promise<EventChange> {
   const scenario = event.awardedScenario;
   const bids = await loadBids(sql, event.id);
@@ -92,8 +100,11 @@ export async function closedEvent(sql: Sql, event: SourcingEvent, at: Timestamp)
   };
 }
 
-/** Without those whose feeds another one updates anyway: what happens in one transaction is announced once. */
-function widest(domainEvents: readonly (DomainEvent | undefined)[]): DomainEvent[] {
+/**
+ * Leaves out a domain event if another one updates all of its feeds: each feed is updated once for the changes of one
+ * transaction.
+ */
+function withoutCovered(domainEvents: readonly (DomainEvent | undefined)[]): DomainEvent[] {
   const kept: DomainEvent[] = [];
   const byWidth = domainEvents
     .filter((domainEvent) => domainEvent !== undefined)

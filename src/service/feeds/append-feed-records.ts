@@ -11,12 +11,12 @@ import type { FeedRecord } from '../domain/feed-records.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { enqueueNotifications } from '../webhooks/enqueue-notifications.ts';
-import { storedBody, summaryOf, tagText } from './stored-record.ts';
+import { storedBody, tagText } from './stored-record.ts';
 
-export interface FeedChange {
-  feed: FeedName;
-  records: readonly FeedRecord[];
-}
+/** A feed, and the records to append to it. */
+export type FeedChange<Feed extends FeedName = FeedName> = {
+  [Each in Feed]: { readonly feed: Each; readonly records: readonly FeedRecord<Each>[] };
+}[Feed];
 
 /** Appends what changed, and fires each feed's trigger even where nothing did: the contract's table is the law. */
 export async function appendFeedRecords(
@@ -90,7 +90,7 @@ async function append(
     eventId: string;
     now: Timestamp;
     head: Timestamp | undefined;
-    records: readonly FeedRecord[];
+    records: readonly FeedRecord<FeedName>[];
   },
 ): Promise<Timestamp | undefined> {
   const { organisationId, feed, eventId, records } = request;
@@ -132,7 +132,7 @@ async function append(
       stamps,
       changed.map(({ hash }) => hash),
       changed.map(({ json }, index) => storedBody(json, stamps[index] ?? first)),
-      changed.map(({ record }) => (feed === 'sourcing-events' ? summaryOf(record.content) : null)),
+      changed.map(({ record }) => (record.summary ? JSON.stringify(record.summary) : null)),
     ],
   );
   const last = stamps.at(-1);

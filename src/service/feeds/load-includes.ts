@@ -3,9 +3,11 @@
  * whatever the page holds, and within the organisation only. Source: API document, "Included objects".
  */
 import type { IncludeName } from '#contract/feed.ts';
-import type { Column } from '#contract/sourcing-event.ts';
+import type { Column, includedColumn } from '#contract/sourcing-event.ts';
+import type { includedSupplier } from '#contract/supplier.ts';
+import type { Written } from '#contract/written.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { loadQuestionsByIds } from '../rfi/rfi-store.ts';
+import { loadQuestionsByIds } from '../rfi/question-store.ts';
 import { type RelatedIds, relatedIds } from './stored-record.ts';
 
 /** Gives the JSON of `includes`: a member for each name, empty when nothing is related. */
@@ -41,14 +43,6 @@ async function loadEvents(sql: Sql, organisationId: string, { sourcing_event: id
   return `[${rows.map(({ summary }) => summary).join(',')}]`;
 }
 
-interface SupplierRow {
-  id: string;
-  name: string;
-  external_id: string;
-  bidder_contacts: { name: string; email: string; invitation_state: string }[];
-  contacts: { id: string; name: string; email: string }[];
-}
-
 /**
  * As they are now. `bidder_contacts` are those who are invited to bid in the page's events; an invitation is sent when its
  * event is published, or later when the supplier is added to an open one.
@@ -57,8 +51,8 @@ async function loadSuppliers(
   sql: Sql,
   organisationId: string,
   { supplier: ids, sourcing_event: events }: RelatedIds,
-): Promise<SupplierRow[]> {
-  return sql.query<SupplierRow>(
+): Promise<Written<typeof includedSupplier>[]> {
+  return sql.query(
     `with bidder as (
        select c.id, bool_or(i.invite_count > 0) as invited
        from service.invitations i
@@ -86,7 +80,7 @@ async function loadColumns(
   sql: Sql,
   organisationId: string,
   { sourcing_event: ids }: RelatedIds,
-): Promise<({ sourcing_event: string } & Column)[]> {
+): Promise<Written<typeof includedColumn>[]> {
   const rows = await sql.query<{ id: string; columns: Column[] }>(
     'select id, columns from service.sourcing_events where organisation_id = $1 and id = any($2) order by id',
     [organisationId, [...ids]],

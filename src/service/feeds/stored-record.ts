@@ -2,7 +2,6 @@
  * A record as it is stored: its JSON as it will be sent, with `modified` as the last member, where it can be read
  * without parsing; and what stands beside it for filters and includes.
  */
-import { includedSourcingEventMembers } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 
 const ending = (modified: Timestamp) => `,"modified":"${modified}"}`;
@@ -20,11 +19,6 @@ export function modifiedOf(body: string): Timestamp {
 /** A tag as the filter compares it: one text for name and value, which no other pair has. */
 export function tagText({ name, value }: { name: string; value: string }): string {
   return JSON.stringify([name, value]);
-}
-
-/** What `include=sourcing_events` shows of an event's record. */
-export function summaryOf(content: Readonly<Record<string, unknown>>): string {
-  return JSON.stringify(Object.fromEntries(includedSourcingEventMembers.map((name) => [name, content[name]])));
 }
 
 const relatedId = /"(sourcing_event|supplier|question_uuid)":"([0-9a-f-]{36})"/g;

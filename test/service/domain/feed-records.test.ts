@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { FeedRecordContent } from '#contract/feed.ts';
 import type { Column } from '#contract/sourcing-event.ts';
 import { compileBidSheet } from '#service/domain/bid-sheet.ts';
 import { bidRecords, makeAwards, makeSourcingEventRecord } from '#service/domain/feed-records.ts';
@@ -103,23 +104,23 @@ describe('an award', () => {
       ],
     );
     // 0.6 * 600 = 360 against 600; 0.4 * 900 = 360 against 400.
-    expect(records[0]?.content['awards']).toMatchObject([
+    expect(records[0]?.content.awards).toMatchObject([
       { supplier: 's1', cost: '360', historic_cost: '600', savings: '240' },
       { supplier: 's2', cost: '360', historic_cost: '400', savings: '40' },
     ]);
-    for (const award of (records[0]?.content['awards'] ?? []) as { bid_sheet_values: object[] }[])
+    for (const award of records[0]?.content.awards ?? [])
       expect(award.bid_sheet_values).toContainEqual({ column_name: 'Volume', value: '10' });
     expect(awardedCost).toBe('720');
   });
 
   test('may save less than nothing', () => {
     const { records } = awardOf([bid('l1', 's1', '1200.50')], [{ lotId: 'l1', supplierId: 's1', share: '1' }]);
-    expect(records[0]?.content['awards']).toMatchObject([{ cost: '1200.5', savings: '-200.5' }]);
+    expect(records[0]?.content.awards).toMatchObject([{ cost: '1200.5', savings: '-200.5' }]);
   });
 
   test('of a lot without historic cost has neither savings nor historic_cost', () => {
     const { records } = awardOf([bid('l2', 's1', '7')], [{ lotId: 'l2', supplierId: 's1', share: '1' }]);
-    const [award] = (records[1]?.content['awards'] ?? []) as object[];
+    const [award] = records[1]?.content.awards ?? [];
     expect(Object.keys(award ?? {})).toEqual(['supplier', 'share_awarded', 'cost', 'bid_sheet_values']);
   });
 
@@ -142,7 +143,7 @@ describe('an award', () => {
       [{ lotId: 'l1', supplierId: 's1', share: '1' }],
       event({ lots: [lot] }),
     );
-    expect(records[0]?.content['awards']).toMatchObject([{ historic_cost: '500', savings: '100' }]);
+    expect(records[0]?.content.awards).toMatchObject([{ historic_cost: '500', savings: '100' }]);
   });
 
   test('nobody won: the record is there with no awards', () => {
@@ -163,7 +164,7 @@ describe('an award', () => {
       [bid('l1', 's1', null)],
       [{ lotId: 'l1', supplierId: 's1', share: '1' }],
     );
-    expect(records[0]?.content['awards']).toEqual([]);
+    expect(records[0]?.content.awards).toEqual([]);
     expect(awardedLotCount).toBe(0);
   });
 
@@ -179,7 +180,7 @@ describe('an award', () => {
       event({ lots: [{ id: 'l1', name: 'A', values, sourcingRequest: null }] }),
     );
     const shown = { cost: '0.3333333334', historic_cost: '1', savings: '0.6666666666' };
-    expect(records[0]?.content['awards']).toMatchObject([shown, shown]);
+    expect(records[0]?.content.awards).toMatchObject([shown, shown]);
     expect(awardedCost).toBe('0.6666666668');
   });
 
@@ -188,7 +189,7 @@ describe('an award', () => {
       [bid('l1', 's1', '5')],
       [{ lotId: 'l1', supplierId: 's1', share: '0.00' }],
     );
-    expect([records[0]?.content['awards'], awardedLotCount]).toEqual([[], 0]);
+    expect([records[0]?.content.awards, awardedLotCount]).toEqual([[], 0]);
   });
 
   test('shares that make a whole cost what the bid costs, to the last digit', () => {
@@ -242,7 +243,7 @@ describe('a bid', () => {
     const [record] = bidRecords(event(), compileBidSheet(event({ type: 'DUTCH' })), [
       { ...bid('l2', 's2', '271'), offers },
     ]);
-    expect(record?.content['bids']).toEqual(offers);
+    expect(record?.content.bids).toEqual(offers);
   });
 
   test('that was withdrawn says so under its id: no bids and no values, for as long as none stands', () => {
@@ -310,4 +311,13 @@ test('an event shows its contract fields, and nothing that is null', () => {
     tags: [],
     category: 'Metals',
   });
+});
+
+test("the content of a record has the contract's members: one too few or one too many is a type error", () => {
+  const whole: FeedRecordContent<'awards'> = { id: 'l1', sourcing_event: 'e1', lot_name: 'A', awards: [] };
+  // @ts-expect-error the contract requires lot_name
+  const lacking: FeedRecordContent<'awards'> = { id: 'l1', sourcing_event: 'e1', awards: [] };
+  // @ts-expect-error the contract has no member scenario: it is scenario_name
+  const misspelt: FeedRecordContent<'awards'> = { ...whole, scenario: 'best' };
+  expect([whole, lacking, misspelt].map((content) => 'lot_name' in content)).toEqual([true, false, true]);
 });

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
-import { writtenRecord } from '../../harness/feed-writer.ts';
+import { writtenChange } from '../../harness/feed-writer.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
@@ -261,15 +261,16 @@ async function play(service: TestService, organisation: TestOrganisation, nowMs:
   for (const { feeds, append, clockMs, heldMs, rollsBack } of steps) {
     nowMs.value += clockMs;
     const now = timestampFromMs(nowMs.value);
-    const recordsOf = (feed: FeedName, { places, version }: NonNullable<Step['append']>) =>
-      places.map((place) =>
-        writtenRecord(feed, { id: idOf(feed, place), event: event.id, requests: [], text: `version ${version}` }),
+    const changeOf = (feed: FeedName, { places, version }: NonNullable<Step['append']>) =>
+      writtenChange(
+        feed,
+        places.map((place) => ({ id: idOf(feed, place), event: event.id, requests: [], text: `version ${version}` })),
       );
     await service.db.database
       .transaction(async (tx) => {
         const unit = { tx, wake: () => undefined };
         if (append) {
-          const appended = feeds.map((feed) => ({ feed, records: recordsOf(feed, append) }));
+          const appended = feeds.map((feed) => changeOf(feed, append));
           await appendFeedRecords(unit, { event, now, changes: appended });
         } else await hideFeedRecords(unit, event, feeds);
         await tx.query('select pg_sleep($1 / 1000.0)', [heldMs]);
