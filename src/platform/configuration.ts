@@ -1,6 +1,6 @@
 /**
- * Configuration: a YAML file, overridden by environment variables, checked by one schema. Everything wrong is named at
- * once, with where it stands and what it must be; values are never repeated, as they may be secrets.
+ * Configuration: a YAML file, overridden by environment variables, checked by one schema. Every wrong setting is named at
+ * once, with its place and what it must be. Values are never repeated, as they may be secrets.
  */
 import { readFileSync } from 'node:fs';
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
@@ -13,7 +13,7 @@ export interface ConfigurationSource<Schema extends z.ZodType> {
   /** The YAML file; `required` when the user named it. */
   file: { path: string; required: boolean };
   env: Environment;
-  /** Well-known variables and the setting each one overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text. */
+  /** Well-known variables and the setting that each overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text. */
   variables: Readonly<Record<string, string>>;
 }
 
@@ -21,13 +21,13 @@ type Environment = Readonly<Record<string, string | undefined>>;
 type Path = readonly (string | number)[];
 
 /**
- * Any setting is overridden by this prefix and its path in capitals: `SOURCING__SERVICE__PORT`, and in a list by the
- * position: `SOURCING__BRIDGE__SOURCES__0__API_KEY`. Numbers, true, false, null, and what begins with `[`, `{` or a
- * quotation mark are read as YAML; everything else is text as it stands. It goes before a well-known variable.
+ * A variable of this prefix and a setting's path in capitals overrides the setting: `SOURCING__SERVICE__PORT`, and in a
+ * list by position: `SOURCING__BRIDGE__SOURCES__0__API_KEY`. Numbers, true, false, null, and texts that begin with `[`,
+ * `{` or a quotation mark are read as YAML; everything else is plain text. Such a variable beats a well-known one.
  */
 export const overridePrefix = 'SOURCING__';
 
-/** Reads, overrides and checks; throws AppError `invalid` whose message has one line for each wrong setting. */
+/** Reads, overrides and checks. Throws an AppError `invalid` whose message has one line for each wrong setting. */
 export function loadConfiguration<Schema extends z.ZodType>(source: ConfigurationSource<Schema>): z.output<Schema> {
   const faults: RawIssue[] = [];
   const file = readYaml(source.file, faults);
@@ -36,7 +36,7 @@ export function loadConfiguration<Schema extends z.ZodType>(source: Configuratio
   const parsed = source.schema.safeParse(settings, { error: messageOf });
   if (parsed.success && faults.length === 0) return parsed.data;
   for (const { path, message } of parsed.success ? [] : rawIssuesOf(parsed.error.issues)) {
-    // What could not be read needs no second line saying that it is not right either.
+    // A setting that could not be read needs no second line for its missing value.
     if (faults.some((fault) => pathText(fault.path) === pathText(path))) continue;
     faults.push({ path, message: message === 'is not a known field' ? 'is not a known setting' : message });
   }
@@ -51,7 +51,7 @@ export function loadConfiguration<Schema extends z.ZodType>(source: Configuratio
   throw new AppError('invalid', `The configuration is not valid:\n${lines.join('\n')}`, { issues });
 }
 
-/** The JSON Schema of the file, for editors: a text may always be `${NAME}` instead. */
+/** The JSON Schema of the file, for editors. A text may always be `${NAME}` instead. */
 export function configurationJsonSchema(schema: z.ZodType): object {
   return z.toJSONSchema(schema, {
     io: 'input',
@@ -65,32 +65,32 @@ export function configurationJsonSchema(schema: z.ZodType): object {
 
 interface YamlFile {
   values: unknown;
-  /** The line of a setting, or of the nearest thing around it; undefined where nothing of it stands in the file. */
+  /** The line of a setting, or of the nearest one around it; undefined when the file holds no part of its path. */
   lineOf: (path: readonly PropertyKey[]) => number | undefined;
 }
 
 function readYaml(file: { path: string; required: boolean }, faults: RawIssue[]): YamlFile {
-  const nothing: YamlFile = { values: {}, lineOf: () => undefined };
+  const empty: YamlFile = { values: {}, lineOf: () => undefined };
   const refuse = (message: string): YamlFile => {
     faults.push({ path: [], message });
-    return nothing;
+    return empty;
   };
   let text: string;
   try {
     text = readFileSync(file.path, 'utf8');
   } catch (error) {
     const missing = hasErrorCode(error, 'ENOENT');
-    if (missing && !file.required) return nothing;
+    if (missing && !file.required) return empty;
     return refuse(missing ? `file ${file.path} does not exist` : `file cannot be read: ${errorText(error)}`);
   }
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  // The parser's messages may quote the file: only their kind is told.
+  // The parser's messages may quote the file, which may hold secrets: only the kind of the error is shown.
   for (const { code, pos } of document.errors)
     refuse(`is not valid YAML: ${file.path}, line ${lines.linePos(pos[0]).line} (${plainCode(code)})`);
-  if (document.errors.length > 0) return nothing;
+  if (document.errors.length > 0) return empty;
   const { contents } = document;
-  if (contents === null || (isScalar(contents) && contents.value === null)) return nothing;
+  if (contents === null || (isScalar(contents) && contents.value === null)) return empty;
   if (!isMap(contents)) return refuse(`file ${file.path} must hold settings, like "service:"`);
   try {
     return { values: document.toJS(), lineOf: (path) => lineOf(contents, path, lines) };
@@ -123,7 +123,7 @@ function lineOf(root: Node, path: readonly PropertyKey[], lines: LineCounter): n
   return position === undefined ? undefined : lines.linePos(position).line;
 }
 
-/** Replaces `${NAME}` in texts by the environment's value, so that secrets need not stand in the file. */
+/** Replaces `${NAME}` in texts by the environment variable, so that secrets can stay out of the file. */
 function substitute(value: unknown, path: Path, env: Environment, faults: RawIssue[]): unknown {
   if (typeof value === 'string')
     return value.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
@@ -140,10 +140,10 @@ function substitute(value: unknown, path: Path, env: Environment, faults: RawIss
   return value;
 }
 
-/** Which variable set what. */
+/** Which variable has set which path. */
 type Overrides = { variable: string; path: Path }[];
 
-/** An empty variable counts as not set: that is how a composed environment leaves one out. */
+/** An empty variable counts as not set, as in an environment of Docker Compose that leaves a variable out. */
 function applyOverrides(
   settings: Record<string, unknown>,
   { env, variables }: Pick<ConfigurationSource<z.ZodType>, 'env' | 'variables'>,
@@ -176,13 +176,16 @@ function asIndex(part: string): string | number {
 function readOverride(text: string): { value: unknown } | { fault: string } {
   if (!/^\s*(["'[{]|(true|false|null)\s*$|[-+.\d])/.test(text)) return { value: text };
   const document = parseDocument(text, { prettyErrors: false });
-  // What only began like a number (a date, an address) is text.
+  // A text that only begins like a number (a date, an address) stays text.
   if (!/^\s*["'[{]/.test(text) && (document.errors.length > 0 || !isScalar(document.contents))) return { value: text };
   const [error] = document.errors;
   return error ? { fault: plainCode(error.code) } : { value: document.toJS() as unknown };
 }
 
-/** Sets it, making the objects on the way; false where something else stands in the way. A list grows by one at most. */
+/**
+ * Sets the value and makes the missing objects on its path. Returns false when another kind of value is in the way. A
+ * list grows by one entry at most.
+ */
 function setAt(settings: Record<string, unknown>, path: Path, value: unknown): boolean {
   let holder: unknown = settings;
   for (const [index, part] of path.entries()) {
@@ -191,20 +194,24 @@ function setAt(settings: Record<string, unknown>, path: Path, value: unknown): b
       return false;
     const own = Object.getOwnPropertyDescriptor(holder, part)?.value as unknown;
     const next = index === path.length - 1 ? value : (own ?? (typeof path[index + 1] === 'number' ? [] : {}));
-    // Defined, not assigned: a name like __proto__ is a name like any other.
+    // Defined, not assigned: then a name like __proto__ is an ordinary name.
     Object.defineProperty(holder, part, { value: next, enumerable: true, configurable: true, writable: true });
     holder = next;
   }
   return true;
 }
 
-/** The variable that set this, or something around it, or something in it; of several the nearest, and then the later. */
+/**
+ * The variable that set this path, a part of it, or an object that holds it. Of several the nearest one counts, and of
+ * equally near ones the later.
+ */
 function setBy(overrides: Overrides, path: readonly PropertyKey[]): string | undefined {
   const shared = ({ path: other }: { path: Path }) => Math.min(other.length, path.length);
   const related = overrides.filter(
-    (one) =>
-      shared(one) > 0 && one.path.slice(0, shared(one)).every((part, index) => String(path[index]) === String(part)),
+    (override) =>
+      shared(override) > 0 &&
+      override.path.slice(0, shared(override)).every((part, index) => String(path[index]) === String(part)),
   );
-  const distance = (one: { path: Path }) => Math.abs(one.path.length - path.length);
+  const distance = (override: { path: Path }) => Math.abs(override.path.length - path.length);
   return related.toSorted((a, b) => distance(a) - distance(b) || related.indexOf(b) - related.indexOf(a))[0]?.variable;
 }

@@ -1,12 +1,12 @@
 /**
- * Input from outside, read through a schema. What is wrong becomes issues with a path a person can follow
- * (`bid_sheet.columns[2].precision`); the rejected values themselves are never repeated, as they may be secrets.
+ * Input from outside, read through a schema. Each fault becomes an issue with a path that people can follow
+ * (`bid_sheet.columns[2].precision`). The rejected values themselves are never repeated, as they may be secrets.
  */
 import type { z } from 'zod';
 import type { Issue } from '#contract/issue.ts';
 import { AppError } from './errors.ts';
 
-/** Parses `value`; throws AppError `invalid` with one issue for each thing wrong. `what` opens the message: "The body". */
+/** Parses `value`. Throws an AppError `invalid` with one issue for each fault. `what` begins the message: "The body". */
 export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
   const parsed = schema.safeParse(value, { error: (issue) => messageOf(issue) });
   if (parsed.success) return parsed.data;
@@ -20,18 +20,18 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
   );
 }
 
-/** One thing wrong, with its path in parts. */
+/** A fault, with its path in parts. */
 export interface RawIssue {
   path: readonly PropertyKey[];
   message: string;
 }
 
-/** Zod's issues with paths as a person reads them. */
+/** Zod's issues, with paths as text for people. */
 export function issuesOf(issues: readonly z.core.$ZodIssue[]): Issue[] {
   return rawIssuesOf(issues).map(({ path, message }) => ({ path: pathText(path), message }));
 }
 
-/** Zod's issues with unknown fields named one by one, and a union's most telling branch instead of all of them. */
+/** Zod's issues, with one for each unknown field, and for a union those of the branch that got furthest. */
 export function rawIssuesOf(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): RawIssue[] {
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path];
@@ -63,7 +63,7 @@ export function pathText(path: readonly PropertyKey[]): string {
   return text;
 }
 
-/** What a value must be, in words that follow its path; undefined where the schema says it itself. */
+/** What a value must be, in words that follow its path; undefined where the schema has its own message. */
 export function messageOf(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.input === undefined && (issue.code === 'invalid_type' || issue.code === 'invalid_value'))
     return 'is missing';
@@ -110,8 +110,9 @@ function bound(
 ): string {
   const verb = origin === 'string' || origin === 'array' ? 'have' : 'be';
   const unit = { string: ' character', array: ' entr' }[origin] ?? '';
-  const one = Number(limit) === 1;
-  const counted = unit === ' entr' ? (one ? ' entry' : ' entries') : unit === '' || one ? unit : `${unit}s`;
+  const isSingular = Number(limit) === 1;
+  const counted =
+    unit === ' entr' ? (isSingular ? ' entry' : ' entries') : unit === '' || isSingular ? unit : `${unit}s`;
   return `${verb} ${exact ? 'exactly' : inclusive === false ? open : closed} ${limit}${counted}`;
 }
 

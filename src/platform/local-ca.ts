@@ -1,13 +1,14 @@
 /**
- * HTTPS on the own machine without anybody's help: a certificate authority made at the first start, and a server
+ * HTTPS on this machine without an outside authority: a certificate authority made at the first start, and a server
  * certificate signed by it. Clients trust `caFile`; verification stays on everywhere.
  *
- * The files of the directory, each written in one step, so that a kill at any instant leaves a usable set:
- * - `ca-1.pem`: the authority's key and certificate, mode 0600, created once and never overwritten. Where it is damaged
- *   or near its end, `ca-2.pem` follows, and so on: the lowest usable number counts. So all processes that look at the
+ * The files of the directory are each written in one step, so that a kill at any instant leaves a usable set:
+ * - `ca-1.pem`: the authority's key and certificate, mode 0600, created once and never overwritten. When it is damaged
+ *   or about to expire, `ca-2.pem` follows, and so on: the lowest usable number counts. So all processes that read the
  *   same files choose the same authority, without locks.
  * - `server.pem`: the server's key and certificate, mode 0600, replaced when it no longer fits.
- * - `ca.pem`: the certificate of the authority in use, for clients; derived, and repaired at each start.
+ * - `ca.pem`: the certificate of the authority in use, for clients; each start writes it again when it is missing or
+ *   differs.
  */
 import { createPrivateKey, KeyObject, randomBytes, webcrypto, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
@@ -20,15 +21,15 @@ import { loadX509 } from './x509-library.ts';
 
 const dayMs = 86_400_000;
 const caDays = 3_650;
-// Some systems take no server certificate of more than 825 days, even from an authority that the user has added.
+// Some systems accept no server certificate of more than 825 days, even from an authority that the user has added.
 const serverDays = 365;
 const renewBeforeDays = 30;
-// The other side's clock may be behind.
+// The client's clock may be behind.
 const backdatedMs = dayMs;
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 
 export interface LocalCertificates {
-  /** The authority's certificate: what a client must trust. */
+  /** The authority's certificate, which a client must trust. */
   caPem: string;
   certPem: string;
   keyPem: string;
@@ -43,10 +44,10 @@ interface KeyAndCertificate {
 }
 
 /**
- * Reads the certificates, or makes what is missing, damaged, within 30 days of its end or for other host names
+ * Reads the certificates, and makes those that are missing, damaged, within 30 days of their end or for other host names
  * (`localhost`, `127.0.0.1`, `::1`, `*.test.example`). Safe to call again at any time, by several processes at once.
- * Throws an `internal` AppError naming the directory when its files cannot be read or written, and an `invalid` one
- * for a host name that is none.
+ * Throws an `internal` AppError that names the directory when its files cannot be read or written, and an `invalid` one
+ * for an invalid host name.
  */
 export async function ensureLocalCertificates(options: {
   directory: string;
@@ -75,7 +76,7 @@ async function ensureAuthority(directory: string, nowMs: number, log: Logger): P
     const text = await readFileIfAny(file);
     if (text === undefined) {
       const made = await makeAuthority(nowMs);
-      // Whoever created it, the next round reads it: all agree on what stands in the file.
+      // Whichever process created the file, the next round reads it: so all processes use the same authority.
       if (await createFileOnce(file, `${made.keyPem}${made.certPem}`, 0o600))
         log.info({ file }, 'made a local certificate authority');
       continue;
@@ -83,7 +84,7 @@ async function ensureAuthority(directory: string, nowMs: number, log: Logger): P
     const found = readKeyAndCertificate(text);
     if (found?.certificate.ca && found.certificate.verify(found.certificate.publicKey)) {
       if (lastsUntil(found.certificate) - nowMs > renewBeforeDays * dayMs) return found;
-    } else log.warn({ file }, 'a damaged certificate authority is passed over; clients must trust the new ca.pem');
+    } else log.warn({ file }, 'a damaged certificate authority is not used; clients must trust the new ca.pem');
     number += 1;
   }
 }
@@ -104,7 +105,7 @@ async function ensureServer(
   const content = `${made.keyPem}${made.certPem}`;
   if (text !== undefined) await replaceFile(file, content, 0o600);
   else if (!(await createFileOnce(file, content, 0o600))) {
-    // Another process was first: use its certificate, so that both show the same one.
+    // Another process was first: use its certificate, so that both present the same one.
     const theirs = readKeyAndCertificate((await readFileIfAny(file)) ?? '');
     if (theirs && serves(theirs.certificate, ca.certificate, hostnames, nowMs)) return theirs;
     await replaceFile(file, content, 0o600);
@@ -126,7 +127,7 @@ function serves(server: X509Certificate, ca: X509Certificate, hostnames: readonl
   );
 }
 
-/** The names of the certificate as `canonicalHostnames` gives them, joined; undefined when they are not of our making. */
+/** The names of the certificate as `canonicalHostnames` returns them, joined; undefined when it would refuse them. */
 function namesOf(certificate: X509Certificate): string | undefined {
   const names = (certificate.subjectAltName ?? '').split(', ').map((name) => name.replace(/^(DNS|IP Address):/, ''));
   try {
@@ -142,13 +143,13 @@ function canonicalHostnames(hostnames: readonly string[]): string[] {
     const name = hostname.toLowerCase().replace(/^\[(.*)\]$/, '$1');
     if (isIP(name) === 6 && !name.includes('%')) return new URL(`http://[${name}]/`).hostname.slice(1, -1);
     if (isIP(name) === 4 || /^(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*$/.test(name)) return name;
-    throw new AppError('invalid', `${JSON.stringify(hostname)} is no host name or IP address for a certificate.`);
+    throw new AppError('invalid', `${JSON.stringify(hostname)} is not a host name or an IP address for a certificate.`);
   });
   if (canonical.length === 0) throw new AppError('invalid', 'A server certificate needs at least one host name.');
   return [...new Set(canonical)].sort();
 }
 
-/** Undefined when the text does not hold a private key and the certificate that belongs to it. */
+/** Reads a private key and the certificate that belongs to it; undefined when the text holds anything else. */
 function readKeyAndCertificate(text: string): KeyAndCertificate | undefined {
   const pem =
     /^(-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n)(-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----\n)$/;
@@ -171,13 +172,14 @@ async function makeAuthority(nowMs: number): Promise<KeyAndCertificate> {
   const keys = await makeKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     serialNumber: serialNumber(),
-    // Several authorities may stand in one trust store: the name tells them apart.
+    // One trust store may hold several authorities: the name tells them apart.
     name: [{ CN: [`sourcing-bridge local authority ${randomBytes(4).toString('hex')}`] }],
     notBefore: new Date(nowMs - backdatedMs),
     notAfter: new Date(nowMs + caDays * dayMs),
     signingAlgorithm: algorithm,
     keys,
-    // No name constraints: a changed list of host names would need a new authority, and everybody's trust anew.
+    // No name constraints: with them, a changed list of host names would need a new authority, which every client would
+    // have to trust again.
     extensions: [
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
@@ -223,7 +225,7 @@ function makeKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
 }
 
-/** 15 random bytes behind one that keeps the number positive and of full length. */
+/** 15 random bytes after a first byte that keeps the number positive and of full length. */
 function serialNumber(): string {
   return `01${randomBytes(15).toString('hex')}`;
 }

@@ -1,6 +1,7 @@
 /**
  * Which network addresses and hosts an organisation's URLs may reach. Pure: `guarded-fetch.ts` applies it to each
- * address that it is about to connect to. What is not known to be public is refused, also text that is no address.
+ * address that it is about to connect to. An address that is not known to be public is refused, and so is text that is
+ * no address.
  */
 import { isIP } from 'node:net';
 import { domainToASCII } from 'node:url';
@@ -18,8 +19,8 @@ export interface Cidr {
 }
 
 /**
- * Reads networks in CIDR notation (`10.0.0.0/8`, `fd00::/8`, a single address as `10.1.2.3/32`); bits behind the prefix
- * are cut off, doubles dropped. Throws an `invalid` AppError with an issue for each entry that it cannot read.
+ * Reads networks in CIDR notation (`10.0.0.0/8`, `fd00::/8`, a single address as `10.1.2.3/32`). Bits behind the prefix
+ * are set to 0, and duplicates are dropped. Throws an `invalid` AppError with an issue for each entry that it cannot read.
  */
 export function parseCidrs(list: readonly string[]): Cidr[] {
   const byText = new Map<string, Cidr>();
@@ -34,10 +35,10 @@ export function parseCidrs(list: readonly string[]): Cidr[] {
   return [...byText.values()];
 }
 
-/** Every address, for URLs that the operator has set and not an organisation: they may lie in any network. */
+/** Every address: URLs that the operator has set, and not an organisation, may lie in any network. */
 export const anyNetwork: readonly Cidr[] = parseCidrs(['0.0.0.0/0', '::/0']);
 
-/** Gives what is wrong with the entry as a string. */
+/** Returns the network, or as a string what is wrong with the entry. */
 function parseCidr(entry: string): Cidr | string {
   const [addressText = '', prefixText, ...rest] = entry.trim().split('/');
   const family = isIP(addressText);
@@ -50,7 +51,7 @@ function parseCidr(entry: string): Cidr | string {
   if (!/^\d{1,3}$/.test(prefixText) || prefixLength > bits) return `the prefix length must be from 0 to ${bits}`;
 
   const address = readAddress(addressText);
-  // Mapped addresses are judged as the IPv4 addresses that they stand for, so their networks must be IPv4 ones too.
+  // An IPv4-mapped address counts as its IPv4 address, so a network of such addresses must be an IPv4 network too.
   if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && prefixLength >= 96)
     return cidrOf(address.toIPv4Address(), prefixLength - 96);
   return cidrOf(address, prefixLength);
@@ -67,13 +68,13 @@ function cidrOf(address: Address, prefixLength: number): Cidr {
 
 const globalUnicast6 = cidrOf(ipaddr.parse('2000::'), 3);
 const nat64 = cidrOf(ipaddr.parse('64:ff9b::'), 96);
-// Azure's metadata service, the one well-known metadata address that lies in no special range.
+// Azure's metadata service: the only well-known metadata address that lies in no special range.
 const azureMetadata = cidrOf(ipaddr.parse('168.63.129.16'), 32);
 
 /**
  * Why the address is not publicly reachable (`private`, `loopback`, `linkLocal`, `metadata` ...), or undefined for an
- * ordinary public one. Transition addresses that a gateway turns into IPv4 (NAT64) are judged by the IPv4 address inside;
- * 6to4 and Teredo are refused as a whole: nobody runs a receiver behind them, and they can carry any IPv4 address.
+ * ordinary public one. A NAT64 address, which a gateway turns into IPv4, counts as the IPv4 address inside it. 6to4 and
+ * Teredo addresses are refused altogether: no receiver runs behind them, and they can carry any IPv4 address.
  */
 export function specialRangeOf(address: string): string | undefined {
   const parsed = parseAddress(address);
@@ -85,14 +86,15 @@ function specialRange(address: Address): string | undefined {
   if (contains(nat64, address)) return specialRange(ipaddr.fromByteArray(address.toByteArray().slice(12)));
   const range = address.range();
   if (range !== 'unicast') return range;
-  // ipaddr.js calls everything unlisted unicast, also the IPv4-compatible ::/96; only 2000::/3 is handed out.
+  // ipaddr.js calls everything unlisted unicast, also the IPv4-compatible ::/96. Only 2000::/3 is allocated.
   if (address instanceof ipaddr.IPv6 && !contains(globalUnicast6, address)) return 'unallocated';
   return undefined;
 }
 
 /**
- * May this address be connected to? Yes when it is public, or inside one of the allowed networks. An IPv4-mapped IPv6
- * address counts as its IPv4 address; a NAT64 address does not, since the gateway's 10.0.0.1 is not ours.
+ * Whether a connection to this address is permitted: it is public, or inside one of the allowed networks. An IPv4-mapped
+ * IPv6 address counts as its IPv4 address. A NAT64 address is in no allowed IPv4 network: 10.0.0.1 behind the gateway is
+ * another machine than 10.0.0.1 here.
  */
 export function addressPermitted(address: string, allowedNetworks: readonly Cidr[]): boolean {
   const parsed = parseAddress(address);
@@ -101,13 +103,13 @@ export function addressPermitted(address: string, allowedNetworks: readonly Cidr
 }
 
 function parseAddress(text: string): Address | undefined {
-  // isIP knows only the plain notations; ipaddr.js would also take 0x7f.1 and 017700000001.
+  // isIP knows only the plain notations; ipaddr.js would also accept 0x7f.1 and 017700000001.
   if (isIP(text) === 0) return undefined;
   const address = readAddress(text);
   return address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() ? address.toIPv4Address() : address;
 }
 
-/** Reads what isIP has accepted; a zone (`fe80::1%eth0`) is left out. */
+/** Reads an address that isIP has accepted; a zone (`fe80::1%eth0`) is left out. */
 function readAddress(text: string): Address {
   if (isIP(text) === 4) return ipaddr.parse(text);
   // ipaddr.js reads ::8.8.8.8 as the mapped ::ffff:8.8.8.8, which is not what a socket does: spell it in groups first.
@@ -119,10 +121,10 @@ function contains(cidr: Cidr, address: Address): boolean {
 }
 
 /**
- * Does the whitelist cover this host (a URL's `hostname`, without port)? `example.org` covers itself only,
- * `*.example.org` its subdomains of any depth and not itself; an IP address must be listed literally. Case, a trailing
- * dot, the brackets of IPv6 and the Unicode or punycode spelling make no difference. An entry that is no domain covers
- * nothing.
+ * Whether the whitelist covers this host (a URL's `hostname`, without port). `example.org` covers only itself;
+ * `*.example.org` covers its subdomains of any depth, and not itself. An IP address must be listed literally. Case, a
+ * trailing dot, the brackets of IPv6 and the Unicode or punycode spelling make no difference. An entry that is no domain
+ * covers no host.
  */
 export function domainAllowed(host: string, domains: readonly string[]): boolean {
   const canonical = canonicalHost(host);
@@ -130,12 +132,12 @@ export function domainAllowed(host: string, domains: readonly string[]): boolean
   return domains.some((entry) => {
     const pattern = canonicalDomain(entry);
     if (pattern === undefined) return false;
-    // No pattern can reach into an IP address: canonicalDomain refuses a wildcard before a number.
+    // No pattern matches a part of an IP address: canonicalDomain refuses a wildcard before a number.
     return pattern.startsWith('*.') ? canonical.endsWith(pattern.slice(1)) : canonical === pattern;
   });
 }
 
-/** A whitelist entry in the form that it is compared in, or undefined when it can never match: to check it on entry. */
+/** A whitelist entry in the form in which it is compared; undefined when it can never match, so a form can refuse it. */
 export function canonicalDomain(entry: string): string | undefined {
   if (!entry.startsWith('*.')) return canonicalHost(entry);
   const base = canonicalHost(entry.slice(2));
@@ -146,7 +148,7 @@ export function canonicalDomain(entry: string): string | undefined {
 function canonicalHost(host: string): string | undefined {
   const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host;
   if (isIP(bare) !== 0) return bare.includes('%') ? undefined : readAddress(bare).toString();
-  // domainToASCII stops reading at a path and decodes percent signs: what has either is no host.
+  // domainToASCII stops reading at a path and decodes percent signs: a text with either is no host.
   if (/[\s/\\?#@:%*[\]]/.test(host)) return undefined;
   const ascii = domainToASCII(host).replace(/\.$/, '');
   return ascii === '' || ascii.split('.').includes('') ? undefined : ascii;

@@ -1,7 +1,7 @@
 /**
  * Files in a folder of this machine, spread over 256 folders by the first digits of their ids. A file is written under
- * another name, flushed, and only then given its own; a kill in between leaves `<id>.part`, which nothing reads and
- * `remove` takes away.
+ * a temporary name and flushed before it gets its own. A kill in between leaves `<id>.part`, which is never read and
+ * which `remove` deletes.
  */
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -13,19 +13,19 @@ import { measure } from './measure.ts';
 const fileMode = 0o600;
 const folderMode = 0o700;
 
-/** Files below `directory`, which is made with the first of them. */
+/** Keeps files below `directory`, which is made with the first file. */
 export function createLocalStorage(directory: string): FileStorage {
   const pathOf = (id: string) => {
     checkFileId(id);
     return join(directory, id.slice(0, 2), id);
   };
-  /** Whose names this process has seen flushed. */
+  /** Folders whose names this process has flushed. */
   const durableFolders = new Set<string>();
 
   async function makeFolder(folder: string): Promise<void> {
     if (durableFolders.has(folder)) return;
     await mkdir(folder, { recursive: true, mode: folderMode });
-    // Also when another process has made them: it may not have come to flushing them yet.
+    // Also when another process has made the folders: it may not have flushed their names yet.
     await flushDirectory(directory);
     await flushDirectory(dirname(directory));
     durableFolders.add(folder);
@@ -39,7 +39,7 @@ export function createLocalStorage(directory: string): FileStorage {
         await makeFolder(dirname(path));
         await writeDurably(path, source.bytes);
       } catch (error) {
-        // Somebody may have removed the folder: the next upload makes it again.
+        // An operator may have removed the folder: the next upload makes it again.
         durableFolders.delete(dirname(path));
         throw source.hasFailed() ? error : storageUnavailable('write a file', error);
       }
@@ -70,7 +70,7 @@ export function createLocalStorage(directory: string): FileStorage {
   };
 }
 
-/** Found again by whoever removes the file. */
+/** Derived from the path, so that `remove` finds it. */
 function temporaryOf(path: string): string {
   return `${path}.part`;
 }

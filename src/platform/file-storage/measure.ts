@@ -1,16 +1,17 @@
-/** Bytes on their way into a storage, with their number and SHA-256 at the end. */
+/** Counts and hashes bytes on their way into a storage. */
 import { createHash } from 'node:crypto';
 import type { StoredBytes } from '../file-storage.ts';
 
 export interface Measured {
   /** The same bytes; to be read once. */
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** Whether it was the source that failed, and not who reads from here. */
+  /** Whether the source of the bytes has failed, and not the code that reads them here. */
   hasFailed(): boolean;
-  /** Of what has passed so far. */
+  /** Size and SHA-256 of the bytes that were read so far. */
   result(): StoredBytes;
 }
 
+/** Passes the bytes of `source` on unchanged. */
 export function measure(source: AsyncIterable<Uint8Array>): Measured {
   const hash = createHash('sha256');
   let size = 0;

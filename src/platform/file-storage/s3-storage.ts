@@ -1,9 +1,9 @@
 /**
- * Files in a bucket of an S3-compatible store, through Amazon's own client: of those looked at it is the one with a
- * release a week, and the one that other stores are tested with. It is loaded only where S3 is used (22 MB on disk).
+ * Files in a bucket of an S3-compatible store, through Amazon's own client: of the clients that were compared it has a
+ * release every week, and other stores are tested with it. It is loaded only where S3 is used (22 MB on disk).
  *
- * What is uploaded is first spooled to a file of this machine that has no name: S3 wants the length beforehand, the store
- * checks the bytes against their SHA-256, and a request that failed is sent again, all without holding a file in memory.
+ * An upload is first spooled to a file of this machine that has no name: S3 needs the length beforehand, the store checks
+ * the bytes against their SHA-256, and a request that failed is sent again, all without holding a file in memory.
  */
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
@@ -16,32 +16,32 @@ import { measure } from './measure.ts';
 export interface S3Settings {
   readonly bucket: string;
   readonly region: string;
-  /** What each key begins with. */
+  /** The beginning of each key. */
   readonly prefix: string;
-  /** Without it Amazon's, for the region. */
+  /** Default: Amazon's endpoint for the region. */
   readonly endpoint?: string | undefined;
-  /** The bucket in the path and not in the host's name. */
+  /** True: the bucket stands in the path, not in the host's name. */
   readonly pathStyle: boolean;
-  /** Without them those that Amazon's client finds: its variables, its files, the machine's role. */
+  /** Default: the credentials that Amazon's client finds in its variables, its files or the machine's role. */
   readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined;
 }
 
-/** Waiting for a connection. */
-const connectionMs = 5_000;
-/** Until a request is answered; of a download, until its first byte; of an upload, beside the time for its bytes. */
-const answerMs = 60_000;
-/** An upload that is slower is given up. */
-const slowestBytesPerMs = 100;
-/** A transfer that stands still for so long is dead. */
+/** The longest wait for a connection. */
+const connectTimeoutMs = 5_000;
+/** The longest wait for an answer: for a download until its first byte, for an upload on top of the time for its bytes. */
+const answerTimeoutMs = 60_000;
+/** A slower upload is given up. */
+const uploadBytesPerMsMin = 100;
+/** A transfer without any progress for this long is given up. */
 const stalledMs = 120_000;
 const chunkBytes = 65_536;
 const triesMax = 3;
 const retryAfterMs = 200;
 
-/** What it has to say that matters it also throws. */
+/** The client also throws every error that matters. */
 const ignore = () => undefined;
 
-/** `spoolDirectory` needs room for the uploads of one moment. Nothing is asked of the store yet. */
+/** `spoolDirectory` needs space for all uploads that run at the same time. Sends no request to the store yet. */
 export async function createS3Storage(settings: S3Settings, spoolDirectory: string): Promise<FileStorage> {
   const { S3Client, PutObjectCommand, GetObjectCommand, DeleteObjectCommand } = await import('@aws-sdk/client-s3');
   const client = new S3Client({
@@ -50,12 +50,12 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
     ...(settings.endpoint === undefined ? {} : { endpoint: settings.endpoint }),
     ...(settings.credentials === undefined ? {} : { credentials: settings.credentials }),
     maxAttempts: triesMax,
-    // Checksums of newer kinds are not understood by every store; an upload carries its SHA-256.
+    // Not every store understands the newer kinds of checksums; an upload carries its SHA-256.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    // Left out, it writes to standard error as it likes.
+    // Without a logger the client writes to standard error.
     logger: { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore },
-    requestHandler: { connectionTimeout: connectionMs, socketTimeout: stalledMs },
+    requestHandler: { connectionTimeout: connectTimeoutMs, socketTimeout: stalledMs },
   });
   const objectOf = (id: string) => {
     checkFileId(id);
@@ -75,11 +75,11 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
           () => {
             const Body = Readable.from(readWhole(spool));
             const upload = { ...object, Body, ContentLength: size, ChecksumSHA256: sha256.toString('base64') };
-            return within(answerMs + size / slowestBytesPerMs, (abortSignal) =>
+            return within(answerTimeoutMs + size / uploadBytesPerMsMin, (abortSignal) =>
               client.send(new PutObjectCommand(upload), { abortSignal }),
             ).finally(() => Body.destroy());
           },
-          { retries: triesMax - 1, minTimeout: retryAfterMs, shouldRetry: ({ error }) => mayPass(error) },
+          { retries: triesMax - 1, minTimeout: retryAfterMs, shouldRetry: ({ error }) => isRetryable(error) },
         );
         return { size, sha256 };
       } catch (error) {
@@ -90,11 +90,11 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
     async get(id) {
       const object = objectOf(id);
       try {
-        const { Body, ContentLength } = await within(answerMs, (abortSignal) =>
+        const { Body, ContentLength } = await within(answerTimeoutMs, (abortSignal) =>
           client.send(new GetObjectCommand(object), { abortSignal }),
         );
         if (Body === undefined || ContentLength === undefined) throw new Error('the answer has no body or no length');
-        // In Node it always is.
+        // In Node the body always is a Readable.
         return { size: ContentLength, stream: Body as unknown as Readable };
       } catch (error) {
         if (error instanceof Error && error.name === 'NoSuchKey') return undefined;
@@ -105,7 +105,7 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
     async remove(id) {
       const object = objectOf(id);
       try {
-        await within(answerMs, (abortSignal) => client.send(new DeleteObjectCommand(object), { abortSignal }));
+        await within(answerTimeoutMs, (abortSignal) => client.send(new DeleteObjectCommand(object), { abortSignal }));
       } catch (error) {
         throw storageUnavailable('remove a file', error);
       }
@@ -115,7 +115,7 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
   };
 }
 
-/** A file without a name: whatever becomes of this process, it leaves nothing. */
+/** A file without a name: it leaves nothing behind, however this process ends. */
 async function openSpool(directory: string): Promise<FileHandle> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const path = join(directory, randomUUID());
@@ -124,7 +124,7 @@ async function openSpool(directory: string): Promise<FileHandle> {
   return handle;
 }
 
-/** From its beginning, as often as it is asked for: a stream of the handle would close it with itself. */
+/** Reads the file from its beginning, at each call. A stream of the handle would close the handle at its end. */
 async function* readWhole(handle: FileHandle): AsyncGenerator<Buffer, void, undefined> {
   for (let position = 0; ; ) {
     const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(chunkBytes), 0, chunkBytes, position);
@@ -134,19 +134,19 @@ async function* readWhole(handle: FileHandle): AsyncGenerator<Buffer, void, unde
   }
 }
 
-/** Aborts what has not settled after `ms`; what comes later, as the rest of a body, is not touched. */
+/** Aborts `send` when it has not settled after `ms`. What comes later, such as the rest of a body, is not aborted. */
 async function within<T>(ms: number, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), ms);
+  const timeout = new AbortController();
+  const timer = setTimeout(() => timeout.abort(), ms);
   try {
-    return await send(late.signal);
+    return await send(timeout.signal);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Not what the store has refused for good. */
-function mayPass(error: unknown): boolean {
-  const answered = (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
-  return answered === undefined || answered >= 500 || answered === 429;
+/** False for a request that the store has refused for good. */
+function isRetryable(error: unknown): boolean {
+  const status = (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
+  return status === undefined || status >= 500 || status === 429;
 }

@@ -1,6 +1,6 @@
 /**
- * The Express application that every program of ours serves: request ids, timing, compression, health, metrics,
- * problem bodies. Endpoints come as a table (`endpoint.ts`), so that the whole API of a program can be read in one place.
+ * The Express application that every program of this project serves: request ids, timing, compression, health, metrics,
+ * problem bodies. Endpoints are mounted as a table (`endpoint.ts`), so that the whole API of a program is in one place.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
@@ -14,26 +14,26 @@ import { refuseMethod, sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
   readonly express: Express;
-  /** What the server is given: the direct routes, and Express for all others. */
+  /** The server's request listener: serves the direct routes itself, and all others by Express. */
   readonly listener: RequestListener;
   /** Adds a route that is served without Express. */
   addDirect(route: DirectRoute): void;
-  /** From here on new requests are answered 503 and `/readyz` fails: the server is about to close. */
+  /** From now on new requests are answered 503 and `/readyz` fails: the server is about to close. */
   beginShutdown(): void;
-  /** Adds what answers when nothing else did. Call it after the last route. */
+  /** Adds the answers for unknown paths and for errors. Call it after the last route. */
   finish(): void;
 }
 
 /**
- * A path that is served on node:http itself, for what is called so often that Express would be most of its cost. What
- * surrounds it is the same: request id, timing, refusal while shutting down, problem bodies for what it throws.
+ * A path that is served on node:http itself: it is called so often that Express would be most of its cost. The rest is
+ * the same: request id, timing, refusal during shutdown, and problem bodies for errors.
  */
 export interface DirectRoute {
-  /** What its paths begin with; one more segment follows: `/webhooks/`. */
+  /** The beginning of its paths, such as `/webhooks/`; one more segment follows. */
   readonly prefix: string;
   /** The template, for metrics: `/webhooks/:source`. */
   readonly route: string;
-  /** Answers any method; `segment` is the last part of the path, decoded. What it throws becomes the answer. */
+  /** Answers any method; `segment` is the last part of the path, decoded. An error becomes the answer. */
   handle(
     request: IncomingMessage,
     response: ServerResponse,
@@ -44,11 +44,14 @@ export interface DirectRoute {
 export interface ApplicationOptions {
   log: Logger;
   registry: Registry;
-  /** Named checks of `/readyz`: each rejects when its part is away. */
+  /** Named checks of `/readyz`: each rejects when its part is not available. */
   readiness: Readonly<Record<string, () => Promise<unknown>>>;
-  /** `near`: a port that others reach answers /readyz and /metrics to its own machine only, as they tell much and cost work. */
+  /**
+   * `near`: /readyz and /metrics answer only requests from this machine, because they reveal much and cost work. For a
+   * port that other machines reach.
+   */
   probes?: 'all' | 'near';
-  /** A check that takes longer has failed. */
+  /** A check that takes longer counts as failed. */
   readinessTimeoutMs?: number;
 }
 
@@ -57,11 +60,12 @@ const readinessTimeoutDefaultMs = 2_000;
 declare module 'express-serve-static-core' {
   interface Locals {
     requestId: string;
-    /** The route's template, for metrics: never the path itself, whose values have no end. */
+    /** The route's template, for metrics. Never the path itself, which would make a new metric for each value. */
     route?: string;
   }
 }
 
+/** Creates the application; mount the endpoints on `express`, then call `finish`. */
 export function createApplication(options: ApplicationOptions): Application {
   const { log, registry } = options;
   const app = express();
@@ -73,7 +77,7 @@ export function createApplication(options: ApplicationOptions): Application {
   const duration = durationHistogram(registry);
   const direct: DirectRoute[] = [];
 
-  /** Names the request and, when its answer is over, counts it; gives its id. */
+  /** Sets the request id, measures the request when its answer has ended, and returns the id. */
   const begin = (request: IncomingMessage, response: ServerResponse, routeOf: () => string): string => {
     const requestId = requestIdOf(request);
     response.setHeader('X-Request-Id', requestId);
@@ -86,7 +90,7 @@ export function createApplication(options: ApplicationOptions): Application {
     });
     return requestId;
   };
-  const refuseLate = () => {
+  const refuseDuringShutdown = () => {
     if (shuttingDown) throw new AppError('unavailable', 'The server is shutting down. Send the request again.');
   };
   const answerError = (error: unknown, response: ServerResponse, facts: { requestId: string; route?: string }) => {
@@ -99,7 +103,7 @@ export function createApplication(options: ApplicationOptions): Application {
     const { route, segment } = found;
     const requestId = begin(request, response, () => route.route);
     try {
-      refuseLate();
+      refuseDuringShutdown();
       await route.handle(request, response, { segment, requestId });
     } catch (error) {
       answerError(error, response, { requestId, route: route.route });
@@ -135,7 +139,7 @@ export function createApplication(options: ApplicationOptions): Application {
     response.type(registry.contentType).send(await registry.metrics());
   });
   app.use((_request, _response, next) => {
-    refuseLate();
+    refuseDuringShutdown();
     next();
   });
 
@@ -172,7 +176,7 @@ interface FoundDirect {
   readonly segment: string;
 }
 
-/** As Express would match it: with a query or a slash behind it, too. A path that cannot be decoded is left to Express. */
+/** Matches as Express would: also with a query or a slash after the segment. Express answers a path that cannot be decoded. */
 function findDirect(routes: readonly DirectRoute[], url: string): FoundDirect | undefined {
   const target = url.startsWith('/') ? url : (URL.parse(url)?.pathname ?? '');
   for (const route of routes) {
@@ -189,7 +193,7 @@ function findDirect(routes: readonly DirectRoute[], url: string): FoundDirect | 
   return undefined;
 }
 
-/** One for a registry, also when a program serves two applications. */
+/** One histogram for a registry, also when a program serves two applications. */
 function durationHistogram(registry: Registry): Histogram<'method' | 'route' | 'status'> {
   const name = 'http_request_duration_seconds';
   const known = registry.getSingleMetric(name) as Histogram<'method' | 'route' | 'status'> | undefined;
@@ -205,13 +209,13 @@ function durationHistogram(registry: Registry): Histogram<'method' | 'route' | '
   );
 }
 
-/** From this machine itself, and not passed on by a proxy that stands on it. */
+/** Whether the request comes from this machine itself, and not through a proxy that runs on it. */
 function isNear({ socket, headers }: Request): boolean {
-  const isPassedOn = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
-  return !isPassedOn && specialRangeOf(socket.remoteAddress ?? '') === 'loopback';
+  const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+  return !isForwarded && specialRangeOf(socket.remoteAddress ?? '') === 'loopback';
 }
 
-/** Express looks at a path only where a route has a place for a value in it; here every wrong one is answered alike. */
+/** Express decodes a path only where a route has a parameter; this refuses every invalid path with the same answer. */
 function checkPath(path: string): void {
   try {
     decodeURIComponent(path);
@@ -220,20 +224,20 @@ function checkPath(path: string): void {
   }
 }
 
-/** All at once; one that rejects, throws or hangs has failed, and the others still say how they are. */
+/** Runs all checks at once. A check that rejects, throws or hangs has failed; the others still report their state. */
 async function runChecks(
   checks: ApplicationOptions['readiness'],
   timeoutMs: number,
 ): Promise<Record<string, 'ok' | 'failed'>> {
   const states = await Promise.all(
     Object.entries(checks).map(async ([name, check]) => {
-      const { promise: late, resolve } = Promise.withResolvers<'failed'>();
+      const { promise: timeout, resolve } = Promise.withResolvers<'failed'>();
       const timer = setTimeout(() => resolve('failed'), timeoutMs);
       const state = (async () => check())().then(
         () => 'ok' as const,
         () => 'failed' as const,
       );
-      const first = await Promise.race([state, late]);
+      const first = await Promise.race([state, timeout]);
       clearTimeout(timer);
       return [name, first] as const;
     }),

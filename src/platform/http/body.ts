@@ -1,6 +1,7 @@
 /**
- * Request bodies: read as bytes up to a limit, and JSON that our storage can hold. What PostgreSQL or UTF-8 would
- * refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, where the sender can be told.
+ * Request bodies: read as bytes up to a limit, and parsed as JSON that the database can hold. Text that PostgreSQL or
+ * UTF-8 would refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, so that the sender gets a
+ * clear answer.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Issue } from '#contract/issue.ts';
@@ -8,35 +9,36 @@ import { AppError, errorText } from '../errors.ts';
 import { pathText } from '../input.ts';
 
 const depthMax = 64;
-/** One for all: it keeps nothing from one text to the next. */
+/** One decoder for all bodies: it keeps no state from one text to the next. */
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Reads the whole body; rejects with `too-large` as soon as more than `bytesMax` is announced or has come, and with
- * `invalid` when the body breaks off. By its events: an iterator would cost more than all else that a small body costs.
+ * Reads the whole body. Rejects with `too-large` as soon as more than `bytesMax` bytes are announced or have arrived, and
+ * with `invalid` when the body breaks off. It listens to the request's events: for a small body an iterator would cost
+ * more than all the rest.
  */
 export function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (announcedBytes(request) > bytesMax) throw tooLarge(bytesMax);
     const chunks: Buffer[] = [];
     let length = 0;
-    const leave = () => {
+    const stopListening = () => {
       request.off('data', onData).off('end', onEnd).off('error', onBreak).off('close', onBreak);
     };
     const onData = (chunk: Buffer) => {
       chunks.push(chunk);
       length += chunk.length;
       if (length <= bytesMax) return;
-      leave();
+      stopListening();
       request.pause();
       reject(tooLarge(bytesMax));
     };
     const onEnd = () => {
-      leave();
+      stopListening();
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
     };
     const onBreak = (cause?: unknown) => {
-      leave();
+      stopListening();
       reject(brokenOff(cause));
     };
     if (request.readableEnded) onEnd();
@@ -57,11 +59,11 @@ function brokenOff(cause: unknown): AppError {
   return new AppError('invalid', 'The body broke off before its end.', { cause });
 }
 
-/** The body as it comes; throws as `readBody` does, and `invalid` when it breaks off. */
+/** The body in chunks as they arrive. Throws as `readBody` does. */
 export async function* bodyChunks(request: IncomingMessage, bytesMax: number): AsyncGenerator<Buffer, void, undefined> {
   if (announcedBytes(request) > bytesMax) throw tooLarge(bytesMax);
   let length = 0;
-  // Left early, an ordinary iterator would destroy the connection, and the refusal with it.
+  // An ordinary iterator that ends early would destroy the connection, and the refusal could not be sent.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
   try {
     for (;;) {
@@ -78,7 +80,7 @@ export async function* bodyChunks(request: IncomingMessage, bytesMax: number): A
   }
 }
 
-/** Parses JSON; throws `invalid` with the place of what cannot be taken. An empty body reads as undefined. */
+/** Parses JSON. Throws `invalid` with the place of the fault. An empty body is undefined. */
 export function parseJson(bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;
   let text: string;
@@ -91,7 +93,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    // V8's message may quote the text around the fault, which may be a secret: only the position at its end is passed on.
+    // V8's message may quote the text around the fault, which may be a secret: only the position at its end is used.
     const position = / JSON at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(errorText(cause))?.[1];
     throw new AppError('invalid', `The body is not valid JSON${position ? ` (at character ${position})` : ''}.`, {
       message: 'invalid JSON body',
@@ -101,7 +103,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   return value;
 }
 
-/** Throws `invalid` with the first place that PostgreSQL or UTF-8 could not hold. `what` opens the message. */
+/** Throws `invalid` with the first place that PostgreSQL or UTF-8 cannot hold. `what` begins the message. */
 export function refuseUnstorable(value: unknown, what: string): void {
   const issue = findUnstorable(value, []);
   if (!issue) return;
@@ -109,7 +111,9 @@ export function refuseUnstorable(value: unknown, what: string): void {
   throw new AppError('invalid', `${what} is not valid: ${place}${issue.message}.`, { issues: [issue] });
 }
 
-/** One path for the whole walk, as a body may have millions of values; it is where the walk stands. */
+/**
+ * `path` is the place of `value`. One array serves for the whole traversal, since a body may have millions of values.
+ */
 function findUnstorable(value: unknown, path: (string | number)[]): Issue | undefined {
   if (typeof value === 'string') return findInText(value, path);
   if (typeof value !== 'object' || value === null) return undefined;

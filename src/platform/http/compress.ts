@@ -1,13 +1,13 @@
 /**
- * Answers to GET, compressed when the client asks. Fast rather than small, with a bounded window for each answer. The
- * other methods answer shortly, and some of them with a secret that is shown once: the length of a compressed answer
- * would tell of it. Files, and parts of them, are sent as they are.
+ * Compresses answers to GET when the client asks for it: fast rather than small, with a bounded window for each answer.
+ * Answers to other methods are not compressed: they are short, and some hold a secret that is shown once, which the
+ * length of a compressed answer could reveal. Files, and parts of them, are sent as they are.
  */
 import { constants } from 'node:zlib';
 import compression from 'compression';
 import type { NextFunction, Request, Response } from 'express';
 
-/** A shorter answer does not get shorter by enough to be worth it. */
+/** Compressing a shorter answer saves too little. */
 const thresholdBytes = 512;
 
 const handle = compression({
@@ -20,15 +20,16 @@ const handle = compression({
     compression.filter(request, response),
 });
 
-/** Express middleware; stands before everything that answers. */
+/** Express middleware; mount it before every route. */
 export function compress(request: Request, response: Response, next: NextFunction): void {
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     next();
     return;
   }
-  // Also where nothing is compressed, and on a 304: a cache must not give a compressed answer to one who cannot read it.
+  // Also where nothing is compressed, and on a 304: a cache must not send a compressed answer to a client that cannot
+  // read it.
   response.vary('Accept-Encoding');
-  // HEAD has the headers of GET, and Node drops its body; told that it is HEAD, the handler would give others.
+  // HEAD must have the headers of GET, and Node drops the body. For a HEAD request the middleware would set other headers.
   const asGet: Request = request.method === 'GET' ? request : Object.create(request, { method: { value: 'GET' } });
   handle(asGet, response, next);
 }

@@ -1,6 +1,6 @@
 /**
- * Endpoints as data: method, path, scope, schemas, handler. A program lists its endpoints in one table and mounts them;
- * authentication, rate limit, query, size, media type, parsing and validation happen here, in that order, once for all.
+ * Endpoints as data: method, path, scope, schemas, handler. A program lists its endpoints in one table and mounts them.
+ * Authentication, rate limit, query, size, media type, parsing and validation happen here, in that order, for all of them.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Express, Request, Response } from 'express';
@@ -18,11 +18,11 @@ export interface Call<Caller, Body, Query> {
   readonly params: Readonly<Record<string, string>>;
   readonly body: Body;
   readonly query: Query;
-  /** What absolute links start with: `https://host:port`. */
+  /** The beginning of absolute links: `https://host:port`. */
   readonly baseUrl: string;
 }
 
-/** A body that is not read before the endpoint is called, of any media type. */
+/** A body of any media type that is not read before the endpoint is called. */
 export interface RawBody {
   readonly headers: IncomingHttpHeaders;
   /** To be read once; throws `too-large` beyond the limit of bodies, and `invalid` when the body breaks off. */
@@ -33,31 +33,31 @@ export interface Answer {
   status: number;
   /** Sent as JSON. */
   body?: unknown;
-  /** JSON that is text or bytes already; sent as it is. */
+  /** JSON as text or bytes; sent unchanged. */
   json?: string | Buffer;
   headers?: Record<string, string>;
 }
 
 export type EndpointAnswers = Readonly<Record<number, z.ZodType | null>>;
 
-/** What every endpoint says of itself, whatever its body and its query are. */
+/** The properties of every endpoint, whatever its body and its query are. */
 interface EndpointFacts {
   readonly method: Method;
   readonly path: string;
   readonly scope: string;
-  /** The rate limit that counts this call; none: it is not limited. */
+  /** The rate limit that counts this call; without it the call is not limited. */
   readonly limit?: LimitName;
-  /** Where the body decides which limit it is: asked with the body before it is validated, undefined when it is no JSON. */
+  /** For a limit that depends on the body: called with the body before it is validated, undefined when it is not JSON. */
   readonly limitOf?: (body: unknown) => LimitName;
-  /** A read of several statements that must show one moment. */
+  /** True for a read of several statements that must all see the same moment. */
   readonly snapshot?: true;
   /** What it does, in a few words for the OpenAPI document. */
   readonly summary?: string;
-  /** What it answers when it succeeds, by status; null: no body. */
+  /** The schemas of its successful answers, by status; null: no body. */
   readonly answers?: EndpointAnswers;
 }
 
-/** An endpoint whose body and query types are known to its handler only. */
+/** An endpoint whose body and query types only its handler knows. */
 export interface Endpoint<Caller> extends EndpointFacts {
   readonly body?: z.ZodType;
   /** Its `body` is a RawBody. */
@@ -70,7 +70,7 @@ export interface Endpoint<Caller> extends EndpointFacts {
 /** The query of an endpoint that takes no parameter. */
 export type NoQuery = z.ZodRecord<z.ZodString, z.ZodNever>;
 
-/** Types the handler by the schemas beside it. No `body` schema: the endpoint takes none. */
+/** Types the handler by the schemas beside it. Without a `body` schema the endpoint takes no body. */
 export function endpoint<
   Caller,
   BodySchema extends z.ZodType = z.ZodUndefined,
@@ -81,8 +81,8 @@ export function endpoint<
     body?: BodySchema;
     query?: QuerySchema;
     /**
-     * Runs before `handle` and outside of the transaction around it, for what waits on other servers. Not run when a
-     * kept answer is given again. What it gives is the second argument of `handle`; what it throws is the answer.
+     * Runs before `handle` and outside of the transaction around it, for work that waits for other servers. It does not
+     * run when a stored answer is repeated. Its result is the second argument of `handle`; its error is the answer.
      */
     prepare?: (call: Call<Caller, z.output<BodySchema>, z.output<QuerySchema>>) => Promise<Prepared>;
     handle: (call: Call<Caller, z.output<BodySchema>, z.output<QuerySchema>>, prepared: Prepared) => Promise<Answer>;
@@ -92,8 +92,8 @@ export function endpoint<
 }
 
 /**
- * An endpoint that takes raw bytes. `prepare` reads them, outside of the transaction around `handle`; idempotency keys
- * do not apply, as the body is gone before it could be compared.
+ * An endpoint that takes raw bytes. `prepare` reads them, outside of the transaction around `handle`. Idempotency keys do
+ * not apply, because the body is consumed before it could be compared.
  */
 export function rawEndpoint<Caller, Prepared>(
   definition: Omit<EndpointFacts, 'limitOf' | 'snapshot'> & {
@@ -104,7 +104,7 @@ export function rawEndpoint<Caller, Prepared>(
   return { ...definition, raw: true };
 }
 
-/** What surrounds a handler: a transaction, idempotency. It makes the handler's caller out of the identity. */
+/** What surrounds a handler: a transaction, idempotency. It turns the identity into the handler's caller. */
 export type Around<Identity, Caller> = (
   request: {
     endpoint: Endpoint<Caller>;
@@ -114,11 +114,11 @@ export type Around<Identity, Caller> = (
     path: string;
   },
   run: (caller: Caller, prepared?: unknown) => Promise<Answer>,
-  /** The endpoint's `prepare`, when it has one: gives what `run` takes beside the caller. */
+  /** The endpoint's `prepare`, when it has one: its result is the second argument of `run`. */
   prepare: ((caller: Caller) => Promise<unknown>) | undefined,
 ) => Promise<Answer>;
 
-/** A call that was counted: what every answer to it says of the limit, and the refusal where the limit is reached. */
+/** A call that was counted: the limit's headers for every answer to it, and the refusal when the limit is reached. */
 export interface CountedCall {
   readonly headers: Readonly<Record<string, string>>;
   readonly refusal?: AppError;
@@ -131,55 +131,55 @@ export interface MountOptions<Identity, Caller> {
   count?: (identity: Identity, call: { limit: LimitName; path: string }) => Promise<CountedCall>;
   around: Around<Identity, Caller>;
   bodyBytesMax: number;
-  /** Overrides what the request's own Host header says. */
+  /** Used for links instead of the request's Host header. */
   publicUrl?: string | undefined;
 }
 
 /**
- * Mounts the table. A known path under another method answers 405 with `Allow`. Where two paths match, the one that
- * stands first in the table answers.
+ * Mounts the table. A known path with another method answers 405 with `Allow`. Where two paths match, the first in the
+ * table answers.
  */
 export function mountEndpoints<Identity, Caller>(
   app: Express,
   endpoints: readonly Endpoint<Caller>[],
   options: MountOptions<Identity, Caller>,
 ): void {
-  for (const [path, list] of Map.groupBy(endpoints, (one) => one.path)) {
-    for (const one of list)
-      app[one.method.toLowerCase() as Lowercase<Method>](path, async (request: Request, response: Response) => {
+  for (const [path, list] of Map.groupBy(endpoints, (each) => each.path)) {
+    for (const mounted of list)
+      app[mounted.method.toLowerCase() as Lowercase<Method>](path, async (request: Request, response: Response) => {
         response.locals.route = path;
-        send(response, await answer(one, request, response, options));
+        send(response, await answer(mounted, request, response, options));
       });
-    const allow = [...new Set(list.flatMap((one) => (one.method === 'GET' ? ['GET', 'HEAD'] : [one.method])))].join(
+    const allow = [...new Set(list.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])))].join(
       ', ',
     );
-    // Not app.all: that compiles the path once for each of Node's methods.
+    // Not app.all, which compiles the path once for each of Node's methods.
     app.route(path).all((request, response) => refuseMethod(request, response, path, allow));
   }
 }
 
 async function answer<Identity, Caller>(
-  one: Endpoint<Caller>,
+  called: Endpoint<Caller>,
   request: Request,
   response: Response,
   options: MountOptions<Identity, Caller>,
 ): Promise<Answer> {
-  const identity = await options.authenticate(request, one.scope);
-  const early = one.limitOf ? await readBody(request, options.bodyBytesMax) : undefined;
-  const limit = early && one.limitOf ? one.limitOf(jsonIfAny(early)) : one.limit;
+  const identity = await options.authenticate(request, called.scope);
+  const bodyForLimit = called.limitOf ? await readBody(request, options.bodyBytesMax) : undefined;
+  const limit = bodyForLimit && called.limitOf ? called.limitOf(jsonIfAny(bodyForLimit)) : called.limit;
   if (limit !== undefined && options.count) {
-    const { headers, refusal } = await options.count(identity, { limit, path: one.path });
+    const { headers, refusal } = await options.count(identity, { limit, path: called.path });
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     if (refusal) throw refusal;
   }
   refuseUnstorable(request.params, 'The path');
   refuseUnstorable(request.query, 'The query');
-  const query = one.query
-    ? parseInput(one.query, { ...request.query }, 'The query')
-    : refuseAll(Object.keys(request.query));
-  const { bytes, body } = one.raw
+  const query = called.query
+    ? parseInput(called.query, { ...request.query }, 'The query')
+    : refuseParameters(Object.keys(request.query));
+  const { bytes, body } = called.raw
     ? rawBody(request, options.bodyBytesMax)
-    : await jsonBody(one, request, options, early);
+    : await jsonBody(called, request, options, bodyForLimit);
   const callOf = (caller: Caller) => ({
     caller,
     params: request.params as Record<string, string>,
@@ -187,24 +187,24 @@ async function answer<Identity, Caller>(
     query: query as never,
     baseUrl: options.publicUrl ?? `${request.protocol}://${request.get('host') ?? 'localhost'}`,
   });
-  const { prepare, handle } = one;
-  const idempotencyKey = one.raw ? undefined : request.get('idempotency-key');
+  const { prepare, handle } = called;
+  const idempotencyKey = called.raw ? undefined : request.get('idempotency-key');
   return options.around(
-    { endpoint: one, caller: identity, bytes, idempotencyKey, path: request.path },
+    { endpoint: called, caller: identity, bytes, idempotencyKey, path: request.path },
     (caller, prepared) => handle(callOf(caller), prepared as never),
     prepare && ((caller) => prepare(callOf(caller))),
   );
 }
 
 async function jsonBody<Identity, Caller>(
-  one: Endpoint<Caller>,
+  called: Endpoint<Caller>,
   request: Request,
   options: MountOptions<Identity, Caller>,
-  early: Buffer | undefined,
+  alreadyRead: Buffer | undefined,
 ): Promise<{ bytes: Buffer; body: unknown }> {
-  const bytes = early ?? (await readBody(request, options.bodyBytesMax));
+  const bytes = alreadyRead ?? (await readBody(request, options.bodyBytesMax));
   if (bytes.length > 0) checkMediaType(request);
-  return { bytes, body: readJsonBody(one, bytes) };
+  return { bytes, body: readJsonBody(called, bytes) };
 }
 
 function rawBody(request: Request, bytesMax: number): { bytes: Buffer; body: RawBody } {
@@ -220,7 +220,7 @@ function jsonIfAny(bytes: Uint8Array): unknown {
   }
 }
 
-/** Throws `unsupported-media` unless the body is JSON in UTF-8, as it stands. */
+/** Throws `unsupported-media` unless the body is declared as JSON in UTF-8, without a content encoding. */
 function checkMediaType(request: Request): void {
   if (!request.is(['application/json', '+json']))
     throw new AppError('unsupported-media', 'The body must be JSON, with the header Content-Type: application/json.');
@@ -239,17 +239,17 @@ function checkContentEncoding(request: Request): void {
 }
 
 /** An endpoint without a schema takes no body; `{}` counts as none, since many clients send it with every POST. */
-function readJsonBody<Caller>(one: Endpoint<Caller>, bytes: Uint8Array): unknown {
-  if (one.body) return parseInput(one.body, parseJson(bytes), 'The body');
+function readJsonBody<Caller>(called: Endpoint<Caller>, bytes: Uint8Array): unknown {
+  if (called.body) return parseInput(called.body, parseJson(bytes), 'The body');
   if (bytes.length === 0) return undefined;
-  if (one.method !== 'POST') throw new AppError('invalid', `${one.method} ${one.path} takes no body.`);
+  if (called.method !== 'POST') throw new AppError('invalid', `${called.method} ${called.path} takes no body.`);
   parseInput(noFields, parseJson(bytes), 'The body');
   return undefined;
 }
 
 const noFields = z.strictObject({});
 
-function refuseAll(names: readonly string[]): Record<string, never> {
+function refuseParameters(names: readonly string[]): Record<string, never> {
   if (names.length === 0) return {};
   throw new AppError('invalid', `The query is not valid: ${names[0]} is not a known parameter.`, {
     issues: names.map((path) => ({ path, message: 'is not a known parameter' })),
@@ -257,7 +257,7 @@ function refuseAll(names: readonly string[]): Record<string, never> {
 }
 
 function send(response: Response, { status, body, json, headers }: Answer): void {
-  heedTag(response.req);
+  allowNotModified(response.req);
   response.status(status);
   for (const [name, value] of Object.entries(headers ?? {})) response.setHeader(name, value);
   const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -266,9 +266,9 @@ function send(response: Response, { status, body, json, headers }: Answer): void
 }
 
 /**
- * Lets Express answer with 304. It gives none to a request that says no-cache, and fetch() says so with every
- * If-None-Match; but whoever names a tag has asked us, which is what no-cache demands.
+ * Lets Express answer 304. Express does not answer 304 to a request with `no-cache`, and fetch() sends that with every
+ * If-None-Match. But no-cache only demands that a cache asks the server, and a request that names a tag does so.
  */
-export function heedTag({ headers }: Request): void {
+export function allowNotModified({ headers }: Request): void {
   if (headers['if-none-match'] !== undefined) delete headers['cache-control'];
 }

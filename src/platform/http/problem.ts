@@ -24,7 +24,7 @@ const lingerMs = 1_000;
 
 const internalText = 'Something went wrong on our side. The request id identifies it in our logs.';
 
-/** Anything that is not ours is "internal". */
+/** Returns an AppError unchanged; every other error becomes `internal`. */
 export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error;
   const message = error instanceof Error ? 'unexpected error' : `unexpected error: ${String(error)}`;
@@ -32,8 +32,8 @@ export function toAppError(error: unknown): AppError {
 }
 
 /**
- * Answers with the problem; when the headers are out already, the connection is cut instead. An internal error says
- * nothing of the inside, whatever its own text, which was written for who runs the program.
+ * Answers with the problem; when the headers were sent already, the connection is closed instead. The answer to an
+ * internal error says nothing about the inside: the error's own text is written for operators.
  */
 export function sendProblem(response: ServerResponse, error: AppError): void {
   if (response.headersSent) {
@@ -45,7 +45,7 @@ export function sendProblem(response: ServerResponse, error: AppError): void {
   const body: Problem = { type: 'about:blank', title, status, detail };
   if (error.issues.length > 0 && error.code !== 'internal')
     body.errors = error.issues.slice(0, issuesMax).map((issue) => ({ ...issue }));
-  // Whoever refused may have said more of why.
+  // The code that refused may have set a more specific header.
   if (error.code === 'unauthorized' && !response.hasHeader('WWW-Authenticate'))
     response.setHeader('WWW-Authenticate', 'Bearer');
   if (error.recovery.do === 'retry' || error.code === 'unavailable' || error.code === 'too-many')
@@ -65,23 +65,23 @@ function retryAfterS({ recovery }: AppError): number {
 }
 
 /**
- * Answers while the sender is still sending. Closing a connection with unread bytes resets it, and the sender would lose
- * the answer: so the rest is read and thrown away until the sender has hung up or finished, for a short while only.
+ * Answers while the client is still sending. Closing a connection with unread bytes resets it, and the client would lose
+ * the answer. So the rest is read and discarded until the client closes or finishes, at most for `lingerMs`.
  */
 function sendBeforeBodyEnds(response: ServerResponse, text: string): void {
   const { req: request } = response;
   response.setHeader('Connection', 'close');
   response.write(text);
-  const enough = setTimeout(() => response.end(), lingerMs);
+  const timer = setTimeout(() => response.end(), lingerMs);
   const done = () => {
-    clearTimeout(enough);
+    clearTimeout(timer);
     response.end();
   };
   request.once('end', done).once('close', done).once('error', done);
   request.resume();
 }
 
-/** Answers 405; `allow` is what is possible at this path. */
+/** Throws the refusal that is answered 405; `allow` lists the methods of this path. */
 export function refuseMethod(request: Request, response: Response, route: string, allow: string): never {
   response.locals.route = route;
   response.setHeader('Allow', allow);

@@ -1,6 +1,6 @@
 /**
- * A listening HTTP or HTTPS server that stops gracefully: it stops taking connections, lets running requests end, closes
- * what is idle, and cuts what is left after the grace time.
+ * A listening HTTP or HTTPS server that stops gracefully: it accepts no new connections, lets running requests end,
+ * closes idle connections, and closes the rest after the grace time.
  */
 import { createServer, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -10,10 +10,10 @@ import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError } from '../errors.ts';
 
 export interface HttpServer {
-  /** `http://127.0.0.1:8080`, with the port that was really taken and a name that a client can use. */
+  /** `http://127.0.0.1:8080`, with the actual port and a name that a client can use. */
   readonly url: string;
   readonly port: number;
-  /** Resolves when the last connection is gone: after the running requests, and after `graceMs` at the latest. */
+  /** Resolves when the last connection is closed: after the running requests, and after `graceMs` at the latest. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -21,11 +21,11 @@ export interface ListenOptions {
   host: string;
   /** 0 takes a free port. */
   port: number;
-  /** Makes it HTTPS. */
+  /** Set: the server speaks HTTPS. */
   tls?: { certPem: string; keyPem: string };
-  /** The name in `url` where it is not `host`. */
+  /** The name in `url`; default `host`. */
   publicHost?: string;
-  /** A connection on which nothing moves for so long is cut; every answer must begin before (default 2 min). */
+  /** A connection without traffic for this long is closed; every answer must begin before that (default 2 min). */
   stalledMs?: number;
 }
 
@@ -39,12 +39,12 @@ const limits = {
   requireHostHeader: false,
 };
 
-/** Starts listening; throws AppError naming host and port, and what to do, when that is not possible. */
+/** Starts listening. Throws an AppError that names host and port, and what to do, when that is not possible. */
 export async function listen(handler: RequestListener, options: ListenOptions): Promise<HttpServer> {
   const server = options.tls
     ? createTlsServer({ ...limits, cert: options.tls.certPem, key: options.tls.keyPem }, withReadableTarget(handler))
     : createServer(limits, withReadableTarget(handler));
-  // Node itself sets no limit for a client that does not read: it would hold its answer in memory for ever.
+  // Node itself sets no time limit for a client that does not read: its answer would stay in memory for ever.
   server.timeout = options.stalledMs ?? stalledDefaultMs;
   const connections = trackConnections(server);
   server.on('checkExpectation', (_request, response: ServerResponse) => refuse(response, 417));
@@ -58,8 +58,8 @@ export async function listen(handler: RequestListener, options: ListenOptions): 
   }).catch((cause: unknown) => {
     throw cannotListen(options, cause);
   });
-  // From here on an error is a connection that could not be taken (no file descriptor left): the next one may succeed,
-  // and the process must not end over it.
+  // From here on an error is a connection that could not be accepted (no file descriptor left). The next one may
+  // succeed, and the error must not end the process.
   server.on('error', () => undefined);
   const { port } = server.address() as AddressInfo;
   const host = options.publicHost ?? (['0.0.0.0', '::'].includes(options.host) ? 'localhost' : options.host);
@@ -86,8 +86,8 @@ function cannotListen({ host, port }: ListenOptions, cause: unknown): AppError {
 }
 
 /**
- * A whole URL may stand in the place of a path, also one that the handler could not take apart. That HTTP/1.1 has a Host
- * header is seen to here, as Node would refuse its absence without a body.
+ * Refuses a request target that the handler could not parse: a client may send a whole URL in place of a path. It also
+ * refuses HTTP/1.1 without a Host header, since Node would refuse that with an empty answer.
  */
 function withReadableTarget(handler: RequestListener): RequestListener {
   return (request, response) => {
@@ -105,7 +105,7 @@ function refuse(response: ServerResponse, status: number): void {
   response.writeHead(status, headers).end(text);
 }
 
-/** What Node refuses before there is a request: it would answer without a body. */
+/** Answers where Node refuses before there is a request: Node itself would answer without a body. */
 function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, { running }: Connections): void {
   const isAnswering = [...running].some((response) => response.socket === socket && response.headersSent);
   if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
@@ -147,9 +147,9 @@ function problemText(status: number): string {
 }
 
 interface Connections {
-  /** Every TCP connection, also one that is still in its TLS handshake, which the server itself does not count. */
+  /** Every TCP connection, also one in its TLS handshake, which the server itself does not count. */
   readonly open: Set<Socket>;
-  /** Those that have made a request; a browser opens others to have them ready, and may never use them. */
+  /** Connections that have carried a request. A browser opens spare ones that it may never use. */
   readonly used: WeakSet<Socket>;
   readonly running: Set<ServerResponse>;
 }
@@ -170,7 +170,7 @@ function trackConnections(server: Server): Connections {
   server.prependListener('request', (request, response) => {
     if (!seen.has(request.socket)) {
       seen.add(request.socket);
-      // Under TLS the request's socket is another object than the connection's: the peer's address and port join them.
+      // Under TLS the request's socket is another object than the connection's: the peer's address and port identify both.
       const socket = byPeer.get(peerOf(request.socket));
       if (socket) connections.used.add(socket);
     }
@@ -187,17 +187,17 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 
 async function closeGracefully(server: Server, connections: Connections, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  // A client that hears this does not send its next request into a closing connection.
+  // A client that gets this header does not send its next request into a closing connection.
   for (const response of connections.running) if (!response.headersSent) response.setHeader('Connection', 'close');
   for (const socket of connections.open) if (!connections.used.has(socket)) socket.destroy();
   server.closeIdleConnections();
-  // A kept connection that was busy becomes idle when its answer is out: it has to be closed then, too.
+  // A keep-alive connection that was busy becomes idle when its answer has been sent: it must be closed then, too.
   const idle = setInterval(() => server.closeIdleConnections(), 50);
-  const cut = setTimeout(() => {
+  const grace = setTimeout(() => {
     server.closeAllConnections();
     for (const socket of connections.open) socket.destroy();
   }, graceMs);
   await closed;
   clearInterval(idle);
-  clearTimeout(cut);
+  clearTimeout(grace);
 }

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Express, Request, Response } from 'express';
-import { heedTag } from '#platform/http/endpoint.ts';
+import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import { apiNames, createApiDocuments } from './api-documents.ts';
 import { docsPaths, renderDocsPage, startScript } from './docs-page.ts';
@@ -87,7 +87,7 @@ function serve(app: Express, path: string, answer: (request: Request, response: 
   app.get(path, (request, response) => {
     response.locals.route = path;
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    heedTag(request);
+    allowNotModified(request);
     answer(request, response);
   });
   app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
