@@ -83,7 +83,7 @@ export function pathFault(path: string): string | undefined {
       faults.push(error.message);
     }
   }
-  const known = faults.find((fault) => !fault.startsWith('leads nowhere: the document has no member'));
+  const known = faults.find((fault) => !fault.startsWith('leads to nothing: the document has no member'));
   if (known !== undefined) return `"${path}": ${known}`;
   return `"${path}" is in no document: docs/documents.md names what is there, as event.reference_id, line.lot or line.fields.<name>`;
 }

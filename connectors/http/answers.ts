@@ -1,4 +1,4 @@
-/** What the answers of an ERP mean, as the settings say it: errors, references, what it holds. */
+/** Compiles the settings that say what an ERP's answers mean: errors, references and values to compare. */
 import {
   AuthError,
   ConfigError,
@@ -19,23 +19,24 @@ import {
 import type { AnswerRule, ReferenceForm, Settings } from './settings.ts';
 
 export interface Answers {
-  /** For `createHttp`: what an answer means where it is not what its status says. */
+  /** For `createHttp`: what an answer means where its status does not say it. */
   errorOf(response: HttpResponse, request: HttpRequest): ConnectorError | 'fine' | undefined;
   isLoginRefused(response: HttpResponse): boolean;
 }
 
+/** Compiles the rules of the settings. `nowMs` is the clock that `Retry-After` dates are compared with. */
 export function compileAnswers(
   { answers: rules, message, expect }: Pick<Settings, 'answers' | 'message' | 'expect'>,
   nowMs: () => number,
 ): Answers {
-  const compiled = rules.map((rule) => ({ means: rule.means, fits: compileRule(rule) }));
-  const wordsAt = message === undefined ? undefined : compileJsonPath(message);
-  // Answers are parsed only where a rule asks for what is in them.
-  const ruleOf = (response: HttpResponse) => compiled.find(({ fits }) => fits(response));
+  const compiled = rules.map((rule) => ({ means: rule.means, matches: compileRule(rule) }));
+  const readMessage = message === undefined ? undefined : compileJsonPath(message);
+  // The body is parsed only when a rule needs it.
+  const ruleOf = (response: HttpResponse) => compiled.find(({ matches }) => matches(response));
 
-  /** With the ERP's own words in place of the whole answer, where it has any. */
-  function inItsWords(response: HttpResponse): HttpResponse {
-    const words = wordsAt?.(response.jsonIfAny());
+  /** The response with the ERP's own message as its text, where it has one. */
+  function withMessage(response: HttpResponse): HttpResponse {
+    const words = readMessage?.(response.jsonIfAny());
     if (words === undefined || words === null || words === '') return response;
     return { ...response, text: () => (typeof words === 'string' ? words : JSON.stringify(words)) };
   }
@@ -47,22 +48,23 @@ export function compileAnswers(
       if (means === 'done') return 'fine';
       if (means === undefined && response.status >= 200 && response.status < 300)
         return expect === 'json' && isPage(response) ? pageError(response, request) : undefined;
-      const worded = inItsWords(response);
+      const worded = withMessage(response);
       if (means === undefined) return errorOfStatus(worded, request, nowMs());
       return errorOf(means, worded, request, nowMs());
     },
   };
 }
 
-/** A page of a proxy or of a server that is being maintained, or an answer that ends in the middle. */
+/** Whether the body is not JSON: a page of a proxy or of a server in maintenance, or an answer that broke off. */
 function isPage(response: HttpResponse): boolean {
   return response.bytes.length > 0 && response.jsonIfAny() === undefined;
 }
 
-/** Who answers in JSON has not answered. */
+/** The error of a page: the ERP, which answers in JSON, has not answered. */
 function pageError(response: HttpResponse, request: HttpRequest): ConnectorError | undefined {
   const error = errorOfStatus({ ...response, status: 500 }, request, 0);
-  if (error) error.message = error.message.replace('answered 500', `answered ${response.status} with what is no JSON`);
+  if (error)
+    error.message = error.message.replace('answered 500', `answered ${response.status} with a body that is not JSON`);
   return error;
 }
 
@@ -72,7 +74,7 @@ function errorOf(
   request: HttpRequest,
   nowMs: number,
 ): ConnectorError {
-  // Its text, and how long to wait, are those of any refusal.
+  // The error of a 429 has the text and the Retry-After time that all of these errors need.
   const limited = errorOfStatus({ ...response, status: 429 }, request, nowMs);
   const text = limited?.message.replace('answered 429', `answered ${response.status}`) ?? '';
   switch (means) {
@@ -96,17 +98,15 @@ function errorOf(
   }
 }
 
-type Fits = (response: HttpResponse) => boolean;
-
-function compileRule({ status, body }: AnswerRule): Fits {
+function compileRule({ status, body }: AnswerRule): (response: HttpResponse) => boolean {
   const statuses = status === undefined ? undefined : [status].flat().map(compileStatus);
   const members = Object.entries(body).map(([path, expected]) => ({
     read: compileJsonPath(path),
-    is: compileExpected(expected),
+    matches: compileExpected(expected),
   }));
   return (response) =>
-    (statuses === undefined || statuses.some((one) => one(response.status))) &&
-    members.every(({ read, is }) => is(read(response.jsonIfAny())));
+    (statuses === undefined || statuses.some((matches) => matches(response.status))) &&
+    members.every(({ read, matches }) => matches(read(response.jsonIfAny())));
 }
 
 /** `409`, `4xx` or `500-599`. */
@@ -123,9 +123,10 @@ function compileExpected(expected: AnswerRule['body'][string]): (value: unknown)
     return (value) => isSingle(value) && pattern.test(String(value));
   }
   const values = [expected].flat();
-  return (value) => values.some((one) => isSameText(value, one));
+  return (value) => values.some((allowed) => isSameText(value, allowed));
 }
 
+/** Throws PathError for a text that is not a regular expression. */
 export function patternOf(text: string): RegExp {
   try {
     return new RegExp(text, 'u');
@@ -134,7 +135,7 @@ export function patternOf(text: string): RegExp {
   }
 }
 
-/** Whether a value of an answer is this one, be it written as a text or not: YAML and the ERP may differ there. */
+/** Whether two single values are equal, also as texts: YAML may have a number where the ERP has a text. */
 export function isSameText(value: unknown, expected: unknown): boolean {
   return (
     value === expected ||
@@ -147,17 +148,17 @@ function isSingle(value: unknown): value is string | number | boolean | null {
 }
 
 /**
- * What the ERP calls the object, from the answer to what was sent. An answer to a create without it leaves the outcome
- * unknown: `lookup` finds it.
+ * Compiles how the object's reference is read from the answer to a write. The function throws UnknownOutcome when the
+ * answer to a create has no reference: `lookup` then finds it.
  */
 export function compileReference(form: ReferenceForm): (response: HttpResponse, operation: Operation) => string {
   const read = compileReferenceRead(form);
   return (response, { action, document, reference }) => {
-    const given = action === 'cancel' ? undefined : read(response, document.key);
-    if (given !== undefined) return given;
+    const answered = action === 'cancel' ? undefined : read(response, document.key);
+    if (answered !== undefined) return answered;
     if (reference !== undefined && reference !== '') return reference;
     if (action === 'cancel') return document.key;
-    throw new UnknownOutcome(`the ERP answered ${response.status} without the reference of what it holds now`);
+    throw new UnknownOutcome(`the ERP answered ${response.status} without the object's reference`);
   };
 }
 
@@ -172,7 +173,7 @@ function compileReferenceRead(form: ReferenceForm): (response: HttpResponse, key
   return (response) => referenceText(read(exactJson(response)));
 }
 
-/** Of `https://erp.example.com/orders/4711?x=1`: 4711. */
+/** The last part of a URL's path: 4711 for `https://erp.example.com/orders/4711?x=1`. */
 function lastSegment(location: string | undefined): string | undefined {
   const [path = ''] = (location ?? '').split(/[?#]/);
   const segment = path.replace(/\/+$/, '').split('/').at(-1) ?? '';
@@ -184,11 +185,12 @@ function lastSegment(location: string | undefined): string | undefined {
   }
 }
 
+/** A single value as text; undefined for anything else. */
 export function referenceText(value: unknown): string | undefined {
   return isSingle(value) && value !== null && value !== '' ? String(value) : undefined;
 }
 
-/** The answer's JSON; a whole number that a JavaScript number would change is its text. Undefined when it is no JSON. */
+/** The answer's JSON; an integer that a JavaScript number would change becomes its text. Undefined for another body. */
 export function exactJson(response: HttpResponse): unknown {
   const text = response.text();
   if (!/\d{16}/.test(text)) return response.jsonIfAny();
@@ -199,7 +201,7 @@ export function exactJson(response: HttpResponse): unknown {
   }
 }
 
-/** `source` is ECMAScript's; TypeScript's types do not have it yet. */
+/** A JSON reviver. `source` is ECMAScript's; TypeScript's types do not have it yet. */
 function keepDigits(_name: string, value: unknown, ...[context]: readonly { source?: string }[]): unknown {
   return typeof value === 'number' &&
     !Number.isSafeInteger(value) &&

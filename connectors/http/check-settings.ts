@@ -1,6 +1,6 @@
 /**
- * What is wrong with settings that have the right form: paths that no document has, requests that do not fit their kind,
- * and what could make a second object, or leave one behind.
+ * Finds what is wrong with settings that the schema accepts: paths that no document has, requests that do not fit their
+ * kind, and settings that could create a second object or leave one behind.
  */
 import { compileJsonPath, type DocumentKind, documentKinds, PathError } from 'sourcing-bridge/connector';
 import { patternOf } from './answers.ts';
@@ -9,20 +9,20 @@ import { isFilePart } from './requests.ts';
 import type { Action, KindSettings, RequestSettings, Settings } from './settings.ts';
 import { jsonTemplate, placesOf, rootsOf, textTemplate, urlTemplate } from './templates.ts';
 
-interface Wrong {
+interface SettingFault {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
 
-/** With the place of each. */
-export function faultsOf(settings: Settings): Wrong[] {
-  const wrong: Wrong[] = [];
+/** All faults, each with its place in the settings; empty when there are none. */
+export function faultsOf(settings: Settings): SettingFault[] {
+  const faults: SettingFault[] = [];
   const tryAt = (path: readonly (string | number)[], run: () => unknown) => {
     try {
       run();
     } catch (error) {
       if (!(error instanceof PathError)) throw error;
-      wrong.push({ path: [...path, ...placesOf(error)], message: error.message });
+      faults.push({ path: [...path, ...placesOf(error)], message: error.message });
     }
   };
   for (const kind of documentKinds) {
@@ -30,13 +30,14 @@ export function faultsOf(settings: Settings): Wrong[] {
     const given = kindOf(settings, kind);
     const place = ['documents', kind];
     for (const action of ['create', 'amend', 'cancel'] as const) {
-      const one = given[action];
-      // As create: said there.
-      if (one && !(action === 'amend' && settings.documents[kind].amend === undefined))
-        for (const each of requestFaults(kind, action, one)) tryAt([...place, action, ...each.path], each.run);
+      const request = given[action];
+      // An amend that repeats create has the same faults: they are reported there.
+      if (request && !(action === 'amend' && settings.documents[kind].amend === undefined))
+        for (const check of requestFaults(kind, action, request)) tryAt([...place, action, ...check.path], check.run);
     }
-    if (given.lookup) for (const each of lookupFaults(kind, given)) tryAt([...place, 'lookup', ...each.path], each.run);
-    tryAt(place, () => requireWhole(kind, given));
+    if (given.lookup)
+      for (const check of lookupFaults(kind, given)) tryAt([...place, 'lookup', ...check.path], check.run);
+    tryAt(place, () => requireComplete(kind, given));
     const { reference } = given;
     if (typeof reference === 'object' && 'body' in reference)
       tryAt([...place, 'reference', 'body'], () => compileJsonPath(reference.body));
@@ -48,32 +49,32 @@ export function faultsOf(settings: Settings): Wrong[] {
         tryAt(['answers', index, 'body', path, 'matches'], () => patternOf(expected.matches));
     }
     if (status === undefined && Object.keys(rule).length === 0)
-      wrong.push({ path: ['answers', index], message: 'must have a status, a body or both' });
+      faults.push({ path: ['answers', index], message: 'must have a status, a body or both' });
   }
   const { message } = settings;
   if (message !== undefined) tryAt(['message'], () => compileJsonPath(message));
-  return wrong;
+  return faults;
 }
 
-/** Nothing twice and nothing left behind: a kind that is set needs all of it. */
-function requireWhole(kind: DocumentKind, given: KindSettings): void {
+/** A kind that is set needs all requests that prevent second objects and objects that are left behind. */
+function requireComplete(kind: DocumentKind, given: KindSettings): void {
   if (!given.create) throw new PathError('needs create: how a document is sent for the first time');
-  if (!given.amend)
-    throw new PathError('needs amend: how a document that has changed is sent (only a PUT does for both)');
-  if (!given.cancel && kind !== 'supplier') throw new PathError('needs cancel: how a document is taken back');
+  if (!given.amend) throw new PathError('needs amend: how a changed document is sent (only a PUT serves for both)');
+  if (!given.cancel && kind !== 'supplier') throw new PathError('needs cancel: how a document is withdrawn');
   if (given.lookup) return;
   if (!isByKey(given))
     throw new PathError(
-      'needs lookup: after a request that was cut off the bridge has to ask what the ERP holds, or it would make a second object. Only a PUT to a path of the document, for create and amend, does without',
+      'needs lookup: after a request that was cut off the bridge has to ask what the ERP holds, or it would create a second object. Only a PUT to a path of the document, for create and amend, works without one',
     );
   if (given.cancel && given.cancel.path !== given.create.path)
     throw new PathError(
-      'needs lookup, as cancel has another path than create: what a cut off request has done is to be seen',
+      'needs lookup, as cancel has another path than create: the bridge has to see what a request that was cut off has done',
     );
   if (given.reference !== 'key') throw new PathError('needs lookup, or the reference "key"');
 }
 
-interface Attempt {
+/** A check of one setting: `run` throws PathError. */
+interface SettingCheck {
   readonly path: readonly (string | number)[];
   readonly run: () => unknown;
 }
@@ -82,7 +83,7 @@ function requestFaults(
   kind: DocumentKind,
   action: Action,
   { method, path, headers, body: content }: RequestSettings,
-): Attempt[] {
+): SettingCheck[] {
   const roots = rootsOf(kind);
   const usesFile =
     content === 'file' || (typeof content === 'object' && 'multipart' in content && hasFile(content.multipart));
@@ -93,10 +94,10 @@ function requestFaults(
       run: () => {
         if (action === 'create' && method === 'PUT' && !namesDocument(kind, path))
           throw new PathError(
-            'must name the document, as with {key} (or a field of the mapping): another one would replace what stands there',
+            'must name the document, for example with {key} (or a field of the mapping): else another document would replace it',
           );
         if (action === 'create' && path.includes('{reference}'))
-          throw new PathError('cannot have {reference}: the ERP gives it only when the document is created');
+          throw new PathError('cannot have {reference}: the ERP assigns it when the document is created');
         if (action === 'cancel') refuseFields(path);
       },
     },
@@ -108,9 +109,9 @@ function requestFaults(
       path: ['body'],
       run: () => {
         if (usesFile && kind !== 'file')
-          throw new PathError(`cannot have bytes: only file documents have, and not ${kind} documents`);
+          throw new PathError(`cannot have bytes: only file documents have them, and not ${kind} documents`);
         if (usesFile && action === 'cancel')
-          throw new PathError('cannot have bytes: a file that is taken back has none any more');
+          throw new PathError('cannot have bytes: a file that is withdrawn has none any more');
       },
     },
     ...(typeof content === 'object' && 'json' in content
@@ -124,11 +125,11 @@ function requestFaults(
   ];
 }
 
-/** Else what is taken back could not be found. */
+/** With them, a withdrawn document could not be found. */
 function refuseFields(text: string): void {
   if (/\{\s*(?:fields|lines?)[.[]/.test(text))
     throw new PathError(
-      'cannot have fields or lines: a document that is taken back has none. Use its key or {reference}',
+      'cannot have fields or lines: a document that is withdrawn has none. Use its key or {reference}',
     );
 }
 
@@ -136,7 +137,7 @@ function hasFile(parts: Readonly<Record<string, unknown>>): boolean {
   return Object.values(parts).some(isFilePart);
 }
 
-/** Two documents never have the same URL. */
+/** Whether no two documents of the kind get the same URL. */
 function namesDocument(kind: DocumentKind, path: string): boolean {
   const has = (...names: string[]) =>
     names.every((name) => new RegExp(`\\{\\s*${name.replaceAll('.', '\\.')}[\\s}]`).test(path));
@@ -145,11 +146,11 @@ function namesDocument(kind: DocumentKind, path: string): boolean {
   return kind !== 'supplier' && kind !== 'file' && has('event.id', 'supplier.id');
 }
 
-function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
-  const one = given.lookup;
-  if (!one) return [];
+function lookupFaults(kind: DocumentKind, given: KindSettings): SettingCheck[] {
+  const { lookup } = given;
+  if (!lookup) return [];
   const roots = rootsOf(kind);
-  const { path, headers, body: content, list, where, withdrawn, reference, content_hash: hash } = one;
+  const { path, headers, body: content, list, where, withdrawn, reference, content_hash: hash } = lookup;
   const needsReference =
     typeof given.reference === 'object' ? 'header' in given.reference : given.reference === 'location';
   return [
@@ -158,7 +159,7 @@ function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
       path: ['path'],
       run: () => {
         if (/\{\s*(?:reference|content_hash|idempotency_key|action)[\s}]/.test(path))
-          throw new PathError('can only have what the document itself has: a crash leaves nothing else');
+          throw new PathError('can only have members of the document itself: after a crash nothing else is known');
         refuseFields([path, ...Object.values(where), ...(content ? [JSON.stringify(content.json)] : [])].join(' '));
       },
     },
@@ -180,13 +181,13 @@ function lookupFaults(kind: DocumentKind, given: KindSettings): Attempt[] {
       run: () => {
         if (list !== undefined && Object.keys(where).length === 0)
           throw new PathError(
-            'needs where: a search may give others, and another object must not be taken for the document',
+            'needs where: a search may return other objects, and none of them must be taken for the document',
           );
         if (needsReference && reference === undefined)
-          throw new PathError('needs reference: where what was found has what the ERP calls it');
+          throw new PathError('needs reference: where the found object has its reference');
         const readsBody = [list, withdrawn, reference, ...Object.keys(where)].some((member) => member !== undefined);
         const isInBody = (form: object | string | undefined) => typeof form === 'object' && 'body' in form;
-        if (one.method === 'HEAD' && (readsBody || isInBody(hash) || isInBody(given.reference)))
+        if (lookup.method === 'HEAD' && (readsBody || isInBody(hash) || isInBody(given.reference)))
           throw new PathError('must be a GET: the answer to a HEAD has no body');
       },
     },

@@ -1,6 +1,6 @@
 /**
- * Against a REST server of the tests (rest-erp.ts): suppliers, events, quotations, answers and files with a URL each, as
- * when nothing is set for them; awards as purchase orders that the ERP numbers.
+ * The conformance of the http connector against a REST server of the tests (rest-erp.ts). Suppliers, events, quotations,
+ * answers and files use the defaults, a URL for each document; awards are purchase orders that the ERP numbers.
  */
 import type { Document } from 'sourcing-bridge/connector';
 import { conformance } from 'sourcing-bridge/connector/testing';
@@ -51,7 +51,7 @@ const settings = (address: string) => ({
   },
   answers: [
     { status: 200, body: { success: false }, means: 'data' },
-    // What this ERP always says; without it somebody else has answered.
+    // Every answer of this ERP has one of these members; an answer without them comes from a gateway.
     { status: 200, body: { success: absent, done: absent, items: absent, content_hash: absent }, means: 'unknown' },
   ],
   message: 'error.text',

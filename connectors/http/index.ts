@@ -1,9 +1,9 @@
 /**
- * The http connector: documents sent to any REST endpoint, by settings only. A kind that nothing is set for has a URL of
- * its own, which is PUT, read and deleted; other ERPs are described by requests, a lookup, and what their answers mean.
+ * The http connector: sends documents to any REST endpoint, by settings only. Without settings for its kind, each document
+ * has its own URL, to which the connector sends PUT, GET and DELETE. For other ERPs the settings describe requests, a
+ * lookup, and the meaning of answers.
  *
- * What keeps a second object from being made is either that the URL is the document's own, or the lookup: settings with
- * neither are refused.
+ * Either the document's own URL or the lookup prevents a second object: settings with neither are refused.
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -44,8 +44,8 @@ const settings = settingsSchema.superRefine((given, context) => {
 });
 
 const batchMax = 200;
-/** No request of a batch begins later than this, so that each has its whole time. */
-const beginMs = 60_000;
+/** No request of a batch starts later than this, so that each has its full time limit. */
+const startWithinMs = 60_000;
 
 export default defineConnector({
   name: 'http',
@@ -60,8 +60,8 @@ export default defineConnector({
   },
   capabilitiesWith: (given) => ({
     requestsAtOnce: given.concurrency,
-    // What begins last may log in again, and be sent again.
-    timeoutMs: beginMs + Math.ceil(given.timeout_seconds * 3_000) + 10_000,
+    // The last request may take three time limits: it is sent, logs in again, and is sent again.
+    timeoutMs: startWithinMs + Math.ceil(given.timeout_seconds * 3_000) + 10_000,
     lateEffectMs: Math.ceil(given.settle_seconds * 1_000),
     idempotency: idempotencyOf(given),
   }),
@@ -83,11 +83,11 @@ export default defineConnector({
     const kindOfDocument = ({ kind }: Document) => kinds.get(kind) as CompiledKind;
     return {
       check: async () => [await checkBase(http, given)],
-      plan: async (operations) => operations.map((operation) => planned(kindOfDocument(operation.document), operation)),
+      plan: async (operations) => operations.map((operation) => planOf(kindOfDocument(operation.document), operation)),
       write: async (operations, signal) => {
-        const begunMs = clock.nowMs();
+        const startedMs = clock.nowMs();
         const write = async (operation: Operation) =>
-          clock.nowMs() - begunMs > beginMs
+          clock.nowMs() - startedMs > startWithinMs
             ? stopped
             : writeOne(http, kindOfDocument(operation.document), operation, signal);
         return writeEach(operations, write, { signal, atOnce: given.concurrency });
@@ -109,36 +109,37 @@ function idempotencyOf(given: Settings): 'key' | 'external-id' | 'lookup' {
 type CompiledKind = ReturnType<typeof compileKind>;
 
 function compileKind(given: Settings, kind: DocumentKind) {
-  const one = kindOf(given, kind);
+  const requests = kindOf(given, kind);
   const { idempotency_header: header } = given;
   const compile = (action: 'create' | 'amend' | 'cancel') => {
-    const request = one[action];
+    const request = requests[action];
     return request && compileRequest(kind, request, header);
   };
   return {
     requests: { create: compile('create'), amend: compile('amend'), cancel: compile('cancel') },
-    referenceOf: compileReference(one.reference),
-    findHeld: compileFindHeld(kind, one),
-    asksFirst: one.lookup !== undefined,
+    referenceOf: compileReference(requests.reference),
+    findHeld: compileFindHeld(kind, requests),
+    hasLookup: requests.lookup !== undefined,
   };
 }
 
 function requestOf({ requests }: CompiledKind, { action, document }: Operation) {
   const request = requests[action];
-  if (!request) throw new ConfigError(`documents.${document.kind} says nothing of ${action}`);
+  if (!request) throw new ConfigError(`documents.${document.kind} has no ${action}`);
   return request;
 }
 
 const statuses = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
-const gone = [404, 410];
+/** A cancellation answers them when there is nothing at its URL. */
+const goneStatuses = [404, 410];
 
 async function writeOne(http: Http, kind: CompiledKind, operation: Operation, signal: AbortSignal): Promise<Outcome> {
   const { action, document } = operation;
   const request = await requestOf(kind, operation).make(operation, signal);
-  const response = await http.request(action === 'cancel' ? { ...request, accept: gone } : request);
-  if (action === 'cancel' && gone.includes(response.status)) {
-    // Not there, or not at this path: what the ERP holds says which.
-    const held = kind.asksFirst ? await kind.findHeld(http, document, signal) : [];
+  const response = await http.request(action === 'cancel' ? { ...request, accept: goneStatuses } : request);
+  if (action === 'cancel' && goneStatuses.includes(response.status)) {
+    // The object is gone, or it has another path: the lookup tells which.
+    const held = kind.hasLookup ? await kind.findHeld(http, document, signal) : [];
     if (held.length > 0)
       throw new DataError(
         `the ERP answered ${response.status} to ${request.method} ${request.path}, but still holds ${held[0]?.reference}`,
@@ -147,7 +148,7 @@ async function writeOne(http: Http, kind: CompiledKind, operation: Operation, si
   return { status: statuses[action], reference: kind.referenceOf(response, operation) };
 }
 
-function planned(kind: CompiledKind, operation: Operation): PlannedOperation {
+function planOf(kind: CompiledKind, operation: Operation): PlannedOperation {
   const { action, document } = operation;
   return { key: document.key, action, steps: stepsOf(kind, operation) };
 }
@@ -171,7 +172,7 @@ function shown(value: unknown): string {
 async function checkBase(http: Http, { base_url, check_path }: Settings): Promise<CheckResult> {
   const name = 'endpoint';
   try {
-    // Whatever it says of that path, it is there and lets us in.
+    // Even a 404 shows that the server is reachable and accepts the login.
     const accept = Array.from({ length: 100 }, (_, index) => 400 + index).filter((status) => !refusals.has(status));
     const { status } = await http.request({
       method: 'GET',
@@ -179,7 +180,7 @@ async function checkBase(http: Http, { base_url, check_path }: Settings): Promis
       accept,
       signal: AbortSignal.timeout(checkMs),
     });
-    const message = `${base_url}${check_path} answers ${status}: it is reached, and does not refuse the login.`;
+    const message = `${base_url}${check_path} answers ${status}: it is reachable and does not refuse the login.`;
     return { name, ok: true, message };
   } catch (error) {
     return { name, ok: false, message: `${base_url}: ${error instanceof Error ? error.message : String(error)}` };

@@ -1,11 +1,11 @@
-/** How the documents of each kind are sent. */
+/** The requests for the documents of a kind: those of the settings, with defaults. */
 import type { DocumentKind } from 'sourcing-bridge/connector';
 import type { KindSettings, RequestSettings, Settings } from './settings.ts';
 
 const ownUrl = { path: '/{kind}/{key}', headers: {} };
 const replace: RequestSettings = { ...ownUrl, method: 'PUT' };
 
-/** With nothing set: a URL of its own, by its key. */
+/** For a kind without settings: a URL for each document, by its key. */
 const defaultKind: KindSettings = {
   create: replace,
   amend: replace,
@@ -21,6 +21,7 @@ const defaultKind: KindSettings = {
   reference: 'key',
 };
 
+/** The settings of a kind. An `amend` that is left out is `create`, if that is a PUT. */
 export function kindOf(settings: Pick<Settings, 'documents'>, kind: DocumentKind): KindSettings {
   const given = settings.documents[kind];
   if (!given) return defaultKind;
@@ -28,8 +29,8 @@ export function kindOf(settings: Pick<Settings, 'documents'>, kind: DocumentKind
 }
 
 /**
- * Whether both create and amend replace what stands under a URL of the document's own: however often they are sent, there
- * is one object, so that nobody has to ask before.
+ * Whether both create and amend replace the object under the document's own URL. However often they are sent, there is one
+ * object, so no lookup is needed first.
  */
 export function isByKey({ create, amend }: KindSettings): boolean {
   return create?.method === 'PUT' && amend?.method === 'PUT' && create.path === amend.path;

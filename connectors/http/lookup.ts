@@ -1,4 +1,4 @@
-/** What the ERP holds for a document: found by the request that the settings give. */
+/** Finds what the ERP holds for a document, by the lookup request of the settings. */
 import {
   ConfigError,
   compileJsonPath,
@@ -14,11 +14,12 @@ import { compileLookup } from './requests.ts';
 import type { ContentHashForm, KindSettings, LookupSettings } from './settings.ts';
 import { noCall, rootsOf, textTemplate } from './templates.ts';
 
-/** Throws when it cannot tell. */
+/** The objects of the document. Throws when the answer cannot tell. */
 export type FindHeld = (http: Http, document: Document, signal: AbortSignal) => Promise<Found[]>;
 
+/** Compiles the lookup of a kind. Without one, every document counts as held under its key. */
 export function compileFindHeld(kind: DocumentKind, { lookup, reference }: KindSettings): FindHeld {
-  // A document with a URL of its own: written or taken back once more, it is what it should be, whatever stands there.
+  // The document has its own URL: another PUT or DELETE brings it into the right state, whatever is there now.
   if (!lookup) return async (_http, { key }) => [{ key, reference: key, contentHash: undefined }];
   const request = compileLookup(kind, lookup);
   const entriesIn = compileEntries(lookup);
@@ -31,10 +32,10 @@ export function compileFindHeld(kind: DocumentKind, { lookup, reference }: KindS
     if (lookup.absent.includes(response.status)) return [];
     const entries = entriesIn(response);
     const ours = entries.filter((entry) => isOurs(entry, document));
-    // Then nobody knows whether the one that is looked for is among what the answer does not show.
+    // The answer may be one page of many objects, so it cannot tell whether the document's object exists.
     if (ours.length < entries.length && !lookup.ignore_others)
       throw new ConfigError(
-        `the lookup of ${document.kind} ${document.key} gave others as well: let it ask for this one only, or set ignore_others if it always gives all of them at once`,
+        `the lookup of ${document.kind} ${document.key} returned other objects as well: let it ask for this one only, or set ignore_others if it always returns all of them at once`,
       );
     return ours
       .filter((entry) => !isWithdrawn(entry))
@@ -60,7 +61,7 @@ function compileEntries({ method, list }: LookupSettings): (response: HttpRespon
 function jsonOf(response: HttpResponse): unknown {
   const json = exactJson(response);
   if (json === undefined)
-    throw new TransientError(`the ERP answered ${response.status} to the lookup with what is no JSON`);
+    throw new TransientError(`the ERP answered ${response.status} to the lookup with a body that is not JSON`);
   return json;
 }
 
@@ -82,7 +83,7 @@ function compileWithdrawn({ withdrawn }: LookupSettings): (entry: unknown) => bo
   const read = compileJsonPath(withdrawn.path);
   return (entry) => {
     const value = read(entry);
-    return withdrawn.is.some((one) => isSameText(value, one));
+    return withdrawn.is.some((state) => isSameText(value, state));
   };
 }
 
@@ -95,7 +96,7 @@ function compileReferenceOf(
   const read = compileJsonPath(path);
   return (entry) => {
     const text = referenceText(read(entry));
-    if (text === undefined) throw new ConfigError(`what the lookup found has no reference at ${path}`);
+    if (text === undefined) throw new ConfigError(`the object that the lookup found has no reference at ${path}`);
     return text;
   };
 }

@@ -1,4 +1,4 @@
-/** From a document to the request that sends it: what its settings say, compiled once. */
+/** Makes the request that sends a document; the settings are compiled once. */
 import {
   DataError,
   type DocumentKind,
@@ -26,12 +26,13 @@ interface Content {
 }
 
 export interface CompiledRequest {
-  /** `method path`, and what of its content a person can read. */
+  /** `method path`, and the readable part of the content. */
   describe(operation: Operation): { line: string; content: unknown };
-  /** Throws DataError for a document that it cannot be made of. */
+  /** Throws DataError when the request cannot be made from this document. */
   make(operation: Operation, signal: AbortSignal): Promise<HttpRequest>;
 }
 
+/** Compiles a request of the settings. Throws PathError for a wrong template. */
 export function compileRequest(
   kind: DocumentKind,
   settings: RequestSettings,
@@ -68,7 +69,7 @@ export function compileRequest(
   };
 }
 
-/** How it is asked what the ERP holds for a document. */
+/** Compiles the request that asks what the ERP holds for a document. Throws PathError for a wrong template. */
 export function compileLookup(
   kind: DocumentKind,
   settings: LookupSettings,
@@ -110,19 +111,19 @@ function scopeOf({ action, document, contentHash, idempotencyKey, reference, fil
 }
 
 interface CompiledBody {
-  /** What of it a person can read. */
+  /** The readable part of it. */
   shown(scope: Scope): unknown;
   make(scope: Scope, operation: Operation, signal: AbortSignal): Content | Promise<Content>;
 }
 
-const nothing: CompiledBody = { shown: () => undefined, make: () => ({}) };
+const noBody: CompiledBody = { shown: () => undefined, make: () => ({}) };
 
 function compileBody(
   kind: DocumentKind,
   method: string,
   settings: RequestSettings['body'] = method === 'DELETE' ? 'none' : 'document',
 ): CompiledBody {
-  if (settings === 'none') return nothing;
+  if (settings === 'none') return noBody;
   if (settings === 'document')
     return kind === 'file'
       ? multipart(kind, { document: '{document}', file: { file: true } })
@@ -140,7 +141,7 @@ function compileBody(
 }
 
 function asJson(template: JsonTemplate): CompiledBody {
-  // A template that leads to nothing is still a body.
+  // A template without a value is sent as null, which is still a body.
   return { shown: template, make: (scope) => ({ json: template(scope) ?? null }) };
 }
 
@@ -162,7 +163,7 @@ function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>)
       for (const { name, value } of texts(scope))
         if (typeof value === 'string') form.append(name, value);
         else form.append(name, new Blob([JSON.stringify(value)], { type: 'application/json' }));
-      // One that is taken back has no bytes.
+      // A withdrawn file has no bytes.
       for (const { name } of compiled.filter(({ template }) => template === undefined))
         if (operation.action !== 'cancel')
           form.append(name, new Blob([await bytesOf(operation, signal)]), operation.file?.name ?? 'file');
@@ -173,13 +174,13 @@ function multipart(kind: DocumentKind, parts: Readonly<Record<string, unknown>>)
   };
 }
 
-/** `{ file: true }`. */
+/** Whether a multipart part is `{ file: true }`. */
 export function isFilePart(part: unknown): boolean {
   return typeof part === 'object' && part !== null && 'file' in part && part.file === true;
 }
 
 async function bytesOf(operation: Operation, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await fileBytes(operation, signal);
-  if (!bytes) throw new DataError('the body is to hold the bytes of a file, and this document has none');
+  if (!bytes) throw new DataError('the body needs the bytes of a file, and this document has none');
   return new Uint8Array(bytes);
 }

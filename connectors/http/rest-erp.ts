@@ -1,6 +1,6 @@
 /**
- * An ERP for the tests, with a REST API in two habits: a URL of its own for each document, and purchase orders that get
- * their numbers from the ERP, are found by a search, and are cancelled but still shown. Logins are OAuth tokens.
+ * An ERP for the tests, with a REST API in two styles: a URL for each document, and purchase orders that the ERP numbers,
+ * that are found by a search, and that are still shown when they are cancelled. Logins are OAuth tokens.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { buffer } from 'node:stream/consumers';
 
 export interface RestErp {
   readonly address: string;
-  /** What stands under a document's own URL. */
+  /** The object under a document's own URL. */
   stored(kind: string, key: string): StoredDocument | undefined;
   orders(externalKey: string): Order[];
   expireLogins(): void;
@@ -30,7 +30,7 @@ export interface Order {
   title: string;
   vendor: { id: string; name: string };
   currency: string;
-  /** As it came: a number with each of its digits. */
+  /** Numbers keep each digit that was sent. */
   items: { lot: string; quantity?: string; price?: string }[];
   notes: string;
 }
@@ -38,12 +38,13 @@ export interface Order {
 /** This ERP refuses longer titles. */
 export const titleMax = 200;
 
+/** Starts the ERP on a free port; it accepts logins of this client only. */
 export async function startRestErp(client: { id: string; secret: string }): Promise<RestErp> {
   const documents = new Map<string, StoredDocument>();
   const orders = new Map<string, Order>();
   let tokens = new Set<string>();
 
-  function give(response: ServerResponse, status: number, json?: unknown, headers: Record<string, string> = {}): void {
+  function send(response: ServerResponse, status: number, json?: unknown, headers: Record<string, string> = {}): void {
     if (json === undefined) response.writeHead(status, headers).end();
     else response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(json));
   }
@@ -53,24 +54,24 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
       .toString()
       .split(':')
       .map(decodeURIComponent);
-    if (id !== client.id || secret !== client.secret) return give(response, 401, { error: 'invalid_client' });
+    if (id !== client.id || secret !== client.secret) return send(response, 401, { error: 'invalid_client' });
     const token = randomUUID();
     tokens.add(token);
-    return give(response, 200, { access_token: token, token_type: 'Bearer', expires_in: 3_600 });
+    return send(response, 200, { access_token: token, token_type: 'Bearer', expires_in: 3_600 });
   }
 
   async function byKey(path: string, request: IncomingMessage, body: Buffer<ArrayBuffer>, response: ServerResponse) {
     const held = documents.get(path);
-    if (request.method === 'DELETE') return give(response, documents.delete(path) ? 204 : 404);
-    if (request.method === 'GET') return held ? give(response, 200, held.document) : give(response, 404);
-    const given = await contentOf(request, body);
-    if (titleOf(given.document).length > titleMax) return refuse(response);
-    documents.set(path, given);
-    return give(response, held ? 200 : 201, { done: true });
+    if (request.method === 'DELETE') return send(response, documents.delete(path) ? 204 : 404);
+    if (request.method === 'GET') return held ? send(response, 200, held.document) : send(response, 404);
+    const sent = await contentOf(request, body);
+    if (titleOf(sent.document).length > titleMax) return refuse(response);
+    documents.set(path, sent);
+    return send(response, held ? 200 : 201, { done: true });
   }
 
   function refuse(response: ServerResponse): void {
-    give(response, 422, { error: { text: `the title has more than ${titleMax} characters` } });
+    send(response, 422, { error: { text: `the title has more than ${titleMax} characters` } });
   }
 
   function order(url: URL, method: string, body: Buffer, response: ServerResponse): void {
@@ -80,24 +81,24 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
       const found = [...orders.values()].filter(
         ({ externalKey }) => externalKey === url.searchParams.get('externalKey'),
       );
-      return give(response, 200, { items: found });
+      return send(response, 200, { items: found });
     }
-    if (number !== '' && !held) return give(response, 404, { error: { text: 'no such order' } });
+    if (number !== '' && !held) return send(response, 404, { error: { text: 'no such order' } });
     if (action === 'cancel' && held) {
       held.status = 'cancelled';
-      return give(response, 200, { success: true });
+      return send(response, 200, { success: true });
     }
     const given = JSON.parse(body.toString('utf8').replaceAll(/"(quantity|price)":(-?[\d.]+)/g, '"$1":"$2"')) as Order;
-    // An error in a 200.
+    // Purchase orders answer errors with status 200.
     if (given.title.length > titleMax)
-      return give(response, 200, { success: false, error: { text: `the title has more than ${titleMax} characters` } });
+      return send(response, 200, { success: false, error: { text: `the title has more than ${titleMax} characters` } });
     if (held) {
       Object.assign(held, given, { status: 'open' });
-      return give(response, 200, { success: true });
+      return send(response, 200, { success: true });
     }
-    const made = { ...given, number: `PO-${orders.size + 1}`, status: 'open' as const };
-    orders.set(made.number, made);
-    return give(response, 201, { success: true }, { location: `/purchase-orders/${made.number}` });
+    const created = { ...given, number: `PO-${orders.size + 1}`, status: 'open' as const };
+    orders.set(created.number, created);
+    return send(response, 201, { success: true }, { location: `/purchase-orders/${created.number}` });
   }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -105,14 +106,14 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     const url = new URL(request.url ?? '/', 'http://erp.example');
     const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
     if (url.pathname === '/token') login(request, response);
-    else if (!tokens.has(token)) give(response, 401, { error: { text: 'log in' } });
+    else if (!tokens.has(token)) send(response, 401, { error: { text: 'log in' } });
     else if (url.pathname.startsWith('/purchase-orders')) order(url, request.method ?? '', body, response);
-    else if (url.pathname === '/') give(response, 200, { success: true, name: 'REST ERP' });
+    else if (url.pathname === '/') send(response, 200, { success: true, name: 'REST ERP' });
     else await byKey(url.pathname, request, body, response);
   }
 
   const server = createServer((request, response) => {
-    answer(request, response).catch((error: unknown) => give(response, 400, { error: { text: String(error) } }));
+    answer(request, response).catch((error: unknown) => send(response, 400, { error: { text: String(error) } }));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -120,7 +121,7 @@ export async function startRestErp(client: { id: string; secret: string }): Prom
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     stored: (kind, key) => documents.get(`/${kind}/${encodeURIComponent(key)}`),
     orders: (externalKey) =>
-      [...orders.values()].filter((one) => one.externalKey === externalKey && one.status === 'open'),
+      [...orders.values()].filter((order) => order.externalKey === externalKey && order.status === 'open'),
     expireLogins: () => {
       tokens = new Set();
     },

@@ -1,4 +1,4 @@
-/** What can be set. Paths and templates in it are checked by `checkSettings`. */
+/** The schema of the settings. `faultsOf` (check-settings.ts) checks the paths and templates in them. */
 import { documentKinds, secret, z } from 'sourcing-bridge/connector';
 
 const seconds = z.number().positive().max(3_600);
@@ -11,18 +11,21 @@ const auth = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('bearer'), token: secret() }),
   z.strictObject({
     type: z.literal('header'),
-    name: z.string().min(1).describe('As X-API-Key'),
+    name: z.string().min(1).describe('For example X-API-Key'),
     value: secret(),
-    prefix: z.string().default('').describe('Stands before the value'),
+    prefix: z.string().default('').describe('Written before the value'),
   }),
   z.strictObject({
     type: z.literal('oauth'),
-    token_url: z.string().min(1).describe('Whole, or a path behind base_url'),
+    token_url: z.string().min(1).describe('A full URL, or a path below base_url'),
     client_id: z.string().min(1),
     client_secret: secret(),
     scope: z.string().optional(),
     in_body: z.boolean().default(false).describe('Id and secret in the body instead of the Authorization header'),
-    fields: z.record(z.string(), z.string()).default({}).describe('Further fields of the token request, as audience'),
+    fields: z
+      .record(z.string(), z.string())
+      .default({})
+      .describe('Further fields of the token request, such as audience'),
   }),
 ]);
 
@@ -32,7 +35,10 @@ const signature = z.strictObject({
   algorithm: z.enum(['sha256', 'sha512']).default('sha256'),
   encoding: z.enum(['hex', 'base64']).default('hex'),
   prefix: z.string().default(''),
-  timestamp_header: z.string().optional().describe('Signs <seconds since 1970>.<body>, and names the seconds here'),
+  timestamp_header: z
+    .string()
+    .optional()
+    .describe('When set, <seconds since 1970>.<body> is signed and this header has the seconds'),
 });
 
 const body = z.union([
@@ -65,29 +71,32 @@ const lookup = z.strictObject({
   list: z
     .string()
     .optional()
-    .describe('Where the answer has a list of what was found; without it the answer is what was found'),
+    .describe('The path of the list of found objects in the answer; without it the answer is the found object'),
   where: z
     .record(z.string(), z.string())
     .default({})
-    .describe('Which of it is the document: paths into what was found, and what has to stand there'),
-  ignore_others: z.boolean().default(false).describe('The search also gives others, and always all of them at once'),
+    .describe('Which found objects are the document: paths into them, and the value that each must have'),
+  ignore_others: z
+    .boolean()
+    .default(false)
+    .describe('The answer also has other objects, and always all of them at once'),
   reference: z
     .string()
     .optional()
-    .describe('Where what was found has its reference; left out: as `reference` of the kind'),
+    .describe('The path of the reference in a found object; default: as `reference` of the kind'),
   content_hash: contentHashForm.optional(),
   withdrawn: z
     .strictObject({ path: z.string(), is: z.array(single).min(1) })
     .optional()
-    .describe('What is taken back, and still shown'),
+    .describe('Which found objects are cancelled, and still shown'),
 });
 
 const kindSettings = z.strictObject({
   create: request.optional(),
-  amend: request.optional().describe('Left out: as create, if that is a PUT'),
+  amend: request.optional().describe('Default: as create, if that is a PUT'),
   cancel: request.optional(),
   lookup: lookup.optional(),
-  reference: referenceForm.default('key').describe('What the ERP calls it: in the answer to create'),
+  reference: referenceForm.default('key').describe('Where the answer to create has the reference'),
 });
 
 const meanings = [
@@ -116,34 +125,45 @@ const answerRule = z.strictObject({
       ]),
     )
     .default({})
-    .describe('Paths into the answer, and what has to stand there: all of them'),
+    .describe('Paths into the answer, and the value that each must have'),
   means: z.enum(meanings),
 });
 
 export const settingsSchema = z.strictObject({
-  base_url: z.string().min(1).describe('As https://erp.example.com/api; all paths stand behind it'),
+  base_url: z.string().min(1).describe('For example https://erp.example.com/api; all paths are appended to it'),
   auth: auth.default({ type: 'none' }),
   signature: signature.optional().describe('An HMAC over the body, in addition to `auth`'),
-  ca_file: z.string().optional().describe('PEM of authorities that are trusted beside the usual ones'),
+  ca_file: z
+    .string()
+    .optional()
+    .describe('PEM of certificate authorities that are trusted in addition to the usual ones'),
   client_certificate: z.strictObject({ certificate_file: z.string(), key_file: z.string() }).optional(),
   headers: z.record(z.string(), z.string()).default({}).describe('Sent with each request; secrets belong under auth'),
-  idempotency_header: z.string().optional().describe('As Idempotency-Key: sent with what creates, amends or cancels'),
-  check_path: z.string().default('').describe('What `check` reads'),
-  concurrency: z.int().min(1).max(64).default(4).describe('Most requests at once'),
-  timeout_seconds: seconds.default(30).describe('For one request'),
+  idempotency_header: z
+    .string()
+    .optional()
+    .describe('For example Idempotency-Key: sent with each request that creates, amends or cancels'),
+  check_path: z.string().default('').describe('The path that `check` reads'),
+  concurrency: z.int().min(1).max(64).default(4).describe('The largest number of requests at once'),
+  timeout_seconds: seconds.default(30).describe('The time limit of one request'),
   settle_seconds: z
     .number()
     .min(0)
     .max(86_400)
     .default(30)
-    .describe('How long a request that was cut off may still take effect, or what was written be missing from lookup'),
+    .describe(
+      'How long a request may still take effect after its call was cut off, and how long a written object may be missing from lookup',
+    ),
   documents: z.partialRecord(z.enum(documentKinds), kindSettings).default({}),
-  answers: z.array(answerRule).default([]).describe('What answers mean; the first that fits. Else as the status says'),
+  answers: z
+    .array(answerRule)
+    .default([])
+    .describe('What answers mean: the first rule that matches; else the status decides'),
   expect: z
     .enum(['json', 'anything'])
     .default('json')
-    .describe('What an answer is that says it was done: JSON or nothing, so that a page is not taken for one'),
-  message: z.string().optional().describe("Where an answer has the ERP's own words for what is wrong"),
+    .describe('The body of an answer that means done: json for JSON or no body, so that an HTML page does not count'),
+  message: z.string().optional().describe("The path of the ERP's own error message in an answer"),
 });
 
 export type Settings = z.output<typeof settingsSchema>;

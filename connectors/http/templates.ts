@@ -1,7 +1,7 @@
 /**
- * Templates of requests: texts and JSON whose strings hold paths in braces, `{event.name}`. They are compiled once, when
- * the settings are read; a path that no document has is refused then. JSON is made as values and never as text, so that
- * nothing in a document can change what is around it.
+ * Templates of requests: texts and JSON whose strings have paths in braces, `{event.name}`. They are compiled once, when
+ * the settings are read; a path that no document has is refused then. JSON is built as values and never as text, so the
+ * text of a document cannot change the structure around it.
  */
 import {
   compilePath,
@@ -18,28 +18,28 @@ import {
   templateParts,
 } from 'sourcing-bridge/connector';
 
-/** What a template is filled from. */
+/** The values that fill a template. */
 export interface Scope {
   readonly document: Document;
-  /** Beside the document's own members; they are told apart by their names. */
+  /** Values of the request; none has the name of a document's member. */
   readonly call: Readonly<Record<CallValue, string | undefined>>;
-  /** The line of the document, and the entry of any list, that `each` is at. */
+  /** Within `each`: the current line of the document, and the current entry of any list. */
   readonly line?: unknown;
   readonly item?: unknown;
 }
 
 type CallValue = keyof typeof callValues;
 
-/** What is known of a request, beside its document. */
+/** The values of a request that are not in its document. */
 export const callValues = {
   action: 'create, amend or cancel',
   content_hash: 'SHA-256 of the document',
-  idempotency_key: 'the same for every try',
-  reference: 'what the ERP called it',
+  idempotency_key: 'the same for every attempt',
+  reference: "the ERP's reference",
   file_name: "a file's name",
 } as const;
 
-/** Of a document that nothing is sent for yet. */
+/** The values of `call` for a lookup, which belongs to no write. */
 export const noCall: Scope['call'] = {
   action: undefined,
   content_hash: undefined,
@@ -48,7 +48,7 @@ export const noCall: Scope['call'] = {
   file_name: undefined,
 };
 
-/** What templates of the kind's requests may begin with. */
+/** What the paths in the templates of a kind's requests may begin with. */
 export function rootsOf(kind: DocumentKind): Roots {
   return { ...callRoots, document: documentShape(kind) };
 }
@@ -57,11 +57,11 @@ const callRoots: Readonly<Record<string, Shape>> = Object.fromEntries(
   Object.keys(callValues).map((name) => [name, {}]),
 );
 
-/** Undefined when a path in it leads to nothing. */
+/** Undefined when a path in it finds no value. */
 export type TextTemplate = (scope: Scope) => string | undefined;
 export type JsonTemplate = (scope: Scope) => unknown;
 
-/** A text with paths in braces; `{{` and `}}` are braces. Throws SettingFault. */
+/** Compiles a text with paths in braces; `{{` and `}}` are literal braces. Throws PathError. */
 export function textTemplate(roots: Roots, template: string, encode = (text: string) => text): TextTemplate {
   const parts = templateParts(template).map((part) => (typeof part === 'string' ? part : singleOf(roots, part.path)));
   return (scope) => {
@@ -76,29 +76,30 @@ export function textTemplate(roots: Roots, template: string, encode = (text: str
 }
 
 /**
- * The path of a request. What stands in braces becomes a part of it whatever it holds: a `/` or `?` in it leads nowhere
- * else. Gives DataError where a path in it leads to nothing, as the URL would be another one.
+ * Compiles the path of a request. Each value in braces is encoded as one part of it: a `/` or `?` in a value cannot change
+ * the URL. Throws PathError. The compiled template throws DataError when a path finds no value, because the URL would be
+ * another one.
  */
 export function urlTemplate(roots: Roots, template: string): (scope: Scope) => string {
-  if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new PathError('may hold no blank, # or \\');
-  if (!/^[/?]/.test(template)) throw new PathError('must begin with / (it stands behind base_url)');
+  if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new PathError('must not contain a blank, # or \\');
+  if (!/^[/?]/.test(template)) throw new PathError('must begin with / (it is appended to base_url)');
   const text = textTemplate(roots, template, urlPart);
   return (scope) => {
     const path = text(scope);
-    if (path === undefined) throw new DataError(`the path ${template} cannot be made: a part of it leads to nothing`);
+    if (path === undefined) throw new DataError(`the path ${template} cannot be made: a part of it has no value`);
     return path;
   };
 }
 
 function urlPart(text: string): string {
-  // Also what OData and other conventions take for signs of their own.
+  // OData and other conventions give these characters a meaning, too.
   return pathSegment(text).replaceAll(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
 }
 
 /**
- * JSON, as it stands in YAML. A string that is one path in braces gives what stands there, as it is: also a list or an
- * object. `{path as number}` gives a number with each digit. `{ each: lines, as: … }` gives a list. What leads to
- * nothing is left out. Throws SettingFault that says where.
+ * Compiles JSON, as it is written in YAML. A string that is only one path in braces becomes the value itself, also a list
+ * or an object. `{path as number}` becomes a number with each digit, `{ each: lines, as: … }` a list. A member without a
+ * value is left out. Throws PlacedFault, which names the place.
  */
 export function jsonTemplate(roots: Roots, template: unknown): JsonTemplate {
   if (typeof template === 'string') return stringTemplate(roots, template);
@@ -125,9 +126,9 @@ export function jsonTemplate(roots: Roots, template: unknown): JsonTemplate {
 }
 
 function eachTemplate(roots: Roots, { each, as }: { each: unknown; as: unknown }): JsonTemplate {
-  if (typeof each !== 'string') throw new PathError('each must be the path of a list, as lines');
+  if (typeof each !== 'string') throw new PathError('each must be the path of a list, for example lines');
   const { read, shape } = at('each', () => pathOf(roots, each, compilePath));
-  if (!shape.items) throw new PathError(`each: ${each} leads to no list`);
+  if (!shape.items) throw new PathError(`each: ${each} is not the path of a list`);
   const isLine = each === 'lines';
   const inside = { ...roots, item: shape.items, ...(isLine ? { line: shape.items } : {}) };
   const entry = at('as', () => jsonTemplate(inside, as));
@@ -153,14 +154,14 @@ function stringTemplate(roots: Roots, template: string): JsonTemplate {
   if (form !== 'number') return text;
   return (scope) => {
     const number = text(scope);
-    // Money stays what it is: as a JSON number it has every digit.
+    // The JSON number has every digit of the amount.
     return number === undefined ? undefined : jsonNumber(number, path);
   };
 }
 
 const forms = ['text', 'number', 'odata'];
 
-/** `line.quantity as number`. */
+/** Splits `line.quantity as number` into path and form. */
 function formOf(text: string): { path: string; form: string | undefined } {
   const [, path = text, form] = /^(.*?)\s+as\s+(\w+)$/.exec(text) ?? [];
   if (form !== undefined && !forms.includes(form))
@@ -168,16 +169,16 @@ function formOf(text: string): { path: string; form: string | undefined } {
   return { path, form };
 }
 
-/** One value as a text. */
+/** Compiles the path of a single value; the value is read as text. */
 function singleOf(roots: Roots, text: string): TextTemplate {
   const { path, form } = formOf(text);
-  if (path === 'document') throw new PathError('{document} leads to several values; go on to one of them');
+  if (path === 'document') throw new PathError('{document} leads to several values; go on with one of its members');
   const { read } = pathOf(roots, path, compileValuePath);
   return (scope) => {
     const value = read(scope);
     if (value === undefined || value === '') return undefined;
     const plain = typeof value === 'string' ? value : JSON.stringify(value);
-    // In a filter of OData a quote inside of quotes stands twice.
+    // In an OData filter, a quote inside of quotes is doubled.
     return form === 'odata' ? plain.replaceAll("'", "''") : plain;
   };
 }
@@ -188,7 +189,7 @@ interface ScopePath {
 }
 
 function pathOf(roots: Roots, path: string, compile: typeof compilePath): ScopePath {
-  // As a whole, with what `lookup` is to give back.
+  // The whole document, with the hash that `lookup` reads.
   if (path === 'document')
     return {
       read: ({ document, call }) => ({ content_hash: call.content_hash, ...document }),
@@ -197,14 +198,15 @@ function pathOf(roots: Roots, path: string, compile: typeof compilePath): ScopeP
   const [ofEach] = /^(?:line|item)(?=$|[.[])/.exec(path) ?? [];
   if (ofEach !== undefined && !Object.hasOwn(roots, ofEach))
     throw new PathError(`{${path}}: ${ofEach} is known only within each${ofEach === 'line' ? ': lines' : ''}`);
-  const { root, read, shape } = named(path, () => compile(roots, path));
+  const { root, read, shape } = naming(path, () => compile(roots, path));
   if (root === 'document') return { read: ({ document }) => read(document), shape };
   if (root === 'line') return { read: ({ line }) => read(line), shape };
   if (root === 'item') return { read: ({ item }) => read(item), shape };
   return { read: ({ call }) => call[root as CallValue], shape };
 }
 
-function named<T>(path: string, run: () => T): T {
+/** Puts the path before the message of a PathError. */
+function naming<T>(path: string, run: () => T): T {
   try {
     return run();
   } catch (error) {
@@ -212,7 +214,7 @@ function named<T>(path: string, run: () => T): T {
   }
 }
 
-/** Says where in the template a fault is. */
+/** Adds the place in the template to a PathError. */
 function at<T>(place: string | number, run: () => T): T {
   try {
     return run();
@@ -221,7 +223,7 @@ function at<T>(place: string | number, run: () => T): T {
   }
 }
 
-/** A fault in the middle of a template. */
+/** A PathError with its place in a JSON template: names of members and indexes. */
 export class PlacedFault extends PathError {
   readonly places: readonly (string | number)[];
 
@@ -231,6 +233,7 @@ export class PlacedFault extends PathError {
   }
 }
 
+/** The place of a fault; empty when it has none. */
 export function placesOf(fault: PathError): readonly (string | number)[] {
   return fault instanceof PlacedFault ? fault.places : [];
 }

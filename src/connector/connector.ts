@@ -1,6 +1,7 @@
 /**
- * What a connector is. The bridge decides what to write and when; a connector says what its ERP can do, and does it.
- * It never retries and never decides about order: it answers exactly one outcome for each operation it was given.
+ * The interface between the bridge and a connector. The bridge decides what to write and when. The connector declares
+ * what its ERP can do, and carries operations out: it never retries, never decides about order, and returns exactly one
+ * outcome for each operation.
  */
 import type { ZodType, z } from 'zod';
 import type { Clock } from '#platform/clock.ts';
@@ -8,137 +9,148 @@ import type { DocumentKind, DocumentOf } from './documents.ts';
 import type { ReadPage, ReadStream } from './records.ts';
 
 export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
-  /** In this order where several are due: a supplier before the award that names it. Kinds are never written at once. */
+  /**
+   * The kinds of documents that it takes, in the order in which the bridge writes them where several are due: a supplier
+   * before the award that names it. Two kinds are never written at the same time.
+   */
   readonly kinds: readonly Kind[];
-  /** Most operations in one `write`, all of one kind. */
+  /** The largest number of operations in one `write`; all of them are of one kind. */
   readonly batchMax: number;
-  /** Most calls of `write` at once, never with the same key; 1 when it is left out. */
+  /** The largest number of `write` calls at once, never two with the same key. Default: 1. */
   readonly concurrency?: number;
-  /** Most requests to the ERP that are under way at once, over all calls; as `concurrency` when it is left out. */
+  /** The largest number of requests to the ERP that run at once, over all calls. Default: `concurrency`. */
   readonly requestsAtOnce?: number;
   /**
-   * What keeps a repeated create from making a second object: the ERP knows the idempotency key again (`key`), the object
-   * is stored under the document's key (`external-id`), or nothing but that `lookup` is asked first (`lookup`).
+   * What prevents a second object when a create is repeated. `key`: the ERP recognises the idempotency key.
+   * `external-id`: the ERP stores the object under the document's key. `lookup`: only that the bridge calls `lookup`
+   * before it creates again.
    */
   readonly idempotency: 'key' | 'external-id' | 'lookup';
-  /** Longest time that one `write` may take. */
+  /** The longest time that one `write` may take; then the bridge aborts its signal. */
   readonly timeoutMs: number;
   /**
-   * How long after a `write` was cut off it may still take effect in the ERP, and after any `write` its object may be
-   * missing from `lookup`. The bridge waits that long (counted from the end of the time limit, or of the write) before it
-   * asks; 0 when a write ends with the process and is seen at once (files). At most 24 days, in whole milliseconds.
+   * How long after a `write` call has ended it may still take effect in the ERP (when it was aborted), and how long its
+   * object may be missing from `lookup` (after any `write`). The bridge waits that long before it calls `lookup`, counted
+   * from the end of the time limit or of the call. 0 when a write ends with the process and is visible at once (files).
+   * Whole milliseconds, at most 24 days.
    */
   readonly lateEffectMs: number;
-  /** What `read` gives; left out: nothing. */
+  /** The streams that `read` offers. Default: none. */
   readonly reads?: readonly ReadStream[];
 }
 
-/** One thing to make true. */
+/** One document that the ERP should hold, or should no longer hold. */
 export interface Operation<Kind extends DocumentKind = DocumentKind> {
   readonly action: 'create' | 'amend' | 'cancel';
   readonly document: DocumentOf<Kind>;
-  /** SHA-256 of the document in hexadecimal: what `lookup` gives back for what it finds. */
+  /** SHA-256 of the document in hexadecimal. The ERP keeps it with the object, and `lookup` returns it. */
   readonly contentHash: string;
   /**
-   * The same for every try of this operation until the outcome of one is known: the ERP may use it to recognise a
-   * repetition.
+   * Stays the same for every attempt of this operation until the outcome of one is known. The ERP may use it to recognise
+   * a repetition.
    */
   readonly idempotencyKey: string;
-  /** What the ERP called the object when it was written last: text of at most 2,000 characters. */
+  /** The ERP's reference of the object, as the last write returned it: text of at most 2,000 characters. */
   readonly reference: string | undefined;
-  /** The bytes of a `file` document, unless it is cancelled. */
+  /** The bytes of a `file` document; absent when it is cancelled. */
   readonly file?: FileContent;
 }
 
 /** A file of the sourcing service. */
 export interface FileContent {
   readonly name: string;
-  /** Loads it; each call does so anew. Rejects when the service does not give it. */
+  /** Downloads the file; each call downloads it again. Rejects when the service does not deliver it. */
   read(signal: AbortSignal): Promise<Uint8Array>;
 }
 
-/** What a `write` would do, in words for a person. */
+/** What a `write` would do, in words for an operator. */
 export interface PlannedOperation {
   readonly key: string;
   readonly action: 'create' | 'amend' | 'cancel' | 'none';
-  /** What would be written, changed or taken back in the ERP, one line each. */
+  /** What would be written, changed or withdrawn in the ERP, one line each. */
   readonly steps: readonly string[];
 }
 
-/** How an error is recovered from is in its type. */
+/** The type says how the bridge recovers. */
 export type OutcomeError =
-  /** Will pass: tried again. */
+  /** The cause will pass: the bridge tries again. */
   | { type: 'transient'; message: string }
-  /** Tried again, not before `retryAfterMs`. */
+  /** The bridge tries again, not before `retryAfterMs`. */
   | { type: 'rate-limited'; message: string; retryAfterMs?: number }
-  /** Held by somebody in the ERP: tried again. */
+  /** A user of the ERP holds the object: the bridge tries again. */
   | { type: 'locked'; message: string }
-  /** The record is refused: a dead letter, with the ERP's own words. */
+  /** The ERP refuses the record: the bridge makes a dead letter, with the ERP's own words. */
   | { type: 'data'; message: string }
-  /** The ERP's object was changed by somebody else: a dead letter. */
+  /** A user of the ERP changed the object: the bridge makes a dead letter. */
   | { type: 'conflict'; message: string }
-  /** Nothing will work until a person acts: the flow pauses. */
+  /** Nothing will work until an operator acts: the bridge pauses the flow. */
   | { type: 'auth'; message: string }
   | { type: 'config'; message: string };
 
 export type Outcome =
   | { status: 'created' | 'updated' | 'unchanged' | 'cancelled'; reference: string }
   | { status: 'rejected' | 'retry'; error: OutcomeError }
-  /** It may or may not have taken effect: the bridge asks `lookup` before it tries again. */
+  /** The write may or may not have taken effect: the bridge calls `lookup` before it tries again. */
   | { status: 'unknown'; message: string };
 
 export interface Found {
-  /** With two references for one key nothing is written: a person has to say which object is the document's. */
+  /** For a key that is found twice, the bridge writes nothing: an operator has to say which object is the document's. */
   readonly key: string;
   readonly reference: string;
-  /** Of what was written last; undefined when the ERP cannot tell. */
+  /** The hash of the document that was written last; undefined when the ERP does not keep it. */
   readonly contentHash: string | undefined;
 }
 
-/** What the ERP holds for this document could not be found out; it is asked again later. */
+/** `lookup` could not find out what the ERP holds for this document; the bridge asks again later. */
 export interface Unclear {
   readonly key: string;
-  /** Why, in words for a person. */
+  /** The reason, in words for an operator. */
   readonly unclear: string;
 }
 
 export interface CheckResult {
   readonly name: string;
   readonly ok: boolean;
-  /** A sentence for a person. */
+  /** A sentence for an operator. */
   readonly message: string;
 }
 
 export interface Session<Kind extends DocumentKind = DocumentKind> {
-  /** Called at the start of a flow and by `check`: reachable, authorised, may write. Changes nothing that stays. */
+  /**
+   * Whether the ERP is reachable, the login is accepted and may write. Called at the start of a flow and by the command
+   * `check`. Leaves nothing in the ERP.
+   */
   check(): Promise<CheckResult[]>;
   /**
-   * What `write` would do with these, all of one kind; changes nothing. Of one that could not be written, its action with a step that says
-   * why. Left out: the bridge shows the documents' differences only.
+   * What `write` would do with these operations, all of one kind; changes nothing. For an operation that could not be
+   * written, it returns the action with a step that says why. Optional: without it the bridge shows the documents'
+   * differences only.
    */
   plan?(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<PlannedOperation[]>;
   /**
-   * Up to `concurrency` calls at once, never two with the same key, all operations of one kind. When `signal` aborts, it
-   * sends nothing more and returns soon: until it has, nothing else is called. Throws only when the outcome of every
-   * operation is unknown.
+   * Writes operations, all of one kind. Up to `concurrency` calls run at once, never two with the same key. When `signal`
+   * aborts, it sends nothing more and returns soon; the bridge calls nothing else until it has returned. Throws only when
+   * the outcome of every operation is unknown.
    */
   write(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<Outcome[]>;
   /**
-   * What the ERP holds for these documents' keys: at most `batchMax`, all of one kind. Left out: a key that it does not
-   * hold, and one whose object is cancelled. Never called during a `write`. Throws when it cannot tell of any.
+   * What the ERP holds for the keys of these documents: at most `batchMax`, all of one kind. The result leaves out keys
+   * that the ERP does not hold and keys whose object is cancelled. Never called during a `write`. Throws when it cannot
+   * tell for any of them.
    */
   lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;
   /**
-   * The other direction: what has changed in the ERP since the checkpoint (undefined: everything), oldest first. A page's
-   * checkpoint may be kept once the page is stored: reading from it again gives all that has changed since, perhaps also
-   * what was read before; nothing is ever left out. Each call ends; throws when it cannot go on. Left out with `reads`.
+   * The opposite direction: the records that have changed in the ERP since the checkpoint (undefined: all records), oldest
+   * change first. A page's checkpoint may be stored once the page is stored. A read from it returns everything that has
+   * changed since then, perhaps also records that were read before, and never misses one. Each call ends; it throws when
+   * it cannot go on. Optional, as `capabilities.reads` is.
    */
   read?<Stream extends ReadStream>(
     stream: Stream,
     checkpoint: string | undefined,
     signal: AbortSignal,
   ): AsyncIterable<ReadPage<Stream>>;
-  /** Called once, at the end; a write that did not stop in time may still be running. */
+  /** Called once, at the end. A write that did not stop in time may still be running. */
   close(): Promise<void>;
 }
 
@@ -151,11 +163,11 @@ export interface ConnectorLog {
   readonly error: LogLine;
 }
 
-/** What the bridge lends to a connector. */
+/** What the bridge provides to a connector. */
 export interface ConnectorContext {
-  /** Relative paths in settings are taken from here. */
+  /** Relative paths in settings start here. */
   readonly dataDir: string;
-  /** For changes of state, not for records. Secrets of the settings are taken out of what is logged. */
+  /** For changes of state, not for records. The bridge removes the secrets of the settings from what is logged. */
   readonly log: ConnectorLog;
   /** The only source of time. */
   readonly clock: Clock;
@@ -165,16 +177,22 @@ export interface Connector<Settings = unknown, Kind extends DocumentKind = Docum
   readonly name: string;
   readonly settings: ZodType<Settings>;
   readonly capabilities: Capabilities<Kind>;
-  /** What these settings change of `capabilities`, as a batch size that is set. */
+  /** What these settings change in `capabilities`, for example a batch size that is set. */
   capabilitiesWith?(settings: Settings): Partial<Omit<Capabilities<Kind>, 'kinds'>>;
-  /** Throws ConfigError when the settings cannot work; nothing is written yet. Closes what it has opened when it throws. */
+  /**
+   * Opens a session; writes nothing to the ERP. Throws ConfigError when the settings cannot work, and closes before that
+   * what it has opened.
+   */
   open(settings: Settings, context: ConnectorContext): Promise<Session<Kind>>;
 }
 
-/** Types a connector by its settings' schema and by the kinds of documents that it takes: it is given no others. */
+/**
+ * Types a connector by its settings schema and by the kinds of documents that it takes. The bridge passes it no other
+ * kinds.
+ */
 export function defineConnector<Schema extends ZodType, const Kind extends DocumentKind>(
   connector: Omit<Connector<z.output<Schema>, Kind>, 'settings'> & { settings: Schema },
 ): Connector {
-  // The bridge hands it documents of its own kinds only.
+  // Safe: the bridge passes it documents of its own kinds only.
   return connector as unknown as Connector;
 }

@@ -1,45 +1,48 @@
 /**
- * Paths into documents, as settings write them, and texts with such paths in braces; one language for the bridge's
- * mapping and for every connector. They are checked against the documents' JSON Schema when the settings are read, so
- * that a member that no document has is refused then.
+ * Paths into documents, as settings write them, and templates: texts with such paths in braces. The bridge's mapping and
+ * every connector use the same language. Paths are checked against the documents' JSON Schema when the settings are
+ * read, so a path to a member that no document has is refused at the start.
  *
- * `event.name`, `event.tags[Cost Center]`, `line.values["a[b]"]`, `contacts[1].email`, `answers[1.2].comment`: a list of
- * names and values is read by name and gives the value, answers by the identifiers of their questions, any other list by
- * place, from 1.
+ * Examples: `event.name`, `event.tags[Cost Center]`, `line.values["a[b]"]`, `contacts[1].email`, `answers[1.2].comment`.
+ * A list of names and values is indexed by name and returns the value; answers are indexed by the identifier of their
+ * question; any other list is indexed by position, from 1.
  */
 import { type DocumentKind, documentJsonSchema } from './documents.ts';
 
-/** Says what is wrong with a setting, as a path or a template, in words that follow its place. */
+/** What is wrong with a path or a template of the settings. The message continues a sentence that begins with its place. */
 export class PathError extends Error {}
 
-/** As much of JSON Schema as documents have. */
+/** The part of JSON Schema that documents use. */
 export interface Shape {
   readonly properties?: Readonly<Record<string, Shape>>;
-  /** Of a record, as `fields`. */
+  /** The schema of the values of a record, for example of `fields`. */
   readonly additionalProperties?: Shape | boolean;
   readonly items?: Shape;
   readonly format?: string;
   readonly pattern?: string;
-  /** Of answers to questions: the member that holds them. */
+  /** For a list of answers to questions: the document's member that holds it. */
   readonly answersIn?: string;
 }
 
-/** What a path may begin at: the document's own members, and `line` or other names that a place of use adds. */
+/**
+ * What a path may begin with: a member of the document, or another root, such as `line`, that exists where the path is
+ * used.
+ */
 export type Roots = Readonly<Record<string, Shape>> & { readonly document: Shape };
 
 export interface CompiledPath {
-  /** The root that `read` has to be given. */
+  /** The name of the root that `read` takes. */
   readonly root: string;
-  /** What stands there; undefined where the path leads to nothing. */
+  /** The value at the path; undefined where the document has none. */
   readonly read: (root: unknown) => unknown;
-  /** Of what it leads to. */
+  /** The schema of that value. */
   readonly shape: Shape;
 }
 
-/** Making a schema takes longer than compiling all paths of its kind. */
+/** By kind. Creating a schema takes longer than compiling all paths of its kind. */
 const shapes = new Map<DocumentKind, Shape>();
 
-/** Of a kind's documents; `answers` of RFI answers are their lines. */
+/** The schema of a kind's documents. RFI answers have `answers` as another name of their `lines`. */
 export function documentShape(kind: DocumentKind): Shape {
   let shape = shapes.get(kind);
   if (!shape) {
@@ -55,7 +58,7 @@ function withAnswers(kind: DocumentKind, document: Shape): Shape {
   return { ...document, properties: { ...document.properties, answers: { ...lines, answersIn: 'lines' } } };
 }
 
-/** Throws SettingFault when no document of these shapes has such a path. */
+/** Throws PathError when no document of these shapes has such a path. */
 export function compilePath(roots: Roots, path: string): CompiledPath {
   const steps = stepsOf(path);
   const [first, ...rest] = steps;
@@ -66,11 +69,11 @@ export function compilePath(roots: Roots, path: string): CompiledPath {
   return { root: 'document', ...follow(roots.document, steps, '') };
 }
 
-/** As `compilePath`, for a path that leads to one value, and neither to a list nor to an object. */
+/** As `compilePath`, for a path to a single value: throws PathError also for a path to a list or an object. */
 export function compileValuePath(roots: Roots, path: string): CompiledPath {
   const compiled = compilePath(roots, path);
   const { properties, additionalProperties, items } = compiled.shape;
-  if (items) throw new PathError(sayWhich(compiled.shape, items, path));
+  if (items) throw new PathError(textOfMissingIndex(compiled.shape, items, path));
   if (properties)
     throw new PathError(`leads to several values; go on with one of ${Object.keys(properties).join(', ')}`);
   if (typeof additionalProperties === 'object')
@@ -78,7 +81,10 @@ export function compileValuePath(roots: Roots, path: string): CompiledPath {
   return compiled;
 }
 
-/** A path into JSON that has no schema, as an ERP's answer. Lists are read by place, from 1. Throws SettingFault. */
+/**
+ * Compiles a path into JSON that has no schema, such as an ERP's answer. Lists are indexed by position, from 1. Throws
+ * PathError for a path that is written wrong.
+ */
 export function compileJsonPath(path: string): (json: unknown) => unknown {
   const steps = stepsOf(path);
   return (json) => {
@@ -92,10 +98,10 @@ export function compileJsonPath(path: string): (json: unknown) => unknown {
   };
 }
 
-/** A part of a template: text that stays as it is, or what stands in braces. */
+/** A part of a template: text that stays as it is, or the path in braces. */
 export type TemplatePart = string | { readonly path: string };
 
-/** Of a text with paths in braces; `{{` and `}}` are braces. Throws SettingFault. */
+/** The parts of a text with paths in braces; `{{` and `}}` are literal braces. Throws PathError for an unmatched brace. */
 export function templateParts(template: string): TemplatePart[] {
   const parts: TemplatePart[] = [];
   let rest = template;
@@ -111,16 +117,16 @@ export function templateParts(template: string): TemplatePart[] {
     } else if (rest[brace] === '{' && end > brace) {
       parts.push({ path: rest.slice(brace + 1, end).trim() });
       rest = rest.slice(end + 1);
-    } else throw new PathError('has a brace without its other half; write {{ or }} for a brace itself');
+    } else throw new PathError('has an unmatched brace; write {{ or }} for a literal brace');
   }
 }
 
 type Step = { readonly member: string } | { readonly label: string };
 type Read = CompiledPath['read'];
-type Way = Pick<CompiledPath, 'read' | 'shape'>;
+type Resolved = Pick<CompiledPath, 'read' | 'shape'>;
 
 function stepsOf(path: string): Step[] {
-  // Names as in JSON of other systems, too: `@odata.etag` is ["@odata.etag"], `d:name` needs no quotes.
+  // JSON of other systems has such names, too: `@odata.etag` is ["@odata.etag"], `d:name` needs no quotes.
   const form = /(?:^|\.)([A-Za-z_@$][\w@$:-]*)|\[(?:"((?:[^"\\]|\\.)*)"|([^[\]"]+))\]/y;
   const steps: Step[] = [];
   while (form.lastIndex < path.length) {
@@ -134,12 +140,12 @@ function stepsOf(path: string): Step[] {
   return steps;
 }
 
-const asItIs: Read = (value) => value;
+const identity: Read = (value) => value;
 
-/** Walks shape and steps together; `place` is where it stands. */
-function follow(shape: Shape, steps: readonly Step[], place: string): Way {
+/** Follows the steps through the schema; `place` is the path so far, for messages. */
+function follow(shape: Shape, steps: readonly Step[], place: string): Resolved {
   const [step, ...rest] = steps;
-  if (step === undefined) return { read: asItIs, shape };
+  if (step === undefined) return { read: identity, shape };
   const { properties, additionalProperties, items } = shape;
   const name = nameOf(step);
   const inside = 'member' in step ? `${place}${place === '' ? '' : '.'}${name}` : `${place}[${name}]`;
@@ -148,31 +154,33 @@ function follow(shape: Shape, steps: readonly Step[], place: string): Way {
     if (!member) {
       const members = Object.keys(properties).join(', ');
       const wrong = 'member' in step ? name : `[${name}]`;
-      throw new PathError(`leads nowhere: ${place || 'the document'} has no member ${wrong}; it has ${members}`);
+      throw new PathError(`leads to nothing: ${place || 'the document'} has no member ${wrong}; it has ${members}`);
     }
-    return into(follow(member, rest, inside), (value) => memberOf(value, member.answersIn ?? name));
+    return enter(follow(member, rest, inside), (value) => memberOf(value, member.answersIn ?? name));
   }
   if (typeof additionalProperties === 'object')
-    return into(follow(additionalProperties, rest, inside), (value) => memberOf(value, name));
+    return enter(follow(additionalProperties, rest, inside), (value) => memberOf(value, name));
   if (!items) throw new PathError(`${place} is a single value: nothing can follow it`);
   return inList(shape, items, step, rest, { place, inside });
 }
 
-/** What a list of these entries is read by, and what it gives when the path ends there. */
-const named = [
-  { label: 'column', gives: 'value' },
-  { label: 'name', gives: 'value' },
-  { label: 'code', gives: 'exchange_rate' },
+/** Lists whose entries have these members are indexed by `label`; a path that ends there reads `value`. */
+const labelledEntries = [
+  { label: 'column', value: 'value' },
+  { label: 'name', value: 'value' },
+  { label: 'code', value: 'exchange_rate' },
 ];
 
-function formOf({ properties = {} }: Shape): (typeof named)[number] | undefined {
-  return named.find(({ label, gives }) => Object.hasOwn(properties, label) && Object.hasOwn(properties, gives));
+function membersOfLabelled({ properties = {} }: Shape): (typeof labelledEntries)[number] | undefined {
+  return labelledEntries.find(
+    ({ label, value }) => Object.hasOwn(properties, label) && Object.hasOwn(properties, value),
+  );
 }
 
-function sayWhich(list: Shape, items: Shape, place: string): string {
+function textOfMissingIndex(list: Shape, items: Shape, place: string): string {
   if (list.answersIn !== undefined) return `${place} are read by the identifier of their question: ${place}[1.2]`;
-  const form = formOf(items);
-  return `${place} is a list: say which with ${place}[${form ? `<${form.label}>` : '1'}]`;
+  const labelled = membersOfLabelled(items);
+  return `${place} is a list: say which with ${place}[${labelled ? `<${labelled.label}>` : '1'}]`;
 }
 
 function inList(
@@ -181,25 +189,26 @@ function inList(
   step: Step,
   rest: readonly Step[],
   { place, inside }: { place: string; inside: string },
-): Way {
-  if ('member' in step) throw new PathError(sayWhich(list, items, place));
+): Resolved {
+  if ('member' in step) throw new PathError(textOfMissingIndex(list, items, place));
   const { label } = step;
-  const form = formOf(items);
-  if (form || list.answersIn !== undefined) {
-    const way = follow(items, rest.length > 0 ? rest : [{ member: form?.gives ?? 'value' }], inside);
-    const labelIn = (entry: unknown) => (form ? memberOf(entry, form.label) : identifierOf(entry));
-    return into(way, (value) => entriesOf(value).find((entry) => labelIn(entry) === label));
+  const labelled = membersOfLabelled(items);
+  if (labelled || list.answersIn !== undefined) {
+    const resolved = follow(items, rest.length > 0 ? rest : [{ member: labelled?.value ?? 'value' }], inside);
+    const labelIn = (entry: unknown) => (labelled ? memberOf(entry, labelled.label) : identifierOf(entry));
+    return enter(resolved, (value) => entriesOf(value).find((entry) => labelIn(entry) === label));
   }
   if (!/^[1-9]\d{0,5}$/.test(label)) throw new PathError(`${place} is read by place: ${place}[1] is the first entry`);
-  return into(follow(items, rest, inside), (value) => entriesOf(value)[Number(label) - 1]);
+  return enter(follow(items, rest, inside), (value) => entriesOf(value)[Number(label) - 1]);
 }
 
-function into({ read, shape }: Way, enter: Read): Way {
-  if (read === asItIs) return { read: enter, shape };
+/** Reads `step` of a value first, then what `read` finds in it. */
+function enter({ read, shape }: Resolved, step: Read): Resolved {
+  if (read === identity) return { read: step, shape };
   return {
     shape,
     read: (value) => {
-      const inner = enter(value);
+      const inner = step(value);
       return inner === undefined ? undefined : read(inner);
     },
   };

@@ -1,10 +1,11 @@
 /**
- * What a connector throws. The recovery is in the class, so that nobody guesses it from a text: throw the one that says
- * what has to happen next. The message is for a person, with the ERP's own words; the bridge takes secrets out of it.
+ * The errors that a connector throws. The class states the recovery, so the bridge never guesses it from a text: throw the
+ * class that says what has to happen next. The message is for an operator and has the ERP's own words; the bridge removes
+ * secrets from it.
  */
 import type { OutcomeError } from './connector.ts';
 
-/** Of these, only `UnknownOutcome` leaves open whether the ERP has done what it was asked. */
+/** The base class. Only `UnknownOutcome` leaves open whether the ERP has carried the request out. */
 export abstract class ConnectorError extends Error {
   abstract readonly type: OutcomeError['type'] | 'unknown';
 
@@ -14,12 +15,12 @@ export abstract class ConnectorError extends Error {
   }
 }
 
-/** Nothing was done, and it will pass: the bridge tries again, later each time. */
+/** Nothing was done, and the cause will pass: the bridge tries again, after a longer delay each time. */
 export class TransientError extends ConnectorError {
   override readonly type = 'transient';
 }
 
-/** Nothing was done, and the ERP wants to be left alone, for so long if it says so. */
+/** Nothing was done: the ERP limits the rate of requests. The bridge waits `retryAfterMs` if the ERP named a time. */
 export class RateLimited extends ConnectorError {
   override readonly type = 'rate-limited';
   readonly retryAfterMs: number | undefined;
@@ -31,34 +32,37 @@ export class RateLimited extends ConnectorError {
 }
 
 /**
- * Nothing was done, because of the object itself or of one that it needs: somebody works on it in the ERP, or it is not
- * there yet. The bridge tries again, and does not count it against the ERP.
+ * Nothing was done, because of the object itself or of one that it needs: a user works on it in the ERP, or it does not
+ * exist yet. The bridge tries again, and does not count the failure towards the circuit breaker.
  */
 export class LockedError extends ConnectorError {
   override readonly type = 'locked';
 }
 
-/** The ERP refuses this record, and would again: a dead letter, until the record changes or a person replays it. */
+/**
+ * The ERP refuses this record, and would refuse it again: the bridge makes a dead letter, until the record changes or an
+ * operator replays it.
+ */
 export class DataError extends ConnectorError {
   override readonly type = 'data';
 }
 
-/** Somebody has changed the object in the ERP, and it is not to be overwritten: a dead letter. */
+/** A user of the ERP has changed the object, and it must not be overwritten: the bridge makes a dead letter. */
 export class ConflictError extends ConnectorError {
   override readonly type = 'conflict';
 }
 
-/** The ERP does not let the connector in: the flow pauses until a person acts. */
+/** The ERP refuses the connector's login: the flow pauses until an operator acts. */
 export class AuthError extends ConnectorError {
   override readonly type = 'auth';
 }
 
-/** A setting, or something in the ERP that every record needs, is wrong: the flow pauses until a person acts. */
+/** A setting, or something in the ERP that every record needs, is wrong: the flow pauses until an operator acts. */
 export class ConfigError extends ConnectorError {
   override readonly type = 'config';
 }
 
-/** The ERP may have done it or not: the bridge asks `lookup` before anything is sent again. */
+/** The ERP may have carried the request out or not: the bridge calls `lookup` before it sends anything again. */
 export class UnknownOutcome extends ConnectorError {
   override readonly type = 'unknown';
 }

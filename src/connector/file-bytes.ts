@@ -3,15 +3,15 @@ import type { Operation } from './connector.ts';
 import { TransientError } from './errors.ts';
 
 /**
- * The bytes that go with an operation; undefined for one that has none to write. Throws TransientError where the sourcing
- * service does not give them: nothing was sent to the ERP yet.
+ * The bytes of an operation's file; undefined for an operation without a file to write. Throws TransientError when the
+ * sourcing service does not deliver the bytes: nothing was sent to the ERP yet.
  */
 export async function fileBytes(
   { document, action, file }: Pick<Operation, 'document' | 'action' | 'file'>,
   signal: AbortSignal,
 ): Promise<Uint8Array | undefined> {
   if (document.kind !== 'file' || action === 'cancel') return undefined;
-  if (!file) throw new TransientError('the bytes of the file did not come with it');
+  if (!file) throw new TransientError('the operation came without the bytes of its file');
   return file.read(signal).catch((cause: unknown) => {
     throw new TransientError(errorText(cause), { cause });
   });

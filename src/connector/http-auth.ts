@@ -1,46 +1,53 @@
-/** How a connector shows an ERP who it is. What a login gives is kept until it expires or the ERP refuses it. */
+/**
+ * Logins of a connector at an ERP over HTTP. The headers that a login returns are kept until they expire or the ERP refuses
+ * them.
+ */
 import { createHmac } from 'node:crypto';
 import { z } from 'zod';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { AuthError, ConfigError, TransientError } from './errors.ts';
-import type { HttpRequest, HttpResponse } from './http.ts';
+import type { HttpRequest, HttpResponse } from './http-messages.ts';
 import type { Secret } from './settings.ts';
 
-/** What is about to be sent. */
+/** The request that is about to be sent. */
 export interface SignedRequest {
   readonly method: string;
-  /** With its query. */
+  /** Including the query. */
   readonly path: string;
   readonly body: string | Uint8Array;
   readonly headers: Readonly<Record<string, string>>;
 }
 
 /**
- * Sends a request of a login's own, to a whole URL or to a path behind the base URL. Throws where the answer says nothing
- * about the login: none, 408, 425, 429 and 5xx. Any other status is an answer. What an answer holds is not to be shown.
+ * Sends a login's own request, to a full URL or to a path below the base URL. Throws where the answer says nothing about
+ * the login: no answer, 408, 425, 429 and 5xx. It returns an answer with any other status; the content of that answer must
+ * not be shown.
  */
 export type SendLogin = (url: string, request: HttpRequest) => Promise<HttpResponse>;
 
 export interface HttpAuth {
-  /** Where they are the same for every request: `headers` need not be asked for them. */
+  /** The headers, where they are the same for every request: then `headers` need not be called. */
   readonly always?: Readonly<Record<string, string>>;
-  /** What is added to the request. Throws AuthError when the ERP refuses the login. */
+  /** The headers to add to the request. Throws AuthError when the ERP refuses the login. */
   headers(request: SignedRequest, signal: AbortSignal, send: SendLogin): Promise<Record<string, string>>;
-  /** The ERP has refused these headers. True when others can be had. */
+  /** Called after the ERP has refused these headers. Returns true when a repeated `headers` may return others. */
   renew?(refused: Readonly<Record<string, string>>): boolean;
 }
 
+/** HTTP Basic (RFC 7617). Throws ConfigError for a user name with a colon. */
 export function basicAuth(user: string, password: Secret): HttpAuth {
-  if (user.includes(':')) throw new ConfigError('The user name may hold no colon: HTTP Basic could not tell its end.');
+  if (user.includes(':'))
+    throw new ConfigError('The user name must not contain a colon: HTTP Basic uses it to separate name and password.');
   const headers = { authorization: `Basic ${Buffer.from(`${user}:${password.reveal()}`, 'utf8').toString('base64')}` };
   return { always: headers, headers: async () => headers };
 }
 
+/** A fixed token in `Authorization: Bearer`. */
 export function bearerAuth(token: Secret): HttpAuth {
   return headerAuth('authorization', token, 'Bearer ');
 }
 
-/** A token or key in a header of its own, behind a prefix: `X-API-Key`. */
+/** A fixed token or key in a header such as `X-API-Key`, after an optional prefix. */
 export function headerAuth(name: string, token: Secret, prefix = ''): HttpAuth {
   const headers = { [name.toLowerCase()]: `${prefix}${token.reveal()}` };
   return { always: headers, headers: async () => headers };
@@ -48,13 +55,13 @@ export function headerAuth(name: string, token: Secret, prefix = ''): HttpAuth {
 
 export interface Login {
   readonly headers: Record<string, string>;
-  /** How long it is good for; for ever when it is left out. */
+  /** How long it is valid. Default: for ever. */
   readonly expiresInMs?: number | undefined;
 }
 
 /**
- * A login that is made by requests, once for all that need it at the same time, and again when it has expired or was
- * refused. It goes on while anybody waits for it.
+ * A login that is made by requests of its own. All requests that need it at the same time share one login; it is made
+ * again when it has expired or was refused. A login that is being made is aborted once no request waits for it any more.
  */
 export function sessionAuth(
   login: (send: SendLogin, signal: AbortSignal) => Promise<Login>,
@@ -68,14 +75,14 @@ export function sessionAuth(
     const done = logIn(send, stop.signal).finally(() => {
       if (running === begun) running = undefined;
     });
-    // Whoever waits learns of it; perhaps nobody does any more.
+    // Waiting requests see a failure through `done`. When none waits any more, the failure must not count as unhandled.
     done.catch(() => undefined);
     const begun: RunningLogin = { done, stop, waiting: 0 };
     return begun;
   }
 
   async function logIn(send: SendLogin, signal: AbortSignal): Promise<Record<string, string>> {
-    // It counts from before the answer, and some of the time goes by on the way of the request that it is for.
+    // The validity counts from before the login's answer, less a margin for the way of the request that uses it.
     const askedMs = clock.nowMs();
     const { headers, expiresInMs = Number.POSITIVE_INFINITY } = await login(send, signal);
     current = { headers, untilMs: askedMs + expiresInMs - Math.min(30_000, expiresInMs / 10) };
@@ -108,7 +115,7 @@ export function sessionAuth(
       return join(signal, send);
     },
     renew: (refused) => {
-      // Whoever was refused with an older one finds a newer one here.
+      // A request that was refused with an older login must not discard a newer one.
       const isCurrent =
         current && Object.entries(current.headers).every(([name, value]) => sent(refused, name) === value);
       if (isCurrent) current = undefined;
@@ -128,24 +135,24 @@ function sent(headers: Readonly<Record<string, string>>, name: string): string |
 }
 
 export interface ClientCredentials {
-  /** Whole, or a path behind the base URL. */
+  /** A full URL, or a path below the base URL. */
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly clientSecret: Secret;
   readonly scope?: string | undefined;
-  /** Whether id and secret stand in the body instead of the Authorization header. */
+  /** Whether id and secret are sent in the body instead of the Authorization header. */
   readonly inBody?: boolean | undefined;
-  /** Further fields of the token request, as `audience` or `resource`. */
+  /** Further fields of the token request, such as `audience` or `resource`. */
   readonly fields?: Readonly<Record<string, string>> | undefined;
 }
 
 const tokenForm = z.looseObject({
   access_token: z.string().min(1),
-  // Some write it as text. Where it is missing or makes no sense, the token is used for five minutes.
+  // Some servers send it as text. Where it is missing or invalid, the token is used for five minutes.
   expires_in: z.coerce.number().positive().catch(300),
 });
 
-/** RFC 6749, section 5.2: what may be shown of a refusal. */
+/** RFC 6749, section 5.2: the part of a refusal that may be shown. */
 const tokenRefusal = z.looseObject({
   error: z.enum([
     'invalid_request',
@@ -157,7 +164,10 @@ const tokenRefusal = z.looseObject({
   ]),
 });
 
-/** OAuth 2.0 client credentials (RFC 6749, section 4.4). */
+/**
+ * OAuth 2.0 client credentials (RFC 6749, section 4.4). Throws ConfigError where there is no token endpoint, AuthError when
+ * it refuses the client.
+ */
 export function clientCredentials(settings: ClientCredentials, clock: Clock = systemClock): HttpAuth {
   const { tokenUrl, clientId, clientSecret, scope, inBody = false, fields = {} } = settings;
   return sessionAuth(async (send, signal) => {
@@ -168,7 +178,7 @@ export function clientCredentials(settings: ClientCredentials, clock: Clock = sy
       form.set('client_id', clientId);
       form.set('client_secret', secretText);
     }
-    // Section 2.3.1: each is form-encoded before the two are joined.
+    // RFC 6749, section 2.3.1: id and secret are form-encoded each before they are joined.
     const basic = Buffer.from(`${encodeURIComponent(clientId)}:${encodeURIComponent(secretText)}`).toString('base64');
     const response = await send(tokenUrl, {
       method: 'POST',
@@ -183,7 +193,7 @@ export function clientCredentials(settings: ClientCredentials, clock: Clock = sy
     });
     const { status } = response;
     if (status >= 300 && status < 400)
-      throw new ConfigError(`the token endpoint answered ${status}, a redirection: set the URL it leads to`);
+      throw new ConfigError(`the token endpoint answered ${status}, a redirection: set the URL that it points to`);
     if (status === 404 || status === 405 || status === 410)
       throw new ConfigError(`there is no token endpoint at the token URL: it answered ${status}`);
     const answer = response.jsonIfAny();
@@ -193,7 +203,8 @@ export function clientCredentials(settings: ClientCredentials, clock: Clock = sy
         `the token endpoint refused the client: it answered ${status}${reason === undefined ? '' : ` (${reason})`}`,
       );
     }
-    if (answer === undefined) throw new TransientError(`the token endpoint answered ${status} with what is no JSON`);
+    if (answer === undefined)
+      throw new TransientError(`the token endpoint answered ${status} with a body that is not JSON`);
     const token = tokenForm.safeParse(answer).data;
     if (!token) throw new AuthError(`the token endpoint answered ${status} without an access_token`);
     return { headers: { authorization: `Bearer ${token.access_token}` }, expiresInMs: token.expires_in * 1_000 };
@@ -202,17 +213,17 @@ export function clientCredentials(settings: ClientCredentials, clock: Clock = sy
 
 export interface Hmac {
   readonly secret: Secret;
-  /** Where the signature stands. */
+  /** The header of the signature. */
   readonly header: string;
   readonly algorithm: 'sha256' | 'sha512';
   readonly encoding: 'hex' | 'base64';
-  /** Before the signature, as `sha256=`. */
+  /** Written before the signature, for example `sha256=`. */
   readonly prefix?: string | undefined;
-  /** Signs `<seconds since 1970>.<body>`, and names the seconds in this header; left out: the body alone. */
+  /** When set, `<seconds since 1970>.<body>` is signed and this header has the seconds; else the body alone is signed. */
   readonly timestampHeader?: string | undefined;
 }
 
-/** A signature over the bytes of the body. */
+/** An HMAC signature over the bytes of the body. */
 export function hmacAuth(settings: Hmac, clock: Clock = systemClock): HttpAuth {
   const { secret, header, algorithm, encoding, prefix = '', timestampHeader } = settings;
   return {

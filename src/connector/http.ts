@@ -1,8 +1,8 @@
 /**
- * Requests to an ERP over HTTP. Connections are kept and counted, answers are limited in time and size, a login that has
- * expired is renewed once, and whatever goes wrong is thrown as the ConnectorError that says what has to happen next. A
- * request that may have changed something and was not answered clearly is an UnknownOutcome, and is never repeated here.
- * What was sent to log in stands in no message, also where the ERP repeats it.
+ * Requests to an ERP over HTTP. The client keeps connections open and limits their number, limits answers in time and
+ * size, renews an expired login once, and throws every failure as the ConnectorError that says what has to happen next. A
+ * request that may have changed something and got no clear answer is an UnknownOutcome; it is never repeated here. No
+ * message shows what was sent to log in, even where the ERP repeats it.
  */
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
@@ -21,91 +21,59 @@ import {
   UnknownOutcome,
 } from './errors.ts';
 import type { HttpAuth } from './http-auth.ts';
+import type { HttpRequest, HttpResponse } from './http-messages.ts';
 import { hideLogin } from './login-secrets.ts';
 
 export interface HttpSettings {
-  /** `https://erp.example.com/api`; paths of requests stand behind it. */
+  /** `https://erp.example.com/api`; paths of requests are appended to it. */
   readonly baseUrl: string;
-  /** In this order; each sees the headers of those before it. Whatever is secret in a header belongs here. */
+  /** Applied in this order; each sees the headers of those before it. Every secret in a header belongs here. */
   readonly auth?: readonly HttpAuth[];
   /** Sent with each request. */
   readonly headers?: Readonly<Record<string, string>>;
   /**
-   * Most requests at once, those of logins included: connections are kept open between them. Others wait their turn. 4
-   * when it is left out.
+   * The largest number of requests at once, logins included; others wait. Connections stay open between requests.
+   * Default: 4.
    */
   readonly connections?: number;
-  /** For one request, from waiting for a connection to the last byte of the answer. 30 s when it is left out. */
+  /** The time limit of one request, from waiting for a connection to the last byte of the answer. Default: 30 s. */
   readonly timeoutMs?: number;
-  /** Longer answers fail. 16 MiB when it is left out. */
+  /** Longer answers fail. Default: 16 MiB. */
   readonly responseBytesMax?: number;
-  /** PEM of authorities that are trusted beside the usual ones. */
+  /** PEM of certificate authorities that are trusted in addition to the usual ones. */
   readonly caPem?: string;
-  /** PEM of a certificate that the ERP wants to see, and of its key. */
+  /** PEM of the client certificate that the ERP requires, and of its key. */
   readonly clientCertificate?: { readonly certPem: string; readonly keyPem: string };
   /**
-   * What an answer means where it is not what its status says: an error in a 200, a refusal that passes by itself, or
-   * `fine` for one that is no error. Undefined: as the status says. An error that is made of an answer is best made
-   * here: what was sent to log in is taken out of its message.
+   * What an answer means where its status does not say it: an error in a 200, a refusal that passes by itself, or `fine`
+   * for an answer that is no error. Undefined: the status decides. Create errors from answers here rather than elsewhere:
+   * what was sent to log in is removed from their messages.
    */
   readonly errorOf?: (response: HttpResponse, request: HttpRequest) => ConnectorError | 'fine' | undefined;
-  /** Whether the ERP has refused the login, and done nothing. Left out: when it answers 401. */
+  /** Whether the ERP has refused the login and done nothing. Default: the status is 401. */
   readonly isLoginRefused?: (response: HttpResponse) => boolean;
   readonly clock?: Clock;
 }
 
-export interface HttpRequest {
-  readonly method: string;
-  /**
-   * Behind the base URL, beginning with `/` or empty. Parts that come from data go through `pathSegment`. Never a secret
-   * in it: use a header.
-   */
-  readonly path: string;
-  /** Undefined ones are left out; a list gives the name as often as it has entries. */
-  readonly query?: Readonly<Record<string, string | readonly string[] | undefined>>;
-  /** A value that no header can hold is a DataError. */
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as JSON; `body` is sent as it is. */
-  readonly json?: unknown;
-  readonly body?: string | Uint8Array | undefined;
-  /** Whether it changes nothing in the ERP; left out: of GET and HEAD it is true, of any other method false. */
-  readonly safe?: boolean;
-  /** Statuses that are answers and not errors, beside 2xx; as 404 where one asks whether something is there. */
-  readonly accept?: readonly number[];
-  readonly signal: AbortSignal;
-}
-
-export interface HttpResponse {
-  readonly status: number;
-  /** Lower-case names. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly bytes: Uint8Array;
-  readonly text: () => string;
-  /** Throws when it is no JSON: then nobody knows what the ERP has done. */
-  readonly json: () => unknown;
-  /** Undefined when it is no JSON. */
-  readonly jsonIfAny: () => unknown;
-}
-
 export interface Http {
-  /** Throws ConnectorError for everything but an answer that is wanted. */
+  /** Returns the answer. Throws a ConnectorError for an answer that is an error, and when there is none. */
   request(request: HttpRequest): Promise<HttpResponse>;
-  /** Ends what is under way. */
+  /** Aborts the requests that are running. */
   close(): Promise<void>;
 }
 
 const charactersShown = 500;
 
-/** Throws ConfigError for settings that cannot work. */
+/** A client for one ERP. Throws ConfigError for settings that cannot work. */
 export function createHttp(settings: HttpSettings): Http {
   const { auth = [], connections = 4, timeoutMs = 30_000, responseBytesMax = 16 * 2 ** 20 } = settings;
   const { clock = systemClock, isLoginRefused = ({ status }) => status === 401 } = settings;
   const base = baseOf(settings.baseUrl);
   const baseHeaders: Record<string, string> = {};
-  const wrong = addHeaders(baseHeaders, settings.headers);
-  if (wrong !== undefined) throw new ConfigError(`The header ${wrong} ${headerFault}`);
+  const invalid = addHeaders(baseHeaders, settings.headers);
+  if (invalid !== undefined) throw new ConfigError(`The header ${invalid} ${headerFault}`);
   const guarded = openConnections(settings, connections);
-  const { always, asked } = splitAuth(auth);
+  const { constant, perRequest } = splitAuth(auth);
   const limits = {
     allowedNetworks: anyNetwork,
     protocols: ['https:', 'http:'] as const,
@@ -113,7 +81,7 @@ export function createHttp(settings: HttpSettings): Http {
     responseBytesMax,
   };
 
-  /** To any URL: the base's, or a token endpoint's. */
+  /** Sends to any URL: behind the base URL, or a token endpoint. */
   async function exchange({ url, path }: Target, request: HttpRequest, sent: SentRequest): Promise<HttpResponse> {
     const { method, signal } = request;
     const isSafe = isSafeRequest(request);
@@ -123,17 +91,18 @@ export function createHttp(settings: HttpSettings): Http {
       const { headers, body } = sent;
       answer = await guarded.fetch({ ...limits, url, path, method, headers, body, signal });
     } catch (error) {
-      throw error instanceof FetchError ? unanswered(error, isSafe, signal) : error;
+      throw error instanceof FetchError ? errorOfMissingAnswer(error, isSafe, signal) : error;
     }
-    // Of an error its beginning is enough.
-    if (answer.truncated && answer.status < 400) throw tooLarge(answer.status, responseBytesMax, isSafe);
+    // For an error, the beginning of its text is enough.
+    if (answer.truncated && answer.status < 400) throw errorOfTooLarge(answer.status, responseBytesMax, isSafe);
     return responseOf(answer, isSafe, sent.login);
   }
 
-  function checked(response: HttpResponse, request: HttpRequest, login: Login): HttpResponse {
+  /** The response, unless it is an error: that is thrown without what was sent to log in. */
+  function checked(response: HttpResponse, request: HttpRequest, login: LoginHeaders): HttpResponse {
     try {
-      const given = settings.errorOf?.(response, request);
-      const error = given === 'fine' ? undefined : (given ?? errorOfStatus(response, request, clock.nowMs()));
+      const verdict = settings.errorOf?.(response, request);
+      const error = verdict === 'fine' ? undefined : (verdict ?? errorOfStatus(response, request, clock.nowMs()));
       if (error) throw error;
       return response;
     } catch (error) {
@@ -142,27 +111,28 @@ export function createHttp(settings: HttpSettings): Http {
     }
   }
 
-  /** What is the same in every try of it. */
-  function prepared(request: HttpRequest): Prepared {
+  /** The parts that are the same in every attempt of a request. */
+  function prepare(request: HttpRequest): Prepared {
     return { path: pathOf(base, request), ...contentOf(request, baseHeaders) };
   }
 
-  async function once(request: HttpRequest, ready: Prepared): Promise<{ response: HttpResponse; login: Login }> {
-    const { path, body } = ready;
-    const headers = { ...ready.headers, ...always };
-    if (asked.length === 0)
+  async function attempt(request: HttpRequest, prepared: Prepared): Promise<Attempt> {
+    const { path, body } = prepared;
+    const headers = { ...prepared.headers, ...constant };
+    if (perRequest.length === 0)
       return {
-        response: await exchange({ url: base.href, path }, request, { headers, body, login: always }),
-        login: always,
+        response: await exchange({ url: base.href, path }, request, { headers, body, login: constant }),
+        login: constant,
       };
-    const login: Record<string, string> = { ...always };
-    for (const one of asked) {
+    const login: Record<string, string> = { ...constant };
+    for (const method of perRequest) {
       const signed = { method: request.method, path, body: body ?? '', headers };
-      const added = await one.headers(signed, request.signal, send);
+      const added = await method.headers(signed, request.signal, sendLogin);
       for (const name of Object.keys(added)) {
         const value = added[name] as string;
         const lower = name.toLowerCase();
-        if (notInHeader.test(value)) throw new AuthError(`the header ${lower}, which is to log in, ${headerFault}`);
+        if (notInHeader.test(value))
+          throw new AuthError(`the header ${lower}, which carries the login, ${headerFault}`);
         headers[lower] = value;
         login[lower] = value;
       }
@@ -170,8 +140,11 @@ export function createHttp(settings: HttpSettings): Http {
     return { response: await exchange({ url: base.href, path }, request, { headers, body, login }), login };
   }
 
-  /** For logins: without a login of its own, and without what goes to every request, as it may go elsewhere. */
-  async function send(url: string, request: HttpRequest): Promise<HttpResponse> {
+  /**
+   * Sends a request of a login. It carries no login itself, and none of the headers of every request, as it may go to
+   * another server.
+   */
+  async function sendLogin(url: string, request: HttpRequest): Promise<HttpResponse> {
     const target = URL.canParse(url) ? { url } : { url: base.href, path: pathOf(base, { ...request, path: url }) };
     const response = await exchange(target, { ...request, safe: true }, { ...contentOf(request, {}), login: {} });
     const error = errorOfLogin(response, clock.nowMs());
@@ -181,35 +154,43 @@ export function createHttp(settings: HttpSettings): Http {
 
   return {
     async request(request) {
-      const ready = prepared(request);
-      const { response, login } = await once(request, ready);
+      const prepared = prepare(request);
+      const { response, login } = await attempt(request, prepared);
       if (request.accept?.includes(response.status) || !isLoginRefused(response))
         return checked(response, request, login);
-      // Refused before anything was done: with a new login it is the same request still.
+      // The ERP refused the login before it did anything, so the request may be sent again with a new one.
       let isRenewed = false;
-      for (const one of auth) isRenewed = one.renew?.(login) === true || isRenewed;
+      for (const method of auth) isRenewed = method.renew?.(login) === true || isRenewed;
       if (!isRenewed) return checked(response, request, login);
-      const again = await once(request, ready);
-      return checked(again.response, request, again.login);
+      const second = await attempt(request, prepared);
+      return checked(second.response, request, second.login);
     },
     close: () => guarded.close(),
   };
 }
 
-/** Those at the beginning that send the same with every request, and the others; what no header can hold is told when it is sent. */
-function splitAuth(auth: readonly HttpAuth[]): { always: Login; asked: readonly HttpAuth[] } {
-  const always: Record<string, string> = {};
-  let known = 0;
+/**
+ * Splits the logins: `constant` are the headers of those at the beginning of the list that send the same with every
+ * request; `perRequest` are the rest. A value that no header can hold is reported when a request is sent.
+ */
+function splitAuth(auth: readonly HttpAuth[]): { constant: LoginHeaders; perRequest: readonly HttpAuth[] } {
+  const constant: Record<string, string> = {};
+  let count = 0;
   for (const { always: headers } of auth) {
     if (!headers || Object.values(headers).some((value) => notInHeader.test(value))) break;
-    for (const [name, value] of Object.entries(headers)) always[name.toLowerCase()] = value;
-    known += 1;
+    for (const [name, value] of Object.entries(headers)) constant[name.toLowerCase()] = value;
+    count += 1;
   }
-  return { always, asked: auth.slice(known) };
+  return { constant, perRequest: auth.slice(count) };
 }
 
 /** Headers that were sent to log in. */
-type Login = Readonly<Record<string, string>>;
+type LoginHeaders = Readonly<Record<string, string>>;
+
+interface Attempt {
+  readonly response: HttpResponse;
+  readonly login: LoginHeaders;
+}
 
 interface Content {
   readonly headers: Record<string, string>;
@@ -226,13 +207,16 @@ interface Target {
 }
 
 interface SentRequest extends Content {
-  readonly login: Login;
+  readonly login: LoginHeaders;
 }
 
 const stoppedBefore = 'stopped before it was sent';
 const headerFault = 'holds what no header can hold: a line break, or a character outside of Latin-1.';
 
-/** One part of a path: nothing in it is taken for a `/`, a `?` or a `..`. Throws DataError for what no path can hold. */
+/**
+ * Encodes one part of a path, so that nothing in it is taken for a `/`, a `?` or a `..`. Throws DataError for a text that
+ * no path can hold: empty, `.` or `..`.
+ */
 export function pathSegment(text: string): string {
   if (text === '' || text === '.' || text === '..')
     throw new DataError(`${JSON.stringify(text)} cannot be a part of a URL's path`);
@@ -244,8 +228,8 @@ function contentOf(
   common: Readonly<Record<string, string>>,
 ): Content {
   const headers = json === undefined ? { ...common } : { ...common, 'content-type': 'application/json' };
-  const wrong = addHeaders(headers, own);
-  if (wrong !== undefined) throw new DataError(`the header ${wrong} ${headerFault}`);
+  const invalid = addHeaders(headers, own);
+  if (invalid !== undefined) throw new DataError(`the header ${invalid} ${headerFault}`);
   return { headers, body: json === undefined ? body : JSON.stringify(json) };
 }
 
@@ -258,7 +242,9 @@ function openConnections(settings: HttpSettings, connections: number) {
       ...(clientCertificate === undefined ? {} : { clientCertificate }),
     });
   } catch (error) {
-    throw new ConfigError(`The certificate, its key or the authorities cannot be read: ${errorText(error)}`);
+    throw new ConfigError(
+      `The client certificate, its key or the certificate authorities cannot be read: ${errorText(error)}`,
+    );
   }
 }
 
@@ -267,35 +253,38 @@ function baseOf(baseUrl: string): URL {
   if (!url || !/^https?:$/.test(url.protocol))
     throw new ConfigError('The base URL is not valid: it must be like https://erp.example.com/api');
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
-    throw new ConfigError(`The base URL of ${url.host} may hold no user, password, query or fragment.`);
+    throw new ConfigError(`The base URL of ${url.host} must not have a user, password, query or fragment.`);
   url.pathname = url.pathname.replace(/\/+$/, '');
   return url;
 }
 
-/** With its query, as it is sent. A path leads nowhere else than behind the base URL. */
+/** The path with its query, as it is sent. Throws DataError for a path that would leave the base URL. */
 function pathOf(base: URL, { path, query }: Pick<HttpRequest, 'path' | 'query'>): string {
   const isInside = plainPath.test(path) && !upwards.test(path);
   const whole = `${base.pathname === '/' ? '' : base.pathname}${path}`;
-  if (isInside && query === undefined && asItStands.test(whole)) return whole;
+  if (isInside && query === undefined && needsNoEncoding.test(whole)) return whole;
   const url = isInside ? URL.parse(`${base.origin}${whole}`) : null;
-  if (!url) throw new DataError(`the path ${JSON.stringify(path.slice(0, 200))} is no path behind the base URL`);
+  if (!url) throw new DataError(`the path ${JSON.stringify(path.slice(0, 200))} is not a path below the base URL`);
   for (const [name, value] of Object.entries(query ?? {}))
-    for (const one of value === undefined ? [] : [value].flat()) url.searchParams.append(name, one);
+    for (const item of value === undefined ? [] : [value].flat()) url.searchParams.append(name, item);
   return `${url.pathname}${url.search}`;
 }
 
-/** What a URL may hold without being encoded (RFC 3986). */
-const asItStands = /^\/[\w.~%!$&'()*+,;=:@/?-]*$/;
-/** Without a fragment, and what is silently left out of URLs. */
+/** Only characters that need no encoding in a URL (RFC 3986). */
+const needsNoEncoding = /^\/[\w.~%!$&'()*+,;=:@/?-]*$/;
+/** Without a fragment, and without the characters that URL parsers silently drop. */
 const plainPath = /^(?:[/?][^#\t\r\n]*)?$/;
-/** Before the query: a `.` or `..` between slashes, also written with codes; a URL takes `\` for a slash. */
+/** A `.` or `..` between slashes before the query, also percent-encoded; URL parsers take `\` for a slash. */
 const upwards = /^[^?]*(?:\\|\/(?:\.|%2e){1,2}(?:[/?]|$))/i;
 
 function isSafeRequest({ safe, method }: Pick<HttpRequest, 'safe' | 'method'>): boolean {
   return safe ?? (method === 'GET' || method === 'HEAD');
 }
 
-/** By their lower-case names. Gives the name of one that cannot be sent: its value may be a secret. */
+/**
+ * Adds headers under their lower-case names. Returns the name of the first one that cannot be sent, without its value,
+ * which may be a secret.
+ */
 function addHeaders(headers: Record<string, string>, more: Readonly<Record<string, string>> = {}): string | undefined {
   for (const name of Object.keys(more)) {
     const value = more[name] as string;
@@ -305,10 +294,10 @@ function addHeaders(headers: Record<string, string>, more: Readonly<Record<strin
   return undefined;
 }
 
-/** RFC 9110, section 5.5: visible characters, blanks and tabs. */
+/** A character other than those of RFC 9110, section 5.5: visible characters, blanks and tabs. */
 const notInHeader = /[^\t\x20-\x7e\x80-\xff]/;
 
-function responseOf({ status, headers, body }: GuardedResponse, isSafe: boolean, login: Login): HttpResponse {
+function responseOf({ status, headers, body }: GuardedResponse, isSafe: boolean, login: LoginHeaders): HttpResponse {
   let decoded: string | undefined;
   const text = () => {
     decoded ??= body.toString('utf8');
@@ -328,7 +317,7 @@ function responseOf({ status, headers, body }: GuardedResponse, isSafe: boolean,
     json: () => {
       const json = jsonIfAny();
       if (json !== undefined) return json;
-      const message = `the ERP answered ${status} with what is no JSON: ${shown(hideLogin(text(), login))}`;
+      const message = `the ERP answered ${status} with a body that is not JSON: ${shown(hideLogin(text(), login))}`;
       throw isSafe ? new TransientError(message) : new UnknownOutcome(message);
     },
   };
@@ -342,19 +331,23 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function unanswered({ message, code, sent }: FetchError, isSafe: boolean, signal: AbortSignal): ConnectorError {
+function errorOfMissingAnswer(
+  { message, code, sent }: FetchError,
+  isSafe: boolean,
+  signal: AbortSignal,
+): ConnectorError {
   if (code === 'invalid') return new ConfigError(message);
   if (!sent) return new TransientError(signal.aborted ? stoppedBefore : `${message} Nothing was sent.`);
   return isSafe ? new TransientError(message) : new UnknownOutcome(message);
 }
 
-function tooLarge(status: number, bytesMax: number, isSafe: boolean): ConnectorError {
+function errorOfTooLarge(status: number, bytesMax: number, isSafe: boolean): ConnectorError {
   const message = `the ERP answered ${status} with more than ${bytesMax} bytes`;
-  // It would do so again.
+  // A repeated read would get the same answer.
   return isSafe ? new ConfigError(message) : new UnknownOutcome(message);
 }
 
-/** What a status means, unless it is a success or accepted; undefined when nothing is wrong. */
+/** The error that a status stands for; undefined for 2xx and for a status that the request accepts. */
 export function errorOfStatus(
   { status, headers, text }: Pick<HttpResponse, 'status' | 'headers' | 'text'>,
   request: Pick<HttpRequest, 'method' | 'path' | 'safe' | 'accept'>,
@@ -370,25 +363,25 @@ export function errorOfStatus(
   if (status === 425) return new TransientError(message);
   if (status === 401 || status === 403 || status === 407 || status === 511) return new AuthError(message);
   if (status < 400) {
-    const redirected = `${message} (a redirection, which is not followed: set the URL it leads to)`;
-    // 303 says that it was done, and many mean that by 302.
+    const redirected = `${message} (a redirection, which is not followed: set the URL that it points to)`;
+    // 303 says that the request was carried out, and many servers use 302 for that.
     const mayBeDone = !isSafe && (status === 302 || status === 303);
     return mayBeDone ? new UnknownOutcome(redirected) : new ConfigError(redirected);
   }
-  if (ofConfiguration.has(status)) return new ConfigError(message);
+  if (configurationStatuses.has(status)) return new ConfigError(message);
   if (status === 409 || status === 412) return new ConflictError(message);
   if (status === 423) return new LockedError(message);
   if (status < 500 && status !== 408) return new DataError(message);
-  // Also a gateway says so, when what is behind it took too long or went away in the middle.
+  // A gateway answers 5xx or 408, too, when the ERP behind it took too long or failed halfway.
   return isSafe ? new TransientError(message) : new UnknownOutcome(message);
 }
 
-/** Payment required; what the ERP never takes in this form, or at this address; no such method or version of HTTP. */
-const ofConfiguration: ReadonlySet<number> = new Set([402, 405, 406, 415, 421, 426, 428, 501, 505]);
+/** Payment required; a form or address that the ERP never takes; a method or HTTP version that it does not know. */
+const configurationStatuses: ReadonlySet<number> = new Set([402, 405, 406, 415, 421, 426, 428, 501, 505]);
 
 /**
- * What is wrong with the answer to a login, when that says nothing about the login itself. Its text is not shown: it may
- * hold a token.
+ * The error of an answer to a login that says nothing about the login itself; undefined for any other answer. The answer's
+ * text is not shown: it may contain a token.
  */
 function errorOfLogin({ status, headers }: HttpResponse, nowMs: number): ConnectorError | undefined {
   const message = `the ERP answered ${status} to the login`;
@@ -399,7 +392,7 @@ function errorOfLogin({ status, headers }: HttpResponse, nowMs: number): Connect
   return undefined;
 }
 
-/** The beginning of an answer, in one line. */
+/** The beginning of an answer, on one line. */
 function shown(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim();
   return line === '' ? '(an empty answer)' : line.slice(0, charactersShown);

@@ -1,4 +1,4 @@
-/** What a connector author imports: `import { … } from 'sourcing-bridge/connector'`. */
+/** All that a connector imports: `import { … } from 'sourcing-bridge/connector'`. */
 
 export { z } from 'zod';
 export { type Clock, systemClock } from '#platform/clock.ts';
@@ -26,6 +26,7 @@ export * from './errors.ts';
 export * from './file-bytes.ts';
 export * from './http.ts';
 export * from './http-auth.ts';
+export * from './http-messages.ts';
 export * from './numbers.ts';
 export * from './outcomes.ts';
 export * from './read-from.ts';

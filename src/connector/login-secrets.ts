@@ -1,22 +1,25 @@
 import { censor } from '#platform/log.ts';
 
-/** A shorter piece would be found in the middle of plain words. */
+/** A shorter piece would be found inside ordinary words. */
 const charactersMin = 4;
 
 /**
- * A text without what was sent to log in. What a login gave (a token, a session's key) or made (`user:password` in
- * base64) is no setting, so that nobody else would know it for a secret.
+ * Removes from a text what was sent to log in. A token or session key that a login returned, or `user:password` in base64,
+ * is not a setting, so the bridge's own removal of secrets would not recognise it.
  */
 export function hideLogin(text: string, login: Readonly<Record<string, string>>): string {
   let hidden = text;
   const secrets = Object.values(login).flatMap(piecesOf);
-  // One may be a piece of another.
+  // Longest first: a secret may be part of another one.
   for (const secret of secrets.sort((a, b) => b.length - a.length))
     if (secret.length >= charactersMin) hidden = hidden.replaceAll(secret, censor);
   return hidden;
 }
 
-/** The whole value; without its scheme; the values of cookies; what stands in base64, as a whole and by its colons. */
+/**
+ * The whole value; the value without its scheme; the values of cookies; the decoded base64, as a whole and split at its
+ * colons. Each also as it is spelled in a URL and in JSON.
+ */
 function piecesOf(value: string): string[] {
   const [, credentials = value] = /^[\w-]+ +(.+)$/.exec(value) ?? [];
   const cookies = value.includes('=') ? value.split(/; */).map((cookie) => cookie.slice(cookie.indexOf('=') + 1)) : [];

@@ -1,6 +1,6 @@
 /**
- * Numbers for ERPs, exact: text in, text out, never a JavaScript number. What an ERP cannot keep is refused, or rounded
- * where the connector says so; nothing is lost in silence.
+ * Exact numbers for ERPs: text in, text out, never a JavaScript number. Digits that an ERP cannot keep are refused, or
+ * rounded where the connector asks for that; none is lost silently.
  */
 import { Decimal, formatDecimal } from '#contract/decimal.ts';
 import { DataError } from './errors.ts';
@@ -8,47 +8,51 @@ import { DataError } from './errors.ts';
 export { Decimal, formatDecimal, parseDecimal } from '#contract/decimal.ts';
 
 const form = /^-?\d+(?:\.\d+)?$/;
-/** Longer ones are no amounts of anything; `Decimal` ends somewhat later. */
+/** No real amount is longer. The limit of `Decimal` is somewhat higher. */
 const digitsMax = 100;
 
-/** Throws DataError that says what is no number; `what` names it: `lot "A": unit_price`. */
+/** Throws DataError for a text that is not a decimal number; `what` names the value in its message: `lot "A": unit_price`. */
 export function readDecimal(text: string, what: string): Decimal {
-  if (!form.test(text)) throw new DataError(`${what} is ${quoted(text)}, which is no decimal number`);
+  if (!form.test(text)) throw new DataError(`${what} is ${quoted(text)}, which is not a decimal number`);
   if (text.length > digitsMax)
     throw new DataError(`${what} has ${text.length} digits, which is more than ${digitsMax}`);
   return new Decimal(text);
 }
 
-/** The number, without trailing zeros. Throws DataError when it has more decimals than the ERP keeps. */
+/** The number without trailing zeros. Throws DataError when it has more than `places` decimals, which the ERP keeps. */
 export function atMostDecimals(text: string, places: number, what: string): string {
   const value = readDecimal(text, what);
   if (value.decimalPlaces() > places)
     throw new DataError(
-      `${what} is ${text}, and the ERP keeps ${places === 1 ? '1 decimal' : `${places} decimals`} there: it would lose something`,
+      `${what} is ${text}, and the ERP keeps ${places === 1 ? '1 decimal' : `${places} decimals`} there: digits would be lost`,
     );
   return value.toFixed();
 }
 
-/** Rounded to so many decimals, halves away from zero: for what the ERP itself would round, as a converted amount. */
+/**
+ * The number rounded to `places` decimals, halves away from zero: for values that the ERP itself would round, such as a
+ * converted amount.
+ */
 export function roundTo(text: string, places: number, what: string): string {
   return formatDecimal(readDecimal(text, what), places);
 }
 
 /**
- * A number for `json` of a request: JSON with each of its digits, where the ERP takes no text. Throws DataError for what
- * is no number.
+ * A number for `json` of a request, for an ERP that takes no text there: the JSON has each of its digits. Throws DataError
+ * for a text that is not a number.
  */
 export function jsonNumber(text: string, what: string): unknown {
   return rawJson.rawJSON(readDecimal(text, what).toFixed());
 }
 
-/** ECMAScript's; TypeScript's own types do not have it yet. */
+/** `JSON.rawJSON` of ECMAScript, which TypeScript's types do not have yet. */
 const rawJson = JSON as unknown as { rawJSON(text: string): unknown };
 
 /**
- * Splits a total by shares into parts of whole units (`places` 2: of hundredths) that sum exactly to it, by the largest
- * remainder; of equal remainders the first gets it. Shares count against their sum: `0.6` alone gets everything. Throws
- * DataError for a total that has more decimals, and for shares of which none is more than 0.
+ * Splits a total by shares into parts that sum exactly to it, by the largest-remainder method; of equal remainders the
+ * first one wins. Each part is a whole number of units (`places` 2: of hundredths). Shares are relative to their sum:
+ * `0.6` alone gets everything. Throws DataError for a total with more than `places` decimals, for a share below 0, and
+ * when no share is above 0.
  */
 export function splitQuantity(total: string, shares: readonly string[], places = 0): string[] {
   const units = unitsOf(atMostDecimals(total, places, 'the total'), places);
@@ -59,7 +63,7 @@ export function splitQuantity(total: string, shares: readonly string[], places =
   const sum = weights.reduce((all, weight) => all + weight, 0n);
   if (sum <= 0n || weights.some((weight) => weight < 0n))
     throw new DataError(
-      `the shares ${shares.join(', ')} cannot be split by: none may be below 0, and one must be more`,
+      `the shares ${shares.join(', ')} cannot be used to split: none may be below 0, and at least one must be above 0`,
     );
   const parts = weights.map((weight) => (size * weight) / sum);
   const left = size - parts.reduce((all, part) => all + part, 0n);
@@ -69,7 +73,7 @@ export function splitQuantity(total: string, shares: readonly string[], places =
   return parts.map((part) => textOf(units < 0n ? -part : part, places));
 }
 
-/** `12.5` with two places: 1250. It has no more decimals than that. */
+/** `12.5` with two places is 1250. The text must have no more than `places` decimals. */
 function unitsOf(text: string, places: number): bigint {
   const [whole = '', fraction = ''] = text.split('.');
   return BigInt(`${whole}${fraction.padEnd(places, '0')}`);
@@ -82,7 +86,7 @@ function textOf(units: bigint, places: number): string {
   return `${units < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-/** Where ISO 4217 (list of 2024) has other than two. */
+/** The currencies that do not have two decimals; source: ISO 4217, list of 2024. */
 const decimalsOf: ReadonlyMap<string, number> = new Map([
   ...['BIF', 'CLP', 'DJF', 'GNF', 'ISK', 'JPY', 'KMF', 'KRW', 'PYG', 'RWF', 'UGX', 'UYI', 'VND', 'VUV'].map(withNone),
   ...['XAF', 'XOF', 'XPF'].map(withNone),
@@ -94,7 +98,7 @@ function withNone(code: string): [string, number] {
   return [code, 0];
 }
 
-/** How many decimals amounts of a currency have: ISO 4217's minor unit. 2 for a code that is not known. */
+/** How many decimals amounts of a currency have: the minor unit of ISO 4217. 2 for an unknown code. */
 export function currencyDecimals(currency: string): number {
   return decimalsOf.get(currency) ?? 2;
 }

@@ -1,10 +1,10 @@
-/** From what a connector throws to what it answers. */
+/** Turns what a connector throws into the outcomes that it returns. */
 import { errorText } from '#platform/errors.ts';
 import type { Found, Operation, Outcome, Unclear } from './connector.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
 import { AuthError, ConnectorError, RateLimited } from './errors.ts';
 
-/** The outcome of an operation that threw. What is no ConnectorError comes from who knows where: its outcome is unknown. */
+/** The outcome of an operation that threw. For an error that is not a ConnectorError it is `unknown`. */
 export function outcomeOf(error: unknown): Outcome {
   if (!(error instanceof ConnectorError) || error.type === 'unknown')
     return { status: 'unknown', message: errorText(error) };
@@ -19,16 +19,16 @@ export function outcomeOf(error: unknown): Outcome {
   return { status: type === 'data' || type === 'conflict' ? 'rejected' : 'retry', error: { type, message } as never };
 }
 
-/** What is left when a write was told to stop: nothing of it was sent. */
+/** The outcome of an operation that was not sent because its write was aborted. */
 export const stopped: Outcome = {
   status: 'retry',
   error: { type: 'transient', message: 'stopped before it was sent' },
 };
 
 /**
- * Writes operations one by one, or up to `atOnce` at a time, and gives an outcome for each: what `write` returns, or what
- * it throws. Begins none once `signal` is aborted, nor after one that was limited, or refused for want of a right or
- * setting: the others would be, too.
+ * Calls `write` for each operation, one after another or up to `atOnce` at a time, and returns an outcome for each: what
+ * `write` returns, or the outcome of what it throws. Starts no further operation once `signal` is aborted, nor after one
+ * that failed with `rate-limited`, `auth` or `config`, because the others would fail in the same way.
  */
 export async function writeEach<Kind extends DocumentKind>(
   operations: readonly Operation<Kind>[],
@@ -36,7 +36,7 @@ export async function writeEach<Kind extends DocumentKind>(
   { signal, atOnce = 1 }: EachOptions,
 ): Promise<Outcome[]> {
   let refused: Outcome | undefined;
-  return inTurns(operations, atOnce, async (operation) => {
+  return mapWithLimit(operations, atOnce, async (operation) => {
     if (signal.aborted) return stopped;
     if (refused) return refused;
     let outcome: Outcome;
@@ -45,15 +45,15 @@ export async function writeEach<Kind extends DocumentKind>(
     } catch (error) {
       outcome = outcomeOf(error);
     }
-    if ('error' in outcome && isForAll.has(outcome.error.type)) refused = outcome;
+    if ('error' in outcome && typesThatStop.has(outcome.error.type)) refused = outcome;
     return outcome;
   });
 }
 
 /**
- * Asks for documents one by one, or up to `atOnce` at a time; one that `find` throws for is unclear, and those beside it
- * are not. Begins none once `signal` is aborted, nor after one that was limited or not let in, nor when several in a row
- * have failed: the others are unclear for the same reason.
+ * Calls `find` for each document, one after another or up to `atOnce` at a time. A document for which `find` throws is
+ * unclear; the others are not affected. Starts no further one once `signal` is aborted, nor after RateLimited or AuthError,
+ * nor after five failures in a row: the rest is unclear for the same reason. Never throws.
  */
 export async function lookupEach<Kind extends DocumentKind>(
   documents: readonly DocumentOf<Kind>[],
@@ -61,10 +61,10 @@ export async function lookupEach<Kind extends DocumentKind>(
   { signal, atOnce = 1 }: EachOptions,
 ): Promise<(Found | Unclear)[]> {
   let failedInARow = 0;
-  /** Why none is asked for any more. */
+  /** Why no further document is looked up. */
   let reason: string | undefined;
-  const answers = await inTurns(documents, atOnce, async (document) => {
-    if (signal.aborted) reason ??= 'stopped before it was asked for';
+  const answers = await mapWithLimit(documents, atOnce, async (document) => {
+    if (signal.aborted) reason ??= 'stopped before it was looked up';
     if (reason !== undefined) return [{ key: document.key, unclear: reason }];
     try {
       const found = await find(document);
@@ -86,12 +86,13 @@ interface EachOptions {
   readonly atOnce?: number;
 }
 
-/** After so many an ERP is away, and not one document odd. */
+/** After so many failures in a row the ERP is unavailable, rather than single documents at fault. */
 const failuresMax = 5;
-const isForAll: ReadonlySet<string> = new Set(['rate-limited', 'auth', 'config']);
+/** Errors that would meet every other operation, too. */
+const typesThatStop: ReadonlySet<string> = new Set(['rate-limited', 'auth', 'config']);
 
-/** Results in the order of the items, up to `atOnce` of them under way. `run` does not throw. */
-async function inTurns<T, R>(items: readonly T[], atOnce: number, run: (item: T) => Promise<R>): Promise<R[]> {
+/** The results in the order of the items; up to `atOnce` of them run at a time. `run` must not throw. */
+async function mapWithLimit<T, R>(items: readonly T[], atOnce: number, run: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   let next = 0;
   const work = async () => {

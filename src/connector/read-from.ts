@@ -1,7 +1,7 @@
 import type { Session } from './connector.ts';
 import type { ReadPage, ReadStream } from './records.ts';
 
-/** How each stream is read that the capabilities name. */
+/** A function for each stream that the capabilities name in `reads`. */
 export type StreamReaders = {
   readonly [Stream in ReadStream]?: (
     checkpoint: string | undefined,
@@ -9,12 +9,12 @@ export type StreamReaders = {
   ) => AsyncIterable<ReadPage<Stream>>;
 };
 
-/** A session's `read` out of one function for each stream. Throws for a stream that has none. */
+/** Builds a session's `read` from one function per stream. It throws for a stream without a function. */
 export function readFrom(readers: StreamReaders): NonNullable<Session['read']> {
   return (stream, checkpoint, signal) => {
     const reader = readers[stream];
     if (!reader) throw new Error(`This connector reads no ${stream} records.`);
-    // The type of the record is that of the stream.
+    // The reader under the stream's own name returns records of that stream.
     return (reader as (...given: [string | undefined, AbortSignal]) => never)(checkpoint, signal);
   };
 }

@@ -1,6 +1,7 @@
 /**
- * Records: what a connector reads from its ERP for the sourcing service, in the service's words. As in documents, what is
- * unknown is left out, never null. Sources: API document, "Supplier change submission"; decisions, "Jobs" (sourcing request).
+ * Records: what a connector reads from its ERP for the sourcing service, in the service's terms. As in documents, unknown
+ * values are left out, never null. Sources: API document, "Supplier change submission"; decisions, "Jobs" (sourcing
+ * request).
  */
 import { z } from 'zod';
 
@@ -8,15 +9,15 @@ const decimal = z.string().meta({ pattern: '^-?\\d+(\\.\\d+)?$' });
 
 const supplierRecord = z
   .strictObject({
-    external_id: z.string().min(1).max(255).describe("The ERP's number of it"),
+    external_id: z.string().min(1).max(255).describe("The ERP's number of the supplier"),
     name: z.string().min(1).max(255),
     archived: z.boolean().describe('Blocked or deactivated in the ERP'),
     fields: z
       .record(z.string(), z.string().max(10_000))
-      .describe("Further values, by the service's attribute or a name of the ERP's own"),
+      .describe("Further values, by the service's attribute name or the ERP's own name"),
     contacts: z
       .array(z.strictObject({ name: z.string().min(1).max(255), email: z.string() }))
-      .describe('All that the ERP has'),
+      .describe('All contacts that the ERP has'),
   })
   .describe('A supplier as the ERP holds it now.');
 
@@ -31,7 +32,7 @@ const requisitionItem = z.strictObject({
 
 const requisitionRecord = z
   .strictObject({
-    reference_id: z.string().min(1).max(255).describe("The ERP's number of it"),
+    reference_id: z.string().min(1).max(255).describe("The ERP's number of the requisition"),
     name: z.string().min(1).max(120),
     description: z.string().max(1_000).optional(),
     requested_by: z.string().max(255).optional(),
@@ -55,6 +56,6 @@ export type RecordOf<Stream extends ReadStream> = z.infer<(typeof recordSchemas)
 
 export interface ReadPage<Stream extends ReadStream = ReadStream> {
   readonly records: readonly RecordOf<Stream>[];
-  /** Where a later read goes on; text that only this connector understands. */
+  /** Where a later read continues; text that only this connector understands. */
   readonly checkpoint: string;
 }

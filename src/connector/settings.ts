@@ -1,12 +1,12 @@
 /**
- * Settings of connectors. A secret is marked where the schema declares it: parsed, it is a `Secret`, which shows itself
- * to nobody but who asks for it, and which the bridge takes out of every text that the connector says.
+ * Secrets in the settings of connectors. The schema marks a setting as secret; parsed, it is a `Secret`, which shows its
+ * text only through `reveal()`. The bridge removes the texts of all secrets from whatever the connector says.
  */
 import { inspect } from 'node:util';
 import { z } from 'zod';
 import { censor } from '#platform/log.ts';
 
-/** A text that no log line, JSON document or error shows: each gets `[secret]`. */
+/** A text that no log line, JSON document or error shows: they get `[secret]` instead. */
 export class Secret {
   readonly #text: string;
 
@@ -41,7 +41,7 @@ export function secret() {
     .meta({ format: 'password', writeOnly: true });
 }
 
-/** The texts of all secrets in parsed settings. */
+/** The texts of all secrets in parsed settings, at any depth. */
 export function secretsIn(value: unknown): string[] {
   if (value instanceof Secret) return [value.reveal()];
   if (typeof value !== 'object' || value === null) return [];

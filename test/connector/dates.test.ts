@@ -1,10 +1,10 @@
-/** Expected days and offsets: the IANA time zone database, looked up by hand. */
+/** Source of the expected days and offsets: the IANA time zone database, looked up by hand. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cutToMs, dayIn, startOfDay, timeFromMs, timeToMs } from '#connector/dates.ts';
 import { ConfigError, DataError } from '#connector/errors.ts';
 
-describe('the day at a place', () => {
+describe('the day in a time zone', () => {
   test.each([
     ['2030-12-31T23:59:59.000000Z', 'UTC', '2030-12-31'],
     ['2030-12-31T22:59:59.999999Z', 'Europe/Berlin', '2030-12-31'],
@@ -19,7 +19,7 @@ describe('the day at a place', () => {
     expect(dayIn(time, zone)).toBe(day);
   });
 
-  test('needs a zone that there is, and a time', () => {
+  test('needs a known zone and a valid time', () => {
     expect(() => dayIn('2030-01-01T00:00:00Z', 'Europe/Berln')).toThrow(ConfigError);
     expect(() => dayIn('yesterday', 'UTC')).toThrow(DataError);
   });
@@ -35,19 +35,19 @@ describe('the start of a day', () => {
     ['2018-11-04', 'America/Sao_Paulo', '2018-11-04T03:00:00.000000Z'],
     // At 00:01 clocks went back to 23:01: that day began twice.
     ['2010-11-07', 'America/St_Johns', '2010-11-07T02:30:00.000000Z'],
-    // Samoa left 30 December out, and went on with the 31st.
+    // Samoa skipped 30 December: the 31st followed the 29th.
     ['2011-12-30', 'Pacific/Apia', '2011-12-30T10:00:00.000000Z'],
     ['2011-12-31', 'Pacific/Apia', '2011-12-30T10:00:00.000000Z'],
   ])('%s in %s is %s', (day, zone, time) => {
     expect(startOfDay(day, zone)).toBe(time);
   });
 
-  test.each(['2030-02-30', '2030-1-1', '2030-01-01T00:00:00Z', ''])('needs a day, which %j is not', (day) => {
+  test.each(['2030-02-30', '2030-1-1', '2030-01-01T00:00:00Z', ''])('rejects %j, which is not a day', (day) => {
     expect(() => startOfDay(day, 'UTC')).toThrow(DataError);
   });
 
   const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Kathmandu', 'Pacific/Apia', 'Australia/Lord_Howe'];
-  test('is in that day, and what is before it is not', () => {
+  test('is within that day, and the millisecond before it is not', () => {
     const times = fc.date({
       min: new Date('1970-01-02T00:00:00Z'),
       max: new Date('2037-12-31T00:00:00Z'),
@@ -66,24 +66,24 @@ describe('the start of a day', () => {
 });
 
 describe('milliseconds', () => {
-  test('are the same time', () => {
+  test('and texts stand for the same time', () => {
     expect(timeToMs('2030-01-01T00:00:00.123000Z')).toBe(1_893_456_000_123);
     expect(timeFromMs(1_893_456_000_123)).toBe('2030-01-01T00:00:00.123000Z');
   });
 
-  test('lose microseconds only where that is said', () => {
+  test('lose microseconds only through cutToMs', () => {
     expect(() => timeToMs('2030-01-01T00:00:00.123456Z')).toThrow(/microseconds, which would be lost/);
     expect(cutToMs('2030-01-01T00:00:00.123999Z')).toBe(1_893_456_000_123);
   });
 
   test.each([Number.NaN, 1.5, Number.POSITIVE_INFINITY, 9e15, -9e15, -62_135_596_800_000, 253_402_300_800_000])(
-    'are not %d',
+    'cannot be %d',
     (ms) => {
       expect(() => timeFromMs(ms)).toThrow(DataError);
     },
   );
 
-  test('come back as they were', () => {
+  test('are the same after a round trip', () => {
     fc.assert(
       fc.property(fc.integer({ min: -59_011_459_200_000, max: 253_402_300_799_999 }), (ms) => {
         expect(timeToMs(timeFromMs(ms))).toBe(ms);

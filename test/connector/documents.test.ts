@@ -17,7 +17,7 @@ const file = {
 };
 
 describe('the JSON Schema of documents', () => {
-  test('is for a kind, or for all of them', () => {
+  test('describes one kind, or all of them', () => {
     for (const schema of [documentJsonSchema('file'), documentJsonSchema()]) {
       const isValid = compile(schema);
       expect(isValid(file)).toBe(true);
@@ -27,7 +27,7 @@ describe('the JSON Schema of documents', () => {
     expect(compile(documentJsonSchema('award'))(file)).toBe(false);
   });
 
-  test('knows a decimal, and says what each kind is', () => {
+  test('has a pattern for decimals and a description for each kind', () => {
     const { properties } = documentJsonSchema('award') as { properties: Record<string, { pattern?: string }> };
     const decimal = new RegExp(properties['total_cost']?.pattern ?? 'none', 'v');
     expect(['1', '-0.50', '1234567890123456789012.3'].filter((text) => !decimal.test(text))).toEqual([]);

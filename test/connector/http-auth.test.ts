@@ -15,30 +15,30 @@ import {
 import { Secret } from '#connector/settings.ts';
 import { failureOf } from '../harness/failure.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { type Asked, giveJson, startPlainServer } from './plain-server.ts';
+import { answerJson, type ReceivedRequest, startPlainServer } from './plain-server.ts';
 
 const never = new AbortController().signal;
 const text = new Secret('s3cr3t/+ä');
 
 function http(baseUrl: string, auth: readonly HttpAuth[], timeoutMs = 10_000) {
-  const one = createHttp({ baseUrl, auth, timeoutMs });
-  onTestFinished(() => one.close());
-  return { ...one, send: (signal = never) => one.request({ method: 'POST', path: '/orders', signal }) };
+  const client = createHttp({ baseUrl, auth, timeoutMs });
+  onTestFinished(() => client.close());
+  return { ...client, send: (signal = never) => client.request({ method: 'POST', path: '/orders', signal }) };
 }
 
 async function headersOf(auth: HttpAuth, body: string | Uint8Array = ''): Promise<Record<string, string>> {
   return auth.headers({ method: 'POST', path: '/', body, headers: {} }, never, async () => {
-    throw new Error('nothing is to be sent');
+    throw new Error('this login must not send a request');
   });
 }
 
-test('Basic is user and password in base64 of UTF-8', async () => {
+test('Basic is user and password in UTF-8 as base64', async () => {
   // RFC 7617, section 2.1: user "test", password "123" and the pound sign.
   expect(await headersOf(basicAuth('test', new Secret('123£')))).toEqual({ authorization: 'Basic dGVzdDoxMjPCow==' });
   expect(() => basicAuth('a:b', text)).toThrow(ConfigError);
 });
 
-test('a token can stand in any header', async () => {
+test('a token can be sent in any header', async () => {
   expect(await headersOf(headerAuth('X-API-Key', new Secret('k'), 'Token '))).toEqual({ 'x-api-key': 'Token k' });
 });
 
@@ -63,7 +63,7 @@ describe('a signature', () => {
     });
   });
 
-  test('covers the time where one is wanted', async () => {
+  test('covers the time when a header for it is set', async () => {
     // printf '1700000000.{}' | openssl dgst -sha256 -hmac Jefe
     expect(await headersOf(of({ timestampHeader: 'X-Time' }), '{}')).toEqual({
       'x-signature': 'd3793e2b4103edfbd98cc19591832f5fad701d413db9fcae0ae7dab8184ed207',
@@ -71,95 +71,97 @@ describe('a signature', () => {
     });
   });
 
-  test('is of the very bytes that are sent', async () => {
+  test('is computed over the bytes that are sent', async () => {
     const server = await startPlainServer((response) => response.end());
-    const one = createHttp({ baseUrl: server.url, auth: [of({})] });
-    onTestFinished(() => one.close());
-    await one.request({ method: 'POST', path: '', json: { name: 'Ärmel' }, signal: never });
-    const [asked] = server.asked;
+    const client = createHttp({ baseUrl: server.url, auth: [of({})] });
+    onTestFinished(() => client.close());
+    await client.request({ method: 'POST', path: '', json: { name: 'Ärmel' }, signal: never });
+    const [asked] = server.requests;
     expect((await headersOf(of({}), asked?.body))['x-signature']).toBe(asked?.headers['x-signature']);
   });
 });
 
 describe('a session', () => {
-  const counted = (clock = createManualClock(), expiresInMs?: number) => {
-    const given: string[] = [];
+  const countLogins = (clock = createManualClock(), expiresInMs?: number) => {
+    const sessions: string[] = [];
     const auth = sessionAuth(async (send, signal) => {
       await send('/login', { method: 'POST', path: '', signal });
-      given.push(`Session ${given.length + 1}`);
-      return { headers: { Authorization: `Session ${given.length}` }, expiresInMs };
+      sessions.push(`Session ${sessions.length + 1}`);
+      return { headers: { Authorization: `Session ${sessions.length}` }, expiresInMs };
     }, clock);
-    return { auth, given };
+    return { auth, sessions };
   };
 
-  test('that is refused in the middle of many requests is renewed once, and each is sent again once', async () => {
-    const { auth, given } = counted();
+  test('that is refused while several requests run is renewed once, and each request is repeated once', async () => {
+    const { auth, sessions } = countLogins();
     const refused: (() => void)[] = [];
     const server = await startPlainServer(async (response, { url, headers }) => {
-      if (url === '/login') return giveJson(response, 200, {});
-      if (headers.authorization !== 'Session 1') return giveJson(response, 200, {});
-      // All five are under way before the first is refused, and the last of them is refused when there is a new login.
+      if (url === '/login') return answerJson(response, 200, {});
+      if (headers.authorization !== 'Session 1') return answerJson(response, 200, {});
+      // Four requests run before the first is refused; the last is refused when there is a new session already.
       await new Promise<void>((resolve) => refused.push(resolve));
-      return giveJson(response, 401, {});
+      return answerJson(response, 401, {});
     });
     const { send } = http(server.url, [auth], 10_000);
     const sent = Promise.all(Array.from({ length: 4 }, () => send()));
     await server.until(5);
     for (const refuse of refused.slice(0, 3)) refuse();
-    // The three with their new login.
+    // Three requests are repeated with the new session.
     await server.until(9);
     refused[3]?.();
     expect((await sent).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
-    expect(given).toEqual(['Session 1', 'Session 2']);
-    expect(server.asked.filter(({ url }) => url === '/orders')).toHaveLength(8);
+    expect(sessions).toEqual(['Session 1', 'Session 2']);
+    expect(server.requests.filter(({ url }) => url === '/orders')).toHaveLength(8);
   });
 
-  test('that is refused when it is new as well is not renewed for ever', async () => {
-    const { auth, given } = counted();
-    const server = await startPlainServer((response, { url }) => giveJson(response, url === '/login' ? 200 : 401, {}));
+  test('that is refused although it is new is not renewed a second time', async () => {
+    const { auth, sessions } = countLogins();
+    const server = await startPlainServer((response, { url }) =>
+      answerJson(response, url === '/login' ? 200 : 401, {}),
+    );
     await failureOf(AuthError, http(server.url, [auth]).send());
-    expect(given).toHaveLength(2);
+    expect(sessions).toHaveLength(2);
   });
 
-  test('is renewed before it expires, counted from when it was asked for', async () => {
+  test('is renewed before it expires, counted from the start of the login', async () => {
     const clock = createManualClock();
-    const { auth, given } = counted(clock, 100_000);
+    const { auth, sessions } = countLogins(clock, 100_000);
     const server = await startPlainServer((response, { url }) => {
       if (url === '/login') clock.advance(5_000);
-      giveJson(response, 200, {});
+      answerJson(response, 200, {});
     });
     const { send } = http(server.url, [auth]);
     await send();
     clock.advance(84_999);
     await send();
-    expect(given).toHaveLength(1);
+    expect(sessions).toHaveLength(1);
     clock.advance(1);
     await send();
-    expect(given).toHaveLength(2);
+    expect(sessions).toHaveLength(2);
   });
 
-  test('is refused as the ERP says it, where that is no 401', async () => {
-    const { auth, given } = counted();
+  test('is renewed where the ERP refuses it with another answer than 401', async () => {
+    const { auth, sessions } = countLogins();
     const server = await startPlainServer((response, { url, headers }) =>
-      giveJson(
+      answerJson(
         response,
         200,
         url === '/login' || headers.authorization === 'Session 2' ? {} : { error: 'session expired' },
       ),
     );
     const isLoginRefused = ({ text }: { text: () => string }) => text().includes('session expired');
-    const one = createHttp({ baseUrl: server.url, auth: [auth], isLoginRefused });
-    onTestFinished(() => one.close());
-    expect((await one.request({ method: 'POST', path: '/orders', signal: never })).json()).toEqual({});
-    expect(given).toHaveLength(2);
+    const client = createHttp({ baseUrl: server.url, auth: [auth], isLoginRefused });
+    onTestFinished(() => client.close());
+    expect((await client.request({ method: 'POST', path: '/orders', signal: never })).json()).toEqual({});
+    expect(sessions).toHaveLength(2);
   });
 
-  test('is made for whoever still waits, although the one who began it was stopped', async () => {
-    const { auth } = counted();
+  test('is made for the request that still waits, although the one that started the login was aborted', async () => {
+    const { auth } = countLogins();
     let release = () => undefined as unknown;
     const server = await startPlainServer((response, { url }) => {
-      if (url === '/orders') return giveJson(response, 200, {});
-      release = () => giveJson(response, 200, {});
+      if (url === '/orders') return answerJson(response, 200, {});
+      release = () => answerJson(response, 200, {});
       return undefined;
     });
     const { send } = http(server.url, [auth]);
@@ -171,13 +173,13 @@ describe('a session', () => {
     expect((await first).message).toBe('stopped before it was sent');
     release();
     expect((await second).status).toBe(200);
-    expect(server.asked.map(({ url }) => url)).toEqual(['/login', '/orders']);
+    expect(server.requests.map(({ url }) => url)).toEqual(['/login', '/orders']);
   });
 
-  test('that nobody waits for any more is given up, and the next one makes its own', async () => {
-    const { auth } = counted();
+  test('that no request waits for any more is aborted, and the next request starts a new login', async () => {
+    const { auth } = countLogins();
     const server = await startPlainServer((response, { url }, number) =>
-      number === 1 && url === '/login' ? undefined : giveJson(response, 200, {}),
+      number === 1 && url === '/login' ? undefined : answerJson(response, 200, {}),
     );
     const { send } = http(server.url, [auth]);
     const stop = new AbortController();
@@ -186,47 +188,51 @@ describe('a session', () => {
     stop.abort();
     await first;
     expect((await send()).status).toBe(200);
-    expect(server.asked.map(({ url }) => url)).toEqual(['/login', '/login', '/orders']);
+    expect(server.requests.map(({ url }) => url)).toEqual(['/login', '/login', '/orders']);
   });
 });
 
 describe('OAuth client credentials', () => {
   const settings: ClientCredentials = { tokenUrl: '/token', clientId: 'bridge: 1', clientSecret: text, scope: 'a b' };
-  const form = ({ body }: Asked) => Object.fromEntries(new URLSearchParams(body));
-  const giving = (token: (number: number) => object) => {
+  const form = ({ body }: ReceivedRequest) => Object.fromEntries(new URLSearchParams(body));
+  const startTokenServer = (token: (number: number) => object) => {
     let made = 0;
     return startPlainServer((response, { url }) => {
       made += url === '/token' ? 1 : 0;
-      giveJson(response, 200, url === '/token' ? token(made) : {});
+      answerJson(response, 200, url === '/token' ? token(made) : {});
     });
   };
 
-  test('ask for a token with the client in the header, and use it until it expires', async () => {
+  test('request a token with the client in the header, and use it until it expires', async () => {
     const clock = createManualClock();
-    const server = await giving((number) => ({ access_token: `t-${number}`, token_type: 'Bearer', expires_in: 3600 }));
+    const server = await startTokenServer((number) => ({
+      access_token: `t-${number}`,
+      token_type: 'Bearer',
+      expires_in: 3600,
+    }));
     const { send } = http(server.url, [clientCredentials(settings, clock)]);
     await send();
     await send();
-    // 30 s before its end.
+    // 30 s before the token expires.
     clock.advance(3_570_000);
     await send();
-    expect(server.asked.map(({ url, headers }) => [url, headers.authorization])).toEqual([
-      // Each form-encoded, then joined: bridge%3A%201:s3cr3t%2F%2B%C3%A4
+    expect(server.requests.map(({ url, headers }) => [url, headers.authorization])).toEqual([
+      // Id and secret are form-encoded, then joined: bridge%3A%201:s3cr3t%2F%2B%C3%A4
       ['/token', 'Basic YnJpZGdlJTNBJTIwMTpzM2NyM3QlMkYlMkIlQzMlQTQ='],
       ['/orders', 'Bearer t-1'],
       ['/orders', 'Bearer t-1'],
       ['/token', 'Basic YnJpZGdlJTNBJTIwMTpzM2NyM3QlMkYlMkIlQzMlQTQ='],
       ['/orders', 'Bearer t-2'],
     ]);
-    const [asked] = server.asked;
+    const [asked] = server.requests;
     expect(asked && form(asked)).toEqual({ grant_type: 'client_credentials', scope: 'a b' });
     expect(asked?.headers['content-type']).toBe('application/x-www-form-urlencoded');
   });
 
-  test('can stand in the body, with further fields', async () => {
-    const server = await giving(() => ({ access_token: 't' }));
+  test('can be sent in the body, with further fields', async () => {
+    const server = await startTokenServer(() => ({ access_token: 't' }));
     await http(server.url, [clientCredentials({ ...settings, inBody: true, fields: { audience: 'erp' } })]).send();
-    const [asked] = server.asked;
+    const [asked] = server.requests;
     expect(asked && form(asked)).toEqual({
       grant_type: 'client_credentials',
       scope: 'a b',
@@ -242,11 +248,11 @@ describe('OAuth client credentials', () => {
     [{ access_token: 't', expires_in: null }, 270_000],
     [{ access_token: 't', expires_in: 'soon' }, 270_000],
     [{ access_token: 't' }, 270_000],
-  ])('with %j are asked for again after %i ms', async (token, ms) => {
+  ])('with %j are requested again after %i ms', async (token, ms) => {
     const clock = createManualClock();
-    const server = await giving(() => token);
+    const server = await startTokenServer(() => token);
     const { send } = http(server.url, [clientCredentials(settings, clock)]);
-    const tokens = () => server.asked.filter(({ url }) => url === '/token').length;
+    const tokens = () => server.requests.filter(({ url }) => url === '/token').length;
     await send();
     clock.advance(ms - 1);
     await send();
@@ -263,7 +269,7 @@ describe('OAuth client credentials', () => {
     [400, '{"error":"s3cr3t"}', {}, AuthError, 'it answered 400'],
     [403, '<html>', {}, AuthError, 'it answered 403'],
     [200, '{"token":"s3cr3t"}', {}, AuthError, 'without an access_token'],
-    [200, '<html>s3cr3t', {}, TransientError, 'what is no JSON'],
+    [200, '<html>s3cr3t', {}, TransientError, 'a body that is not JSON'],
     [302, '', { location: 'https://sso.example' }, ConfigError, 'a redirection'],
     [404, '', {}, ConfigError, 'no token endpoint'],
     [429, 's3cr3t', { 'retry-after': '3' }, RateLimited, 'answered 429 to the login'],
@@ -272,21 +278,21 @@ describe('OAuth client credentials', () => {
     [500, 's3cr3t', {}, TransientError, 'answered 500 to the login'],
   ];
   test.each(refusals)(
-    'that are answered %i %s: nothing is sent, and no answer is shown',
-    async (status, body, headers, kind, said) => {
+    'that are answered %i %s: the request is not sent, and the error does not show the answer',
+    async (status, body, headers, kind, message) => {
       const server = await startPlainServer((response) => response.writeHead(status, headers).end(body));
       const error = await failureOf(kind, http(server.url, [clientCredentials(settings)]).send());
       expect(error.constructor.name).toBe(kind.name);
-      expect(error.message).toContain(said);
+      expect(error.message).toContain(message);
       expect(error.message).not.toContain('s3cr3t');
       expect(error instanceof RateLimited ? error.retryAfterMs : 3_000).toBe(3_000);
-      expect(server.asked.map(({ url }) => url)).toEqual(['/token']);
+      expect(server.requests.map(({ url }) => url)).toEqual(['/token']);
     },
   );
 
-  test('whose endpoint hangs are tried again: nothing was sent', async () => {
+  test('whose endpoint does not answer are a TransientError: the request was not sent', async () => {
     const server = await startPlainServer(() => undefined);
     await failureOf(TransientError, http(server.url, [clientCredentials(settings)], 100).send());
-    expect(server.asked.map(({ url }) => url)).toEqual(['/token']);
+    expect(server.requests.map(({ url }) => url)).toEqual(['/token']);
   });
 });

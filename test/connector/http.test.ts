@@ -1,4 +1,4 @@
-/** Expected errors: what each class says has to happen next (src/connector/errors.ts), and RFC 9110 for statuses. */
+/** Requests to an ERP. Sources of the expected errors: src/connector/errors.ts, and RFC 9110 for statuses. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -13,21 +13,22 @@ import {
   TransientError,
   UnknownOutcome,
 } from '#connector/errors.ts';
-import { createHttp, errorOfStatus, type HttpRequest, type HttpSettings, pathSegment } from '#connector/http.ts';
+import { createHttp, errorOfStatus, type HttpSettings, pathSegment } from '#connector/http.ts';
 import { basicAuth, bearerAuth, headerAuth, sessionAuth } from '#connector/http-auth.ts';
+import type { HttpRequest } from '#connector/http-messages.ts';
 import { Secret } from '#connector/settings.ts';
 import { failureOf } from '../harness/failure.ts';
-import { giveJson, startPlainServer } from './plain-server.ts';
+import { answerJson, startPlainServer } from './plain-server.ts';
 
 const never = new AbortController().signal;
 
 function http(baseUrl: string, settings: Partial<HttpSettings> = {}) {
-  const one = createHttp({ baseUrl, timeoutMs: 10_000, ...settings });
-  onTestFinished(() => one.close());
+  const client = createHttp({ baseUrl, timeoutMs: 10_000, ...settings });
+  onTestFinished(() => client.close());
   return {
-    ...one,
+    ...client,
     send: (request: Partial<HttpRequest> = {}) =>
-      one.request({ method: 'POST', path: '/orders', signal: never, ...request }),
+      client.request({ method: 'POST', path: '/orders', signal: never, ...request }),
   };
 }
 
@@ -37,8 +38,8 @@ const failure = (run: Promise<unknown>) => failureOf<Error>(Error, run);
 const says = (kind: ErrorClass, text: string) => ({ name: kind.name, message: expect.stringContaining(text) });
 
 describe('a request', () => {
-  test('carries its JSON, its query and all headers behind the base URL', async () => {
-    const server = await startPlainServer((response) => giveJson(response, 201, { id: 7 }));
+  test('is sent below the base URL, with its JSON, its query and all headers', async () => {
+    const server = await startPlainServer((response) => answerJson(response, 201, { id: 7 }));
     const { send } = http(`${server.url}/api/`, {
       headers: { 'X-Tenant': 'a' },
       auth: [bearerAuth(new Secret('t-1'))],
@@ -49,7 +50,7 @@ describe('a request', () => {
       headers: { 'X-A': 'b' },
     });
     expect(answer.json()).toEqual({ id: 7 });
-    expect(server.asked).toMatchObject([
+    expect(server.requests).toMatchObject([
       {
         method: 'POST',
         url: '/api/orders?at=a+b&key=1&key=2',
@@ -60,26 +61,26 @@ describe('a request', () => {
   });
 
   test.each(['/../admin', '/a/%2E%2e/b', '/a/.', '/a\\b', '/a#b', 'orders', '@evil.example/', '/a\n'])(
-    'to %j, which leads elsewhere than it seems, is not sent',
+    'to %j, which would leave the base URL, is not sent',
     async (path) => {
       const { send } = http('http://127.0.0.1:1/api');
-      expect(await failure(send({ path }))).toMatchObject(says(DataError, 'no path behind the base URL'));
+      expect(await failure(send({ path }))).toMatchObject(says(DataError, 'not a path below the base URL'));
     },
   );
 
-  test('with dots and slashes in its query, or encoded in its path, is sent as it is', async () => {
+  test('with dots and slashes in its query, or encoded in its path, is sent unchanged', async () => {
     const server = await startPlainServer((response) => response.end());
     const { send } = http(server.url);
     await send({ path: `/a/${pathSegment('x/../y?z')}?to=/../b` });
-    expect(server.asked[0]?.url).toBe('/a/x%2F..%2Fy%3Fz?to=/../b');
+    expect(server.requests[0]?.url).toBe('/a/x%2F..%2Fy%3Fz?to=/../b');
   });
 
-  test.each(['.', '..', ''])('cannot have %j as a part of its path', (text) => {
+  test.each(['.', '..', ''])('cannot have %j as one part of its path', (text) => {
     expect(() => pathSegment(text)).toThrow(DataError);
   });
 
   test.each(['a\r\nX-Evil: 1', 'a\nb', 'Прайс', '\0'])(
-    'whose header is to hold %j is not sent, and names the header only',
+    'with %j in a header is not sent, and the error names the header without its value',
     async (value) => {
       const { send } = http('http://127.0.0.1:1');
       const error = await failure(send({ headers: { 'X-Name': value } }));
@@ -88,7 +89,7 @@ describe('a request', () => {
     },
   );
 
-  test('whose login cannot stand in a header says so without it', async () => {
+  test('whose login no header can hold is not sent, and the error does not show the login', async () => {
     const { send } = http('http://127.0.0.1:1', { auth: [bearerAuth(new Secret('t0k\ne7n'))] });
     const error = await failure(send());
     expect(error).toMatchObject(says(AuthError, 'authorization'));
@@ -113,13 +114,13 @@ describe('settings', () => {
     },
   );
 
-  test('with certificates that are none are refused', () => {
+  test('with an invalid certificate are refused', () => {
     expect(() =>
       createHttp({ baseUrl: 'https://x.example', clientCertificate: { certPem: 'no', keyPem: 'no' } }),
     ).toThrow(ConfigError);
   });
 
-  test('with a header that no request can carry are refused', () => {
+  test('with a header value that no request can carry are refused', () => {
     expect(() => createHttp({ baseUrl: 'https://x.example', headers: { 'X-A': 'a\nb' } })).toThrow(ConfigError);
   });
 });
@@ -127,7 +128,7 @@ describe('settings', () => {
 describe('an answer', () => {
   const answers: [status: number, headers: Record<string, string>, kind: ErrorClass, safeKind?: ErrorClass][] = [
     [301, { location: '/b' }, ConfigError],
-    // RFC 9110, 15.4.4: what a POST asked for was done, and its result is elsewhere.
+    // RFC 9110, 15.4.4: the POST was carried out, and its result is at another URL.
     [303, { location: '/b' }, UnknownOutcome, ConfigError],
     [302, { location: '/b' }, UnknownOutcome, ConfigError],
     [400, {}, DataError],
@@ -154,18 +155,21 @@ describe('an answer', () => {
     [503, { 'retry-after': '7' }, RateLimited],
     [504, {}, UnknownOutcome, TransientError],
   ];
-  test.each(answers)('%i %j means what has to happen next', (status, headers, kind, safeKind = kind) => {
-    const response = { status, headers, text: () => ' no\n good ' };
-    const of = (method: string) => errorOfStatus(response, { method, path: '/a' }, 0);
-    expect([of('POST'), of('GET')].map((error) => error?.constructor.name)).toEqual([kind.name, safeKind.name]);
-    expect(of('POST')?.message).toMatch(new RegExp(`^the ERP answered ${status} to POST /a: no good`));
-  });
+  test.each(answers)(
+    'with status %i and headers %j is the error that says what has to happen next',
+    (status, headers, kind, safeKind = kind) => {
+      const response = { status, headers, text: () => ' no\n good ' };
+      const of = (method: string) => errorOfStatus(response, { method, path: '/a' }, 0);
+      expect([of('POST'), of('GET')].map((error) => error?.constructor.name)).toEqual([kind.name, safeKind.name]);
+      expect(of('POST')?.message).toMatch(new RegExp(`^the ERP answered ${status} to POST /a: no good`));
+    },
+  );
 
   test.each([
     ['7', 7_000],
     ['Tue, 01 Jan 2030 00:00:05 GMT', 5_000],
     [undefined, undefined],
-  ])('of 429 with Retry-After %j says how long to wait', (header, expected) => {
+  ])('with 429 and Retry-After %j tells how long to wait', (header, expected) => {
     const headers: Record<string, string> = header === undefined ? {} : { 'retry-after': header };
     const error = errorOfStatus(
       { status: 429, headers, text: () => '' },
@@ -175,14 +179,16 @@ describe('an answer', () => {
     expect(error).toMatchObject({ type: 'rate-limited', retryAfterMs: expected });
   });
 
-  test('that is accepted is no error', async () => {
-    const server = await startPlainServer((response) => giveJson(response, 404, {}));
+  test('with a status that the request accepts is no error', async () => {
+    const server = await startPlainServer((response) => answerJson(response, 404, {}));
     expect(await http(server.url).send({ method: 'GET', accept: [404] })).toMatchObject({ status: 404 });
   });
 
-  test('of 200 can be an error, and one of 409 fine', async () => {
+  test('with 200 can be an error, and one with 409 can be fine, by errorOf', async () => {
     const server = await startPlainServer((response, { url }) =>
-      url === '/orders' ? giveJson(response, 200, { error: 'plant is closed' }) : giveJson(response, 409, { id: 3 }),
+      url === '/orders'
+        ? answerJson(response, 200, { error: 'plant is closed' })
+        : answerJson(response, 409, { id: 3 }),
     );
     const { send } = http(server.url, {
       errorOf: ({ status, json }) => {
@@ -195,7 +201,7 @@ describe('an answer', () => {
     expect((await send({ path: '/again' })).status).toBe(409);
   });
 
-  test('that is no JSON leaves open what a writing request has done', async () => {
+  test('that is not JSON leaves open what a writing request has done', async () => {
     const server = await startPlainServer((response) => response.end('<html>login</html>'));
     const { send } = http(server.url);
     const written = await send();
@@ -207,7 +213,7 @@ describe('an answer', () => {
     expect(() => asked.json()).toThrow(TransientError);
   });
 
-  test('that is too long fails: a written request is unknown; of an error the status still counts', async () => {
+  test('that is too long fails: a write is UnknownOutcome, and the status of an error still counts', async () => {
     const server = await startPlainServer((response, { url }) => {
       response.writeHead(url === '/bad' ? 400 : 200).end('x'.repeat(100));
     });
@@ -218,8 +224,8 @@ describe('an answer', () => {
   });
 });
 
-describe('what was not answered', () => {
-  /** A TCP server that does with each connection's first bytes what the test says. */
+describe('a request without an answer', () => {
+  /** A TCP server that calls `onData` for the bytes of each connection. */
   async function rawServer(onData: (socket: Socket, connection: number) => void): Promise<string> {
     let connections = 0;
     const sockets = new Set<Socket>();
@@ -238,7 +244,7 @@ describe('what was not answered', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  test('because nobody listens was surely not sent', async () => {
+  test('was not sent when nothing listens at the address: TransientError', async () => {
     const closed = createServer().listen(0, '127.0.0.1');
     await once(closed, 'listening');
     const free = (closed.address() as AddressInfo).port;
@@ -249,7 +255,7 @@ describe('what was not answered', () => {
     );
   });
 
-  test('because the connection broke is unknown, unless it changes nothing', async () => {
+  test('is UnknownOutcome when the connection breaks, unless the request changes nothing', async () => {
     const url = await rawServer((socket) => socket.resetAndDestroy());
     expect(await failure(http(url).send())).toMatchObject(says(UnknownOutcome, 'closed the connection'));
     expect(await failure(http(url).send({ method: 'GET' }))).toMatchObject(
@@ -257,7 +263,7 @@ describe('what was not answered', () => {
     );
   });
 
-  test('because a kept connection broke just then is unknown, and not sent again', async () => {
+  test('is UnknownOutcome when a reused connection breaks, and is not sent again', async () => {
     let requests = 0;
     const url = await rawServer((socket) => {
       requests += 1;
@@ -270,69 +276,69 @@ describe('what was not answered', () => {
     expect(requests).toBe(2);
   });
 
-  test('in half is unknown', async () => {
+  test('is UnknownOutcome when the answer breaks off', async () => {
     const url = await rawServer((socket) => socket.end('HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\n{"id"'));
     expect(await failure(http(url).send())).toMatchObject(says(UnknownOutcome, 'closed the connection'));
   });
 
-  test('in HTTP is unknown', async () => {
+  test('is UnknownOutcome when the answer is not HTTP', async () => {
     const url = await rawServer((socket) => socket.end('220 smtp.example ESMTP\r\n'));
     expect(await failure(http(url).send())).toMatchObject(says(UnknownOutcome, 'valid HTTP'));
   });
 
-  test('in time is unknown, unless it changes nothing', async () => {
+  test('in time is UnknownOutcome, unless the request changes nothing', async () => {
     const server = await startPlainServer(() => undefined);
     const { send } = http(server.url, { timeoutMs: 100 });
     expect(await failure(send())).toMatchObject(says(UnknownOutcome, 'did not answer in time'));
     expect(await failure(send({ method: 'GET' }))).toMatchObject(says(TransientError, 'did not answer in time'));
   });
 
-  test('because it was stopped is unknown once it was sent, and surely not sent while it waits for its turn', async () => {
+  test('is UnknownOutcome when it is aborted after it was sent, and TransientError while it waits for a connection', async () => {
     const server = await startPlainServer(() => undefined);
-    const { send, ...one } = http(server.url, { connections: 1 });
+    const { send, close } = http(server.url, { connections: 1 });
     const [first, second] = [new AbortController(), new AbortController()];
-    const under = failure(send({ signal: first.signal }));
+    const running = failure(send({ signal: first.signal }));
     await server.until(1);
     const waiting = failure(send({ signal: second.signal, path: '/second' }));
     second.abort();
     expect(await waiting).toMatchObject({ name: 'TransientError', message: 'stopped before it was sent' });
     first.abort();
-    expect(await under).toMatchObject({ name: 'UnknownOutcome' });
-    // The one that waited does not go out behind its caller's back.
+    expect(await running).toMatchObject({ name: 'UnknownOutcome' });
+    // The request that waited is not sent after its caller was told that it was not.
     const third = failure(send({ path: '/third' }));
     await server.until(2);
-    expect(server.asked.map(({ url }) => url)).toEqual(['/orders', '/third']);
-    await one.close();
+    expect(server.requests.map(({ url }) => url)).toEqual(['/orders', '/third']);
+    await close();
     await third;
   });
 
-  test('because no secure connection came about in time was surely not sent', async () => {
+  test('was not sent when the TLS handshake does not end in time: TransientError', async () => {
     const url = await rawServer(() => undefined);
     const { send } = http(url.replace('http:', 'https:'), { timeoutMs: 100 });
     expect(await failure(send())).toMatchObject(says(TransientError, 'did not answer in time. Nothing was sent.'));
   });
 
-  test('is not sent at all once it was told to stop', async () => {
+  test('is not sent when its signal is aborted already', async () => {
     const server = await startPlainServer((response) => response.end());
     expect(await failure(http(server.url).send({ signal: AbortSignal.abort() }))).toMatchObject(
       says(TransientError, 'stopped before'),
     );
-    expect(server.asked).toEqual([]);
+    expect(server.requests).toEqual([]);
   });
 });
 
-describe('requests at once', () => {
-  test('are as many as allowed, logins included, and never more', async () => {
+describe('concurrent requests', () => {
+  test('are as many as the limit allows, logins included, and never more', async () => {
     const held: (() => void)[] = [];
-    let under = 0;
-    let most = 0;
+    let running = 0;
+    let runningMax = 0;
     const server = await startPlainServer(async (response, { url }, number) => {
-      under += 1;
-      most = Math.max(most, under);
-      // Three at once are seen to wait for each other; what comes after them goes through.
+      running += 1;
+      runningMax = Math.max(runningMax, running);
+      // The first three wait for each other; later requests go through.
       if (url !== '/login' && number <= 4) await new Promise<void>((resolve) => held.push(resolve));
-      under -= 1;
-      giveJson(response, 200, {});
+      running -= 1;
+      answerJson(response, 200, {});
     });
     const login = sessionAuth(async (send, signal) => {
       await send('/login', { method: 'POST', path: '', signal });
@@ -343,10 +349,10 @@ describe('requests at once', () => {
     await server.until(4);
     for (const release of held) release();
     await sent;
-    expect(most).toBe(3);
-    // Nor was a further one ever opened.
+    expect(runningMax).toBe(3);
+    // Nor was a fourth connection ever opened.
     expect(server.connections()).toBe(3);
-    expect(server.asked.map(({ url }) => url).filter((url) => url === '/login')).toHaveLength(1);
+    expect(server.requests.map(({ url }) => url).filter((url) => url === '/login')).toHaveLength(1);
   });
 });
 
@@ -354,7 +360,7 @@ describe('what was sent to log in', () => {
   const echo = async () =>
     startPlainServer((response, { headers }) => {
       const encoded = headers.authorization?.split(' ').at(-1) ?? '';
-      giveJson(response, 400, { sent: headers, decoded: Buffer.from(encoded, 'base64').toString() });
+      answerJson(response, 400, { sent: headers, decoded: Buffer.from(encoded, 'base64').toString() });
     });
   const token = 'tok-9f8e7d6c5b4a';
 
@@ -369,19 +375,19 @@ describe('what was sent to log in', () => {
       })),
       [token, btoa(`anna:5:${token}`), '4711abcd'],
     ],
-  ])('is shown in no error that repeats it: %s', async (_name, auth, secrets) => {
+  ])('is removed from every error text that repeats it: %s', async (_name, auth, secrets) => {
     const server = await echo();
     const plain = await failure(http(server.url, { auth: [auth] }).send());
     const own = http(server.url, { auth: [auth], errorOf: ({ text }) => new DataError(`refused: ${text()}`) });
-    const told = await failure(own.send());
-    for (const { message } of [plain, told]) {
+    const ownError = await failure(own.send());
+    for (const { message } of [plain, ownError]) {
       expect(message).toContain('[secret]');
       for (const secret of secrets) expect(message).not.toContain(secret);
     }
   });
 
-  test('stays with the base URL: it goes with no login, and a login shows nothing of its answer', async () => {
-    const elsewhere = await startPlainServer((response) => giveJson(response, 503, { access_token: token }));
+  test('is not sent to the URL of another login, and an error of a login does not show its answer', async () => {
+    const elsewhere = await startPlainServer((response) => answerJson(response, 503, { access_token: token }));
     const login = sessionAuth(async (send, signal) => {
       await send(`${elsewhere.url}/token`, { method: 'POST', path: '', signal });
       return { headers: {} };
@@ -393,7 +399,7 @@ describe('what was sent to log in', () => {
     const error = await failure(send());
     expect(error).toMatchObject(says(TransientError, 'answered 503 to the login'));
     expect(error.message).not.toContain(token);
-    expect(elsewhere.asked[0]?.headers).not.toHaveProperty('authorization');
-    expect(elsewhere.asked[0]?.headers).not.toHaveProperty('x-tenant');
+    expect(elsewhere.requests[0]?.headers).not.toHaveProperty('authorization');
+    expect(elsewhere.requests[0]?.headers).not.toHaveProperty('x-tenant');
   });
 });

@@ -1,4 +1,4 @@
-/** Shares and roundings by hand; minor units from ISO 4217; splitting by largest remainder as the ERPs' rules have it. */
+/** Expected values: shares and roundings worked out by hand; minor units from ISO 4217; the largest-remainder method. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { DataError } from '#connector/errors.ts';
@@ -13,12 +13,12 @@ import {
 } from '#connector/numbers.ts';
 
 describe('a number', () => {
-  test.each(['', '1e3', '1,5', '.5', '5.', '+1', ' 1', 'NaN', '0x1', '1.2.3'])('is not %j', (text) => {
+  test.each(['', '1e3', '1,5', '.5', '5.', '+1', ' 1', 'NaN', '0x1', '1.2.3'])('cannot be %j', (text) => {
     expect(() => readDecimal(text, 'lot "A": unit_price')).toThrow(DataError);
-    expect(() => readDecimal(text, 'lot "A": unit_price')).toThrow(/^lot "A": unit_price is .*no decimal number$/);
+    expect(() => readDecimal(text, 'lot "A": unit_price')).toThrow(/^lot "A": unit_price is .*not a decimal number$/);
   });
 
-  test('of more digits than an amount has is refused', () => {
+  test('with more than 100 digits is refused', () => {
     expect(() => readDecimal('9'.repeat(101), 'x')).toThrow(DataError);
   });
 
@@ -28,13 +28,13 @@ describe('a number', () => {
     ['-0.10', 1, '-0.1'],
     ['007', 0, '7'],
     ['12345678901234567890.123456789012345678901234567', 27, '12345678901234567890.123456789012345678901234567'],
-  ])('that fits is kept with every digit: %s with %i places', (text, places, expected) => {
+  ])('that fits keeps every digit: %s with %i places', (text, places, expected) => {
     expect(atMostDecimals(text, places, 'x')).toBe(expected);
   });
 
-  test('that would lose something is refused: what, where and how much', () => {
+  test('that would lose digits is refused with its place, its value and the limit', () => {
     expect(() => atMostDecimals('0.125', 2, 'lot "A": unit_price')).toThrow(
-      new DataError('lot "A": unit_price is 0.125, and the ERP keeps 2 decimals there: it would lose something'),
+      new DataError('lot "A": unit_price is 0.125, and the ERP keeps 2 decimals there: digits would be lost'),
     );
   });
 
@@ -44,11 +44,11 @@ describe('a number', () => {
     ['2.5', 0, '3'],
     ['0.004', 2, '0'],
     ['1.10', 2, '1.1'],
-  ])('is rounded where that is wanted, halves away from zero: %s to %i places', (text, places, expected) => {
+  ])('is rounded by roundTo, halves away from zero: %s to %i places', (text, places, expected) => {
     expect(roundTo(text, places, 'x')).toBe(expected);
   });
 
-  test('stands in JSON with each digit', () => {
+  test('keeps each digit in JSON', () => {
     const json = { price: jsonNumber('12345678901234567.10', 'x'), less: jsonNumber('-0.05', 'x') };
     expect(JSON.stringify(json)).toBe('{"price":12345678901234567.1,"less":-0.05}');
     expect(() => jsonNumber('1e3', 'x')).toThrow(DataError);
@@ -71,9 +71,9 @@ test.each([
 describe('splitting a quantity', () => {
   test.each([
     ['100', ['0.6', '0.4'], 0, ['60', '40']],
-    // 33.33 each: one is left, and the first gets it.
+    // 33.33 each: one unit is left, for the first.
     ['100', ['1', '1', '1'], 0, ['34', '33', '33']],
-    // 4.9, 3.5 and 1.6: two are left, for the remainders .9 and .6.
+    // 4.9, 3.5 and 1.6: two units are left, for the remainders .9 and .6.
     ['10', ['0.49', '0.35', '0.16'], 0, ['5', '3', '2']],
     ['1', ['0.5', '0.5'], 0, ['1', '0']],
     ['0', ['0.5', '0.5'], 0, ['0', '0']],
@@ -105,7 +105,7 @@ describe('splitting a quantity', () => {
     .array(shareOf, { minLength: 1, maxLength: 12 })
     .filter((all) => all.some((share) => share !== '0'));
 
-  test('sums exactly to the total, and no part is a whole unit away from its exact share', () => {
+  test('returns parts that sum exactly to the total, each less than one unit away from its exact share', () => {
     const Exact = Decimal.clone({ precision: 200 });
     fc.assert(
       fc.property(units, sharesOf, fc.integer({ min: 0, max: 5 }), (whole, shares, places) => {
@@ -123,7 +123,7 @@ describe('splitting a quantity', () => {
     );
   });
 
-  test('gives nothing to a share of nothing, and never less to a greater share', () => {
+  test('returns 0 for a share of 0, and never less for a greater share', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: 10n ** 12n }), sharesOf, (whole, shares) => {
         const parts = splitQuantity(String(whole), shares).map((part, index) => ({

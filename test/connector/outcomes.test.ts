@@ -17,7 +17,7 @@ const never = new AbortController().signal;
 const operations = ['a', 'b', 'c', 'd'].map((key) => ({ document: { key } }) as Operation);
 const done = ({ document }: Operation): Outcome => ({ status: 'created', reference: document.key });
 
-describe('what a connector throws', () => {
+describe('an error that a connector throws', () => {
   const kinds: [Error, Outcome][] = [
     [new TransientError('m'), { status: 'retry', error: { type: 'transient', message: 'm' } }],
     [new LockedError('m'), { status: 'retry', error: { type: 'locked', message: 'm' } }],
@@ -31,16 +31,16 @@ describe('what a connector throws', () => {
       { status: 'retry', error: { type: 'rate-limited', message: 'm', retryAfterMs: 5 } },
     ],
     [new UnknownOutcome('m'), { status: 'unknown', message: 'm' }],
-    // Nobody knows where this comes from: perhaps from behind the request.
+    // It may have been thrown after the request was sent.
     [new TypeError('m'), { status: 'unknown', message: 'm' }],
   ];
-  test.each(kinds)('as %s is what the bridge has to do', (error, outcome) => {
+  test.each(kinds)('of the class of %s becomes the outcome that says what the bridge has to do', (error, outcome) => {
     expect(outcomeOf(error)).toEqual(outcome);
   });
 });
 
-describe('writing each', () => {
-  test('gives each operation its own outcome, whatever the others do', async () => {
+describe('writeEach', () => {
+  test('returns an outcome for each operation, whatever the others do', async () => {
     const outcomes = await writeEach(
       operations,
       async (operation) => {
@@ -53,7 +53,7 @@ describe('writing each', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['created', 'rejected', 'unknown', 'created']);
   });
 
-  test('takes what is thrown before the first await as well', async () => {
+  test('handles an error that is thrown before the first await', async () => {
     const throwing = (): Promise<Outcome> => {
       throw new DataError('bad');
     };
@@ -62,7 +62,7 @@ describe('writing each', () => {
   });
 
   test.each([new RateLimited('later', { retryAfterMs: 9 }), new AuthError('no'), new ConfigError('no')])(
-    'sends none after %s: the others have the same outcome',
+    'sends no further operation after %s: the others get the same outcome',
     async (error) => {
       const sent: string[] = [];
       const outcomes = await writeEach(
@@ -82,7 +82,7 @@ describe('writing each', () => {
     },
   );
 
-  test('begins none once it is stopped; what is under way keeps its outcome', async () => {
+  test('starts no further operation after an abort; a running one keeps its outcome', async () => {
     const stop = new AbortController();
     const outcomes = await writeEach(
       operations,
@@ -95,30 +95,30 @@ describe('writing each', () => {
     expect(outcomes).toEqual([...operations.slice(0, 2).map(done), stopped, stopped]);
   });
 
-  test('has no more under way at once than it may', async () => {
-    let under = 0;
-    let most = 0;
+  test('runs at most atOnce operations at the same time', async () => {
+    let running = 0;
+    let runningMax = 0;
     const outcomes = await writeEach(
       operations,
       async (operation) => {
-        under += 1;
-        most = Math.max(most, under);
+        running += 1;
+        runningMax = Math.max(runningMax, running);
         await new Promise(setImmediate);
-        under -= 1;
+        running -= 1;
         return done(operation);
       },
       { signal: never, atOnce: 3 },
     );
-    expect(most).toBe(3);
+    expect(runningMax).toBe(3);
     expect(outcomes).toEqual(operations.map(done));
   });
 });
 
-describe('asking for each', () => {
+describe('lookupEach', () => {
   const documents = Array.from({ length: 12 }, (_, index) => ({ key: `k${index}` }) as Document);
   const foundOf = ({ key }: Document) => [{ key, reference: `r-${key}`, contentHash: undefined }];
 
-  test('gives what is found of each, and says of which one it could not be found out, and why', async () => {
+  test('returns what is found for each document, and the reason for a document that is unclear', async () => {
     const find = async (document: Document) => {
       if (document.key === 'k3') throw new TransientError('the ERP answered 500');
       return document.key === 'k4' ? [] : [...foundOf(document), ...(document.key === 'k5' ? foundOf(document) : [])];
@@ -135,10 +135,10 @@ describe('asking for each', () => {
 
   test.each([
     ['rate limited', new RateLimited('slow down'), 1],
-    ['not let in', new AuthError('who?'), 1],
-    ['away', new TransientError('nothing there'), 5],
-    ['set up wrong', new ConfigError('no list'), 5],
-  ])('does not go on when the ERP is %s', async (_what, error, asked) => {
+    ['refusing the login', new AuthError('who?'), 1],
+    ['unavailable', new TransientError('nothing there'), 5],
+    ['misconfigured', new ConfigError('no list'), 5],
+  ])('stops when the ERP is %s', async (_what, error, asked) => {
     let calls = 0;
     const find = async (): Promise<[]> => {
       calls += 1;
@@ -149,7 +149,7 @@ describe('asking for each', () => {
     expect(found).toEqual(documents.map(({ key }) => ({ key, unclear: error.message })));
   });
 
-  test('goes on where failures come one at a time', async () => {
+  test('goes on when failures do not follow each other', async () => {
     let calls = 0;
     const find = async (document: Document) => {
       calls += 1;
@@ -160,7 +160,7 @@ describe('asking for each', () => {
     expect(calls).toBe(documents.length);
   });
 
-  test('stops when it is told to, and claims nothing of the rest', async () => {
+  test('stops after an abort, and the remaining documents are unclear', async () => {
     const stop = new AbortController();
     const find = async (document: Document) => {
       stop.abort();

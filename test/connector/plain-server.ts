@@ -1,11 +1,11 @@
-/** A bare HTTP server for tests of requests: answers as each test says, and keeps what it was asked. */
+/** A plain HTTP server for tests of requests: the test answers each request, and the server records them. */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
@@ -14,27 +14,27 @@ export interface Asked {
 
 export interface PlainServer {
   readonly url: string;
-  readonly asked: Asked[];
-  /** How many connections there were so far. */
+  readonly requests: ReceivedRequest[];
+  /** The number of connections that were opened so far. */
   readonly connections: () => number;
-  /** Resolves when so many requests have come. */
+  /** Resolves when `count` requests have arrived. */
   until(count: number): Promise<void>;
 }
 
-type Answer = (response: ServerResponse, asked: Asked, number: number) => unknown;
+type Answer = (response: ServerResponse, request: ReceivedRequest, number: number) => unknown;
 
-/** Closed with the test. `answer` gets the request's number, from 1 on. */
+/** Starts a server that is closed at the end of the test. `answer` gets the number of the request, counted from 1. */
 export async function startPlainServer(answer: Answer): Promise<PlainServer> {
-  const asked: Asked[] = [];
+  const requests: ReceivedRequest[] = [];
   const changed = new EventTarget();
   const sockets = new Set<Socket>();
   let connections = 0;
   const receive = async (request: IncomingMessage, response: ServerResponse) => {
     const body = await text(request).catch(() => '');
-    const one = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body };
-    asked.push(one);
-    changed.dispatchEvent(new Event('asked'));
-    await answer(response, one, asked.length);
+    const received = { method: request.method ?? '', url: request.url ?? '', headers: request.headers, body };
+    requests.push(received);
+    changed.dispatchEvent(new Event('request'));
+    await answer(response, received, requests.length);
   };
   const server = createServer((request, response) => void receive(request, response));
   server.on('connection', (socket) => {
@@ -51,14 +51,14 @@ export async function startPlainServer(answer: Answer): Promise<PlainServer> {
   });
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
+    requests,
     connections: () => connections,
     until: async (count) => {
-      while (asked.length < count) await once(changed, 'asked');
+      while (requests.length < count) await once(changed, 'request');
     },
   };
 }
 
-export function giveJson(response: ServerResponse, status: number, body: unknown, headers: object = {}): void {
+export function answerJson(response: ServerResponse, status: number, body: unknown, headers: object = {}): void {
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 }

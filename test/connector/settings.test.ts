@@ -6,37 +6,40 @@ import { createLogger } from '#platform/log.ts';
 
 const hidden = 'hunter2-hunter2';
 
-/** As a template takes it; the linter warns of a secret there. */
-const text = (one: Secret) => one as unknown as string;
+/** Typed as a string: the linter warns of a secret in a template. */
+const text = (value: Secret) => value as unknown as string;
 
 describe('a secret', () => {
-  const one = new Secret(hidden);
+  const value = new Secret(hidden);
 
-  test('gives its text to whoever asks for it', () => {
-    expect(one.reveal()).toBe(hidden);
+  test('returns its text from reveal()', () => {
+    expect(value.reveal()).toBe(hidden);
   });
 
-  const ways: [string, () => unknown][] = [
-    ['a template', () => `it: ${text(one)}`],
-    ['a sum of texts', () => `a${String(one)}`],
-    ['JSON', () => JSON.stringify({ one, list: [one] })],
-    ['util.inspect', () => inspect({ one }, { showHidden: true, depth: 9 })],
-    ['util.inspect without its own way', () => inspect(one, { customInspect: false, showHidden: true })],
-    ['util.format', () => format('%s %o %j', one, one, one)],
-    ['its members', () => JSON.stringify([Object.entries(one), Object.assign({}, one)])],
-    ['a copy', () => JSON.stringify(structuredClone(one))],
-    ['an error', () => inspect(new Error(`no: ${text(one)}`, { cause: one }))],
+  const outputs: [string, () => unknown][] = [
+    ['a template', () => `it: ${text(value)}`],
+    ['a sum of texts', () => `a${String(value)}`],
+    ['JSON', () => JSON.stringify({ value, list: [value] })],
+    ['util.inspect', () => inspect({ value }, { showHidden: true, depth: 9 })],
+    ['util.inspect without its custom method', () => inspect(value, { customInspect: false, showHidden: true })],
+    ['util.format', () => format('%s %o %j', value, value, value)],
+    ['its members', () => JSON.stringify([Object.entries(value), Object.assign({}, value)])],
+    ['a copy', () => JSON.stringify(structuredClone(value))],
+    ['an error', () => inspect(new Error(`no: ${text(value)}`, { cause: value }))],
     [
       'a log line',
       () => {
         const lines: string[] = [];
         const log = createLogger({ level: 'info', name: 'x', destination: { write: (line) => void lines.push(line) } });
-        log.info({ given: one, deep: { list: [one] }, err: new Error(`no: ${text(one)}`) }, `it is ${text(one)}`);
+        log.info(
+          { given: value, deep: { list: [value] }, err: new Error(`no: ${text(value)}`) },
+          `it is ${text(value)}`,
+        );
         return lines.join('');
       },
     ],
   ];
-  test.each(ways)('is not in %s', (_name, show) => {
+  test.each(outputs)('is not in %s', (_name, show) => {
     const shown = show();
     expect(shown).not.toContain('hunter2');
     expect(shown).toMatch(/secret|\{\}|\[\]/i);
@@ -57,7 +60,7 @@ describe('a setting that is a secret', () => {
     named: z.record(z.string(), secret()),
   });
 
-  test('is found wherever the schema has it', () => {
+  test('is found at every place of the schema', () => {
     const parsed = schema.parse({
       password: 'p-1',
       auth: { type: 'basic', user: 'anna', password: 'p-2' },
@@ -69,7 +72,7 @@ describe('a setting that is a secret', () => {
     expect(JSON.stringify(parsed)).not.toMatch(/p-\d/);
   });
 
-  test('is marked in the JSON Schema of what stands in the configuration', () => {
+  test('is marked in the JSON Schema of the configuration', () => {
     const marked = { type: 'string', minLength: 1, format: 'password', writeOnly: true };
     expect(z.toJSONSchema(schema, { io: 'input' })).toMatchObject({
       required: ['password', 'auth', 'either', 'more', 'named'],
@@ -85,7 +88,7 @@ describe('a setting that is a secret', () => {
     });
   });
 
-  test.each([[''], [5], [undefined]])('is not %j, and the refusal does not repeat what stood there', (given) => {
+  test.each([[''], [5], [undefined]])('cannot be %j, and the refusal does not repeat the given value', (given) => {
     expect(secret().safeParse(given).success).toBe(false);
     const refusal = schema.safeParse({ password: hidden, more: [hidden], auth: hidden });
     expect(String(refusal.error)).not.toContain(hidden);

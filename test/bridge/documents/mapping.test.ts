@@ -125,7 +125,7 @@ describe('a path', () => {
     [
       'award',
       'event.refernce_id',
-      'leads nowhere: event has no member refernce_id; it has id, name, reference_id, type, category, is_test, tags',
+      'leads to nothing: event has no member refernce_id; it has id, name, reference_id, type, category, is_test, tags',
     ],
     ['award', 'supplier', 'leads to several values; go on with one of id, external_id, name'],
     ['award', 'event.tags', 'event.tags is a list: say which with event.tags[<name>]'],

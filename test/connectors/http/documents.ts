@@ -10,13 +10,13 @@ const event = {
     { name: 'a[b]', value: 'x' },
   ],
 };
-const who = { id: 'su-1', external_id: "O'Neill & Söhne", name: 'Möbel' };
+const supplierHead = { id: 'su-1', external_id: "O'Neill & Söhne", name: 'Möbel' };
 
 export const award: AwardDocument = {
   kind: 'award',
   key: 'ev-1/su-1',
   event,
-  supplier: who,
+  supplier: supplierHead,
   currency: 'EUR',
   exchange_rates: [{ code: 'USD', exchange_rate: '0.91' }],
   total_cost: '1234567890123456.10',
@@ -48,7 +48,7 @@ export const answers: RfiAnswersDocument = {
   kind: 'rfi-answers',
   key: 'ev-1/su-1',
   event,
-  supplier: who,
+  supplier: supplierHead,
   lines: [
     { question: { id: 'q-1', identifier: '1', categories: [] }, value: 'yes', options: [], files: [] },
     {

@@ -1,4 +1,4 @@
-/** The http connector against a bare server: what it sends, and what it makes of what it is answered. */
+/** The http connector against a plain server: the requests that it sends, and the outcomes that it makes of answers. */
 import { createHmac } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import type { AwardDocument } from '#connector/documents.ts';
 import { ConfigError } from '#connector/errors.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import http from '../../../connectors/http/index.ts';
-import { type Asked, giveJson, type PlainServer, startPlainServer } from '../../connector/plain-server.ts';
+import { answerJson, type PlainServer, type ReceivedRequest, startPlainServer } from '../../connector/plain-server.ts';
 import { failureOf } from '../../harness/failure.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { award, file, operationOf, supplier } from './documents.ts';
@@ -24,8 +24,8 @@ async function open(baseUrl: string, settings: object = {}, clock = createManual
   return { ...session, write: (...operations: Operation[]) => session.write(operations, never) };
 }
 
-const sent = ({ asked }: PlainServer) => asked.map(({ method, url }) => `${method} ${url}`);
-const bodyOf = (asked: Asked | undefined): unknown => JSON.parse(asked?.body ?? 'null');
+const sent = ({ requests }: PlainServer) => requests.map(({ method, url }) => `${method} ${url}`);
+const bodyOf = (request: ReceivedRequest | undefined): unknown => JSON.parse(request?.body ?? 'null');
 
 const create = { method: 'POST', path: '/orders', body: { json: { key: '{key}', hash: '{content_hash}' } } };
 const orders = {
@@ -43,8 +43,8 @@ const orders = {
 };
 const byPost = { documents: { award: orders } };
 
-describe('with nothing set, a document', () => {
-  test('is put to its own URL with its content hash, and deleted there', async () => {
+describe('without settings for its kind, a document', () => {
+  test('is sent by PUT to its own URL with its content hash, and deleted there', async () => {
     const server = await startPlainServer((response) => response.writeHead(204).end());
     const { write } = await open(server.url);
     expect(
@@ -63,14 +63,14 @@ describe('with nothing set, a document', () => {
       'PUT /award/ev-1%2Fsu-1',
       'PUT /award/ev-1%2Fsu-1',
     ]);
-    expect(bodyOf(server.asked.find(({ method }) => method === 'PUT'))).toEqual({ content_hash: hash, ...award });
+    expect(bodyOf(server.requests.find(({ method }) => method === 'PUT'))).toEqual({ content_hash: hash, ...award });
   });
 
-  test('is looked up there', async () => {
+  test('is looked up at its own URL', async () => {
     const server = await startPlainServer((response, { url }) =>
       url === '/supplier/V-1'
-        ? giveJson(response, 200, { content_hash: hash.toUpperCase() })
-        : giveJson(response, 404, {}),
+        ? answerJson(response, 200, { content_hash: hash.toUpperCase() })
+        : answerJson(response, 404, {}),
     );
     const session = await open(server.url);
     expect(await session.lookup([supplier, award], never)).toEqual([
@@ -78,31 +78,31 @@ describe('with nothing set, a document', () => {
     ]);
   });
 
-  test('of a file has its bytes beside it', async () => {
+  test('of a file is sent together with its bytes', async () => {
     const server = await startPlainServer((response) => response.end());
     const { write } = await open(server.url);
     const name = 'Zeichnung "1".pdf';
     await write(operationOf(file, { file: { name, read: async () => Buffer.from('bytes') } }));
-    const [asked] = server.asked;
-    const form = await new Response(asked?.body, {
-      headers: { 'content-type': asked?.headers['content-type'] ?? '' },
+    const [request] = server.requests;
+    const form = await new Response(request?.body, {
+      headers: { 'content-type': request?.headers['content-type'] ?? '' },
     }).formData();
     const [document, bytes] = [form.get('document') as File, form.get('file') as File];
     expect(JSON.parse(await document.text())).toEqual({ content_hash: hash, ...file });
     expect([await bytes.text(), bytes.type]).toEqual(['bytes', 'application/octet-stream']);
   });
 
-  test('of a file whose bytes cannot be read is tried again: nothing is sent', async () => {
+  test('of a file whose bytes cannot be read is a retry, and nothing is sent', async () => {
     const server = await startPlainServer((response) => response.end());
     const { write } = await open(server.url);
     const read = async () => Promise.reject(new Error('the link has expired'));
     expect(await write(operationOf(file, { file: { name: 'x', read } }))).toMatchObject([
       { status: 'retry', error: { type: 'transient', message: expect.stringContaining('the link has expired') } },
     ]);
-    expect(server.asked).toEqual([]);
+    expect(server.requests).toEqual([]);
   });
 
-  test('can be bytes alone', async () => {
+  test('can be sent as bytes alone', async () => {
     const server = await startPlainServer((response) => response.end());
     const put = {
       method: 'PUT',
@@ -113,18 +113,18 @@ describe('with nothing set, a document', () => {
     const documents = { file: { create: put, cancel: { method: 'DELETE', path: '/files/{key}' } } };
     const session = await open(server.url, { documents });
     await session.write(operationOf(file, { file: { name: 'a.pdf', read: async () => Buffer.from('bytes') } }));
-    expect(server.asked).toMatchObject([
+    expect(server.requests).toMatchObject([
       { body: 'bytes', headers: { 'content-type': 'application/octet-stream', 'x-hash': hash, 'x-name': 'a.pdf' } },
     ]);
-    // Without a lookup it may be there: put again, it is what it should be.
+    // Without a lookup the file counts as held: another PUT brings it into the right state.
     expect(await session.lookup([file], never)).toEqual([
       { key: file.key, reference: file.key, contentHash: undefined },
     ]);
   });
 });
 
-describe('what was sent', () => {
-  test('goes by the reference of the answer, each digit of it', async () => {
+describe('a write', () => {
+  test('takes its reference from the answer, with each digit', async () => {
     const server = await startPlainServer((response) =>
       response.writeHead(201).end('{"order":{"id":12345678901234567890}}'),
     );
@@ -141,14 +141,14 @@ describe('what was sent', () => {
     ['location', { location: 'https://erp.example/orders/PO%201?x=1' }, 'PO 1'],
     ['location', { location: '/orders/7/' }, '7'],
     [{ header: 'X-Order' }, { 'x-order': '8' }, '8'],
-  ])('goes by %j %j', async (reference, headers, expected) => {
-    const server = await startPlainServer((response) => giveJson(response, 201, {}, headers));
+  ])('takes its reference from %j of the headers %j', async (reference, headers, expected) => {
+    const server = await startPlainServer((response) => answerJson(response, 201, {}, headers));
     const { write } = await open(server.url, { documents: { award: { ...orders, reference } } });
     expect(await write(operationOf(award))).toEqual([{ status: 'created', reference: expected }]);
   });
 
-  test('and is answered without its reference is unknown; a change keeps the one that is known', async () => {
-    const server = await startPlainServer((response) => giveJson(response, 200, {}));
+  test('whose answer has no reference is unknown; an amend keeps the known reference', async () => {
+    const server = await startPlainServer((response) => answerJson(response, 200, {}));
     const { write } = await open(server.url, byPost);
     expect(await write(operationOf(award))).toMatchObject([{ status: 'unknown' }]);
     expect(await write(operationOf(award, { action: 'amend', reference: '7' }))).toEqual([
@@ -156,16 +156,16 @@ describe('what was sent', () => {
     ]);
   });
 
-  test('without a reference that its path needs is a dead letter, and nothing is sent', async () => {
+  test('whose path needs a reference that is missing is a dead letter, and nothing is sent', async () => {
     const server = await startPlainServer((response) => response.end());
     const { write } = await open(server.url, byPost);
     expect(await write(operationOf(award, { action: 'amend' }))).toMatchObject([
       { status: 'rejected', error: { type: 'data' } },
     ]);
-    expect(server.asked).toEqual([]);
+    expect(server.requests).toEqual([]);
   });
 
-  test('has the key by which the ERP knows it again, and is signed over its very bytes', async () => {
+  test('has the idempotency key, and a signature over the bytes that are sent', async () => {
     const server = await startPlainServer((response) => response.end());
     const signature = { secret: 'Jefe', header: 'X-Signature', prefix: 'sha256=', timestamp_header: 'X-Time' };
     const { write } = await open(
@@ -174,7 +174,7 @@ describe('what was sent', () => {
       createManualClock(1_700_000_000_000),
     );
     await write(operationOf(award));
-    const [{ body, headers } = { body: '', headers: {} as Asked['headers'] }] = server.asked;
+    const [{ body, headers } = { body: '', headers: {} as ReceivedRequest['headers'] }] = server.requests;
     expect(headers).toMatchObject({
       'idempotency-key': 'id-1',
       'x-time': '1700000000',
@@ -182,10 +182,10 @@ describe('what was sent', () => {
     });
   });
 
-  test('carries a token until it expires', async () => {
+  test('uses a token until it expires', async () => {
     const clock = createManualClock();
     const server = await startPlainServer((response, { url }, number) =>
-      giveJson(response, 200, url === '/token' ? { access_token: `t-${number}`, expires_in: 600 } : {}),
+      answerJson(response, 200, url === '/token' ? { access_token: `t-${number}`, expires_in: 600 } : {}),
     );
     const auth = { type: 'oauth', token_url: '/token', client_id: 'a', client_secret: 'b' };
     const { write } = await open(server.url, { auth }, clock);
@@ -194,7 +194,7 @@ describe('what was sent', () => {
     await write(operationOf(award));
     clock.advance(10_000);
     await write(operationOf(award));
-    expect(server.asked.map(({ url, headers }) => (url === '/token' ? url : headers.authorization))).toEqual([
+    expect(server.requests.map(({ url, headers }) => (url === '/token' ? url : headers.authorization))).toEqual([
       '/token',
       'Bearer t-1',
       'Bearer t-1',
@@ -208,10 +208,10 @@ describe('what was sent', () => {
     const server = await startPlainServer((response) => response.writeHead(307, { location: elsewhere.url }).end());
     const { write } = await open(server.url, { auth: { type: 'bearer', token: 'tok-123456' } });
     expect(await write(operationOf(award))).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
-    expect(elsewhere.asked).toEqual([]);
+    expect(elsewhere.requests).toEqual([]);
   });
 
-  test('and takes too long to begin waits for the next time', async () => {
+  test('does not start requests after its start limit: those operations are retried', async () => {
     const clock = createManualClock();
     const server = await startPlainServer((response) => {
       clock.advance(40_000);
@@ -220,7 +220,7 @@ describe('what was sent', () => {
     const { write } = await open(server.url, { concurrency: 1 }, clock);
     const outcomes = await write(...Array.from({ length: 4 }, () => operationOf(award)));
     expect(outcomes.map(({ status }) => status)).toEqual(['created', 'created', 'retry', 'retry']);
-    expect(server.asked).toHaveLength(2);
+    expect(server.requests).toHaveLength(2);
   });
 });
 
@@ -276,23 +276,26 @@ describe('an answer', () => {
       { other: 'words' },
       { status: 'rejected', error: { type: 'data', message: expect.stringContaining('{"other":"words"}') } },
     ],
-  ])('%i %j means what the settings say', async (status, body, outcome) => {
-    const server = await startPlainServer((response) => giveJson(response, status, body, { 'retry-after': '7' }));
+  ])('with %i and %j means what the settings say', async (status, body, outcome) => {
+    const server = await startPlainServer((response) => answerJson(response, status, body, { 'retry-after': '7' }));
     const { write } = await open(server.url, rules);
     expect(await write(operationOf(award))).toMatchObject([outcome]);
   });
 
-  test.each(['<html>Maintenance</html>', '{"id": ', 'OK'])('200 %j is no success, unless anything is', async (body) => {
-    const server = await startPlainServer((response) => response.end(body));
-    const strict = await open(server.url);
-    expect(await strict.write(operationOf(award))).toMatchObject([{ status: 'unknown' }]);
-    const lax = await open(server.url, { expect: 'anything' });
-    expect(await lax.write(operationOf(award))).toMatchObject([{ status: 'created' }]);
-  });
+  test.each(['<html>Maintenance</html>', '{"id": ', 'OK'])(
+    'with 200 and %j is no success, unless the settings accept any body',
+    async (body) => {
+      const server = await startPlainServer((response) => response.end(body));
+      const strict = await open(server.url);
+      expect(await strict.write(operationOf(award))).toMatchObject([{ status: 'unknown' }]);
+      const lax = await open(server.url, { expect: 'anything' });
+      expect(await lax.write(operationOf(award))).toMatchObject([{ status: 'created' }]);
+    },
+  );
 
-  test('that says the login is over renews it once, where that is no 401', async () => {
+  test('that means login-expired without being a 401 renews the login once', async () => {
     const server = await startPlainServer((response, { url }, number) =>
-      giveJson(
+      answerJson(
         response,
         200,
         url === '/token' ? { access_token: `t-${number}` } : number < 3 ? { code: 'SESSION' } : {},
@@ -304,19 +307,19 @@ describe('an answer', () => {
       answers: [{ body: { code: 'SESSION' }, means: 'login-expired' }],
     });
     expect(await write(operationOf(award))).toMatchObject([{ status: 'created' }]);
-    expect(server.asked.map(({ headers }) => headers.authorization).slice(1)).toEqual([
+    expect(server.requests.map(({ headers }) => headers.authorization).slice(1)).toEqual([
       'Bearer t-1',
       expect.stringMatching(/^Basic/),
       'Bearer t-3',
     ]);
   });
 
-  test('404 to a cancellation is one only if the lookup finds nothing either', async () => {
+  test('404 to a cancellation counts as done only if the lookup finds nothing either', async () => {
     let held = true;
     const server = await startPlainServer((response, { method }) =>
       method === 'DELETE'
-        ? giveJson(response, 404, {})
-        : giveJson(response, 200, { items: held ? [{ key: award.key, id: '7' }] : [] }),
+        ? answerJson(response, 404, {})
+        : answerJson(response, 200, { items: held ? [{ key: award.key, id: '7' }] : [] }),
     );
     const { write } = await open(server.url, byPost);
     const cancel = operationOf(award, { action: 'cancel', reference: '7' });
@@ -327,19 +330,19 @@ describe('an answer', () => {
     expect(await write(cancel)).toEqual([{ status: 'cancelled', reference: '7' }]);
   });
 
-  test('429 stops the batch: the others are not sent', async () => {
+  test('429 stops the batch: the other operations are not sent', async () => {
     const server = await startPlainServer((response) => response.writeHead(429, { 'retry-after': '7' }).end());
     const { write } = await open(server.url, { concurrency: 1 });
     const outcomes = await write(operationOf(award), operationOf(supplier));
     expect(outcomes).toMatchObject(
       Array.from({ length: 2 }, () => ({ status: 'retry', error: { type: 'rate-limited', retryAfterMs: 7_000 } })),
     );
-    expect(server.asked).toHaveLength(1);
+    expect(server.requests).toHaveLength(1);
   });
 });
 
 describe('a lookup', () => {
-  const found = async (answer: (response: Parameters<typeof giveJson>[0]) => unknown, lookup: object = {}) => {
+  const lookUp = async (answer: (response: Parameters<typeof answerJson>[0]) => unknown, lookup: object = {}) => {
     const server = await startPlainServer(answer);
     const session = await open(server.url, {
       documents: { award: { ...orders, lookup: { ...orders.lookup, ...lookup } } },
@@ -349,52 +352,52 @@ describe('a lookup', () => {
   const unclear = (reason: RegExp) => ({ key: award.key, unclear: expect.stringMatching(reason) as string });
   const items =
     (...list: object[]) =>
-    (response: Parameters<typeof giveJson>[0]) =>
-      giveJson(response, 200, { items: list });
+    (response: Parameters<typeof answerJson>[0]) =>
+      answerJson(response, 200, { items: list });
 
-  test('gives what the search gives, with what tells whether it is the same', async () => {
-    expect(await found(items({ key: award.key, id: 7, hash }))).toEqual([
+  test('returns what the search returns, with the hash if it is one', async () => {
+    expect(await lookUp(items({ key: award.key, id: 7, hash }))).toEqual([
       { key: award.key, reference: '7', contentHash: hash },
     ]);
-    expect(await found(items({ key: award.key, id: 7, hash: 'older' }))).toEqual([
+    expect(await lookUp(items({ key: award.key, id: 7, hash: 'older' }))).toEqual([
       { key: award.key, reference: '7', contentHash: undefined },
     ]);
-    expect(await found(items())).toEqual([]);
+    expect(await lookUp(items())).toEqual([]);
   });
 
-  test('gives both of two', async () => {
-    expect(await found(items({ key: award.key, id: 7 }, { key: award.key, id: 8 }))).toHaveLength(2);
+  test('returns both objects of a document that has two', async () => {
+    expect(await lookUp(items({ key: award.key, id: 7 }, { key: award.key, id: 8 }))).toHaveLength(2);
   });
 
-  test('that gives others cannot tell, unless they may be ignored', async () => {
+  test('that returns other objects is unclear, unless the settings ignore them', async () => {
     const others = items({ key: 'x', id: 1 });
-    expect(await found(others)).toEqual([unclear(/gave others as well/)]);
-    expect(await found(others, { ignore_others: true })).toEqual([]);
+    expect(await lookUp(others)).toEqual([unclear(/returned other objects as well/)]);
+    expect(await lookUp(others, { ignore_others: true })).toEqual([]);
   });
 
-  test('leaves out what is withdrawn', async () => {
+  test('leaves out withdrawn objects', async () => {
     const withdrawn = { path: 'status', is: ['cancelled', 9] };
     expect(
-      await found(items({ key: award.key, id: 7, status: 'cancelled' }, { key: award.key, id: 8, status: '9' }), {
+      await lookUp(items({ key: award.key, id: 7, status: 'cancelled' }, { key: award.key, id: 8, status: '9' }), {
         withdrawn,
       }),
     ).toEqual([]);
-    expect(await found(items({ key: award.key, id: 7, status: 'open' }), { withdrawn })).toHaveLength(1);
+    expect(await lookUp(items({ key: award.key, id: 7, status: 'open' }), { withdrawn })).toHaveLength(1);
   });
 
-  test.each<[string, (response: Parameters<typeof giveJson>[0]) => unknown, RegExp]>([
-    ['a page', (response) => response.end('<html>'), /answered 200 with what is no JSON/],
-    ['no list', (response) => giveJson(response, 200, { rows: [] }), /has no list at items/],
-    ['an error', (response) => giveJson(response, 500, {}), /answered 500/],
+  test.each<[string, (response: Parameters<typeof answerJson>[0]) => unknown, RegExp]>([
+    ['a page', (response) => response.end('<html>'), /answered 200 with a body that is not JSON/],
+    ['no list', (response) => answerJson(response, 200, { rows: [] }), /has no list at items/],
+    ['an error', (response) => answerJson(response, 500, {}), /answered 500/],
     ['an object without its reference', items({ key: award.key }), /has no reference at id/],
-  ])('that is answered with %s cannot tell, and does not say that there is nothing', async (_name, answer, reason) => {
-    expect(await found(answer)).toEqual([unclear(reason)]);
+  ])('that is answered with %s is unclear, and does not claim that nothing is held', async (_name, answer, reason) => {
+    expect(await lookUp(answer)).toEqual([unclear(reason)]);
   });
 
-  test('that fails for one document says nothing against the others', async () => {
+  test('that fails for one document does not affect the others', async () => {
     const other: AwardDocument = { ...award, key: 'ev-2/su-1' };
     const server = await startPlainServer((response, { url }) =>
-      url.includes('ev-2') ? giveJson(response, 500, {}) : giveJson(response, 200, { items: [] }),
+      url.includes('ev-2') ? answerJson(response, 500, {}) : answerJson(response, 200, { items: [] }),
     );
     const session = await open(server.url, { documents: { award: orders } });
     expect(await session.lookup([award, other, award], never)).toEqual([
@@ -402,7 +405,7 @@ describe('a lookup', () => {
     ]);
   });
 
-  test('can be a HEAD that gives the content hash in a header', async () => {
+  test('can be a HEAD that reads the content hash from a header', async () => {
     const server = await startPlainServer((response) => response.writeHead(200, { etag: `W/"${hash}"` }).end());
     const lookup = { method: 'HEAD', path: '/orders/{event.id}', content_hash: { header: 'ETag' } };
     const session = await open(server.url, { documents: { award: { ...orders, reference: 'key', lookup } } });
@@ -418,7 +421,7 @@ describe('check', () => {
     [401, false],
     [403, false],
     [503, false],
-  ])('of an endpoint that answers %i is %s', async (status, ok) => {
+  ])('of an endpoint that answers %i has ok: %s', async (status, ok) => {
     const server = await startPlainServer((response) => response.writeHead(status).end());
     const [line] = await (await open(`${server.url}/api`, { check_path: '/health' })).check();
     expect(line).toMatchObject({ ok, message: expect.stringContaining(String(status)) });
@@ -426,7 +429,7 @@ describe('check', () => {
   });
 });
 
-test('plan shows each request and what of it a person can read, and sends nothing', async () => {
+test('plan shows each request with its readable content, and sends nothing', async () => {
   const session = await open('http://127.0.0.1:1', byPost);
   const planned = await session.plan?.([operationOf(award), operationOf(award, { action: 'cancel' })], never);
   expect(planned).toEqual([
@@ -439,7 +442,7 @@ test('plan shows each request and what of it a person can read, and sends nothin
   ]);
 });
 
-test('a certificate that is not there is a wrong setting', async () => {
+test('a certificate file that does not exist is a ConfigError', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'http-connector-'));
   onTestFinished(() => rm(dataDir, { recursive: true }));
   const settings = http.settings.parse({ base_url: 'https://x.example', ca_file: 'missing.pem' });

@@ -40,12 +40,12 @@ describe('settings', () => {
         },
       },
     ],
-    ['a supplier that is never taken back', { documents: { supplier: { create: put } } }],
+    ['a supplier without a cancel', { documents: { supplier: { create: put } } }],
   ])('can be %s', (_name, settings) => {
     expect(issuesOf(settings)).toEqual([]);
   });
 
-  // What could make a second object, leave one behind, or hit another one.
+  // Each could create a second object, leave one behind, or change another one.
   test.each<[string, object, string]>([
     [
       'a POST without a lookup',
@@ -58,7 +58,7 @@ describe('settings', () => {
       'documents.award: needs lookup',
     ],
     [
-      'a cancel elsewhere without a lookup',
+      'a cancel at another path without a lookup',
       { create: put, cancel },
       'documents.award: needs lookup, as cancel has another path',
     ],
@@ -88,14 +88,14 @@ describe('settings', () => {
     [
       'a lookup by the reference',
       { ...post, lookup: { ...lookup, path: '/x/{reference}' } },
-      'documents.award.lookup.path: can only have what the document itself has',
+      'documents.award.lookup.path: can only have members of the document itself',
     ],
     [
       'a search that may find others',
       { ...post, lookup: { path: '/x', list: 'items' } },
       'documents.award.lookup: needs where',
     ],
-    ['a lookup that tells no reference', { ...post, reference: 'location' }, 'documents.award.lookup: needs reference'],
+    ['a lookup without a reference', { ...post, reference: 'location' }, 'documents.award.lookup: needs reference'],
     ['a HEAD with a list', { ...post, lookup: { ...lookup, method: 'HEAD' } }, 'documents.award.lookup: must be a GET'],
     [
       'bytes of a document that has none',
@@ -109,15 +109,15 @@ describe('settings', () => {
   test.each<[object, string]>([
     [
       { documents: { award: { ...post, create: { ...create, body: { json: { a: ['{event.nam}'] } } } } } },
-      'documents.award.create.body.json.a[0]: {event.nam} leads nowhere',
+      'documents.award.create.body.json.a[0]: {event.nam} leads to nothing',
     ],
     [
       { documents: { award: { ...post, create: { ...create, headers: { 'X-A': '{x}' } } } } },
-      'documents.award.create.headers.X-A: {x} leads nowhere',
+      'documents.award.create.headers.X-A: {x} leads to nothing',
     ],
     [
       { documents: { award: { ...post, create: { ...create, path: '/{suplier}' } } } },
-      'documents.award.create.path: {suplier} leads nowhere',
+      'documents.award.create.path: {suplier} leads to nothing',
     ],
     [
       { documents: { award: { ...post, lookup: { ...lookup, list: 'a..b' } } } },
@@ -134,11 +134,11 @@ describe('settings', () => {
     [{ auth: { type: 'basic', user: 'a' } }, 'auth.password: is missing'],
     [{ auth: { type: 'kerberos' } }, 'auth.type: must be one of'],
     [{ documents: { awards: post } }, 'documents'],
-  ])('that are wrong say what and where: %j', (settings, issue) => {
+  ])('that are wrong are refused with the place and the reason: %j', (settings, issue) => {
     expect(issuesOf(settings).join('\n')).toContain(issue);
   });
 
-  test('say what keeps a second object from being made', () => {
+  test('determine how a second object is prevented', () => {
     const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
     expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4, lateEffectMs: 30_000 });
     expect(of({ documents: { award: post } })).toMatchObject({ idempotency: 'lookup' });

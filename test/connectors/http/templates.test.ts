@@ -35,7 +35,7 @@ describe('a text', () => {
     ['plain', 'plain'],
     ['{event.is_test}', 'false'],
     ['{supplier.external_id as odata}', "O''Neill & Söhne"],
-    // A part that leads to nothing.
+    // A part without a value.
     ['{event.name} {fields.Missing}', undefined],
     ['{lines[3].lot}', undefined],
     ['{reference}', undefined],
@@ -49,15 +49,15 @@ describe('a text', () => {
   });
 
   test.each([
-    ['{event.nam}', 'leads nowhere: event has no member nam; it has id, name'],
-    ['{suplier.name}', 'leads nowhere: the document has no member suplier'],
+    ['{event.nam}', 'leads to nothing: event has no member nam; it has id, name'],
+    ['{suplier.name}', 'leads to nothing: the document has no member suplier'],
     ['{event}', 'leads to several values'],
     ['{lines}', 'lines is a list: say which with lines[1]'],
     ['{lines.lot}', 'lines is a list: say which with lines[1]'],
     ['{event.tags.Plant}', 'event.tags is a list: say which with event.tags[<name>]'],
     ['{event.name.first}', 'event.name is a single value'],
     ['{line.lot}', 'line is known only within each: lines'],
-    ['{event.name', 'a brace without its other half'],
+    ['{event.name', 'an unmatched brace'],
     ['{event.name as money}', 'there is no "as money"'],
     ['{}', 'must not be empty'],
     ['{lines[0].lot}', 'is read by place'],
@@ -77,15 +77,15 @@ describe('a path', () => {
       "/o?filter=name%20eq%20'{supplier.external_id as odata}'",
       "/o?filter=name%20eq%20'O%27%27Neill%20%26%20S%C3%B6hne'",
     ],
-  ])('%s is %s: nothing in a document leads elsewhere', (template, expected) => {
+  ])('%s is %s: no value of a document changes the URL around it', (template, expected) => {
     expect(url(template)).toBe(expected);
   });
 
-  test.each(['..', '.', ''])('is not made with the key %j', (key) => {
+  test.each(['..', '.', ''])('cannot be made with the key %j', (key) => {
     expect(() => url('/x/{key}', { ...award, key })).toThrow(DataError);
   });
 
-  test('is not made where a part of it leads to nothing: it would be another one', () => {
+  test('cannot be made when a part of it has no value: it would be another path', () => {
     expect(() => url('/orders/{reference}')).toThrow(DataError);
   });
 
@@ -95,7 +95,7 @@ describe('a path', () => {
 });
 
 describe('JSON', () => {
-  test('keeps what a path leads to as it is, and leaves out what leads to nothing', () => {
+  test('keeps the value of a path as it is, and leaves out members without a value', () => {
     expect(
       json(
         {
@@ -117,12 +117,12 @@ describe('JSON', () => {
     });
   });
 
-  test('has money as text, or as a number with each of its digits', () => {
+  test('has amounts as text, or as a number with each digit', () => {
     const template = { text: '{total_cost}', number: '{total_cost as number}' };
     expect(JSON.stringify(json(template))).toBe('{"text":"1234567890123456.10","number":1234567890123456.1}');
   });
 
-  test('lists lines, and lists in them', () => {
+  test('lists lines, and lists within lines', () => {
     const template = {
       items: {
         each: 'lines',
@@ -143,7 +143,7 @@ describe('JSON', () => {
     });
   });
 
-  test('is made as values: what stands in a document cannot end its string', () => {
+  test('is built as values: the text of a document cannot end a string', () => {
     const evil = '", "price": 0, "x": "';
     expect(json({ name: 'a {name}' }, { ...supplier, name: evil })).toEqual({ name: `a ${evil}` });
     expect(JSON.stringify(json({ ['__proto__']: '{name}' }, supplier))).toBe('{"__proto__":"Möbel"}');
@@ -153,7 +153,7 @@ describe('JSON', () => {
     expect(json('{document}', supplier)).toEqual({ content_hash: 'hash', ...supplier });
   });
 
-  test('says where in it a path leads nowhere', () => {
+  test('names the place of a path that leads to nothing', () => {
     const template = { items: { each: 'lines', as: { lot: ['{line.lot}', '{line.lott}'] } } };
     const fault = (() => {
       try {
@@ -163,19 +163,19 @@ describe('JSON', () => {
       }
       return undefined;
     })();
-    expect(fault?.message).toContain('{line.lott} leads nowhere: line has no member lott');
+    expect(fault?.message).toContain('{line.lott} leads to nothing: line has no member lott');
     expect(fault && placesOf(fault)).toEqual(['items', 'as', 'lot', 1]);
   });
 
   test.each([
-    [{ each: 'event.name', as: 'x' }, 'leads to no list'],
+    [{ each: 'event.name', as: 'x' }, 'is not the path of a list'],
     [{ each: 5, as: 'x' }, 'must be the path of a list'],
     ['{line.lot}', 'only within each'],
   ])('%j is refused', (template, fault) => {
     expect(() => json(template)).toThrow(fault);
   });
 
-  test('refuses a number that is none', () => {
+  test('refuses a number that is not one', () => {
     expect(() => json({ n: '{event.name as number}' })).toThrow(DataError);
   });
 });
