@@ -1,6 +1,6 @@
 /**
- * What an operator does with a flow: pause it, resume it, read its dead letters, replay documents. All of it is SQL, so that
- * any process can do it.
+ * What an operator does with a flow: pause it, resume it, read its dead letters, replay documents. All of it is SQL, so
+ * that any process can do it.
  */
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -14,7 +14,8 @@ import { storableText } from '../storable-text.ts';
  */
 export async function pauseFlow(database: Database, flow: string, reason: string, now: Timestamp): Promise<void> {
   const paused = await database.query(
-    `update bridge.flows set paused_kind = 'operator', paused_reason = $2, paused_at = $3 where name = $1 returning name`,
+    `update bridge.flows set paused_kind = 'operator', paused_reason = $2, paused_at = $3
+     where name = $1 returning name`,
     [flow, storableText(reason), now],
   );
   if (paused.length === 0) throw unknownFlow(flow);
@@ -63,9 +64,9 @@ export interface ReplayFilter {
 }
 
 /**
- * Makes the matching documents of the flow due now, whatever they waited for, and returns their number. A dead letter is
- * tried again. Any other document is written although nothing differs: the ERP is asked first what it holds, so a replay
- * never makes a second object. Throws AppError `not-found` for a flow that was never registered.
+ * Makes the matching documents of the flow due now, whatever they waited for, and returns their number. A dead letter
+ * is tried again. Any other document is written although nothing differs: the ERP is asked first what it holds, so a
+ * replay never makes a second object. Throws AppError `not-found` for a flow that was never registered.
  */
 export async function replayDocuments(database: Database, filter: ReplayFilter, now: Timestamp): Promise<number> {
   const { flow, kinds = null, keys = null, events = null, dead = false } = filter;

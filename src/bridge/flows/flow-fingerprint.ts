@@ -1,9 +1,9 @@
 import type { FlowSettings } from '../settings.ts';
 
 /**
- * Returns the fingerprint of a flow's settings: all settings that decide which documents the flow has, what they contain,
- * and through which connector they go. Two processes with different fingerprints would each undo what the other delivers,
- * so only processes with the fingerprint that was registered last push the flow.
+ * Returns the fingerprint of a flow's settings: all settings that decide which documents the flow has, what they
+ * contain, and through which connector they go. Two processes with different fingerprints would each undo what the
+ * other delivers, so only processes with the fingerprint that was registered last push the flow.
  */
 export function fingerprintOf(flow: FlowSettings): string {
   const {

@@ -1,6 +1,6 @@
 /**
- * The rows of `bridge.flows`: whether a flow may send now. All processes share this state, and it outlives them. A flow may
- * send unless it is paused, throttled or its circuit is open, or another process's settings for it are in force.
+ * The rows of `bridge.flows`: whether a flow may send now. All processes share this state, and it outlives them. A flow
+ * may send unless it is paused, throttled or its circuit is open, or another process's settings for it are in force.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
@@ -29,8 +29,8 @@ const maySend = `f.paused_reason is null and coalesce(f.throttled_until, $2::tim
   and coalesce(f.circuit_until, $2::timestamptz) <= $2::timestamptz and f.fingerprint = $3`;
 
 /**
- * Returns undefined while the flow may not send. The answer holds until the end of the transaction, as the row is locked:
- * a pause that is written meanwhile waits for this transaction.
+ * Returns undefined while the flow may not send. The answer holds until the end of the transaction, as the row is
+ * locked: a pause that is written meanwhile waits for this transaction.
  */
 export async function readSendingFlow(sql: Sql, flow: FlowSettings, now: Timestamp): Promise<FlowState | undefined> {
   const [state] = await sql.query<FlowState>(
@@ -51,7 +51,8 @@ export async function hasDue(sql: Sql, flow: FlowSettings, now: Timestamp): Prom
   const rows = await sql.query(
     `select from bridge.flows f cross join unnest(f.kinds) as k (kind)
      where f.name = $1 and ${maySend}
-       and coalesce(${firstDue('(d.withdraws = d.wanted) is not true')}, ${firstDue('d.withdraws = d.wanted')}) is not null
+       and coalesce(${firstDue('(d.withdraws = d.wanted) is not true')},
+                    ${firstDue('d.withdraws = d.wanted')}) is not null
      limit 1`,
     [flow.name, now, fingerprintOf(flow)],
   );
@@ -94,8 +95,9 @@ export interface ErpHealth {
 }
 
 /**
- * Counts failures in a row and sets circuit and throttle. A success closes the circuit. Too many failures in a row open it,
- * and so does each further failure after them. Returns what has happened to the circuit; undefined when it stays as it is.
+ * Counts failures in a row and sets circuit and throttle. A success closes the circuit. Too many failures in a row open
+ * it, and so does each further failure after them. Returns what has happened to the circuit; undefined when it stays as
+ * it is.
  */
 export async function noteErpHealth(
   tx: Sql,

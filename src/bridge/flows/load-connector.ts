@@ -1,3 +1,4 @@
+/** Finds and loads a connector by the name that a flow's settings give it, and checks what it declares. */
 import { existsSync, statSync } from 'node:fs';
 import { createRequire, registerHooks } from 'node:module';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
@@ -8,28 +9,28 @@ import { documentKinds } from '#connector/documents.ts';
 import { readStreams } from '#connector/records.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
 
-/** Where connectors have a folder each that goes by its name. */
+/** The folder in which each connector of this program has a folder with its name. */
 export const connectorsDir = fileURLToPath(new URL('../../../connectors', import.meta.url));
 
 /**
- * Finds a connector by its folder's name under `connectors/`, by a path (absolute, or `./…` and `../…` from the working
- * directory, as all paths of the configuration), or by the name of an installed package: nothing else is edited to add
- * one. Throws AppError `invalid` that says what is wrong with it, and in which file and line.
+ * Loads a connector by its folder's name under `connectors/`, by a path (absolute, or `./…` and `../…` from the working
+ * directory, as all paths of the configuration), or by the name of an installed package. Nothing else is edited to add
+ * a connector. Throws AppError `invalid` that says what is wrong with it, and in which file and line.
  */
 export async function loadConnector(name: string): Promise<Connector> {
   const target = targetOf(name);
-  useOurKit();
-  let module: Loaded;
+  redirectKitImports();
+  let module: ConnectorModule;
   try {
-    module = (await import(target)) as Loaded;
+    module = (await import(target)) as ConnectorModule;
   } catch (cause) {
-    throw new AppError('invalid', `The connector "${name}" cannot be loaded${whyNot(cause, target)}`, { cause });
+    throw new AppError('invalid', `The connector "${name}" cannot be loaded${reasonFor(cause, target)}`, { cause });
   }
-  const connector = exportedBy(module);
+  const connector = connectorOf(module);
   if (!connector)
     throw new AppError('invalid', `The connector "${name}" has no default export made with defineConnector().`);
   checkedCapabilities(name, connector.capabilities);
-  // Its own zod will do, if it is not an old one.
+  // The connector may have its own copy of zod, of version 4.
   if (!('_zod' in connector.settings))
     throw new AppError(
       'invalid',
@@ -38,60 +39,68 @@ export async function loadConnector(name: string): Promise<Connector> {
   return connector;
 }
 
-/** The folder that the connector of this name stands in; undefined for a package. Throws as `loadConnector` does. */
+/** Returns the folder of this connector; undefined for a package. Throws as `loadConnector` does. */
 export function connectorFolder(name: string): string | undefined {
   const target = targetOf(name);
   return target.startsWith('file:') ? dirname(fileURLToPath(target)) : undefined;
 }
 
-/** Throws AppError `invalid` for capabilities with which nothing would ever be written. */
-export function checkedCapabilities(name: string, given: Connector['capabilities']): Connector['capabilities'] {
-  const [issue] = capabilities.safeParse(given).error?.issues ?? [];
-  if (!issue) return given;
+/**
+ * Returns the declared capabilities. Throws AppError `invalid` for capabilities with which nothing could be written.
+ */
+export function checkedCapabilities(name: string, declared: Connector['capabilities']): Connector['capabilities'] {
+  const [issue] = capabilitiesForm.safeParse(declared).error?.issues ?? [];
+  if (!issue) return declared;
   const path = ['capabilities', ...issue.path].join('.');
   throw new AppError('invalid', `The connector "${name}" declares what cannot work: ${path}: ${issue.message}.`);
 }
 
-/** A module's exports; those of a CommonJS module stand in its default, and those that a compiler made in that one's. */
-interface Loaded {
+/**
+ * The exports of a connector's module. The exports of a CommonJS module are members of its default export; in compiled
+ * CommonJS the connector is the default export of that.
+ */
+interface ConnectorModule {
   default?: Partial<Connector> & { default?: Partial<Connector> };
 }
 
-function exportedBy({ default: exported }: Loaded): Connector | undefined {
-  const isConnector = (one: Partial<Connector> | undefined): one is Connector =>
-    one?.open !== undefined && one.settings !== undefined && one.capabilities !== undefined;
+function connectorOf({ default: exported }: ConnectorModule): Connector | undefined {
+  const isConnector = (candidate: Partial<Connector> | undefined): candidate is Connector =>
+    candidate?.open !== undefined && candidate.settings !== undefined && candidate.capabilities !== undefined;
   return [exported, exported?.default].find(isConnector);
 }
 
 const kitUrl = new URL('../../connector/index.ts', import.meta.url).href;
-let ourKitIsUsed = false;
+let kitImportsAreRedirected = false;
 
 /**
- * Whoever imports `sourcing-bridge/connector` gets this program's own, wherever it stands and whatever is installed there.
- * With another copy of it the errors would be of other classes, and its secrets would not be known as such.
+ * Makes every import of `sourcing-bridge/connector` load this program's own kit, wherever the connector is and whatever
+ * is installed there. The errors of another copy would be of other classes, and its secrets would not be known as
+ * secrets.
  */
-function useOurKit(): void {
-  if (ourKitIsUsed) return;
-  ourKitIsUsed = true;
+function redirectKitImports(): void {
+  if (kitImportsAreRedirected) return;
+  kitImportsAreRedirected = true;
   registerHooks({
     resolve: (specifier, context, next) =>
       specifier === 'sourcing-bridge/connector' ? { url: kitUrl, shortCircuit: true } : next(specifier, context),
   });
 }
 
-function whyNot(cause: unknown, target: string): string {
+function reasonFor(cause: unknown, target: string): string {
   const text = errorText(cause);
-  if (hasErrorCode(cause, 'ERR_MODULE_NOT_FOUND') && isUnknownPackage(text, target))
-    return ': it is no folder under connectors/, no path, and no npm package that is installed. A path begins with /, ./ or ../';
-  return ` (${text}${placeOf(cause)}).${cureOf(cause, text)}`;
+  if (hasErrorCode(cause, 'ERR_MODULE_NOT_FOUND') && isUnknownPackage(text, target)) {
+    const places = 'a folder under connectors/, nor a path (with /, ./ or ../ at its start), nor an installed package';
+    return `: it is neither ${places}.`;
+  }
+  return ` (${text}${placeOf(cause)}).${adviceFor(cause, text)}`;
 }
 
-/** What this file looks for is the connector itself. */
+/** Whether the connector itself was not found, since this module imports nothing else dynamically. */
 function isUnknownPackage(text: string, target: string): boolean {
   return !URL.canParse(target) && text.endsWith(fileURLToPath(import.meta.url));
 }
 
-function cureOf(cause: unknown, text: string): string {
+function adviceFor(cause: unknown, text: string): string {
   if (hasErrorCode(cause, 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING'))
     return ' Node runs no TypeScript below node_modules: publish it as JavaScript, or name the path of its folder.';
   if (hasErrorCode(cause, 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX'))
@@ -101,7 +110,7 @@ function cureOf(cause: unknown, text: string): string {
   return ' What it imports must be a file beside it, or installed in its folder or above.';
 }
 
-/** ` at /path/index.ts:3`: where in the connector's code it went wrong, as far as the stack tells. */
+/** Returns ` at /path/index.ts:3`, the place in the connector's code; empty when the stack does not name one. */
 function placeOf(cause: unknown): string {
   const stack = cause instanceof Error ? (cause.stack ?? '') : '';
   const [place] = /(?:file:\/\/)?\/[^\s()]*\.[cm]?[jt]s:\d+/.exec(stack) ?? [];
@@ -110,16 +119,16 @@ function placeOf(cause: unknown): string {
   return path.startsWith(fileURLToPath(import.meta.url)) ? '' : ` at ${decodeURI(path)}`;
 }
 
-/** No timer takes more, nor a part of a millisecond. */
-const timerMost = 2 ** 31 - 1;
+/** Upper bound of a timer of Node, in whole milliseconds. */
+const timerMaxMs = 2 ** 31 - 1;
 
-const capabilities = z.looseObject({
+const capabilitiesForm = z.looseObject({
   kinds: z.array(z.enum(documentKinds)).min(1),
   batchMax: z.int().min(1),
   concurrency: z.int().min(1).optional(),
   requestsAtOnce: z.int().min(1).optional(),
-  timeoutMs: z.int().min(1).max(timerMost),
-  lateEffectMs: z.int().min(0).max(timerMost),
+  timeoutMs: z.int().min(1).max(timerMaxMs),
+  lateEffectMs: z.int().min(0).max(timerMaxMs),
   reads: z.array(z.enum(readStreams)).optional(),
 });
 
@@ -132,7 +141,7 @@ function targetOf(name: string): string {
   return pathToFileURL(fileAt(name)).href;
 }
 
-/** The file of a path: of a folder its index.ts, else what its package.json names as `main`, else its index.js. */
+/** Returns the file of a path: for a folder its index.ts, else the `main` of its package.json, else its index.js. */
 function fileAt(name: string): string {
   const path = resolve(name);
   if (!existsSync(path)) {
@@ -144,7 +153,7 @@ function fileAt(name: string): string {
   try {
     return createRequire(import.meta.url).resolve(path);
   } catch (cause) {
-    const message = `The connector "${name}" cannot be loaded: ${path} has neither an index.ts, nor an index.js, nor a "main" in a package.json.`;
-    throw new AppError('invalid', message, { cause });
+    const missing = 'has neither an index.ts, nor an index.js, nor a "main" in a package.json';
+    throw new AppError('invalid', `The connector "${name}" cannot be loaded: ${path} ${missing}.`, { cause });
   }
 }

@@ -25,9 +25,9 @@ const openMs = 15_000;
 const closeMs = 5_000;
 
 /**
- * Loads and opens the connectors of all flows concurrently; `opened` closes them. Throws AppError `invalid` for settings
- * that cannot work. A connector that fails for another reason, or takes too long, does not affect other flows: its next
- * call opens it again, and its documents wait until it is open.
+ * Loads and opens the connectors of all flows concurrently; `opened` closes them. Throws AppError `invalid` for
+ * settings that cannot work. A connector that fails for another reason, or takes too long, does not affect other flows:
+ * its next call opens it again, and its documents wait until it is open.
  */
 export async function openFlows(
   { settings, dataDir, log, clock }: Pick<BridgeDeps, 'settings' | 'dataDir' | 'log' | 'clock'>,
@@ -68,8 +68,8 @@ function checkKinds(flow: FlowSettings, { capabilities }: Connector): void {
 }
 
 /**
- * Returns the parsed settings. Throws AppError `invalid` that names the path of each wrong setting in the configuration,
- * but never a value, which may be a secret.
+ * Returns the parsed settings. Throws AppError `invalid` that names the path of each wrong setting in the
+ * configuration, but never a value, which may be a secret.
  */
 function readSettings(loaded: Connector, { name, connector, settings }: FlowSettings, index: number): unknown {
   const parsed = loaded.settings.safeParse(settings, { error: messageOf });
@@ -125,8 +125,8 @@ function isWrongSetting(error: unknown): boolean {
 }
 
 /**
- * Creates a session that opens the connector at its first call, and again with the next call when that has failed. What its
- * checks say holds no secret.
+ * Creates a session that opens the connector at its first call, and again with the next call when that has failed. What
+ * its checks say holds no secret.
  */
 function createLazySession(
   open: () => Promise<Session>,

@@ -7,11 +7,11 @@ import type { FlowSettings } from '../settings.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';
 
 /**
- * Writes the configured flows to the database, so that changed records mark documents for them. In a flow that is new, or
- * has another fingerprint than before, every document of its source becomes due. In a flow that has another connector,
- * all delivered documents become uncertain, so that the new ERP is asked what it holds. For a flow that is no longer
- * configured nothing is marked any more; its history stays. A paused flow stays paused, as any process may start at any
- * time. All of this is one transaction.
+ * Writes the configured flows to the database, so that changed records mark documents for them. In a flow that is new,
+ * or has another fingerprint than before, every document of its source becomes due. In a flow that has another
+ * connector, all delivered documents become uncertain, so that the new ERP is asked what it holds. For a flow that is
+ * no longer configured nothing is marked any more; its history stays. A paused flow stays paused, as any process may
+ * start at any time. All of this is one transaction.
  */
 export async function registerFlows(database: Database, flows: readonly FlowSettings[], now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
@@ -27,15 +27,16 @@ export async function registerFlows(database: Database, flows: readonly FlowSett
       ).map((row) => [row.name, row]),
     );
     const removed = await tx.query<{ name: string }>(
-      `update bridge.flows set kinds = '{}', fingerprint = '' where name <> all($1) and fingerprint <> '' returning name`,
+      `update bridge.flows set kinds = '{}', fingerprint = ''
+       where name <> all($1) and fingerprint <> '' returning name`,
       [flows.map(({ name }) => name)],
     );
     const changed = flows.filter((flow) => known.get(flow.name)?.fingerprint !== fingerprintOf(flow));
     for (const flow of changed) {
       await tx.query(
         `insert into bridge.flows (name, source, kinds, fingerprint, connector) values ($1, $2, $3, $4, $5)
-         on conflict (name) do update set source = excluded.source, kinds = excluded.kinds, fingerprint = excluded.fingerprint,
-           connector = excluded.connector`,
+         on conflict (name) do update set source = excluded.source, kinds = excluded.kinds,
+           fingerprint = excluded.fingerprint, connector = excluded.connector`,
         [flow.name, flow.source, flow.documents, fingerprintOf(flow), flow.connector],
       );
       await markEverything(tx, flow, now);

@@ -1,7 +1,7 @@
 /**
- * Removes the secrets of a flow's settings from what its connector says. Such texts are logged, stored as a document's last
- * error and shown on the command line, and may repeat what the connector logs in with, as errors of drivers and HTTP
- * clients do.
+ * Removes the secrets of a flow's settings from what its connector says. Such texts are logged, stored as a document's
+ * last error and shown on the command line, and may repeat what the connector logs in with, as errors of drivers and
+ * HTTP clients do.
  */
 import { secretsIn } from '#connector/settings.ts';
 import { censor, redactText } from '#platform/log.ts';
@@ -21,8 +21,8 @@ export interface SecretRedactor {
 }
 
 /**
- * Creates the redactor of a flow's settings. Before they are parsed it knows the values under names that stand for secrets
- * (`password`, `api_key`), in case the connector forgot to mark them, and the password of every URL.
+ * Creates the redactor of a flow's settings. Before they are parsed it knows the values under names that stand for
+ * secrets (`password`, `api_key`), in case the connector forgot to mark them, and the password of every URL.
  */
 export function createSecretRedactor(settings: unknown): SecretRedactor {
   let secrets = longestFirst(namedSecretsIn(settings, false));

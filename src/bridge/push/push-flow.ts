@@ -1,33 +1,37 @@
 /**
- * The push of one flow. It reconciles and does not replay: each due document is made from the mirror, compared with what
- * was last delivered, and the connector is called only for a difference. There are as many calls at once as the connector
- * takes, never for two kinds at once and never twice for one key; each is settled when it ends, whatever becomes of the
- * others.
+ * The push of one flow. It reconciles and does not replay: each due document is made from the mirror, compared with
+ * what was last delivered, and the connector is called only for a difference. There are as many calls at once as the
+ * connector takes, never for two kinds at once and never twice for one key; each is settled when it ends, whatever
+ * becomes of the others.
  *
- * Example. Flow `sap` has delivered document A-17 as order 4711 with content hash `9c`. An award has changed since: A-17 is
- * due. Its connector has `timeoutMs` 30,000 and `lateEffectMs` 0. What process 310 does, and what a kill there leaves:
+ * Example: flow `sap` has delivered document A-17 as order 4711 with content hash 9c. An award changes: A-17 is due.
+ * The connector has `timeoutMs` 30,000 and `lateEffectMs` 0. Process 310 pushes:
  *
- * - 12:00:00 claim: A-17 is made, now with hash `e1`; the operation is: amend 4711, idempotency key `k1`.
- *   Killed here: nothing is committed. The next process claims A-17 in the same way, with another key.
- * - 12:00:00 intent: `k1`, `e1`, the time and the process are committed, together with the claim if nothing has to be
- *   looked up or loaded before. Killed here: the intent stands. The next process looks A-17 up, see below.
- * - 12:00:01 call: `write([amend A-17])`, until 12:00:30 at the latest.
- *   Killed here: the intent stands, and the ERP may have taken the call or not. The next process looks A-17 up.
- * - 12:00:03 outcome: `updated`, 4711. The hash `e1` and the reference are committed and the intent is cleared.
- *   Killed here: nothing is left to do.
- * - look up, by process 311, once the call of 310 can take no effect any more: at once when 311 sees on the same machine
- *   that 310 is dead, else at 12:00:37 (the time limit, 5 s to stop, 2 s between the clocks). Until then A-17 waits.
- *   `lookup` finds `e1`: `unchanged` is settled without a call. It finds `9c`: A-17 is amended. It finds no object: A-17 is
- *   created. Both repeat the call under the key `k1`. Killed here: the intent stands. The next process looks A-17 up again.
+ *     12:00:00  claim    makes A-17, now with hash e1, and claims it: amend 4711, idempotency key k1
+ *     12:00:00  intent   commits k1, e1, the time and its identity; with the claim if no lookup or file is needed
+ *     12:00:01  call     write([amend 4711 to e1, key k1]), until 12:00:30 at the latest
+ *     12:00:03  outcome  `updated`: commits e1 as delivered and clears the intent
+ *
+ * Process 310 is killed, and process 311 goes on:
+ *
+ *     killed before the intent     nothing was committed; 311 claims A-17 in the same way, under a new key
+ *     killed before the outcome    k1 stands, and the ERP may have taken the call or not; 311 claims A-17 and calls
+ *                                  `lookup`: at once if it sees on the same machine that 310 is dead, else at 12:00:37
+ *                                  (30 s time limit, 5 s to stop, 2 s between the clocks)
+ *       the ERP holds e1           311 settles `unchanged` without a call
+ *       the ERP holds 9c           311 amends 4711, again under k1
+ *       the ERP holds no object    311 creates one, under k1
+ *       311 is killed in `lookup`  k1 still stands; the next process looks A-17 up again
+ *     killed after the outcome     nothing is left to do
  *
  * Documents whose state in the ERP is uncertain, and those that an operator replays, are looked up in the same way.
  *
  * A new withdrawal is only marked as one when it is claimed. It is claimed again, and sent, when all withdrawals of its
  * kind are known and `guard-withdrawals.ts` lets them pass.
  *
- * A process that was frozen finds before the call that its time is over, or after it that another process has taken over
- * the lease. In the second case its call may have reached the ERP after the other's: it marks the document as uncertain, so
- * that the ERP is asked.
+ * A process that was frozen finds before the call that its time is over, or after it that another process has taken
+ * over the lease. In the second case its call may have reached the ERP after the other's: it marks the document as
+ * uncertain, so that the ERP is asked.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Session } from '#connector/connector.ts';
@@ -59,8 +63,8 @@ export interface PushDeps extends BatchDeps {
 }
 
 /**
- * Creates the worker of a flow. It pushes everything that is due, and returns when nothing is due or another process holds
- * the flow's lease. Rejects with the first error that kept it from going on, after all its calls have ended.
+ * Creates the worker of a flow. It pushes everything that is due, and returns when nothing is due or another process
+ * holds the flow's lease. Rejects with the first error that kept it from going on, after all its calls have ended.
  */
 export function createFlowPush(deps: PushDeps) {
   const { flow, database, clock, log } = deps;
@@ -91,8 +95,8 @@ export function createFlowPush(deps: PushDeps) {
 const examinedCeiling = 500;
 
 /**
- * Pushes until nothing is due, or nothing may be sent. When something fails, it starts nothing more, waits until all calls
- * have ended, and throws the first error, a lost lease before others.
+ * Pushes until nothing is due, or nothing may be sent. When something fails, it starts nothing more, waits until all
+ * calls have ended, and throws the first error, a lost lease before others.
  */
 async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, outer: AbortSignal): Promise<void> {
   const { concurrency = 1, batchMax } = deps.connector.capabilities;
@@ -135,8 +139,8 @@ async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, oute
       const toWrite = toLookUp.length > 0 ? await batches.lookUp(toLookUp, signal) : [];
       toSend.push([...batch.filter((claimed) => !mustLookUp(claimed)), ...toWrite]);
     }
-    // What a lookup that does not end still does could collide with a write. The documents are still marked as interrupted
-    // or uncertain, so they are looked up again.
+    // What a lookup that does not end still does could collide with a write. The documents are still marked as
+    // interrupted or uncertain, so they are looked up again.
     if (calls.isStuck()) return false;
     for (const claimed of toSend) if (claimed.length > 0) start({ claimed, intentMs });
     return true;
@@ -157,7 +161,10 @@ async function pushDue(deps: PushDeps, calls: ConnectorCalls, lease: Lease, oute
   if (failures.length > 0) throw failures.find((error) => error instanceof LeaseLost) ?? failures[0];
 }
 
-/** Claims under the lease. Commits the intents in the same transaction when nothing has to be looked up or loaded before. */
+/**
+ * Claims under the lease. Commits the intents in the same transaction when nothing has to be looked up or loaded
+ * before.
+ */
 async function claimDue(
   deps: PushDeps,
   lease: Lease,

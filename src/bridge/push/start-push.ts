@@ -13,8 +13,8 @@ import { createFileLoader } from './batch/file-loader.ts';
 import { createFlowPush } from './push-flow.ts';
 
 /**
- * Starts the workers; they end with `deps.signals`. The flows must have been registered before. Rejects when the database
- * is not available.
+ * Starts the workers; they end with `deps.signals`. The flows must have been registered before. Rejects when the
+ * database is not available.
  */
 export async function startPush(
   deps: BridgeDeps,
@@ -54,8 +54,8 @@ export async function startPush(
 }
 
 /**
- * Returns a function that warns of flows for which another process's settings are in force. It warns once for each flow,
- * and again only after this process's settings have been in force in between.
+ * Returns a function that warns of flows for which another process's settings are in force. It warns once for each
+ * flow, and again only after this process's settings have been in force in between.
  */
 function warnOfOtherSettings({ database, log }: BridgeDeps, flows: readonly FlowSettings[]): () => Promise<void> {
   let warned = new Set<string>();

@@ -26,7 +26,7 @@ const refuse =
 const take: FakeErp['onWrite'] = async (operations, apply) => operations.map(apply);
 
 describe('a pause', () => {
-  test('by a person outlasts restarts and ends with resume', async () => {
+  test('by an operator outlasts restarts and ends with resume', async () => {
     await pusher.award([1, '10']);
     await pauseFlow(pusher.db.database, 'erp', 'stocktaking', now());
     await registerFlows(pusher.db.database, [pusher.flow], now());
@@ -38,7 +38,7 @@ describe('a pause', () => {
     expect(erp.calls).toEqual(['write create']);
   });
 
-  test('is heeded before the next batch, and what is under way is settled', async () => {
+  test('takes effect before the next batch, and the call in flight is settled', async () => {
     await pusher.award([0, '1'], [1, '1'], [2, '1']);
     erp.onWrite = async (operations, apply) => {
       await pauseFlow(pusher.db.database, 'erp', 'stocktaking', now());
@@ -50,7 +50,7 @@ describe('a pause', () => {
     expect(await pusher.db.database.query('select from bridge.flow_documents where intent_id is not null')).toEqual([]);
   });
 
-  test('is heeded by what was claimed and not begun, while the ERP is asked what it holds', async () => {
+  test('takes effect for claimed documents that are being looked up: they are not written', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => {
       throw new Error('connection lost');
@@ -70,7 +70,7 @@ describe('a pause', () => {
     expect(erp.living()).toHaveLength(1);
   });
 
-  test('has begun when the command ends: no intent is committed any more', async () => {
+  test('is in effect when the command returns: no intent is committed after it', async () => {
     await pusher.award([1, '10']);
     const process = await startProcess(pusher.db);
     const events: string[] = [];
@@ -101,7 +101,7 @@ describe('a pause', () => {
     expect(events).toEqual(['commits', 'paused']);
   });
 
-  test('by a person is not replaced by what the ERP says meanwhile', async () => {
+  test('by an operator is not replaced by a pause of the ERP', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => {
       await pauseFlow(pusher.db.database, 'erp', 'stocktaking', now());
@@ -112,7 +112,7 @@ describe('a pause', () => {
   });
 
   test.each(['auth', 'config'] as const)(
-    'that came of %s ends by itself when the settings of the connector have changed',
+    'because of %s ends when the settings of the connector change',
     async (type) => {
       const secrets = createSecretBox(Buffer.alloc(32, 7));
       const start = (settings: Record<string, unknown>) =>
@@ -122,21 +122,21 @@ describe('a pause', () => {
       erp.onWrite = refuse({ type, message: 'wrong password' });
       await push();
       erp.onWrite = take;
-      expect(await start({ password: 'old secret' }), 'another process starts as it is').toEqual([]);
+      expect(await start({ password: 'old secret' }), 'another process starts with the same settings').toEqual([]);
       await push();
       expect(erp.calls).toHaveLength(1);
       expect(await start({ password: 'new secret' })).toEqual(['erp']);
       await push();
-      expect(erp.living(), 'at once, not after the backoff').toHaveLength(1);
+      expect(erp.living(), 'at once, not after the retry wait').toHaveLength(1);
       const [row] = await pusher.db.database.query<{ text: string }>('select f::text as text from bridge.flows f');
       expect(row?.text).not.toContain('secret');
     },
   );
 
   test.each([
-    ['by a person', 'operator'],
+    ['by an operator', 'operator'],
     ['for withdrawals', 'withdrawals'],
-  ])('%s does not end when the settings have changed', async (_what, kind) => {
+  ])('%s does not end when the settings change', async (_what, kind) => {
     const secrets = createSecretBox(Buffer.alloc(32, 7));
     await resumeOnSettingsChange(pusher.db.database, [pusher.flow], secrets, now());
     await pauseFlow(pusher.db.database, 'erp', 'reason', now());
@@ -146,7 +146,7 @@ describe('a pause', () => {
     expect(await pusher.flowRow()).toMatchObject({ paused_reason: 'reason' });
   });
 
-  test('of a flow that nobody knows is an error that says so', async () => {
+  test('of an unknown flow is an error that says so', async () => {
     await expect(pauseFlow(pusher.db.database, 'erpp', 'x', now())).rejects.toThrow('No flow "erpp" is known');
     const agreed = { agreeToWithdrawals: false };
     await expect(resumeFlow(pusher.db.database, 'erpp', agreed, now())).rejects.toThrow('"erpp"');
@@ -154,7 +154,7 @@ describe('a pause', () => {
   });
 });
 
-describe('a process whose settings shape documents otherwise than those in force', () => {
+describe('a process whose settings make other documents than the settings in force', () => {
   test('does not push: it would undo what the others deliver', async () => {
     await pusher.award([1, '10']);
     await registerFlows(pusher.db.database, [{ ...pusher.flow, quantity_column: 'Volume' }], now());
@@ -165,7 +165,7 @@ describe('a process whose settings shape documents otherwise than those in force
     expect(erp.calls).toEqual(['write create']);
   });
 
-  test('and a kind that no flow wants any more waits for nothing', async () => {
+  test('does not have documents of a kind wait that the flow does not take any more', async () => {
     await pusher.award([1, '10']);
     await registerFlows(pusher.db.database, [{ ...pusher.flow, documents: ['quotation'] }], now());
     expect(await pusher.row(1)).toMatchObject({ due: null, waiting_since: null });
@@ -173,7 +173,7 @@ describe('a process whose settings shape documents otherwise than those in force
 });
 
 describe('a flow that gets another connector', () => {
-  test('asks it what it holds of all that was delivered, and makes there what is missing', async () => {
+  test('asks the new ERP what it holds of all delivered documents, and creates what is missing', async () => {
     await pusher.award([1, '10'], [2, '20']);
     await push();
     const old = erp;
@@ -181,7 +181,7 @@ describe('a flow that gets another connector', () => {
     const flow = { ...pusher.flow, connector: 'another' };
     await registerFlows(pusher.db.database, [flow], now());
     await (await pusher.worker(old)).push();
-    expect(old.calls, 'no process of the old one pushes any more').toHaveLength(2);
+    expect(old.calls, 'a process with the old connector does not push any more').toHaveLength(2);
     await (await pusher.worker(erp, { flow })).push();
     expect(erp.calls).toEqual(['lookup 2', 'write create create']);
     expect(erp.living().map(({ key, total }) => [key, total])).toEqual([
@@ -195,7 +195,7 @@ describe('a flow that gets another connector', () => {
 });
 
 describe('a replay', () => {
-  test('of what the ERP holds asks it, and writes it again without making a second object', async () => {
+  test('of a document in step looks it up and writes it again, without a second object', async () => {
     await pusher.award([1, '10'], [2, '20']);
     await push();
     erp.calls.length = 0;
@@ -208,7 +208,7 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, waiting_since: null });
   });
 
-  test('of what somebody has deleted in the ERP makes it anew', async () => {
+  test('of an object that was deleted in the ERP creates it again', async () => {
     await pusher.award([1, '10']);
     await push();
     for (const object of erp.objects) object.cancelled = true;
@@ -218,7 +218,7 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ reference: 'PO-2' });
   });
 
-  test('of what is withdrawn, and not held, writes nothing', async () => {
+  test('of a withdrawn document that the ERP does not hold writes nothing', async () => {
     await pusher.award([1, '10']);
     await push();
     await pusher.award();
@@ -230,7 +230,7 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, delivered_hash: null });
   });
 
-  test('of a document that waits after failures does not wait any longer', async () => {
+  test('of a document that waits after failures ends the wait', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = refuse({ type: 'transient', message: 'down' });
     for (let count = 0; count < 5; count += 1) {
@@ -247,7 +247,7 @@ describe('a replay', () => {
     expect(erp.living()).toHaveLength(1);
   });
 
-  test('of what waits for its turn leaves it its place', async () => {
+  test('of a document that is due keeps its due time', async () => {
     await pusher.award([1, '10']);
     const before = (await pusher.row(1))?.due;
     pusher.clock.advance(5_000);
@@ -255,13 +255,13 @@ describe('a replay', () => {
     expect((await pusher.row(1))?.due).toBe(before);
   });
 
-  test('of a dead letter tries it again; the dead letters alone can be chosen', async () => {
+  test('can be restricted to dead letters, and tries them again', async () => {
     await pusher.award([1, '10'], [2, '20']);
     erp.onWrite = async (operations, apply) =>
-      operations.map((one) =>
-        one.document.key === keyOf(2)
+      operations.map((operation) =>
+        operation.document.key === keyOf(2)
           ? { status: 'rejected', error: { type: 'data', message: 'Vendor 2 is blocked' } }
-          : apply(one),
+          : apply(operation),
       );
     await push();
     erp.onWrite = take;
@@ -272,7 +272,7 @@ describe('a replay', () => {
     expect(await readDeadLetters(pusher.db.database, { limit: 10 })).toEqual([]);
   });
 
-  test('that is asked for while the document is written comes after that', async () => {
+  test('that is asked for while the document is written is done after that write', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async (operations, apply) => {
       if (erp.operations.length === 1) await replayDocuments(pusher.db.database, { flow: 'erp' }, now());
@@ -283,7 +283,7 @@ describe('a replay', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null });
   });
 
-  test('of a filter takes what fits all of it', async () => {
+  test('with several filters takes the documents that match all of them', async () => {
     await pusher.award([1, '10'], [2, '20']);
     await push();
     const { database } = pusher.db;
@@ -298,7 +298,7 @@ describe('a replay', () => {
 });
 
 describe('dead letters', () => {
-  test('tell what the ERP said, the newest first, page by page', async () => {
+  test('are listed with the error text of the ERP, the newest first, page by page', async () => {
     await pusher.award([0, '1'], [1, '1'], [2, '1']);
     erp.onWrite = async (operations) => {
       pusher.clock.advance(1_000);

@@ -1,6 +1,6 @@
 /**
- * Connectors of somebody else, loaded by the Node that runs the bridge and not by the tests' own loader: in a copy of the
- * program, whose node_modules holds packages of these tests, too.
+ * Connectors of somebody else, loaded by the Node that runs the bridge and not by the tests' own loader: in a copy of
+ * the program, whose node_modules holds packages of these tests, too.
  */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -29,14 +29,16 @@ const ownZod = typescript
   .replace('secret, z }', 'secret }')
   .replace('const settings', "import { z } from 'zod';\nconst settings");
 const commonJs = `const { z } = require('zod');
-module.exports = { name: 'acme', settings: z.strictObject({ token: z.string() }), capabilities: ${capabilities}, open() {} };`;
+const settings = z.strictObject({ token: z.string() });
+module.exports = { name: 'acme', settings, capabilities: ${capabilities}, open() {} };`;
 const compiled = `Object.defineProperty(exports, '__esModule', { value: true });
 const { z } = require('zod');
-exports.default = { name: 'acme', settings: z.strictObject({ token: z.string() }), capabilities: ${capabilities}, open() {} };`;
+const settings = z.strictObject({ token: z.string() });
+exports.default = { name: 'acme', settings, capabilities: ${capabilities}, open() {} };`;
 const manifest = (main: string, type = 'module') => JSON.stringify({ name: 'x', type, main });
 const anotherKit = 'export const defineConnector = undefined;';
 
-/** Under the folder `out`, which stands elsewhere, or in the copy's node_modules. */
+/** Files in the folder `out`, which is outside of the copy, and in the copy's node_modules. */
 const files: Readonly<Record<string, string>> = {
   'out/alone/index.ts': typescript,
   'out/with-another-kit/index.ts': typescript,
@@ -67,7 +69,7 @@ const files: Readonly<Record<string, string>> = {
   'node_modules/acme-typescript/index.ts': typescript,
 };
 
-/** Loads each connector that it is told of, and says what came of it. */
+/** Loads each connector named in its argument, and prints the results. */
 const loader = `
 import { loadConnector } from '#bridge/flows/load-connector.ts';
 import { ConfigError } from '#connector/errors.ts';
@@ -134,15 +136,15 @@ beforeAll(async () => {
   results = JSON.parse(stdout) as Record<string, unknown>;
 });
 
-/** With the errors that the bridge knows, and with secrets that it knows. */
+/** It uses the bridge's own error classes, and its secrets are known to the bridge. */
 const whole = { name: 'acme', secrets: ['hunter2'], isOurError: true };
 
 describe('a connector is loaded', () => {
   test.each([
     ['by the path of a folder that holds TypeScript and nothing installed', './out/alone'],
     ['by the path of its file', './out/alone/index.ts'],
-    ['with this program’s kit where another copy of it is installed', './out/with-another-kit'],
-    ['with a zod of its own', './out/own-zod'],
+    ['with this program’s kit although another copy of it is installed', './out/with-another-kit'],
+    ['with its own copy of zod', './out/own-zod'],
     ['by the path of a package whose main is TypeScript', './out/main'],
     ['by the name of a package that is a link to TypeScript', 'acme-linked'],
     ['by the name of a package in JavaScript that has no kit installed', 'acme-javascript'],
@@ -155,7 +157,7 @@ describe('a connector is loaded', () => {
   });
 });
 
-describe('what cannot be loaded is said, with where it stands and what to do', () => {
+describe('the error of a connector that cannot be loaded names the place and what to do', () => {
   test.each<[string, readonly string[]]>([
     ['acme-typescript', ['no TypeScript below node_modules', 'publish it as JavaScript, or name the path']],
     ['./out/without-zod', ["Cannot find package 'zod'", "Import z from 'sourcing-bridge/connector'"]],
@@ -168,8 +170,8 @@ describe('what cannot be loaded is said, with where it stands and what to do', (
     ['./out/throws', ['it fails at <out>/throws/deep.ts:2']],
     ['./out/wrong-import', ["named 'nothing'", 'at <out>/wrong-import/index.ts:1']],
     ['./out/missing-file', ['<out>/missing-file/not-there.ts', 'a file beside it']],
-    ['acme-nowhere', ['no npm package that is installed', 'A path begins with /, ./ or ../']],
-    ['out/alone', ['A path begins with /, ./ or ../']],
+    ['acme-nowhere', ['nor an installed package', 'a path (with /, ./ or ../ at its start)']],
+    ['out/alone', ['a path (with /, ./ or ../ at its start)']],
   ])('%s', (name, texts) => {
     expect(results[name]).toMatchObject({ code: 'invalid' });
     const { message } = results[name] as { message: string };

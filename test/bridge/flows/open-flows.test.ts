@@ -8,18 +8,18 @@ import { silentLogger } from '#platform/log.ts';
 import { settingsOf } from '../parts.ts';
 
 const odd = './test/bridge/push/odd-connector.ts';
-const edges = { dataDir: tmpdir(), log: silentLogger, clock: systemClock };
-const patience = { openMs: 50, closeMs: 50 };
+const deps = { dataDir: tmpdir(), log: silentLogger, clock: systemClock };
+const timeouts = { openMs: 50, closeMs: 50 };
 const operation = { action: 'create', idempotencyKey: '1', contentHash: 'x' } as Operation;
 const signal = new AbortController().signal;
 
-/** Opened with a well-behaved flow beside; closed when the test is over. */
+/** Opens a flow with these settings and a well-behaved flow, calls both, and closes them. */
 async function open(settings: Record<string, unknown>, connector = odd) {
   await using opened = new AsyncDisposableStack();
   const flows = await openFlows(
-    { ...edges, settings: settingsOf({}, [{ connector, settings }, { connector: odd }]) },
+    { ...deps, settings: settingsOf({}, [{ connector, settings }, { connector: odd }]) },
     opened,
-    patience,
+    timeouts,
   );
   const written = await Promise.all(flows.map(({ session }) => session.write([operation], signal)));
   const checked = await Promise.all(flows.map(({ session }) => session.check()));
@@ -29,7 +29,7 @@ async function open(settings: Record<string, unknown>, connector = odd) {
 const well = [{ status: 'created', reference: '1' }];
 
 test.each(['fails', 'never', 'throws at once'])(
-  'a connector that %s to open spoils no other flow, and its documents wait',
+  'a connector whose opening ends like this: %s: does not affect other flows, and its documents wait',
   async (opens) => {
     const { written, checked } = await open({ opens });
     expect(written[1]).toEqual(well);
@@ -56,14 +56,14 @@ test('settings that turn out to be wrong when a connector is opened later pause 
 test.each([
   ['when its settings are read', { opens: 'refuses', password: 'hunter/2two' }],
   ['when it is opened', { opens: 'repeats', password: 'hunter/2two' }],
-])('a secret that a connector repeats %s is in no error that stops the start', async (_what, settings) => {
+])('a secret that a connector repeats %s is not in the error that stops the start', async (_what, settings) => {
   const error: unknown = await open(settings).catch((thrown: unknown) => thrown);
   const shown = inspect(error, { depth: 20 });
   expect(shown).toContain('The password');
   expect(shown).not.toContain('hunter');
 });
 
-test('a secret that a connector repeats is in no line of its check', async () => {
+test('a secret that a connector repeats is not in the results of its check', async () => {
   for (const checks of ['repeats', 'throws it']) {
     const { checked } = await open({ checks, password: 'hunter/2two' });
     expect(JSON.stringify(checked[0])).toContain('The password');
@@ -74,7 +74,7 @@ test('a secret that a connector repeats is in no line of its check', async () =>
 test.each([
   ['never answers', { checks: 'never' }],
   ['throws', { checks: 'throws' }],
-])('a check that %s says so in time', async (_what, settings) => {
+])('a check that %s has a failed result in time', async (_what, settings) => {
   const { checked } = await open(settings);
   expect(checked).toMatchObject([
     [{ ok: false, message: expect.stringContaining('cannot be checked') }],
@@ -82,24 +82,32 @@ test.each([
   ]);
 });
 
-test.each(['never', 'throws'])('a connector that closes %s keeps no process from ending', async (closes) => {
-  await expect(open({ closes })).resolves.toBeDefined();
-});
+test.each(['never', 'throws'])(
+  'a connector whose closing ends like this: %s: does not keep the process from ending',
+  async (closes) => {
+    await expect(open({ closes })).resolves.toBeDefined();
+  },
+);
 
 test.each<[string, Record<string, unknown>, string, RegExp]>([
-  ['settings that it does not know', { opnes: 'well' }, odd, /The settings of flow "flow-0"/],
-  ['settings that it finds wrong when it is opened', { opens: 'wrong settings' }, odd, /The folder is missing/],
+  ['unknown settings', { opnes: 'well' }, odd, /The settings of flow "flow-0"/],
   [
-    'a name that is none',
+    'settings that the connector finds wrong when it is opened',
+    { opens: 'wrong settings' },
+    odd,
+    /The folder is missing/,
+  ],
+  [
+    'an unknown name',
     {},
     'no-such-connector',
-    /The connector "no-such-connector" cannot be loaded: it is no folder under connectors/,
+    /The connector "no-such-connector" cannot be loaded: it is neither a folder under connectors/,
   ],
-])('%s stop the start and say so', async (_what, settings, connector, message) => {
+])('%s: the start fails with an error that says so', async (_what, settings, connector, message) => {
   await expect(open(settings, connector)).rejects.toThrow(message);
 });
 
-test('wrong settings are named all together, each where it stands in the configuration, and their values are not', async () => {
+test('one error names all wrong settings with their paths, and none of their values', async () => {
   const settings = { opnes: 'well', checks: 'hunter2', password: 4_711 };
   const error: unknown = await open(settings).catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({
@@ -123,33 +131,34 @@ const adjustable = `data:text/javascript,${encodeURIComponent(`export default {
   open: async () => ({ check: async () => [], write: async () => [], lookup: async () => [], close: async () => {} }),
 }`)}`;
 
-test('what the settings change of the capabilities holds for that flow alone', async () => {
+test('capabilities that the settings change are changed for that flow only', async () => {
   await using opened = new AsyncDisposableStack();
   const flows = [
     { connector: adjustable, settings: { batchMax: 3, lateEffectMs: 5_000 } },
     { connector: adjustable, settings: {} },
   ];
-  const [first, second] = await openFlows({ ...edges, settings: settingsOf({}, flows) }, opened);
+  const [first, second] = await openFlows({ ...deps, settings: settingsOf({}, flows) }, opened);
   const declared = { kinds: ['award'], batchMax: 10, timeoutMs: 1_000, lateEffectMs: 0, idempotency: 'key' };
   expect(first?.connector.capabilities).toEqual({ ...declared, batchMax: 3, lateEffectMs: 5_000 });
   expect(second?.connector.capabilities).toEqual(declared);
 });
 
-test('settings that make capabilities with which nothing would be written stop the start and say so', async () => {
+test('the start fails when the settings lead to capabilities with which nothing could be written', async () => {
   await expect(open({ batchMax: 0 }, adjustable)).rejects.toThrow('capabilities.batchMax');
 });
 
-test('settings that are no schema of zod 4 stop the start and say so', async () => {
-  const old = `export default { settings: {}, capabilities: { kinds: ['award'], batchMax: 1, timeoutMs: 1, lateEffectMs: 0 }, open() {} }`;
+test('the start fails when the settings of a connector are no schema of zod 4', async () => {
+  const declared = `{ kinds: ['award'], batchMax: 1, timeoutMs: 1, lateEffectMs: 0 }`;
+  const old = `export default { settings: {}, capabilities: ${declared}, open() {} }`;
   await expect(open({}, `data:text/javascript,${encodeURIComponent(old)}`)).rejects.toThrow(
     'must be a schema of zod 4',
   );
 });
 
-test('kinds of documents that a connector does not take stop the start and say so', async () => {
+test('the start fails when a flow has documents that its connector does not take', async () => {
   await using opened = new AsyncDisposableStack();
   const settings = settingsOf({}, [{ connector: odd, documents: ['award', 'file'] }]);
-  await expect(openFlows({ ...edges, settings }, opened)).rejects.toThrow(/takes no file documents/);
+  await expect(openFlows({ ...deps, settings }, opened)).rejects.toThrow(/takes no file documents/);
 });
 
 test.each([
@@ -160,7 +169,7 @@ test.each([
   ['timeoutMs', 2 ** 31],
   ['lateEffectMs', 0.5],
   ['lateEffectMs', 2 ** 31],
-])('a connector that declares what cannot work stops the start and says so: %s %d', async (name, value) => {
+])('the start fails when a connector declares capabilities that cannot work: %s %d', async (name, value) => {
   const declared = { kinds: ['award'], batchMax: 1, timeoutMs: 1, lateEffectMs: 0, [name]: value };
   const code = `export default { name: 'x', settings: {}, capabilities: ${JSON.stringify(declared)}, open() {} }`;
   await expect(open({}, `data:text/javascript,${encodeURIComponent(code)}`)).rejects.toThrow(`capabilities.${name}`);

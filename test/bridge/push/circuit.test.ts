@@ -17,7 +17,7 @@ const circuit = { failures: 3, seconds: 60 };
 async function award(pusher: Pusher, from: number, to: number, cost = '1'): Promise<void> {
   await pusher.award(...Array.from({ length: to }, (_, n): [number, string] => [n, n >= from ? cost : '1']));
 }
-/** A process of its own each time: what is remembered is in SQL. */
+/** Pushes with a new process each time: all state of the circuit is in SQL. */
 async function push(pusher: Pusher): Promise<void> {
   await (await pusher.worker(erp)).push();
 }
@@ -28,7 +28,7 @@ describe('the circuit', () => {
     ['failed', failed],
     ['whose outcome is unknown', 'throws'],
   ])(
-    'opens after so many documents in a row that are %s, tries one when its time is over, and closes when it is taken',
+    'opens after that many documents in a row that are %s, tries one after the wait, and closes when the ERP takes it',
     async (_what, outcome) => {
       const pusher = await createPusher(8, { circuit });
       erp = createFakeErp({ batchMax: 1 });
@@ -46,20 +46,23 @@ describe('the circuit', () => {
       expect(erp.operations).toHaveLength(3);
       pusher.clock.advance(1);
       await push(pusher);
-      expect(erp.operations, 'one is tried').toHaveLength(4);
-      expect(new Set(erp.operations.map(({ document }) => document.key)).size, 'one that was not tried yet').toBe(4);
+      expect(erp.operations, 'one trial').toHaveLength(4);
+      expect(
+        new Set(erp.operations.map(({ document }) => document.key)).size,
+        'the trial is a document that was not tried yet',
+      ).toBe(4);
       pusher.clock.advance(60_000);
       erp.onWrite = async (operations, apply) => operations.map(apply);
       await push(pusher);
       expect(await pusher.flowRow()).toMatchObject({ failures_in_row: 0, circuit_until: null });
-      // Those that were refused are dead letters; the others are tried again, with no more delay than their own.
+      // Refused documents are dead letters. The others are tried again after their own wait, and no later.
       pusher.clock.advance(600_000);
       await push(pusher);
       expect(erp.living()).toHaveLength(outcome === refused ? 4 : 8);
     },
   );
 
-  test('stays closed while some are taken in between', async () => {
+  test('stays closed while the ERP takes some documents in between', async () => {
     const pusher = await createPusher(8, { circuit });
     erp = createFakeErp({ batchMax: 1 });
     let count = 0;
@@ -73,7 +76,7 @@ describe('the circuit', () => {
     expect(await pusher.flowRow()).toMatchObject({ circuit_until: null });
   });
 
-  test.each(['locked', 'rate-limited'] as const)('does not count what is %s', async (type) => {
+  test.each(['locked', 'rate-limited'] as const)('does not count documents that are %s', async (type) => {
     const pusher = await createPusher(8, { circuit });
     erp = createFakeErp({ batchMax: 8 });
     erp.onWrite = async (operations) => operations.map(() => ({ status: 'retry', error: { type, message: 'later' } }));
@@ -82,7 +85,7 @@ describe('the circuit', () => {
     expect(await pusher.flowRow()).toMatchObject({ failures_in_row: 0, circuit_until: null });
   });
 
-  test('that is open is closed by a person', async () => {
+  test('that is open is closed by an operator', async () => {
     const pusher = await createPusher(4, { circuit });
     erp = createFakeErp({ batchMax: 1 });
     erp.onWrite = async () => [refused];
@@ -95,7 +98,7 @@ describe('the circuit', () => {
   });
 });
 
-test('a circuit whose trial is told to wait tries again when that time is over', async () => {
+test('a circuit whose trial is rate-limited makes another trial after the time that the ERP asked for', async () => {
   const pusher = await createPusher(4, { circuit });
   erp = createFakeErp({ batchMax: 1 });
   erp.onWrite = async () => [refused];
@@ -113,7 +116,7 @@ test('a circuit whose trial is told to wait tries again when that time is over',
   expect(await pusher.flowRow()).toMatchObject({ circuit_until: null });
 });
 
-test('while a circuit is tried, what needs no call is settled in few transactions', async () => {
+test('while the circuit is half open, documents that need no call take few transactions', async () => {
   const pusher = await createPusher(40);
   erp = createFakeErp({ batchMax: 1 });
   await award(pusher, 0, 40);
@@ -139,8 +142,8 @@ test('while a circuit is tried, what needs no call is settled in few transaction
   expect(transactions).toBeLessThanOrEqual(8);
 });
 
-describe('an ERP that limits its callers', () => {
-  test('is left alone by all documents for as long as it asks', async () => {
+describe('a rate-limited call', () => {
+  test('throttles the whole flow for as long as the ERP asks', async () => {
     const pusher = await createPusher(4);
     erp = createFakeErp({ batchMax: 1 });
     erp.onWrite = async () => [
@@ -163,7 +166,7 @@ describe('an ERP that limits its callers', () => {
     ).toEqual([0, 1, 2, 3].map(keyOf));
   });
 
-  test('and does not say for how long is left alone for the backoff of the document', async () => {
+  test('without a time throttles the flow for the retry wait of the document', async () => {
     const pusher = await createPusher(2);
     erp = createFakeErp({ batchMax: 1 });
     erp.onWrite = async () => [{ status: 'retry', error: { type: 'rate-limited', message: 'slow down' } }];
@@ -175,7 +178,7 @@ describe('an ERP that limits its callers', () => {
     expect(erp.operations).toHaveLength(2);
   });
 
-  test('and asks for an absurd time is tried again after a day', async () => {
+  test('that asks for an absurd time is tried again after a day', async () => {
     const pusher = await createPusher(2);
     erp = createFakeErp({ batchMax: 1 });
     erp.onWrite = async () => [

@@ -10,7 +10,7 @@ afterEach(() => erp.throwFaults());
 
 const all = (n: number): [number, string][] => Array.from({ length: n }, (_, at) => [at, '1']);
 
-/** Calls that a test ends one by one. */
+/** An `onWrite` whose calls a test ends one by one. */
 function gates() {
   const open: { keys: string[]; end: () => void }[] = [];
   const onWrite: FakeErp['onWrite'] = async (operations, apply) => {
@@ -40,7 +40,7 @@ test('as many calls at once as the connector takes, and a new one as soon as one
   expect(erp.living()).toHaveLength(6);
 });
 
-test('a call that hangs keeps no other outcome from being settled, nor new documents from being written', async () => {
+test('a call that hangs does not block the outcomes of other calls, nor new documents', async () => {
   const pusher = await createPusher(4);
   erp = createFakeErp({ batchMax: 1, concurrency: 2 });
   const { open, onWrite } = gates();
@@ -60,7 +60,7 @@ test('a call that hangs keeps no other outcome from being settled, nor new docum
   expect(erp.living()).toHaveLength(4);
 });
 
-/** A worker, and how many transactions it has made: what it does while a call is held. */
+/** A worker whose transactions are counted, to see what it does while a call is in flight. */
 async function countingWorker(pusher: Pusher) {
   const process = await startProcess(pusher.db);
   const counted = { transactions: 0 };
@@ -74,7 +74,7 @@ async function countingWorker(pusher: Pusher) {
       },
     },
   });
-  /** It has looked for more to do several times by then. */
+  /** Resolves when the worker has looked for due documents several times. */
   const looksForMore = async () => {
     const before = counted.transactions;
     await expect.poll(() => counted.transactions).toBeGreaterThan(before + 4);
@@ -82,7 +82,7 @@ async function countingWorker(pusher: Pusher) {
   return { push: worker.push, counted, looksForMore };
 }
 
-test('an earlier kind is written first, and kinds never at once', async () => {
+test('kinds are written in their order, and never two kinds at once', async () => {
   const pusher = await createPusher(3, { documents: ['award', 'sourcing-event'] });
   erp = createFakeErp({ kinds: ['sourcing-event', 'award'], batchMax: 1, concurrency: 4 });
   const { push, looksForMore } = await countingWorker(pusher);
@@ -90,7 +90,7 @@ test('an earlier kind is written first, and kinds never at once', async () => {
   let renamed = false;
   erp.onWrite = async (operations, apply) => {
     const isAward = operations[0]?.document.kind === 'award';
-    // While awards are written, the event changes: it waits until they have ended.
+    // The event changes while awards are written: it waits until their calls have ended.
     if (isAward && !renamed) {
       renamed = true;
       await pusher.store('sourcing-events', eventRecord(event, [0, 1, 2].map(supplier), { name: 'Desks' }));
@@ -104,7 +104,7 @@ test('an earlier kind is written first, and kinds never at once', async () => {
   expect(erp.living(event)).toMatchObject([{ total: 'Desks' }]);
 });
 
-test('the ERP is not asked what it holds before all calls have ended', async () => {
+test('lookup is not called before all calls have ended', async () => {
   const pusher = await createPusher(4);
   erp = createFakeErp({ batchMax: 1, concurrency: 3 });
   await pusher.award([1, '1']);
@@ -124,7 +124,7 @@ test('the ERP is not asked what it holds before all calls have ended', async () 
   expect(erp.calls).toEqual(['write create', 'write create', 'lookup 1', 'write amend']);
 });
 
-test('when one call ends under a lease that is lost, the others are told to stop at once', async () => {
+test('when a call ends and the lease turns out to be lost, the signals of the other calls abort at once', async () => {
   const pusher = await createPusher(2);
   erp = createFakeErp({ batchMax: 1, concurrency: 2, timeoutMs: 120_000 });
   const { open, onWrite } = gates();
@@ -144,7 +144,7 @@ test('when one call ends under a lease that is lost, the others are told to stop
   await running;
 });
 
-test('a document that changes all the time has its turn like any other', async () => {
+test('documents that change all the time do not keep another document from its turn', async () => {
   const pusher = await createPusher(3);
   erp = createFakeErp({ batchMax: 1 });
   const change = (n: number) =>
@@ -166,7 +166,7 @@ test('a document that changes all the time has its turn like any other', async (
   expect(erp.living()).toHaveLength(3);
 });
 
-test('many documents that need no call are settled in few transactions, whatever the batch size', async () => {
+test('many documents that need no call take few transactions, whatever the batch size', async () => {
   const pusher = await createPusher(40);
   erp = createFakeErp({ batchMax: 1 });
   await pusher.award(...all(40));

@@ -1,6 +1,6 @@
 /**
- * A small world of events, suppliers, questions and files whose every change is a value: property tests store changes in
- * some order and ask what documents they make.
+ * A small world of events, suppliers, questions and files whose every change is a value: property tests store changes
+ * in some order and ask what documents they make.
  */
 import * as fc from 'fast-check';
 import { makeDocuments } from '#bridge/assemble/make-documents.ts';
@@ -31,7 +31,7 @@ export const allKeys: readonly { kind: DocumentKind; key: string }[] = [
   ...files.map((key) => ({ kind: 'file' as const, key })),
 ];
 
-/** A version of a record or of a resource; `at` is when it was made, in seconds, and no two have the same. */
+/** A version of a record or of a resource; `at` is when it was made, in seconds, and differs for each version. */
 export type Change =
   | { readonly feed: FeedName; readonly content: Record<string, unknown>; readonly at: number }
   | { readonly resource: ResourceKind; readonly content: Record<string, unknown>; readonly at: number };
@@ -145,27 +145,27 @@ const secondsToTime = (seconds: number) => timestampFromMs(Date.UTC(2029, 0, 1) 
 const now = '2030-01-01T00:00:00.000000Z';
 
 export interface World {
-  /** Makes the flow known, or forgets it. It is known from the start. */
+  /** Registers the flow, or deletes it. It is registered from the start. */
   register(): Promise<void>;
   forget(): Promise<void>;
   store(...list: readonly Change[]): Promise<void>;
-  /** What each key's document is now, as text; `nothing` of what is not wanted, left out what stays as it is. */
+  /** The document of each key as text; `nothing` for one that is not wanted; documents on hold are left out. */
   documents(): Promise<Map<string, string>>;
   /** How often each document was marked. */
   marks(): Promise<Map<string, number>>;
 }
 
-/** It is withdrawn where it was delivered. */
+/** Stands for a document that is not wanted: it is withdrawn if it was delivered. */
 export const nothing = 'nothing';
 
 let worlds = 0;
 
-/** A source of its own in this database, and a flow of all kinds that reads it. */
+/** Creates a source of its own in this database, and a flow of all kinds that reads it. */
 export async function createWorld(db: TestDatabase, given: Partial<FlowSettings> = {}): Promise<World> {
   worlds += 1;
   const name = `world-${worlds}`;
   const flow = flowOf({ documents: [...documentKinds], test_events: true, ...given, name, source: name });
-  // As registerFlows does it, which would take any other flow for one that is not configured any more.
+  // registerFlows cannot be used: it would treat the flows of other worlds as no longer configured.
   const register = () =>
     db.database.transaction(async (tx) => {
       await lockSources(tx, [name]);

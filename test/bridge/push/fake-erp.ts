@@ -1,7 +1,7 @@
 /**
- * An ERP in memory behind a connector whose every call a test can script. It stands for an ERP without idempotency keys:
- * whoever creates twice has two objects, and it remembers that. Calls of a process that was killed never end here: a
- * test that kills one forgets them with `forgetCalls`.
+ * An ERP in memory, behind a connector whose calls a test can script. It stands for an ERP without idempotency keys: a
+ * repeated create makes a second object, which is recorded as a fault. Calls of a killed process never end here: a test
+ * that kills a process drops them with `forgetCalls`.
  */
 import { z } from 'zod';
 import type { Connector, Found, Operation, Outcome, Session, Unclear } from '#connector/connector.ts';
@@ -21,14 +21,14 @@ export interface FakeErp {
   readonly session: Session;
   readonly objects: ErpObject[];
   /**
-   * What a careful bridge never does: a second object beside a living one, a change of what is not there, or calls at
-   * once that the connector was promised never to get.
+   * What the bridge must never do: create a second object beside a living one, change an object that is not there, or
+   * make calls at the same time that the connector interface rules out.
    */
   readonly faults: string[];
   /** The calls, as `write create amend` and `lookup 2`. */
   readonly calls: string[];
   readonly operations: Operation[];
-  /** Instead of the plain write: may call `apply` for some or all of the operations. */
+  /** Replaces the plain write; may call `apply` for some or all of the operations. */
   onWrite: (
     operations: readonly Operation[],
     apply: (one: Operation) => Outcome,
@@ -36,9 +36,9 @@ export interface FakeErp {
   ) => Promise<Outcome[]>;
   onLookup: (documents: readonly Document[], find: () => Found[]) => Promise<(Found | Unclear)[]>;
   living(key?: string): ErpObject[];
-  /** The process that made the calls that are under way is dead. */
+  /** Drops the calls in flight: the process that made them is dead. */
   forgetCalls(): void;
-  /** Throws when there are any. */
+  /** Throws when there are faults. */
   throwFaults(): void;
 }
 
@@ -127,7 +127,8 @@ export function createFakeErp(capabilities: Partial<Connector['capabilities']> =
     living,
     forgetCalls: () => underWay.clear(),
     throwFaults: () => {
-      if (erp.faults.length > 0) throw new Error(`The ERP was wronged: ${erp.faults.join(', ')}`);
+      if (erp.faults.length > 0)
+        throw new Error(`The bridge broke the rules of the connector interface: ${erp.faults.join(', ')}`);
     },
   };
   return erp;

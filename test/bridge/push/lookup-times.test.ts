@@ -1,4 +1,4 @@
-/** When the ERP is asked what it holds: not before all that was called for can be seen. */
+/** When the ERP is asked what it holds: not before the effect of every earlier call is visible in it. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
@@ -19,7 +19,7 @@ const push = async (processIdentity?: ProcessIdentity) =>
   (await pusher.worker(erp, processIdentity ? { processIdentity } : {})).push();
 const foreign: ProcessIdentity = { own: 'another machine', isOver: () => false };
 const replay = () => replayDocuments(pusher.db.database, { flow: 'erp' }, timestampNow(pusher.clock));
-/** Pushes again and again while time passes. */
+/** Advances the clock by each of these waits and pushes after it, as a process on another machine. */
 async function after(...waits: number[]): Promise<void> {
   for (const ms of waits) {
     pusher.clock.advance(ms);
@@ -27,7 +27,7 @@ async function after(...waits: number[]): Promise<void> {
   }
 }
 
-test('a document that is replayed right after its delivery is not asked for before the ERP shows it', async () => {
+test('a document that is replayed right after its delivery is not looked up before the ERP shows it', async () => {
   erp = createFakeErp({ lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   let shownFromMs = 0;
@@ -42,7 +42,7 @@ test('a document that is replayed right after its delivery is not asked for befo
   expect(erp.objects).toHaveLength(1);
 });
 
-test('nor is one that is replayed right after its cancellation', async () => {
+test('a document that is replayed right after its cancellation is looked up when the ERP shows that', async () => {
   erp = createFakeErp({ lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   await push();
@@ -55,7 +55,7 @@ test('nor is one that is replayed right after its cancellation', async () => {
   expect(erp.calls).toEqual(['write create', 'write cancel', 'lookup 1']);
 });
 
-test('what a call has done that came after that of another process is not asked for before the ERP shows it', async () => {
+test('a call that reached the ERP after another process is not looked up before the ERP shows it', async () => {
   erp = createFakeErp({ lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   await push();
@@ -80,7 +80,7 @@ test('what a call has done that came after that of another process is not asked 
   pusher.clock.advance(600_000);
   end();
   await running;
-  expect(erp.living(), 'spoilt').toMatchObject([{ total: '11' }]);
+  expect(erp.living(), 'overwritten').toMatchObject([{ total: '11' }]);
   const asked = erp.calls.length;
   await after(0, 30_000, 29_999);
   expect(erp.calls).toHaveLength(asked);
@@ -88,7 +88,7 @@ test('what a call has done that came after that of another process is not asked 
   expect(erp.living()).toMatchObject([{ total: '12' }]);
 });
 
-test('a call that came after that of the other process, and ended before it, is found and put right', async () => {
+test('a call that reached the ERP after another process, and ended before it, is corrected', async () => {
   erp = createFakeErp();
   await pusher.award([1, '10']);
   await push();
@@ -110,7 +110,7 @@ test('a call that came after that of the other process, and ended before it, is 
     if (calls > 1) return outcomes;
     end();
     await running;
-    expect(erp.living(), 'spoilt').toMatchObject([{ total: '11' }]);
+    expect(erp.living(), 'overwritten').toMatchObject([{ total: '11' }]);
     return outcomes;
   };
   await pusher.db.database.query(`update bridge.leases set expires = now() - interval '1 s'`);
@@ -120,7 +120,7 @@ test('a call that came after that of the other process, and ended before it, is 
   expect(erp.living()).toMatchObject([{ total: '12' }]);
 });
 
-test('a call that ended late is doubted also when the database is away just then', async () => {
+test('a call that ended late makes its document uncertain, even when the database is away at that moment', async () => {
   erp = createFakeErp();
   await pusher.award([1, '10']);
   const process = await startProcess(pusher.db);
@@ -146,7 +146,7 @@ test('a call that ended late is doubted also when the database is away just then
   expect(row).not.toEqual({ uncertain_since: null });
 });
 
-test('a call of another machine is waited for as long as the clocks may differ', async () => {
+test('a call of another machine is also waited for as long as the clocks may differ', async () => {
   erp = createFakeErp({ timeoutMs: 5_000 });
   await pusher.award([1, '10']);
   erp.onWrite = async () => {
@@ -154,14 +154,14 @@ test('a call of another machine is waited for as long as the clocks may differ',
   };
   await push({ own: 'one machine', isOver: () => false });
   erp.onWrite = async (operations, apply) => operations.map(apply);
-  // The limit of the call, the time to stop, and two seconds: 5 + 5 + 2 s.
+  // The time limit of the call, the time to stop, and two seconds: 5 + 5 + 2 s.
   await after(0, 6_000, 5_999);
   expect(erp.calls).toEqual(['write create']);
   await after(60_000);
   expect(erp.calls).toEqual(['write create', 'lookup 1', 'write create']);
 });
 
-test('a call that was made under a clock that was years ahead is waited for like any other', async () => {
+test('a call under a clock that was years ahead is waited for as long as any other call', async () => {
   erp = createFakeErp({ timeoutMs: 5_000, lateEffectMs: 60_000 });
   await pusher.award([1, '10']);
   erp.onWrite = async () => {
@@ -171,7 +171,7 @@ test('a call that was made under a clock that was years ahead is waited for like
   erp.onWrite = async (operations, apply) => operations.map(apply);
   const years = timestampFromMs(pusher.clock.nowMs() + 3 * 365 * 86_400_000);
   await pusher.db.database.query('update bridge.flow_documents set intent_at = $1', [years]);
-  // The limit of the call, the time to stop, the ERP's own and two seconds: 5 + 5 + 60 + 2 s, from when it is found.
+  // Time limit of the call, time to stop, late effect and two seconds, from when it is found: 5 + 5 + 60 + 2 s.
   await after(2_000, 71_999);
   expect(erp.calls).toEqual(['write create']);
   await after(60_000);

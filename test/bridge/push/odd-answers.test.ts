@@ -1,4 +1,4 @@
-/** What a connector of somebody else may answer, and what then must not happen. */
+/** Wrong and unusual answers of a connector, and what must not happen after them. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { planFlow } from '#bridge/push/plan/plan-flow.ts';
@@ -18,8 +18,10 @@ afterEach(() => erp.throwFaults());
 const push = async () => (await pusher.worker(erp)).push();
 const take: FakeErp['onWrite'] = async (operations, apply) => operations.map(apply);
 
-/** Written, and nobody has heard of it; the time has come to ask. */
-async function cutOff(...numbers: number[]): Promise<void> {
+/**
+ * Interrupted calls: the ERP has taken the documents, their outcomes are unknown, and the next push may look them up.
+ */
+async function interrupted(...numbers: number[]): Promise<void> {
   await pusher.award(...numbers.map((n): [number, string] => [n, '10']));
   erp.onWrite = async (operations, apply) => {
     operations.map(apply);
@@ -30,15 +32,15 @@ async function cutOff(...numbers: number[]): Promise<void> {
   pusher.clock.advance(60_000);
 }
 const changed = (find: () => Found[], n: number, change: object) =>
-  find().map((one) => (one.key === keyOf(n) ? { ...one, ...change } : one));
+  find().map((object) => (object.key === keyOf(n) ? { ...object, ...change } : object));
 
 describe('a lookup', () => {
   test.each([
-    ['is no text', 4711],
-    ['cannot be kept', 'PO\0-1'],
-    ['is too long to be kept', 'P'.repeat(2_001)],
-  ])('whose reference of one object %s keeps that document waiting, and no other', async (_what, reference) => {
-    await cutOff(1, 2);
+    ['is not a text', 4711],
+    ['cannot be stored', 'PO\0-1'],
+    ['is too long to be stored', 'P'.repeat(2_001)],
+  ])('in which the reference of one object %s keeps only that document waiting', async (_what, reference) => {
+    await interrupted(1, 2);
     erp.onLookup = async (_documents, find) => changed(find, 1, { reference, contentHash: undefined });
     await push();
     expect(await pusher.row(2)).toMatchObject({ due: null, intent_id: null });
@@ -47,8 +49,8 @@ describe('a lookup', () => {
     expect(erp.calls).toEqual(['write create create', 'lookup 2']);
   });
 
-  test('that cannot tell of one document keeps that one waiting, and no other', async () => {
-    await cutOff(1, 2);
+  test('that cannot tell what the ERP holds of one document keeps only that document waiting', async () => {
+    await interrupted(1, 2);
     erp.onLookup = async (_documents, find) => [
       ...find().filter(({ key }) => key !== keyOf(1)),
       { key: keyOf(1), unclear: 'the ERP answered 500' },
@@ -64,8 +66,8 @@ describe('a lookup', () => {
     expect(erp.living(keyOf(1))).toHaveLength(1);
   });
 
-  test('that finds two objects for a document writes to neither, and tells of both', async () => {
-    await cutOff(1, 2);
+  test('that finds two objects for a document leads to no write, and the error names both objects', async () => {
+    await interrupted(1, 2);
     const reference = erp.living(keyOf(1))[0]?.reference ?? '';
     erp.onLookup = async (_documents, find) => [
       ...find(),
@@ -76,15 +78,15 @@ describe('a lookup', () => {
     expect((await pusher.row(1))?.last_error).toContain(`two objects for it: ${reference} and PO-77`);
     expect(await pusher.row(2)).toMatchObject({ due: null });
     expect(erp.calls).toEqual(['write create create', 'lookup 2']);
-    // Somebody has removed the second one.
+    // An operator has removed the second object.
     erp.onLookup = async (_documents, find) => find();
     pusher.clock.advance(60_000);
     await push();
     expect(erp.living(keyOf(1))).toMatchObject([{ reference, total: '11' }]);
   });
 
-  test('that gives one object twice, or objects that nobody has asked for, has found what it was asked for', async () => {
-    await cutOff(1);
+  test('that returns one object twice, or objects that were not asked for, counts as found', async () => {
+    await interrupted(1);
     erp.onLookup = async (_documents, find) => [...find(), ...find(), { ...(find()[0] as Found), key: keyOf(3) }];
     await push();
     expect(await pusher.row(1)).toMatchObject({ due: null, reference: 'PO-1' });
@@ -94,9 +96,9 @@ describe('a lookup', () => {
   test.each([
     ['a number', 5],
     ['a text that is no hash', 'a\0b'],
-    ['nothing', null],
-  ])('that tells %s for what was written last leads to an amendment', async (_what, contentHash) => {
-    await cutOff(1);
+    ['null', null],
+  ])('that returns %s as the content hash leads to an amendment', async (_what, contentHash) => {
+    await interrupted(1);
     erp.onLookup = async (_documents, find) => changed(find, 1, { contentHash });
     await push();
     expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend']);
@@ -104,17 +106,17 @@ describe('a lookup', () => {
   });
 
   test.each([
-    ['no list', () => ({}) as never],
-    ['what has no key', () => [{ reference: 'PO-1' }] as never],
-  ])('that gives %s is no answer: nothing is written', async (_what, answer) => {
-    await cutOff(1);
+    ['an object instead of a list', () => ({}) as never],
+    ['an entry without a key', () => [{ reference: 'PO-1' }] as never],
+  ])('that returns %s has failed: nothing is written', async (_what, answer) => {
+    await interrupted(1);
     erp.onLookup = async () => answer();
     await push();
     expect(erp.calls).toEqual(['write create', 'lookup 1']);
     expect(await pusher.row(1)).toMatchObject({ last_error: expect.stringContaining('lookup failed') });
   });
 
-  test('that does not end is followed by no other call, whatever others have answered', async () => {
+  test('that does not end is followed by no other call, although earlier lookups have answered', async () => {
     erp = createFakeErp({ batchMax: 1, concurrency: 3, timeoutMs: 30 });
     await pusher.award([0, '1'], [1, '1'], [2, '1']);
     erp.onWrite = async () => {
@@ -150,22 +152,25 @@ describe('a write', () => {
   test.each<[string, unknown]>([
     ['an object without any text', Object.create(null)],
     ['an error whose message is an object', Object.assign(new Error('x'), { message: { Fault: 'down' } })],
-    ['nothing', undefined],
-  ])('that throws %s is as unknown as any other, and waits like it', async (_what, thrown) => {
-    await pusher.award([1, '10']);
-    erp.onWrite = async (operations, apply) => {
-      operations.map(apply);
-      throw thrown;
-    };
-    await push();
-    await push();
-    expect(await pusher.row(1)).toMatchObject({ attempts: 1, error_type: 'unknown' });
-    pusher.clock.advance(60_000);
-    await push();
-    expect(erp.calls).toEqual(['write create', 'lookup 1']);
-  });
+    ['undefined', undefined],
+  ])(
+    'that throws %s has an unknown outcome, and the document waits as after any other failure',
+    async (_what, thrown) => {
+      await pusher.award([1, '10']);
+      erp.onWrite = async (operations, apply) => {
+        operations.map(apply);
+        throw thrown;
+      };
+      await push();
+      await push();
+      expect(await pusher.row(1)).toMatchObject({ attempts: 1, error_type: 'unknown' });
+      pusher.clock.advance(60_000);
+      await push();
+      expect(erp.calls).toEqual(['write create', 'lookup 1']);
+    },
+  );
 
-  test('whose reference could not be kept as it is has no known outcome: it would be amended under another', async () => {
+  test('whose reference could not be stored unchanged has an unknown outcome', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async (operations, apply) =>
       operations.map(apply).map(() => ({ status: 'created', reference: 'P'.repeat(2_001) }));
@@ -177,7 +182,7 @@ describe('a write', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, reference: 'PO-1' });
   });
 
-  test('that says more than a person reads is cut short, in what is kept and in what is logged', async () => {
+  test('that answers a very long message has it shortened in the database and in the log', async () => {
     await pusher.award([1, '10'], [2, '20']);
     const message = 'no '.repeat(1_000_000);
     const lines: string[] = [];
@@ -194,7 +199,7 @@ describe('a write', () => {
     expect(lines.join('').length).toBeLessThan(10_000);
   });
 
-  test('whose signal is asked when the call has long ended is not doubted for it', async () => {
+  test('whose signal is read long after the call has ended does not make the document uncertain', async () => {
     erp = createFakeErp({ timeoutMs: 100 });
     await pusher.award([1, '10']);
     let kept: AbortSignal | undefined;
@@ -211,8 +216,8 @@ describe('a write', () => {
     expect(erp.calls).toEqual(['write create']);
   });
 
-  test('that only found out by asking that nothing is there gives the next one no reference', async () => {
-    await cutOff(1);
+  test('of a document that a lookup found to be absent has no reference', async () => {
+    await interrupted(1);
     for (const object of erp.objects) object.cancelled = true;
     await pusher.award();
     await push();
@@ -242,7 +247,7 @@ describe('a secret of the settings', () => {
   ];
   const message = `basic PRINTS at ${settings.url}: ${texts.join(', ')}`;
 
-  test('is in nothing that is kept, logged or shown of what the connector says', async () => {
+  test('is removed from everything of the connector that is stored, logged or shown', async () => {
     pusher = await createPusher(6, { settings });
     const lines: string[] = [];
     const log = createLogger({ name: 'test', level: 'trace', destination: { write: (line) => lines.push(line) } });
@@ -269,7 +274,7 @@ describe('a secret of the settings', () => {
     expect(texts.filter((text) => all.includes(text))).toEqual([]);
   });
 
-  test('is not in an error that the connector throws, nor in a plan', async () => {
+  test('is removed from errors that the connector throws, and from its plans', async () => {
     pusher = await createPusher(4, { settings });
     await pusher.award([0, '1']);
     erp.onWrite = async () => {

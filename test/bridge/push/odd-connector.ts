@@ -1,4 +1,4 @@
-/** A connector that opens, checks and closes as its settings say: for what a connector of somebody else may do. */
+/** A connector that opens, checks and closes as its settings say: for wrong and unusual behaviour of connectors. */
 import { z } from 'zod';
 import { defineConnector } from '#connector/connector.ts';
 import { secret } from '#connector/settings.ts';

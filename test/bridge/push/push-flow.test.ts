@@ -21,13 +21,13 @@ afterEach(async () => {
   erp.throwFaults();
 });
 
-/** One run of a new process. */
+/** One push by a new process. */
 async function push(): Promise<void> {
   const worker = await pusher.worker(erp);
   await worker.push();
 }
 
-/** Starts a process that will be killed, and goes on when it has got so far. */
+/** Starts a process that will be killed, and resolves when `reached` does. */
 async function pushUntil(reached: Promise<unknown>): Promise<PushWorker> {
   const worker = await pusher.worker(erp);
   workers.push({ worker, running: worker.push().catch(() => undefined) });
@@ -40,7 +40,7 @@ const data = (message: string): Outcome => ({ status: 'rejected', error: { type:
 const later = (error: OutcomeError): Outcome => ({ status: 'retry', error });
 
 describe('reconciling', () => {
-  test('creates what is wanted, amends what differs, cancels what is not wanted, and creates it anew', async () => {
+  test('creates what is wanted, amends what differs, cancels what is not wanted, creates it again', async () => {
     await pusher.award([1, '10']);
     await push();
     expect(erp.living()).toMatchObject([{ key: keyOf(1), total: '10', reference: 'PO-1' }]);
@@ -57,7 +57,7 @@ describe('reconciling', () => {
     expect(erp.operations.map(({ reference }) => reference).slice(0, 3)).toEqual([undefined, 'PO-1', 'PO-1']);
   });
 
-  test('calls nobody for a record that changed without changing the document', async () => {
+  test('makes no call for a record that changed without changing the document', async () => {
     await pusher.award([1, '10']);
     await push();
     await pusher.award([1, '10']);
@@ -66,7 +66,7 @@ describe('reconciling', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null });
   });
 
-  test('calls nobody for a cancellation of what was never delivered', async () => {
+  test('makes no call for a withdrawal of what was never delivered', async () => {
     await pusher.award([1, '10']);
     await pusher.award();
     await push();
@@ -74,14 +74,14 @@ describe('reconciling', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, delivered_hash: null });
   });
 
-  test('works in batches of what the connector takes at most', async () => {
+  test('sends at most as many documents in a batch as the connector takes', async () => {
     erp = createFakeErp({ batchMax: 2 });
     await pusher.award([0, '1'], [1, '1'], [2, '1']);
     await push();
     expect(erp.calls).toEqual(['write create create', 'write create']);
   });
 
-  test('waits for a record that is not here yet, and goes on when it comes', async () => {
+  test('waits for a record that has not been read yet, and delivers when it comes', async () => {
     const other = idOf(2);
     await pusher.store('awards', lotAwardRecord(idOf(700), other, [{ supplier: supplier(1) }]));
     await push();
@@ -91,7 +91,7 @@ describe('reconciling', () => {
     expect(erp.living()).toHaveLength(1);
   });
 
-  test('of a document that changes while it is written: the newer state goes next', async () => {
+  test('sends the newer state next when a document changes while it is written', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async (operations, apply) => {
       if (erp.calls.length === 1) await pusher.award([1, '11']);
@@ -103,14 +103,14 @@ describe('reconciling', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
   });
 
-  test('keeps a document of a test event from the ERP', async () => {
+  test('does not deliver a document of a test event', async () => {
     await pusher.store('sourcing-events', eventRecord(event, [supplier(1)], { is_test: true }));
     await pusher.award([1, '10']);
     await push();
     expect(erp.calls).toEqual([]);
   });
 
-  test('makes the documents of other suppliers although one record cannot be understood', async () => {
+  test('makes the documents of other suppliers when one record cannot be read', async () => {
     await pusher.store(
       'awards',
       lotAwardRecord(idOf(500), event, [{ supplier: supplier(1) }]),
@@ -127,7 +127,7 @@ describe('reconciling', () => {
   });
 });
 
-test('a document that nobody can make, for a reason that nobody has thought of, keeps no other from its turn', async () => {
+test('a document that cannot be made for an unforeseen reason does not block the others', async () => {
   await pusher.store(
     'awards',
     lotAwardRecord(idOf(500), event, [{ supplier: supplier(1) }]),
@@ -141,7 +141,7 @@ test('a document that nobody can make, for a reason that nobody has thought of, 
   expect(dead).toMatchObject([{ sourcingEvent: idOf(2), lastError: expect.stringContaining('cannot be made') }]);
 });
 
-test('a document at which the connector throws spoils the others of its batch only for a while', async () => {
+test('a document at which the connector throws delays the others of its batch, and does not block them', async () => {
   await pusher.award([0, '1'], [1, '1'], [2, '1'], [3, '1']);
   erp.onWrite = async (operations, apply) => {
     if (operations.some(({ document }) => document.key === keyOf(2))) throw new TypeError('cannot read properties');
@@ -161,7 +161,7 @@ test('a document at which the connector throws spoils the others of its batch on
 });
 
 describe('a process that is killed', () => {
-  test('before its intent is committed has done nothing, and the next one creates one object', async () => {
+  test('before its intent is committed has done nothing, and the next process creates one object', async () => {
     await pusher.award([1, '10']);
     const { database } = pusher.db;
     await database.query(
@@ -178,7 +178,7 @@ describe('a process that is killed', () => {
     expect(erp.calls).toEqual(['write create']);
   });
 
-  test('before the ERP was reached leaves an intent; the next one looks and creates one object', async () => {
+  test('before the ERP was reached leaves an intent; the next process looks up and creates one object', async () => {
     await pusher.award([1, '10']);
     const reached = Promise.withResolvers<void>();
     erp.onWrite = () => {
@@ -197,7 +197,7 @@ describe('a process that is killed', () => {
     expect(second?.idempotencyKey, 'the same content keeps its key').toBe(first?.idempotencyKey);
   });
 
-  test('after the ERP was reached leaves one object: the next one looks and creates no other', async () => {
+  test('after the ERP was reached leaves one object: the next process looks up and creates no other', async () => {
     await pusher.award([1, '10']);
     const reached = Promise.withResolvers<void>();
     erp.onWrite = (operations, apply) => {
@@ -218,7 +218,7 @@ describe('a process that is killed', () => {
     });
   });
 
-  test('while it looks leaves the intent; the next one looks again', async () => {
+  test('during a lookup leaves the intent; the next process looks up again', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async (operations, apply) => {
       operations.map(apply);
@@ -240,7 +240,7 @@ describe('a process that is killed', () => {
     expect(erp.objects).toHaveLength(1);
   });
 
-  test('before its outcome is committed leaves one object: the next one looks and creates no other', async () => {
+  test('before its outcome is committed leaves one object: the next process finds it by a lookup', async () => {
     await pusher.award([1, '10']);
     const worker = await pusher.worker(erp);
     erp.onWrite = async (operations, apply) => {
@@ -254,13 +254,13 @@ describe('a process that is killed', () => {
     await worker.push().catch(() => undefined);
     expect(erp.calls).toEqual(['write create', 'lookup 1']);
     expect(erp.objects).toHaveLength(1);
-    // The first call may have come last: the ERP is asked, and holds what it should.
+    // The first call may have reached the ERP last: the ERP is asked, and holds what is wanted.
     await push();
     expect(erp.calls).toEqual(['write create', 'lookup 1', 'lookup 1']);
     expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
   });
 
-  test('in the middle of a batch: what was written is found, what was not is created', async () => {
+  test('in the middle of a batch: objects that were written are found, the others are created', async () => {
     await pusher.award([0, '1'], [1, '1'], [2, '1']);
     const reached = Promise.withResolvers<void>();
     erp.onWrite = (operations, apply) => {
@@ -277,10 +277,10 @@ describe('a process that is killed', () => {
     expect(erp.objects).toHaveLength(3);
   });
 
-  test('and whose record changed before the next one began: the object is amended, or cancelled', async () => {
+  test('and whose record changes before the next process starts: the object is amended, or cancelled', async () => {
     await pusher.award([1, '10'], [2, '10'], [3, '10']);
     erp.onWrite = async (operations, apply) => {
-      // The third one never arrives.
+      // The third operation never reaches the ERP.
       operations.slice(0, 2).map(apply);
       throw new Error('connection lost');
     };
@@ -331,7 +331,7 @@ describe('an unknown outcome', () => {
       },
     ],
     [
-      'the word itself',
+      'the outcome "unknown"',
       () => async (operations, apply) => {
         operations.map(apply);
         return operations.map(() => ({ status: 'unknown', message: 'gateway time-out' }));
@@ -350,17 +350,17 @@ describe('an unknown outcome', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, last_error: null, attempts: 0 });
   });
 
-  test('is not looked up before the call can no longer take effect', async () => {
+  test('is not looked up while the call can still take effect', async () => {
     erp = createFakeErp({ timeoutMs: 5_000, lateEffectMs: 60_000 });
     await pusher.award([1, '10']);
     let arrive: () => unknown = () => undefined;
     erp.onWrite = async (operations, apply) => {
-      // The connection is lost, and the ERP takes its time.
+      // The connection is lost, and the ERP applies the call later.
       arrive = () => operations.map(apply);
       throw new Error('connection lost');
     };
     await push();
-    // The limit of the call, the time to stop and the ERP's own: 5 + 5 + 60 s.
+    // The time limit of the call, the time to stop and the ERP's late effect: 5 + 5 + 60 s.
     for (const ms of [10_000, 30_000, 29_000]) {
       pusher.clock.advance(ms);
       await push();
@@ -373,7 +373,7 @@ describe('an unknown outcome', () => {
     expect(erp.objects).toHaveLength(1);
   });
 
-  test('is waited for while its process may live, although the ERP does nothing by itself', async () => {
+  test('is not looked up while its process may still be running, even when the ERP has no late effects', async () => {
     erp = createFakeErp({ timeoutMs: 5_000, lateEffectMs: 0 });
     await pusher.award([1, '10']);
     const late = Promise.withResolvers<void>();
@@ -386,10 +386,10 @@ describe('an unknown outcome', () => {
     const one = await pusher.worker(erp, { processIdentity: { own: 'one', isOver: () => false } });
     const pushing = one.push();
     await called.promise;
-    // Its connections are lost, its call is not.
+    // The process loses its connections to the database, and its call goes on.
     await one.process.die();
     const other = await pusher.worker(erp, { processIdentity: { own: 'other', isOver: () => false } });
-    // The limit of the call and the time to stop: 5 + 5 s.
+    // The time limit of the call and the time to stop: 5 + 5 s.
     for (const ms of [0, 4_000, 5_000]) {
       pusher.clock.advance(ms);
       await other.push();
@@ -403,7 +403,7 @@ describe('an unknown outcome', () => {
     expect(erp.objects).toHaveLength(1);
   });
 
-  test('stays unknown while lookup fails, and waits longer each time', async () => {
+  test('stays unknown while lookup fails, and each wait is longer', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => {
       throw new Error('connection lost');
@@ -422,7 +422,7 @@ describe('an unknown outcome', () => {
 });
 
 describe('what lookup has found', () => {
-  const cutOff = async () => {
+  const interrupted = async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async (operations, apply) => {
       operations.map(apply);
@@ -432,8 +432,8 @@ describe('what lookup has found', () => {
     erp.onWrite = async (operations) => operations.map(() => later({ type: 'transient', message: 'not now' }));
   };
 
-  test('is not forgotten when the amendment after it fails: no second object is created', async () => {
-    await cutOff();
+  test('is kept when the amendment after it fails: no second object is created', async () => {
+    await interrupted();
     await pusher.award([1, '11']);
     await push();
     erp.onWrite = async (operations, apply) => operations.map(apply);
@@ -443,8 +443,8 @@ describe('what lookup has found', () => {
     expect(erp.living()).toMatchObject([{ total: '11' }]);
   });
 
-  test('is not forgotten when the cancellation after it fails: the object does not stay', async () => {
-    await cutOff();
+  test('is kept when the cancellation after it fails: the object does not stay in the ERP', async () => {
+    await interrupted();
     await pusher.award();
     await push();
     erp.onWrite = async (operations, apply) => operations.map(apply);
@@ -454,9 +454,9 @@ describe('what lookup has found', () => {
     expect(erp.living()).toEqual([]);
   });
 
-  test('is amended when the ERP cannot tell what it holds', async () => {
-    await cutOff();
-    erp.onLookup = async (_documents, find) => find().map((one) => ({ ...one, contentHash: undefined }));
+  test('is amended when the ERP cannot tell its content', async () => {
+    await interrupted();
+    erp.onLookup = async (_documents, find) => find().map((object) => ({ ...object, contentHash: undefined }));
     erp.onWrite = async (operations, apply) => operations.map(apply);
     pusher.clock.advance(60_000);
     await push();
@@ -466,7 +466,7 @@ describe('what lookup has found', () => {
 });
 
 describe('an outcome', () => {
-  test('rejected makes a dead letter with the words of the ERP, and the others go on', async () => {
+  test('rejected makes a dead letter with the error text of the ERP; the others are delivered', async () => {
     await pusher.award([1, '10'], [2, '20'], [3, '30']);
     erp.onWrite = async (operations, apply) =>
       operations.map((one) => (one.document.key === keyOf(2) ? data('Vendor 2 is blocked\0') : apply(one)));
@@ -477,7 +477,7 @@ describe('an outcome', () => {
     pusher.clock.advance(86_400_000);
     await push();
     expect(erp.calls).toHaveLength(1);
-    // A newer version is another try.
+    // A newer version of the document is tried.
     erp.onWrite = async (operations, apply) => operations.map(apply);
     await pusher.award([1, '10'], [2, '21'], [3, '30']);
     await push();
@@ -485,7 +485,7 @@ describe('an outcome', () => {
     expect(await pusher.row(2)).toMatchObject({ dead_since: null, last_error: null });
   });
 
-  test('rejected for a state that is old by then does not bury the newer one', async () => {
+  test('rejected for an older state does not make a dead letter of the newer state', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async (operations, apply) => {
       if (erp.calls.length > 1) return operations.map(apply);
@@ -496,7 +496,7 @@ describe('an outcome', () => {
     expect(erp.living()).toMatchObject([{ total: '11' }]);
   });
 
-  test('of a state that is old by then is no failure of the newer one', async () => {
+  test('that fails an older state counts as no failure of the newer state', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => {
       if (erp.calls.length === 1) await pusher.award([1, '11']);
@@ -507,7 +507,7 @@ describe('an outcome', () => {
     expect(await pusher.row(1)).toMatchObject({ attempts: 1 });
   });
 
-  test('is written down although the database is away for a moment: nothing has to be asked', async () => {
+  test('is settled although the database is away for a moment: no lookup is needed', async () => {
     await pusher.award([1, '10']);
     const process = await startProcess(pusher.db);
     let refused = 0;
@@ -527,7 +527,7 @@ describe('an outcome', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, intent_id: null });
   });
 
-  test.each(['transient', 'locked'] as const)('%s is tried again, later each time', async (type) => {
+  test.each(['transient', 'locked'] as const)('%s is tried again after longer and longer waits', async (type) => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => [later({ type, message: 'not now' })];
     for (let count = 0; count < 14; count += 1) {
@@ -551,7 +551,7 @@ describe('an outcome', () => {
     expect(await pusher.row(1)).toMatchObject({ due: null, attempts: 0, last_error: null });
   });
 
-  test('rate-limited is not tried again before its time', async () => {
+  test('rate-limited is not tried again before the time that the ERP asked for', async () => {
     await pusher.award([1, '10']);
     erp.onWrite = async () => [later({ type: 'rate-limited', message: 'slow down', retryAfterMs: 90_000 })];
     await push();
@@ -563,7 +563,7 @@ describe('an outcome', () => {
     expect(erp.calls).toHaveLength(2);
   });
 
-  test.each(['auth', 'config'] as const)('%s pauses the flow until somebody resumes it', async (type) => {
+  test.each(['auth', 'config'] as const)('%s pauses the flow until an operator resumes it', async (type) => {
     await pusher.award([1, '10'], [2, '20']);
     erp.onWrite = async ([first], apply) => [
       apply(first as never),
@@ -586,8 +586,8 @@ describe('an outcome', () => {
   });
 });
 
-describe('a connector that does not keep to its time', () => {
-  test('is told to stop at its limit, and what it was doing is unknown', async () => {
+describe('a connector that does not keep its time limit', () => {
+  test('gets an aborted signal at the time limit, and the outcome is unknown', async () => {
     erp = createFakeErp({ timeoutMs: 30 });
     await pusher.award([1, '10']);
     erp.onWrite = async (_operations, _apply, signal) => {
@@ -599,7 +599,7 @@ describe('a connector that does not keep to its time', () => {
     expect((await pusher.row(1))?.intent_id).not.toBeNull();
   });
 
-  test('is not called again before the call that it was told to stop has ended', async () => {
+  test('is not called again before the aborted call has ended', async () => {
     erp = createFakeErp({ timeoutMs: 30 });
     await pusher.award([1, '10']);
     const end = Promise.withResolvers<void>();
@@ -625,7 +625,7 @@ describe('a connector that does not keep to its time', () => {
     expect(erp.calls).toEqual(['write create', 'lookup 1', 'write amend']);
   });
 
-  test('is told to stop with the process; what it has not begun is no mystery', async () => {
+  test('gets an aborted signal when the process stops; what it answers then is settled', async () => {
     await pusher.award([1, '10'], [2, '20']);
     const worker = await pusher.worker(erp);
     erp.onWrite = async ([first], apply, signal) => {
@@ -645,7 +645,7 @@ describe('a connector that does not keep to its time', () => {
   });
 });
 
-test('two workers at once never write at once, and what comes while one works is not forgotten', async () => {
+test('two workers never write at once, and what becomes due while one works is delivered', async () => {
   const [a, b] = await Promise.all([pusher.worker(erp), pusher.worker(erp)]);
   let under = 0;
   erp.onWrite = async (operations, apply) => {
@@ -664,8 +664,8 @@ test('two workers at once never write at once, and what comes while one works is
   expect(erp.living().map(({ total }) => total)).toEqual(['11', '20']);
 });
 
-describe('a process that stood still for minutes', () => {
-  /** Another process takes over, as the lease has expired; time passes for both. */
+describe('a process that was frozen for minutes', () => {
+  /** The lease expires and another process takes over; time passes for both. */
   const takeOver = async (ms: number) => {
     erp.forgetCalls();
     pusher.clock.advance(ms);
@@ -673,10 +673,10 @@ describe('a process that stood still for minutes', () => {
     await push();
   };
 
-  test('before its call: does not call any more, and leaves what the other has written', async () => {
+  test('before its call makes no call, and leaves what the other process has written', async () => {
     await pusher.award([1, '10']);
     const process = await startProcess(pusher.db);
-    let stood = false;
+    let wasFrozen = false;
     const worker = await pusher.worker(erp, {
       process,
       database: {
@@ -684,8 +684,8 @@ describe('a process that stood still for minutes', () => {
         transaction: async (work) => {
           const result = await process.database.transaction(work);
           const intended = (await pusher.row(1))?.intent_id !== null;
-          if (intended && !stood) {
-            stood = true;
+          if (intended && !wasFrozen) {
+            wasFrozen = true;
             await takeOver(600_000);
           }
           return result;
@@ -698,7 +698,7 @@ describe('a process that stood still for minutes', () => {
     expect(erp.living()).toHaveLength(1);
   });
 
-  test('before its call, but keeps its lease: does not begin a call that others believe to be over', async () => {
+  test('before its call, but keeps its lease, does not start a call that others believe to be over', async () => {
     await pusher.award([1, '10']);
     const process = await startProcess(pusher.db);
     const worker = await pusher.worker(erp, {
@@ -717,7 +717,7 @@ describe('a process that stood still for minutes', () => {
     expect(await pusher.row(1)).toMatchObject({ intent_id: null, last_error: expect.stringContaining('frozen') });
   });
 
-  test('in its call, which then comes after that of the other: what it has spoilt is found and put right', async () => {
+  test('during its call, which so reaches the ERP last: the overwritten object is corrected', async () => {
     await pusher.award([1, '10']);
     await push();
     await pusher.award([1, '11']);
@@ -732,13 +732,13 @@ describe('a process that stood still for minutes', () => {
       return operations.map(apply);
     };
     await worker.push();
-    expect(erp.living(), 'spoilt').toMatchObject([{ total: '11' }]);
+    expect(erp.living(), 'overwritten').toMatchObject([{ total: '11' }]);
     await push();
     expect(erp.living()).toMatchObject([{ total: '12' }]);
     expect(await pusher.row(1)).toMatchObject({ due: null, waiting_since: null });
   });
 
-  test('in a call that was given up: what comes of it late is found and put right', async () => {
+  test('during a call that was abandoned: its late effect is corrected', async () => {
     erp = createFakeErp({ timeoutMs: 30 });
     await pusher.award([1, '10']);
     await push();
@@ -765,7 +765,7 @@ describe('a process that stood still for minutes', () => {
   });
 });
 
-test('a document that is held is not sent and does not wait, until it is marked again', async () => {
+test('a document on hold is not sent and does not count as waiting, until it is marked as due again', async () => {
   pusher = await createPusher(2, { only: { tags: {}, status: ['CLOSED'] } });
   await pusher.award([1, '10']);
   await push();

@@ -1,4 +1,4 @@
-/** A flow with a fake ERP on a database of its own: what the tests of the push set up. */
+/** The set-up of the push tests: a flow with a fake ERP, on a database of its own. */
 
 import { onTestFinished } from 'vitest';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
@@ -57,7 +57,7 @@ export interface Pusher {
   readonly clock: TestClock;
   readonly flow: ReturnType<typeof flowOf>;
   store(feed: FeedName, ...records: TestRecord[]): Promise<void>;
-  /** Who has won the event's only lot, and at which cost; nobody: the award is taken back. */
+  /** Stores who has won the event's only lot, and at which cost. Without winners the award is taken back. */
   award(...winners: [supplier: number, cost: string][]): Promise<void>;
   /** A worker in a process of its own, or in the given one. */
   worker(
@@ -75,13 +75,13 @@ export interface Pusher {
   flowRow(): Promise<FlowRow | undefined>;
 }
 
-/** One that knows of every other one that it is over. */
+/** To this process every other process is over. */
 export const testProcess: ProcessIdentity = { own: 'this process', isOver: () => true };
 
 export interface PushWorker {
   readonly process: TestProcess;
   readonly push: () => Promise<void>;
-  /** Asks it to stop, as the end of the process does. */
+  /** Asks the worker to stop, as the end of the process does. */
   readonly stop: AbortController;
 }
 

@@ -13,7 +13,7 @@ import { createPusher, event, keyOf, supplier } from './pusher.ts';
 
 const suppliers = [0, 1, 2, 3, 4].map(supplier);
 
-/** What happens to one operation: whether it takes effect, and what is said of it. */
+/** What happens to one operation: whether it takes effect, and which outcome the connector answers. */
 const fate = fc.constantFrom<Fate>(
   'done',
   'done',
@@ -40,11 +40,11 @@ const controls = ['pause', 'resume', 'replay all', 'replay dead', 'others regist
 type Control = (typeof controls)[number];
 /** What happens to a whole call. */
 const end = fc.constantFrom('answers', 'answers', 'answers', 'throws', 'loses an outcome');
-/** What happens to the process before which of its statements. */
+/** Before which of its statements the process dies or freezes. */
 const trouble = fc.option(
   fc.record({
     at: fc.integer({ min: 0, max: 25 }),
-    how: fc.constantFrom<'dies' | 'stands still'>('dies', 'stands still'),
+    how: fc.constantFrom<'dies' | 'freezes'>('dies', 'freezes'),
   }),
 );
 
@@ -64,7 +64,7 @@ const step = fc.oneof(
     arbitrary: fc.record({
       fates: fc.array(fate, { minLength: 7, maxLength: 7 }),
       end,
-      lookup: fc.constantFrom('answers', 'answers', 'answers', 'fails', 'gives one that cannot be read'),
+      lookup: fc.constantFrom('answers', 'answers', 'answers', 'fails', 'returns an unreadable entry'),
       trouble,
       waitMs: fc.constantFrom(0, 2_000, 100_000),
     }),
@@ -77,7 +77,7 @@ interface Life {
   step(where: 'outside' | 'in a transaction'): Promise<void>;
 }
 
-/** A process that dies or stands still at some statement; what it has committed before stays. */
+/** The database of a process that dies or freezes at some statement; what it has committed before stays. */
 function mortal(database: Database, life: Life): Database {
   const watched = (sql: Sql, where: 'outside' | 'in a transaction'): Sql => ({
     query: async (statement, params) => {
@@ -94,14 +94,14 @@ function mortal(database: Database, life: Life): Database {
     ...watched(database, 'outside'),
     transaction: async (work) => {
       const result = await database.transaction(async (tx) => work(watched(tx, 'in a transaction')));
-      // After the commit: nobody hears of it.
+      // After the commit, before the process gets the answer.
       await life.step('outside');
       return result;
     },
   };
 }
 
-test('whatever changes, fails, dies or stands still: in the end the ERP holds exactly what is wanted, each made once', {
+test('whatever changes, fails, dies or freezes, in the end the ERP holds what is wanted, each object once', {
   timeout: 300_000,
 }, async () => {
   await fc.assert(
@@ -120,12 +120,12 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
         const { showing, applyLate, view, catchUp } = slowErp(erp, pusher.clock, lateEffectMs);
         const processes = [await startProcess(pusher.db), await startProcess(pusher.db)] as const;
         let stepsDone = 0;
-        let plan: { at: number; how: 'dies' | 'stands still' } | null = null;
+        let plan: { at: number; how: 'dies' | 'freezes' } | null = null;
         let dead = false;
         const other = await pusher.worker(erp, { process: processes[1] });
 
-        /** Meanwhile another process takes over, and time passes. */
-        const standStill = async () => {
+        /** The process is frozen: time passes, and another process takes over. */
+        const freeze = async () => {
           erp.forgetCalls();
           pusher.clock.advance(60_000);
           await database.query(`update bridge.leases set expires = now() - interval '1 s'`);
@@ -140,10 +140,10 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
               dead = true;
               throw new Error('killed');
             }
-            // In a transaction it would hold the lease's row: nobody takes over then.
+            // A process that freezes in a transaction keeps the lease's row locked: no other process takes over.
             if (where === 'in a transaction') return;
             plan = null;
-            await standStill();
+            await freeze();
           },
         };
         const mortalErp = {
@@ -201,8 +201,8 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
             erp.onLookup = async (_documents, find) => {
               if (each.lookup === 'fails') throw new Error('no service');
               const [first, ...others] = view(find());
-              const spoilt = first && each.lookup !== 'answers' ? [{ ...first, reference: 7 as never }] : [first];
-              return [...spoilt, ...others].filter((one) => one !== undefined);
+              const shownFirst = first && each.lookup !== 'answers' ? [{ ...first, reference: 7 as never }] : [first];
+              return [...shownFirst, ...others].filter((one) => one !== undefined);
             };
             pusher.clock.advance(each.waitMs);
             plan = each.trouble;
@@ -210,7 +210,7 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
             plan = null;
           }
         }
-        // Calm: the ERP does what it is asked, a person has resumed the flow and replays what was refused.
+        // The faults end: the ERP does what it is asked, an operator resumes the flow and replays what was refused.
         erp.onWrite = async (operations, apply) => operations.map(showing(apply));
         erp.onLookup = async (_documents, find) => view(find());
         await registerFlows(database, [pusher.flow], now());
@@ -247,8 +247,8 @@ test('whatever changes, fails, dies or stands still: in the end the ERP holds ex
 });
 
 /**
- * Makes the ERP one that is slow by up to `lateEffectMs`: what was cut off may take effect so late, and what it holds is
- * shown so late. Without a time for that, at once.
+ * Makes the ERP slow: interrupted calls take effect after `lateEffectMs`, and lookups show objects after
+ * `lateEffectMs`. With 0, both happen at once.
  */
 function slowErp(erp: FakeErp, clock: TestClock, lateEffectMs: number) {
   const late: { atMs: number; run: () => void }[] = [];
@@ -291,9 +291,9 @@ function slowErp(erp: FakeErp, clock: TestClock, lateEffectMs: number) {
     if (lateEffectMs === 0) run();
     else late.push({ atMs, run });
   };
-  /** Of what is held now, what is shown already; and what is not held any more and is shown still. */
-  const view = (held: readonly Found[]) => {
-    if (lateEffectMs === 0) return [...held];
+  /** What a lookup shows: the state of `lateEffectMs` ago. */
+  const view = (living: readonly Found[]) => {
+    if (lateEffectMs === 0) return [...living];
     const shown = new Map<string, Found | undefined>();
     for (const { atMs, place, found } of states) if (atMs + lateEffectMs <= clock.nowMs()) shown.set(place, found);
     return [...shown.values()].filter((one) => one !== undefined);

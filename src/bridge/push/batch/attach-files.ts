@@ -15,8 +15,8 @@ export function needsFile({ operation }: Claimed): boolean {
 }
 
 /**
- * Attaches the bytes of files to the operations that need them. The files are asked for just before they are written, as
- * download links are short-lived. A file that the service does not know settles its document as rejected. When the
+ * Attaches the bytes of files to the operations that need them. The files are asked for just before they are written,
+ * as download links are short-lived. A file that the service does not know settles its document as rejected. When the
  * service cannot be asked, all documents that need a file are settled as `retry`. Never rejects.
  */
 export async function attachFiles(

@@ -1,7 +1,8 @@
 /**
- * The bytes of files: links by jobs, and the files through the links. A link lives for 60 seconds and a job for up to 50
- * costs as much as a job for one, so links are asked for together, for those who wait and for what was announced by
- * `load` and is not read yet, one job at a time; one that is too old is not tried. Source: API document, "Limits".
+ * Loads the bytes of files: a job of the service makes download links, and the links are downloaded. A link is valid
+ * for 60 seconds, and a job for 50 files counts as much against the quota as a job for one. Therefore one job at a time
+ * asks for the links of all waiting callers, and also for files that `load` has announced and that are not read yet. A
+ * link that is too old is not tried. Source: API document, "Limits".
  */
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
@@ -14,32 +15,38 @@ import { AppError } from '#platform/errors.ts';
 
 export interface FileLoader {
   /**
-   * The files with these ids; one that the service does not know is left out. Their bytes are loaded by `read`, which
-   * may be called long after, and more than once. Throws AppError when the links cannot be asked for.
+   * Returns the files with these ids; a file that the service does not know is left out. The bytes are loaded by `read`
+   * of each file, which may be called much later, and more than once. Rejects with AppError when the links cannot be
+   * asked for.
    */
   load(ids: readonly string[], signal: AbortSignal): Promise<Map<string, FileContent>>;
 }
 
-/** A job has ended some time before it is seen to have, and the download has to begin in time. */
+/**
+ * Less than the lifetime of a link: the job ended some time before the bridge saw that, and the download takes time to
+ * start.
+ */
 const usableMs = (downloadLinkSeconds - 15) * 1000;
 const jobMs = 60_000;
-/** More than a flow works on at once; what is forgotten is asked for again. */
+/** Upper bound of remembered links: more than a flow has in flight. A link that was forgotten is asked for again. */
 const knownMax = 1_000;
 
 interface Link {
   readonly name: string;
-  /** A secret: whoever has it may read the file. */
+  /** A secret: it is enough to read the file. */
   readonly url: string;
-  readonly sinceMs: number;
+  readonly createdMs: number;
 }
 
-/** What a job says of a file. */
-type Found = Link | 'not-found' | { error: string };
+/** The answer of a job for one file. */
+type LinkAnswer = Link | 'not-found' | { error: string };
 
-interface Batch {
+/** Ids that one job asks for together. */
+interface LinkRequest {
   readonly ids: string[];
-  readonly result: Promise<Map<string, Found>>;
+  readonly result: Promise<Map<string, LinkAnswer>>;
   readonly stop: AbortController;
+  /** How many callers wait for the result. */
   waiting: number;
 }
 
@@ -47,33 +54,37 @@ type FileCalls = Pick<SourceClient, 'submitJob' | 'waitForJob' | 'download'>;
 
 export function createFileLoader(client: FileCalls, clock: Clock = systemClock): FileLoader {
   const links = new Map<string, Link>();
-  /** Announced and not read yet, in the order in which they came. */
+  /** Ids that `load` has announced and that are not read yet, in the order in which they came. */
   const unread = new Set<string>();
-  /** Still gathers ids: its job is not submitted yet. */
-  let gathering: Batch | undefined;
+  /** The request that still gathers ids: its job is not submitted yet. */
+  let gathering: LinkRequest | undefined;
   let lastJob: Promise<unknown> = Promise.resolve();
 
   function freshLink(id: string): Link | undefined {
     const link = links.get(id);
-    return link && clock.nowMs() - link.sinceMs < usableMs ? link : undefined;
+    return link && clock.nowMs() - link.createdMs < usableMs ? link : undefined;
   }
 
-  function openBatch(): Batch {
+  function openRequest(): LinkRequest {
     const ids: string[] = [];
     const stop = new AbortController();
-    const result = work(ids, stop.signal, lastJob);
+    const result = answer(ids, stop.signal, lastJob);
     lastJob = result.then(remember, () => undefined);
     return { ids, stop, result, waiting: 0 };
   }
 
-  async function work(ids: string[], signal: AbortSignal, before: Promise<unknown>): Promise<Map<string, Found>> {
-    await before;
-    // Those who ask in the same moment are in it, too.
+  async function answer(
+    ids: string[],
+    signal: AbortSignal,
+    earlier: Promise<unknown>,
+  ): Promise<Map<string, LinkAnswer>> {
+    await earlier;
+    // Callers that ask in the same turn of the event loop share the job.
     await setImmediate();
     if (gathering?.ids === ids) gathering = undefined;
     signal.throwIfAborted();
-    // An earlier job may have given some of them by now.
-    const known = new Map<string, Found>();
+    // An earlier job may have made some of the links meanwhile.
+    const known = new Map<string, LinkAnswer>();
     for (const id of ids) {
       const link = freshLink(id);
       if (link) known.set(id, link);
@@ -87,10 +98,10 @@ export function createFileLoader(client: FileCalls, clock: Clock = systemClock):
     return new Map([...known, ...(await askLinks(client, clock, asked, signal))]);
   }
 
-  function remember(found: Map<string, Found>): void {
-    for (const [id, link] of found) {
+  function remember(answers: Map<string, LinkAnswer>): void {
+    for (const [id, linkAnswer] of answers) {
       links.delete(id);
-      if (typeof link === 'object' && 'url' in link) links.set(id, link);
+      if (typeof linkAnswer === 'object' && 'url' in linkAnswer) links.set(id, linkAnswer);
       else unread.delete(id);
     }
     for (const id of links.keys()) {
@@ -99,49 +110,49 @@ export function createFileLoader(client: FileCalls, clock: Clock = systemClock):
     }
   }
 
-  /** The id's link, from a job that everybody who waits now shares. */
-  async function askFor(id: string, signal: AbortSignal): Promise<Found> {
+  /** Returns the answer for this id from a job that is shared by all callers that wait now. */
+  async function askFor(id: string, signal: AbortSignal): Promise<LinkAnswer> {
     signal.throwIfAborted();
     if (!gathering || (gathering.ids.length >= filesPerLinkJobMax && !gathering.ids.includes(id)))
-      gathering = openBatch();
-    const batch = gathering;
-    if (!batch.ids.includes(id)) batch.ids.push(id);
-    batch.waiting += 1;
-    const { promise: givenUp, reject: giveUp } = Promise.withResolvers<never>();
+      gathering = openRequest();
+    const request = gathering;
+    if (!request.ids.includes(id)) request.ids.push(id);
+    request.waiting += 1;
+    const { promise: aborted, reject: abort } = Promise.withResolvers<never>();
     const onAbort = () => {
-      giveUp(signal.reason);
-      batch.waiting -= 1;
-      if (batch.waiting > 0) return;
-      // Of no use to anybody any more; whoever comes now needs another.
-      if (gathering === batch) gathering = undefined;
-      batch.stop.abort(signal.reason);
+      abort(signal.reason);
+      request.waiting -= 1;
+      if (request.waiting > 0) return;
+      // No caller waits for this request any more. The next caller opens another one, as this one is stopped.
+      if (gathering === request) gathering = undefined;
+      request.stop.abort(signal.reason);
     };
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      const found = await Promise.race([batch.result, givenUp]);
-      return found.get(id) ?? { error: 'the job did not speak of it' };
+      const answers = await Promise.race([request.result, aborted]);
+      return answers.get(id) ?? { error: 'the job returned nothing for it' };
     } finally {
       signal.removeEventListener('abort', onAbort);
-      if (!signal.aborted) batch.waiting -= 1;
+      if (!signal.aborted) request.waiting -= 1;
     }
   }
 
   async function linkOf(id: string, signal: AbortSignal): Promise<Link> {
-    const found = freshLink(id) ?? (await askFor(id, signal));
-    if (found === 'not-found')
+    const link = freshLink(id) ?? (await askFor(id, signal));
+    if (link === 'not-found')
       throw new AppError('not-found', `The service does not know the file ${id} any more.`, {
         recovery: { do: 'skip' },
       });
-    if ('error' in found)
-      throw new AppError('unavailable', `The service gave no link to the file ${id}: ${found.error}.`);
-    return found;
+    if ('error' in link)
+      throw new AppError('unavailable', `The service made no link to the file ${id}: ${link.error}.`);
+    return link;
   }
 
   async function read(id: string, signal: AbortSignal): Promise<Uint8Array> {
     const link = await linkOf(id, signal);
     const bytes = await client.download(link.url, signal).catch(async (error: unknown) => {
       if (!(error instanceof AppError) || error.code !== 'forbidden') throw error;
-      // Expired sooner than thought: once more with a new one.
+      // The link expired sooner than expected: tried once more with a new one.
       if (links.get(id) === link) links.delete(id);
       return client.download((await linkOf(id, signal)).url, signal);
     });
@@ -151,34 +162,34 @@ export function createFileLoader(client: FileCalls, clock: Clock = systemClock):
 
   return {
     async load(ids, signal) {
-      // An id that is none would have the whole job refused.
+      // The service would refuse the whole job for one malformed id.
       const asked = [...new Set(ids)].flatMap((id) => uuid.safeParse(id).data ?? []);
       for (const id of asked) unread.add(id);
       for (const id of unread) {
         if (unread.size <= knownMax) break;
         unread.delete(id);
       }
-      const found = new Map<string, Found>();
-      await Promise.all(asked.map(async (id) => found.set(id, freshLink(id) ?? (await askFor(id, signal)))));
+      const answers = new Map<string, LinkAnswer>();
+      await Promise.all(asked.map(async (id) => answers.set(id, freshLink(id) ?? (await askFor(id, signal)))));
       const contents = new Map<string, FileContent>();
-      for (const asId of ids) {
-        const id = asId.toLowerCase();
-        const file = found.get(id);
+      for (const givenId of ids) {
+        const id = givenId.toLowerCase();
+        const file = answers.get(id);
         if (file === undefined || file === 'not-found') continue;
-        contents.set(asId, { name: 'name' in file ? file.name : id, read: (reading) => read(id, reading) });
+        contents.set(givenId, { name: 'name' in file ? file.name : id, read: (readSignal) => read(id, readSignal) });
       }
       return contents;
     },
   };
 }
 
-/** One job, and what it says of each file; rejects when it fails or takes too long. */
+/** Runs one job and returns its answer for each file. Rejects with AppError when the job fails or takes too long. */
 async function askLinks(
   client: FileCalls,
   clock: Clock,
   ids: readonly string[],
   signal: AbortSignal,
-): Promise<Map<string, Found>> {
+): Promise<Map<string, LinkAnswer>> {
   const submitted = await client.submitJob(
     'GENERATE_FILE_DOWNLOAD_LINKS',
     { file_uuids: [...ids] },
@@ -191,13 +202,14 @@ async function askLinks(
   return linksOf(job, clock.nowMs());
 }
 
-function linksOf({ detail }: SubmittedJob, sinceMs: number): Map<string, Found> {
-  const found = new Map<string, Found>();
+function linksOf({ detail }: SubmittedJob, createdMs: number): Map<string, LinkAnswer> {
+  const answers = new Map<string, LinkAnswer>();
   for (const { file_uuid: id, error } of detail?.errors ?? [])
-    if (id !== undefined) found.set(id.toLowerCase(), error === fileNotFound ? 'not-found' : { error: textOf(error) });
+    if (id !== undefined)
+      answers.set(id.toLowerCase(), error === fileNotFound ? 'not-found' : { error: textOf(error) });
   for (const { file_uuid: id, file_name: name, download_url: url } of detail?.data ?? [])
-    if (id !== undefined && url !== undefined) found.set(id.toLowerCase(), { name: name ?? id, url, sinceMs });
-  return found;
+    if (id !== undefined && url !== undefined) answers.set(id.toLowerCase(), { name: name ?? id, url, createdMs });
+  return answers;
 }
 
 function textOf(error: unknown): string {

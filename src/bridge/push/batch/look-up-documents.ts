@@ -51,8 +51,8 @@ export async function lookUpDocuments(
 }
 
 /**
- * Returns the settled document when the ERP holds what is wanted; else undefined. A forced document is written once more
- * even then, unless it is to be cancelled and the ERP holds no object.
+ * Returns the settled document when the ERP holds what is wanted; else undefined. A forced document is written once
+ * more even then, unless it is to be cancelled and the ERP holds no object.
  */
 function settledIfInStep(claimed: Claimed, found: Found | undefined): Settled | undefined {
   const { document, operation } = claimed;
@@ -87,10 +87,10 @@ function asFound({ document, operation }: Claimed, found: Found | undefined): Cl
 const clockDifferenceMs = 2_000;
 
 /**
- * For how many milliseconds an earlier call for this document could still take effect in the ERP, or its object be missing
- * from `lookup`. A process that has lost its lease, or its connection to the database, may still be in the middle of a
- * call. There is nothing to wait for only when that process has surely ended, or is this one, and the ERP does nothing by
- * itself after a call (`lateEffectMs` 0).
+ * For how many milliseconds an earlier call for this document could still take effect in the ERP, or its object be
+ * missing from `lookup`. A process that has lost its lease, or its connection to the database, may still be in the
+ * middle of a call. There is nothing to wait for only when that process has surely ended, or is this one, and the ERP
+ * does nothing by itself after a call (`lateEffectMs` 0).
  */
 function mayTakeEffectForMs(
   { connector, processIdentity }: { connector: Connector; processIdentity: ProcessIdentity },

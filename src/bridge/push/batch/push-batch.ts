@@ -1,6 +1,6 @@
 /**
- * Pushes one batch, from its claim to the settled outcomes. Each step runs under the lease and commits what it has found
- * out before the ERP is called. Only marking documents as uncertain needs no lease.
+ * Pushes one batch, from its claim to the settled outcomes. Each step runs under the lease and commits what it has
+ * found out before the ERP is called. Only marking documents as uncertain needs no lease.
  */
 import { readSendingFlow } from '#bridge/flows/flow-state.ts';
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
@@ -46,8 +46,8 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   const { timeoutMs } = connector.capabilities;
 
   /**
-   * Asks the ERP about these documents, settles those that need no call, and returns the others. Must not run while a call
-   * is in flight.
+   * Asks the ERP about these documents, settles those that need no call, and returns the others. Must not run while a
+   * call is in flight.
    */
   async function lookUp(claimed: readonly Claimed[], signal: AbortSignal): Promise<Claimed[]> {
     const { settled, remaining } = await lease.during((lost) => {
@@ -58,7 +58,9 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
     return remaining;
   }
 
-  /** Calls the ERP for a batch and settles the outcomes. Throws when they could not be settled: then the intents stand. */
+  /**
+   * Calls the ERP for a batch and settles the outcomes. Throws when they could not be settled: then the intents stand.
+   */
   async function send(batch: Batch, signal: AbortSignal): Promise<void> {
     const { claimed, intentMs } = batch.intentMs === undefined ? await intend(batch.claimed, signal) : batch;
     if (claimed.length === 0) return;
@@ -74,8 +76,8 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   }
 
   /**
-   * Loads the files that the batch needs and commits its intents. When the flow may not send any more, it returns an empty
-   * batch: no intent is committed, and the documents stay due.
+   * Loads the files that the batch needs and commits its intents. When the flow may not send any more, it returns an
+   * empty batch: no intent is committed, and the documents stay due.
    */
   async function intend(claimed: readonly Claimed[], signal: AbortSignal): Promise<Batch> {
     const { settled, remaining } = await lease.during((lost) =>
@@ -95,8 +97,8 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   }
 
   /**
-   * Calls the ERP. The time limit counts from the intent, because a process that finds the intent after a crash counts from
-   * there, too: so a process that was frozen in between does not start a call that others believe to be over.
+   * Calls the ERP. The time limit counts from the intent, because a process that finds the intent after a crash counts
+   * from there, too: so a process that was frozen in between does not start a call that others believe to be over.
    */
   async function write(claimed: readonly Claimed[], intentMs: number, signal: AbortSignal): Promise<Settled[]> {
     const leftMs = Math.min(timeoutMs, intentMs + timeoutMs - clock.nowMs());
@@ -119,8 +121,8 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   }
 
   /**
-   * Retries a write to the database. A write that has committed although its answer was lost may run a second time: that is
-   * harmless, as it names the versions of the documents that were claimed.
+   * Retries a write to the database. A write that has committed although its answer was lost may run a second time:
+   * that is harmless, as it names the versions of the documents that were claimed.
    */
   async function withRetries<T>(signal: AbortSignal, attempt: () => Promise<T>): Promise<T> {
     for (let failures = 0; ; failures += 1) {

@@ -79,8 +79,8 @@ export function createConnectorCalls(
     } finally {
       clearTimeout(timer);
       clearTimeout(graceTimer);
-      // A connector may keep the signal and read it later, when it is aborted by its deadline: that must not abandon a call
-      // that has ended.
+      // A connector may keep the signal and read it later, when it is aborted by its deadline: that must not abandon a
+      // call that has ended.
       stop.signal.removeEventListener('abort', onStop);
       signal.removeEventListener('abort', onAbort);
     }
@@ -113,7 +113,9 @@ export function createConnectorCalls(
   };
 }
 
-/** Stored unchanged, since the ERP must recognise it: a reference that could not be stored unchanged is not accepted. */
+/**
+ * Stored unchanged, since the ERP must recognise it: a reference that could not be stored unchanged is not accepted.
+ */
 const reference = z
   .string()
   .refine((text) => storableText(text) === text, 'must have at most 2,000 characters, and no zero character');
@@ -194,8 +196,8 @@ function readFoundEntry(key: string, given: unknown, redact: (text: string) => s
 }
 
 /**
- * Merges two entries for one key. Two different objects make the document unclear: a person must say which of them is the
- * document's, as the other one would stay in the ERP.
+ * Merges two entries for one key. Two different objects make the document unclear: a person must say which of them is
+ * the document's, as the other one would stay in the ERP.
  */
 function mergeFound(first: Found | Unclear, second: Found | Unclear): Found | Unclear {
   if ('unclear' in first) return first;

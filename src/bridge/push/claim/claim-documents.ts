@@ -75,8 +75,9 @@ export function mustLookUp({ document }: Pick<Claimed, 'document'>): boolean {
 }
 
 /**
- * Claims due documents of one kind. Documents that must be looked up, and withdrawals, are claimed apart from all others,
- * and only when no call is in flight. While the circuit is half open, one document of any kind is claimed as its trial.
+ * Claims due documents of one kind. Documents that must be looked up, and withdrawals, are claimed apart from all
+ * others, and only when no call is in flight. While the circuit is half open, one document of any kind is claimed as
+ * its trial.
  */
 export async function claimDocuments(tx: Sql, options: ClaimOptions): Promise<Claim> {
   const { flow, inFlight } = options;
@@ -177,8 +178,8 @@ function isPostgresError(error: unknown): boolean {
 }
 
 /**
- * Documents beyond the last batch stay due. A document that failed at least twice, the last time with an unknown outcome,
- * goes alone: it may be what makes the calls of its batch fail.
+ * Documents beyond the last batch stay due. A document that failed at least twice, the last time with an unknown
+ * outcome, goes alone: it may be what makes the calls of its batch fail.
  */
 function inBatches(claimed: readonly Claimed[], { batchesMax, batchMax }: ClaimOptions): Claimed[][] {
   const batches: Claimed[][] = [];

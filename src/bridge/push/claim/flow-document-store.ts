@@ -17,8 +17,8 @@ export interface FlowDocument {
   /** A version number: grows with every change of a record that the document is made of. */
   readonly wanted: number;
   /**
-   * The content hash of what the ERP holds, `unknownContent` when the ERP cannot tell it; null when the ERP holds nothing,
-   * or a cancelled object.
+   * The content hash of what the ERP holds, `unknownContent` when the ERP cannot tell it; null when the ERP holds
+   * nothing, or a cancelled object.
    */
   readonly deliveredHash: string | null;
   readonly reference: string | null;
@@ -33,8 +33,8 @@ export interface FlowDocument {
   /** When the ERP last took it, or was last found to hold it. */
   readonly delivered: Timestamp | null;
   /**
-   * Since when the ERP's state is uncertain: a call ended that may have reached the ERP after the call of another process,
-   * or the flow got another connector.
+   * Since when the ERP's state is uncertain: a call ended that may have reached the ERP after the call of another
+   * process, or the flow got another connector.
    */
   readonly uncertainSince: Timestamp | null;
   /** Whether a claim found it to be a withdrawal, and it has not changed since. */
@@ -47,8 +47,8 @@ export interface FlowDocument {
 
 /** The columns of a FlowDocument. */
 export const documentColumns = `kind, key, wanted, delivered_hash as "deliveredHash", reference,
-  intent_id as "intentId", intent_hash as "intentHash", intent_at as "intentAt", intent_by as "intentBy", forced, delivered,
-  uncertain_since as "uncertainSince",
+  intent_id as "intentId", intent_hash as "intentHash", intent_at as "intentAt", intent_by as "intentBy",
+  forced, delivered, uncertain_since as "uncertainSince",
   withdraws is not distinct from wanted as withdraws, attempts,
   error_type as "errorType"`;
 
@@ -203,8 +203,8 @@ export async function markDelivered(
   if (delivered.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
-     set delivered_hash = o.hash, delivered_body = o.body, reference = nullif(o.reference, ''), delivered = $2::timestamptz,
-         reconciled = o.wanted,
+     set delivered_hash = o.hash, delivered_body = o.body, reference = nullif(o.reference, ''),
+         delivered = $2::timestamptz, reconciled = o.wanted,
          due = case when d.wanted = o.wanted then null else $2::timestamptz end,
          waiting_since = case when d.wanted = o.wanted then null else $2::timestamptz end,
          forced = d.forced and d.wanted <> o.wanted,
@@ -274,8 +274,8 @@ export async function markOnHold(tx: Sql, flow: string, onHold: readonly OnHold[
 
 /**
  * Marks these documents as withdrawals, which are all counted before any of them is sent. Each becomes due anew now, so
- * that every other document that is due by now, and may be a withdrawal as well, is examined first. A document that was a
- * withdrawal before it changed again keeps its due time: one that changes all the time must have its turn, too.
+ * that every other document that is due by now, and may be a withdrawal as well, is examined first. A document that was
+ * a withdrawal before it changed again keeps its due time: one that changes all the time must have its turn, too.
  */
 export async function markWithdrawals(
   tx: Sql,

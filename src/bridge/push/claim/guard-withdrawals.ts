@@ -3,10 +3,10 @@ import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/time
 import type { Sql } from '#platform/database/database.ts';
 
 /**
- * Returns why no withdrawal of this flow may be sent now; undefined when they may be sent. The withdrawals that wait and
- * those that the ERP took within the last `withdrawals.hours` are counted together, because a pull of many pages brings
- * them little by little. Withdrawals to which an operator has agreed are not counted: documents that differed from the ERP
- * at the time of the agreement.
+ * Returns why no withdrawal of this flow may be sent now; undefined when they may be sent. The withdrawals that wait
+ * and those that the ERP took within the last `withdrawals.hours` are counted together, because a pull of many pages
+ * brings them little by little. Withdrawals to which an operator has agreed are not counted: documents that differed
+ * from the ERP at the time of the agreement.
  */
 export async function guardWithdrawals(tx: Sql, flow: FlowSettings, now: Timestamp): Promise<string | undefined> {
   const { most, share, hours } = flow.withdrawals;

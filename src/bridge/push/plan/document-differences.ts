@@ -6,7 +6,8 @@ const valueCharactersMax = 200;
 /**
  * Returns lines of the forms `~ path: before -> after`, `+ path: after` and `- path: before`. Paths look like
  * `lines[0].cost`. Changed and new values come in the order of the later state, and removed values after them. When
- * `before` is undefined, everything is new. There are at most 200 lines, the last of which then says how many are left out.
+ * `before` is undefined, everything is new. There are at most 200 lines, the last of which then says how many are left
+ * out.
  */
 export function documentDifferences(before: unknown, after: unknown): string[] {
   const earlier = new Map(leavesOf(before, ''));

@@ -22,13 +22,13 @@ export interface PlannedChange {
   readonly kind: DocumentKind;
   readonly key: string;
   /**
-   * The operation; or `none`: the ERP holds the document already; `wait`: it cannot be sent yet; `reject`: it would become
-   * a dead letter; `hold`: the ERP keeps what it has.
+   * The operation; or `none`: the ERP holds the document already; `wait`: it cannot be sent yet; `reject`: it would
+   * become a dead letter; `hold`: the ERP keeps what it has.
    */
   readonly action: Operation['action'] | 'none' | 'wait' | 'reject' | 'hold';
   /**
-   * What the connector would do, in its own words; without those, what differs from what was delivered; or why nothing is
-   * done.
+   * What the connector would do, in its own words; without those, what differs from what was delivered; or why nothing
+   * is done.
    */
   readonly steps: readonly string[];
   /** When the document is tried next; undefined when it may be sent now. */
@@ -41,8 +41,8 @@ interface PlannedDocument extends FlowDocument {
 }
 
 /**
- * Returns what the pusher would do with the documents that are due, in its order; with `all`, with every document of the
- * flow. `skip` leaves out the first documents, which an earlier page has shown. Throws when the signal aborts.
+ * Returns what the pusher would do with the documents that are due, in its order; with `all`, with every document of
+ * the flow. `skip` leaves out the first documents, which an earlier page has shown. Throws when the signal aborts.
  */
 export async function planFlow(
   deps: {

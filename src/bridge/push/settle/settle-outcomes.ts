@@ -1,5 +1,6 @@
 /**
- * Settles the outcomes of operations: writes down what became of each document, and what that says of the ERP as a whole.
+ * Settles the outcomes of operations: writes down what became of each document, and what that says of the ERP as a
+ * whole.
  */
 import { noteErpHealth, setPaused } from '#bridge/flows/flow-state.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
@@ -36,9 +37,9 @@ const retryAfterMostMs = 24 * 3_600_000;
 const bodyCharactersMax = 32_768;
 
 /**
- * Settles outcomes: each document is delivered, tried again later, or becomes a dead letter. Pauses the flow when nothing
- * will work until a person acts, throttles it when the ERP limits its callers, and counts failures in a row for the
- * circuit breaker.
+ * Settles outcomes: each document is delivered, tried again later, or becomes a dead letter. Pauses the flow when
+ * nothing will work until a person acts, throttles it when the ERP limits its callers, and counts failures in a row for
+ * the circuit breaker.
  */
 export async function settleOutcomes(
   tx: Sql,
@@ -100,8 +101,8 @@ function throttleMsOf({ outcome }: Settled, documentMs: number): number {
 }
 
 /**
- * Counts failures in a row, in the order of the documents. A document that is locked in the ERP, was rate-limited or was
- * never sent says nothing of whether the ERP works.
+ * Counts failures in a row, in the order of the documents. A document that is locked in the ERP, was rate-limited or
+ * was never sent says nothing of whether the ERP works.
  */
 function failuresOf(settled: readonly Settled[]): { failures: number; succeeded: boolean } {
   let failures = 0;

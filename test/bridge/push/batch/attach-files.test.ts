@@ -49,7 +49,7 @@ const row = async (key: string) =>
     await pusher.db.database.query<Record<string, unknown>>('select * from bridge.flow_documents where key = $1', [key])
   )[0];
 
-test('a file goes to the ERP with its bytes, which are asked for in one go just before', async () => {
+test('files go to the ERP with their bytes, which are asked for together just before', async () => {
   const { asked, load } = loader(files);
   const read: string[] = [];
   erp.onWrite = async (operations, apply, signal) => {
@@ -64,7 +64,7 @@ test('a file goes to the ERP with its bytes, which are asked for in one go just 
   expect(asked).toHaveLength(1);
 });
 
-test('a file that the service does not know is a dead letter that says so, and the others are written', async () => {
+test('a file that the service does not know becomes a dead letter, and the others are written', async () => {
   await push(loader([files[1]]).load);
   expect(erp.living().map(({ key }) => key)).toEqual([files[1]]);
   expect(await row(files[0])).toMatchObject({
@@ -74,13 +74,13 @@ test('a file that the service does not know is a dead letter that says so, and t
     intent_id: null,
   });
   expect((await row(files[0]))?.['dead_since']).not.toBeNull();
-  // It has come back.
+  // The service has the file again.
   await replayDocuments(pusher.db.database, { flow: 'erp', dead: true }, timestampNow(pusher.clock));
   await push(loader(files).load);
   expect(erp.living()).toHaveLength(2);
 });
 
-test('a service that cannot be asked for links keeps the files waiting, and is no failure of the ERP', async () => {
+test('when the service cannot be asked for links, the files wait, and the ERP has not failed', async () => {
   await push(async () => {
     throw new Error('no service');
   });
@@ -92,14 +92,14 @@ test('a service that cannot be asked for links keeps the files waiting, and is n
   expect(erp.living()).toHaveLength(2);
 });
 
-test('one whose write was cut off and whose file is gone by then is looked up again, and never made twice', async () => {
+test('a file that the service deletes after an interrupted write is looked up, never created twice', async () => {
   erp.onWrite = async (operations, apply) => {
     operations.map(apply);
     throw new Error('connection lost');
   };
   await push(loader(files).load);
-  // The ERP cannot tell what it holds: it is to be written once more.
-  erp.onLookup = async (_documents, find) => find().map((one) => ({ ...one, contentHash: undefined }));
+  // The ERP cannot tell the content that it holds, so the files would be written once more.
+  erp.onLookup = async (_documents, find) => find().map((object) => ({ ...object, contentHash: undefined }));
   pusher.clock.advance(60_000);
   await push(loader([]).load);
   erp.onWrite = async (operations, apply) => operations.map(apply);
@@ -109,7 +109,7 @@ test('one whose write was cut off and whose file is gone by then is looked up ag
   expect(erp.living()).toHaveLength(2);
 });
 
-test('one that is taken back is cancelled without its bytes', async () => {
+test('a file that is withdrawn is cancelled without its bytes', async () => {
   await push(loader(files).load);
   await answer([files[0]]);
   const { asked, load } = loader([]);
@@ -118,8 +118,8 @@ test('one that is taken back is cancelled without its bytes', async () => {
   expect(erp.living().map(({ key }) => key)).toEqual([files[0]]);
 });
 
-test('files whose links are being asked for are not begun once more', async () => {
-  // One more than there are files: there is always room for another call.
+test('files whose links are being asked for are not claimed a second time', async () => {
+  // One more than the number of files: there is always room for another call.
   erp = createFakeErp({ kinds: ['file'], batchMax: 1, concurrency: 4, timeoutMs: 30_000 });
   const third = idOf(803);
   const { asked, load } = loader([...files, third]);
@@ -135,10 +135,10 @@ test('files whose links are being asked for are not begun once more', async () =
       },
     },
     loadFiles: async (ids, signal) => {
-      // One more comes, and all of the event are marked with it.
+      // A third file comes, and all files of the event are marked as due with it.
       if (transactions < 3) await answer([...files, third]);
       const before = transactions;
-      // It has looked for more to do several times by then.
+      // By then the pusher has looked for due documents several times.
       await expect.poll(() => transactions).toBeGreaterThan(before + 4);
       return load(ids, signal);
     },

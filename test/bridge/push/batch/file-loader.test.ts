@@ -5,7 +5,7 @@ import type { SourceClient } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { idOf, type TestClock, testClock } from '../../parts.ts';
 
-/** Stands in for the client: links that expire after a minute by the test's clock, and jobs whose end a test may hold. */
+/** A fake client: its links expire after a minute on the test's clock, and a test can delay the end of its jobs. */
 let clock: TestClock;
 let loader: FileLoader;
 let jobs: string[][];
@@ -75,8 +75,8 @@ async function load(of: readonly string[]) {
 
 const textOf = (bytes: Uint8Array | undefined) => Buffer.from(bytes ?? []).toString();
 
-describe('files', () => {
-  test('come with their names and bytes; one that the service does not know is left out', async () => {
+describe('load', () => {
+  test('returns files with their names and bytes, and leaves out a file that the service does not know', async () => {
     missing.add(idOf(2));
     const files = await load([idOf(1), idOf(2), idOf(3), 'no id at all']);
     expect([...files.keys()]).toEqual([idOf(1), idOf(3)]);
@@ -85,24 +85,24 @@ describe('files', () => {
     expect(jobs).toEqual([[idOf(1), idOf(2), idOf(3)]]);
   });
 
-  test('are asked for by at most 50 in a job', async () => {
+  test('asks for at most 50 files in a job', async () => {
     const files = await load(ids(1, 120));
     expect(files.size).toBe(120);
     expect(jobs.map((asked) => asked.length)).toEqual([50, 50, 20]);
     expect(new Set(jobs.flat()).size).toBe(120);
   });
 
-  test('may be named by ids in capitals', async () => {
+  test('takes ids in upper case', async () => {
     const id = 'ABCDEF00-0000-4000-8000-00000000000A';
     expect(textOf(await (await load([id])).get(id)?.read(never))).toBe(id.toLowerCase());
   });
 
-  test('that many ask for in the same moment share one job', async () => {
+  test('shares one job among calls in the same turn of the event loop', async () => {
     await Promise.all(ids(1, 20).map((id) => load([id])));
     expect(jobs).toEqual([ids(1, 20)]);
   });
 
-  test('that are asked for while a job is under way share the next one', async () => {
+  test('shares the next job among calls that come while a job is running', async () => {
     const held = Promise.withResolvers<void>();
     job = () => held.promise;
     const first = load([idOf(1)]);
@@ -118,14 +118,14 @@ describe('files', () => {
 });
 
 describe('a link', () => {
-  test('is used while it is good', async () => {
+  test('is used while it is valid', async () => {
     const files = await load(ids(1, 3));
     clock.advance(44_000);
     for (const file of files.values()) await file.read(never);
     expect([jobs.length, downloads.length]).toEqual([1, 3]);
   });
 
-  test('that is too old is not tried: one job gives new ones to all files that are not read yet', async () => {
+  test('that is too old is not tried: one job makes new links for all files that are not read yet', async () => {
     const files = await load(ids(1, 60));
     await files.get(idOf(1))?.read(never);
     clock.advance(46_000);
@@ -135,7 +135,7 @@ describe('a link', () => {
     expect(downloads.every((url) => url.startsWith('https://files/3/') || url.endsWith(idOf(1)))).toBe(true);
   });
 
-  test('that has expired all the same is asked for once more, and not again', async () => {
+  test('that has expired sooner than expected is replaced once, and not a second time', async () => {
     const files = await load([idOf(1)]);
     refuse = (url) => url.includes('/1/');
     expect(textOf(await files.get(idOf(1))?.read(never))).toBe(idOf(1));
@@ -146,7 +146,7 @@ describe('a link', () => {
     expect(jobs.length).toBe(4);
   });
 
-  test('is loaded anew by each read', async () => {
+  test('is downloaded again by each read', async () => {
     const file = (await load([idOf(1)])).get(idOf(1));
     await file?.read(never);
     await file?.read(never);
@@ -154,19 +154,19 @@ describe('a link', () => {
   });
 });
 
-describe('what goes wrong', () => {
-  test('with one file does not hold up the others: its read says so, and asks again', async () => {
+describe('a failure', () => {
+  test('with one file does not affect the others: its read rejects, and the next read asks again', async () => {
     failing.set(idOf(1), 'scanning');
     const files = await load([idOf(1), idOf(2)]);
     expect(textOf(await files.get(idOf(2))?.read(never))).toBe(idOf(2));
     await expect(files.get(idOf(1))?.read(never)).rejects.toThrow(
-      `The service gave no link to the file ${idOf(1)}: scanning.`,
+      `The service made no link to the file ${idOf(1)}: scanning.`,
     );
     failing.clear();
     expect(textOf(await files.get(idOf(1))?.read(never))).toBe(idOf(1));
   });
 
-  test('with a job is told to all who waited for it, and to nobody after them', async () => {
+  test('of a job rejects all calls that waited for it, and no later call', async () => {
     job = () => Promise.reject(new AppError('unavailable', 'The job has not ended.'));
     const all = await Promise.allSettled([load([idOf(1)]), load([idOf(2)])]);
     expect(all.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
@@ -174,25 +174,25 @@ describe('what goes wrong', () => {
     expect((await load([idOf(1)])).size).toBe(1);
   });
 
-  test('an abort ends the own wait only; a job that nobody waits for is given up', async () => {
+  test('an abort ends only its own call; a job that no call waits for any more is aborted', async () => {
     const held = Promise.withResolvers<void>();
     job = () => held.promise;
-    const [one, other] = [new AbortController(), new AbortController()];
+    const [first, second] = [new AbortController(), new AbortController()];
     const loads = Promise.allSettled([
-      loader.load([idOf(1), idOf(2)], one.signal),
-      loader.load([idOf(3)], other.signal),
+      loader.load([idOf(1), idOf(2)], first.signal),
+      loader.load([idOf(3)], second.signal),
     ]);
     await expect.poll(() => jobs.length).toBe(1);
-    one.abort(new Error('enough'));
+    first.abort(new Error('enough'));
     expect(signals[0]?.aborted).toBe(false);
-    other.abort(new Error('enough'));
+    second.abort(new Error('enough'));
     expect(signals[0]?.aborted).toBe(true);
     expect((await loads).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
     held.resolve();
     expect((await load([idOf(1)])).size).toBe(1);
   });
 
-  test('an abort before the job is submitted does not reach who asks next', async () => {
+  test('an abort before the job is submitted does not affect the next call', async () => {
     const held = Promise.withResolvers<void>();
     job = () => held.promise;
     const first = load([idOf(1)]);
@@ -206,7 +206,7 @@ describe('what goes wrong', () => {
     expect((await first).size + (await next).size).toBe(2);
   });
 
-  test('with a file that was deleted meanwhile is told by its read', async () => {
+  test('of a file that was deleted meanwhile rejects its read', async () => {
     const files = await load([idOf(1)]);
     missing.add(idOf(1));
     clock.advance(50_000);

@@ -9,7 +9,7 @@ let erp: FakeErp;
 let pusher: Pusher;
 afterEach(() => erp.throwFaults());
 
-/** One lot for each supplier, so that each is won and lost by itself. */
+/** Each supplier has a lot of its own, so that it wins and loses independently of the others. */
 async function won(...suppliers: number[]): Promise<void> {
   await pusher.store(
     'awards',
@@ -35,7 +35,7 @@ const resume = (agreeToWithdrawals: boolean) =>
   resumeFlow(pusher.db.database, 'erp', { agreeToWithdrawals }, timestampNow(pusher.clock));
 
 describe('more withdrawals at once than both bounds', () => {
-  test('pause the flow before any is sent, and tell how many of how many and what agrees to them', async () => {
+  test('pause the flow before any is sent; the reason says how many of how many, and how to agree', async () => {
     await delivered(10);
     await lost(...range(6));
     await push();
@@ -46,20 +46,20 @@ describe('more withdrawals at once than both bounds', () => {
     expect(flow?.paused_reason).toContain('bridge resume erp --agree-to-withdrawals');
   });
 
-  test('are found although they come little by little', async () => {
+  test('pause the flow although they come little by little', async () => {
     await delivered(10);
     for (const n of range(6)) {
       await lost(n);
       await push();
       pusher.clock.advance(60_000);
     }
-    // Of 10 the first 5 are half, and no more than that.
+    // The first 5 of 10 are half, which is within the bound.
     expect(cancels()).toBe(5);
     expect((await pusher.flowRow())?.paused_reason).toContain('1 of 10 delivered documents');
     expect((await pusher.flowRow())?.paused_reason).toContain('5 were withdrawn within the last 1 h');
   });
 
-  test('are sent once a person has agreed, and only those', async () => {
+  test('are sent once an operator has agreed, and only those', async () => {
     await delivered(10);
     await lost(...range(6));
     await push();
@@ -73,11 +73,11 @@ describe('more withdrawals at once than both bounds', () => {
     expect(erp.living()).toHaveLength(10);
     await lost(...range(7));
     await push();
-    expect(cancels(), 'agreed once, not for ever').toBe(6);
+    expect(cancels(), 'the agreement holds once').toBe(6);
     expect((await pusher.flowRow())?.paused_kind).toBe('withdrawals');
   });
 
-  test('pause it again when it is resumed without agreement', async () => {
+  test('pause the flow again when it is resumed without agreement', async () => {
     await delivered(10);
     await lost(...range(6));
     await push();
@@ -87,7 +87,7 @@ describe('more withdrawals at once than both bounds', () => {
     expect((await pusher.flowRow())?.paused_kind).toBe('withdrawals');
   });
 
-  test('are none any more when the source shows them again', async () => {
+  test('are withdrawals no longer when the source shows the awards again', async () => {
     await delivered(10);
     await lost(...range(6));
     await push();
@@ -100,7 +100,7 @@ describe('more withdrawals at once than both bounds', () => {
   });
 });
 
-test('withdrawals of what the ERP may hold, as nobody knows how its creation ended, count like any other', async () => {
+test('withdrawals of objects whose creation has an unknown outcome are counted, too', async () => {
   pusher = await createPusher(6, { withdrawals: { most: 3, share: 0.5, hours: 1 } });
   erp = createFakeErp();
   await won(...range(5));
@@ -119,8 +119,8 @@ test('withdrawals of what the ERP may hold, as nobody knows how its creation end
 
 describe('withdrawals within one bound', () => {
   test.each([
-    ['few of few', 4, 3],
-    ['a small share of many', 20, 8],
+    ['few of few documents', 4, 3],
+    ['a small share of many documents', 20, 8],
   ])('are sent: %s', async (_what, suppliers, count) => {
     await delivered(suppliers);
     await lost(...range(count));
@@ -129,7 +129,7 @@ describe('withdrawals within one bound', () => {
     expect(await pusher.flowRow()).toMatchObject({ paused_kind: null });
   });
 
-  test('are sent after what else became due with them', async () => {
+  test('are sent after other documents that became due at the same time', async () => {
     await delivered(6);
     await pusher.store(
       'awards',
@@ -141,7 +141,7 @@ describe('withdrawals within one bound', () => {
     expect(erp.calls.join(' ').replaceAll('write ', '')).toBe('amend amend amend cancel cancel cancel');
   });
 
-  test('do not count for ever', async () => {
+  test('stop counting after the configured hours', async () => {
     await delivered(10);
     await lost(...range(5));
     await push();
@@ -152,11 +152,11 @@ describe('withdrawals within one bound', () => {
   });
 });
 
-describe('withdrawals and a queue that is long already', () => {
-  test('are all counted before any is sent, also of documents that have waited for long', async () => {
+describe('withdrawals in a long queue', () => {
+  test('are all counted before any is sent, also those of documents that have waited for long', async () => {
     await delivered(10);
     await pauseFlow(pusher.db.database, 'erp', 'month end', timestampNow(pusher.clock));
-    // Each has differed for a time of its own, and keeps its place.
+    // Each document became due at another time, and keeps its place.
     for (const n of range(8)) {
       pusher.clock.advance(1_000);
       await pusher.store('awards', lotAwardRecord(idOf(500 + n), event, [{ supplier: supplier(n), cost: '77' }]));
@@ -169,7 +169,7 @@ describe('withdrawals and a queue that is long already', () => {
     expect((await pusher.flowRow())?.paused_reason).toContain('8 of 10 delivered documents');
   });
 
-  test('are all counted before the one that tries a circuit is sent', async () => {
+  test('are all counted before the trial of a half-open circuit is sent', async () => {
     await delivered(10);
     await pusher.db.database.query('update bridge.flows set circuit_until = $1', [timestampNow(pusher.clock)]);
     await lost(...range(8));
@@ -178,7 +178,7 @@ describe('withdrawals and a queue that is long already', () => {
     expect((await pusher.flowRow())?.paused_kind).toBe('withdrawals');
   });
 
-  test('one that changes all the time is sent in its turn', async () => {
+  test('of a document that changes all the time are sent in their turn', async () => {
     await delivered(8);
     Object.assign(erp.connector.capabilities, { batchMax: 1 });
     const before = erp.operations.length;
@@ -195,7 +195,7 @@ describe('withdrawals and a queue that is long already', () => {
         pusher.clock.advance(1_000);
         await change(1);
         await change(2);
-        // It wins something, and loses it before anybody has looked.
+        // The supplier wins and loses again before the pusher looks.
         await won(0);
         await lost(0);
       }
@@ -206,7 +206,7 @@ describe('withdrawals and a queue that is long already', () => {
   });
 });
 
-test('what was never delivered is no withdrawal', async () => {
+test('taking back what was never delivered is no withdrawal', async () => {
   await delivered(1);
   pusher = await createPusher(12, { withdrawals: { most: 3, share: 0.5, hours: 1 } });
   await won(...range(10));

@@ -4,8 +4,8 @@ import { createSecretRedactor } from '#bridge/flows/secret-redactor.ts';
 import { documentDifferences } from '#bridge/push/plan/document-differences.ts';
 import { type PlannedChange, planFlow } from '#bridge/push/plan/plan-flow.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { createFakeErp, type FakeErp } from '../fake-erp.ts';
 import { idOf, lotAwardRecord } from '../../parts.ts';
+import { createFakeErp, type FakeErp } from '../fake-erp.ts';
 import { createPusher, event, keyOf, type Pusher, supplier, testProcess } from '../pusher.ts';
 
 function plan(pusher: Pusher, erp: FakeErp, options: { limit?: number; all?: boolean } = {}): Promise<PlannedChange[]> {
@@ -22,7 +22,7 @@ function plan(pusher: Pusher, erp: FakeErp, options: { limit?: number; all?: boo
 }
 const push = async (pusher: Pusher, erp: FakeErp) => (await pusher.worker(erp)).push();
 
-/** One to amend, one to cancel, one to create, one that is as it should be, one that was cut off, and one to replay. */
+/** Documents to amend, to cancel, to create, in step, with an interrupted call, and to replay. */
 async function mixed(): Promise<{ pusher: Pusher; erp: FakeErp }> {
   const pusher = await createPusher(7);
   const erp = createFakeErp({ batchMax: 3 });
@@ -42,7 +42,7 @@ async function mixed(): Promise<{ pusher: Pusher; erp: FakeErp }> {
 }
 
 describe('a plan', () => {
-  test('is what the push then does, and changes nothing', async () => {
+  test('is what the push then does, and writes nothing', async () => {
     const { pusher, erp } = await mixed();
     const rows = () =>
       pusher.db.database.query(
@@ -70,7 +70,7 @@ describe('a plan', () => {
     expect(erp.faults).toEqual([]);
   });
 
-  test('tells what differs from what was delivered', async () => {
+  test('shows what differs from what was delivered', async () => {
     const { pusher, erp } = await mixed();
     const planned = await plan(pusher, erp);
     expect(planned.find(({ key }) => key === keyOf(0))?.steps).toEqual([
@@ -79,7 +79,7 @@ describe('a plan', () => {
     ]);
   });
 
-  test("tells the connector's own steps where it has any, and says when it cannot", async () => {
+  test("shows the connector's own steps where it has a plan, and says when that fails", async () => {
     const { pusher, erp } = await mixed();
     const session = {
       ...erp.session,
@@ -88,19 +88,19 @@ describe('a plan', () => {
     };
     const planned = await plan(pusher, { ...erp, session });
     expect(planned.find(({ key }) => key === keyOf(0))?.steps).toEqual([`PATCH ${keyOf(0)}`]);
-    const held = {
+    const inStep = {
       ...erp.session,
       plan: async () => [{ key: keyOf(0), action: 'none' as const, steps: ['as it is'] }],
     };
-    const unchanged = (await plan(pusher, { ...erp, session: held })).find(({ key }) => key === keyOf(0));
+    const unchanged = (await plan(pusher, { ...erp, session: inStep })).find(({ key }) => key === keyOf(0));
     expect(unchanged).toMatchObject({ action: 'none', steps: ['as it is'] });
     const broken = { ...erp, session: { ...erp.session, plan: async () => 'nonsense' as never } };
-    const said = (await plan(pusher, broken)).find(({ key }) => key === keyOf(0));
-    expect(said).toMatchObject({ action: 'amend' });
-    expect(said?.steps[0]).toContain('plan failed');
+    const failed = (await plan(pusher, broken)).find(({ key }) => key === keyOf(0));
+    expect(failed).toMatchObject({ action: 'amend' });
+    expect(failed?.steps[0]).toContain('plan failed');
   });
 
-  test('tells what waits, what would be refused, and until when', async () => {
+  test('shows what waits and until when, and what would be rejected', async () => {
     const pusher = await createPusher(4);
     const erp = createFakeErp();
     await pusher.award([0, '1']);
@@ -119,7 +119,7 @@ describe('a plan', () => {
     ]);
   });
 
-  test('shows so many documents as asked for, and with all those that nothing is to be done for', async () => {
+  test('shows as many documents as asked for; with `all` also those that need no call', async () => {
     const pusher = await createPusher(4);
     const erp = createFakeErp({ batchMax: 2 });
     await pusher.award([0, '1'], [1, '1'], [2, '1']);
@@ -131,7 +131,7 @@ describe('a plan', () => {
   });
 });
 
-test('differences are told value by value, with their paths', () => {
+test('differences are listed value by value, with their paths', () => {
   const before = { a: 1, gone: 'x', list: [{ b: '1' }, { b: '2' }], same: null, empty: [] };
   const after = { a: 1, list: [{ b: '1' }, { b: '3' }, { b: '4' }], same: null, empty: [], added: true };
   expect(documentDifferences(before, after)).toEqual([
