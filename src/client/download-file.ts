@@ -1,6 +1,6 @@
 /**
- * Loading a file through a pre-signed link. The link is a secret: whoever has it may read the file. It stands in no error
- * and no log, the API key is not sent to it, and redirects are not followed.
+ * Loading a file through a pre-signed link. The link is a secret: whoever has it may read the file. It stands in no
+ * error and no log, the API key is not sent to it, and redirects are not followed.
  */
 import { AppError } from '#platform/errors.ts';
 import { anyNetwork, type Cidr, parseCidrs } from '#platform/network-guard.ts';
@@ -8,8 +8,8 @@ import { unpack } from './read-answer.ts';
 import { type ClientDeps, toldFetch } from './send-call.ts';
 
 /**
- * The bytes. Throws AppError `forbidden` when the link is refused, which it is when it has expired; `invalid` for a link
- * that is not followed; `too-large`; `unavailable`, to be tried again.
+ * The bytes. Throws AppError `forbidden` when the link is refused, which it is when it has expired; `invalid` for a
+ * link that is not followed; `too-large`; `unavailable`, to be tried again.
  */
 export type Download = (link: string, signal?: AbortSignal) => Promise<Uint8Array>;
 

@@ -13,8 +13,8 @@ const doubtful = /(?:^|[:,[\s])-?\d(?:[\d.]{15,}|[\d.]*[eE])/;
 const hugeExponent = /[eE][+-]?\d{7}/;
 
 /**
- * `JSON.parse`, but a number that would lose digits comes as the text that stood there. Throws as `JSON.parse` does with a
- * reviver: RangeError, too, for what is nested thousands of levels deep.
+ * `JSON.parse`, but a number that would lose digits comes as the text that stood there. Throws as `JSON.parse` does
+ * with a reviver: RangeError, too, for what is nested thousands of levels deep.
  */
 export function parseExactJson(text: string): unknown {
   return doubtful.test(text)

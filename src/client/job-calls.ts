@@ -9,7 +9,10 @@ const jobsPath = '/api/jobs';
 const firstPollMs = 250;
 const longestPollMs = 5_000;
 
-/** How a job's errors are written is nowhere documented; results and errors of files may be left out where there are none. */
+/**
+ * How a job's errors are written is nowhere documented; results and errors of files may be left out where there are
+ * none.
+ */
 const job = documentedJob.pick({ id: true, type: true, status: true, created_entity: true }).extend({
   errors: z.unknown().optional(),
   detail: z

@@ -33,7 +33,9 @@ export async function unpack({ headers, body }: GuardedResponse, what: string, b
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The text without a byte order mark. Throws AppError `unavailable` for other bytes than UTF-8, which JSON has to be. */
+/**
+ * The text without a byte order mark. Throws AppError `unavailable` for other bytes than UTF-8, which JSON has to be.
+ */
 export function decode(bytes: Buffer, what: string): string {
   try {
     return utf8.decode(bytes);
@@ -50,7 +52,8 @@ export interface TextAnswer {
 
 /**
  * The JSON of an answer with a status of 2xx; undefined for one without a body where that is right. Throws AppError
- * `unavailable`, to be tried again, for what is no JSON or cut short; as `refusalOf` for a problem that was sent with 200.
+ * `unavailable`, to be tried again, for what is no JSON or cut short; as `refusalOf` for a problem that was sent with
+ * 200.
  */
 export function readJson(
   answer: TextAnswer,

@@ -23,7 +23,9 @@ export interface FeedPage {
   sourceMs: number | undefined;
 }
 
-/** Either bound may be left out; both are inclusive at a service that keeps to the decisions, and may not be elsewhere. */
+/**
+ * Either bound may be left out; both are inclusive at a service that keeps to the decisions, and may not be elsewhere.
+ */
 export interface FeedWindow {
   modifiedAfter?: Timestamp | undefined;
   modifiedBefore?: Timestamp | undefined;

@@ -23,7 +23,9 @@ export interface ClientSettings {
   timeoutMs: number;
   /** How often a transient error is tried again before the caller hears of it. */
   retries: number;
-  /** Networks (CIDR) that are not public and may be reached through download links to other hosts than the service's. */
+  /**
+   * Networks (CIDR) that are not public and may be reached through download links to other hosts than the service's.
+   */
   fileNetworks?: readonly string[];
 }
 

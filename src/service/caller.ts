@@ -1,6 +1,6 @@
 /**
- * Who is calling: an API key of an organisation with its scopes, or the operator. Keys are stored as hashes only; a key
- * has 256 random bits, so a plain SHA-256 is enough and a lookup by it gives nothing away in its timing.
+ * The caller of a request: an organisation's API key with its scopes, or the operator. Keys are stored as hashes only.
+ * A key has 256 random bits, so a plain SHA-256 is enough, and the timing of a lookup by the hash reveals nothing.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Request } from 'express';
@@ -11,21 +11,21 @@ import { type Database, prepared } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
-/** What an API key says of its bearer. */
+/** The organisation that an API key belongs to. */
 export interface KeyIdentity {
   readonly organisationId: string;
   readonly apiKeyId: string;
-  /** What the operator has set for the organisation. */
+  /** The rate limits that the operator has set for the organisation. */
   readonly limits: LimitsRequest;
 }
 
-/** The operator's token says no more than that it is the operator's. */
+/** The operator's token identifies no person. */
 export interface OperatorIdentity {
   readonly operator: true;
 }
 
 interface InUnit {
-  /** The transaction of this request, with the wake-ups that follow it. */
+  /** The transaction of this request, with the wake-ups that follow its commit. */
   readonly unit: UnitOfWork;
 }
 
@@ -34,10 +34,12 @@ export type Operator = OperatorIdentity & InUnit;
 
 const keyPrefix = 'sb_';
 
+/** A new random API key. */
 export function newApiKey(): string {
   return keyPrefix + randomBytes(32).toString('base64url');
 }
 
+/** The form in which a key is stored and looked up. */
 export function hashApiKey(key: string): Buffer {
   return createHash('sha256').update(key).digest();
 }
@@ -64,7 +66,10 @@ const findKey = prepared(
    where k.key_hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)`,
 );
 
-/** Finds the key's organisation. Unknown, expired and revoked keys are told apart to nobody. */
+/**
+ * Authenticates by API key. Throws `unauthorized` with the same text for unknown, expired and revoked keys, and
+ * `forbidden` for a key without the scope.
+ */
 export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
   return async (request: Request, scope: string): Promise<KeyIdentity> => {
     const [key] = await database.query<KeyRow>(findKey, [hashApiKey(bearerOf(request)), timestampNow(clock)]);
@@ -75,6 +80,7 @@ export function createKeyAuthentication({ database, clock }: { database: Databas
   };
 }
 
+/** Authenticates by the operator's token. Throws `unauthorized`. */
 export function createOperatorAuthentication(adminToken: string) {
   const expected = hashApiKey(adminToken);
   return async (request: Request): Promise<OperatorIdentity> => {

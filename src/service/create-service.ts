@@ -1,6 +1,7 @@
 /**
- * The Sourcing Service: HTTP in front, five lanes of work behind. Everything is in SQL before it is answered; the lanes
- * are woken by signals, and by a sweep that finds what a crash, a lost signal or a flushed queue left.
+ * Starts the Sourcing Service: an HTTP server, and workers for five lanes. A change is committed in SQL before its
+ * request is answered. Signals wake the workers, and a sweep finds the work that a crash, a lost signal or a flushed
+ * queue has left.
  */
 import { fileURLToPath } from 'node:url';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -42,11 +43,11 @@ export interface ServiceSettings {
   host: string;
   /** 0 takes a free port. */
   port: number;
-  /** What absolute links start with, where it is not what the request's Host header says. */
+  /** The base of absolute links. Default: built from the request's Host header. */
   publicUrl?: string | undefined;
   bodyBytesMax: number;
   sweepMs: number;
-  /** How long deliveries that ended are kept. */
+  /** How long finished deliveries are kept, in days. */
   deliveryLogDays: number;
 }
 
@@ -56,21 +57,23 @@ export interface ServiceDeps {
   signals: Signals;
   fetch: GuardedFetch;
   secrets: SecretBox;
-  /** Closed by who opened it. */
+  /** The caller closes it: `Service.close` does not. */
   storage: FileStorage;
   adminToken: string;
   clock: Clock;
   log: Logger;
   registry: Registry;
+  /** 0 to 1, for the jitter of retries. Default: `Math.random`. */
   random?: () => number;
 }
 
 export interface Service {
   readonly url: string;
-  /** Finds and wakes what is due now; the sweep does so every `sweepMs`. */
+  /** Runs the sweep now; it also runs every `sweepMs`. */
   sweep(): Promise<void>;
-  /** True when no submission, job or notification waits. */
+  /** True when no submission, job or notification is pending. */
   isIdle(): Promise<boolean>;
+  /** Stops listening, then the workers. Each step waits up to `graceMs` for what is running. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -79,7 +82,10 @@ export async function migrateService(database: Database): Promise<void> {
   await migrate(database, { schema: 'service', directory: fileURLToPath(new URL('migrations', import.meta.url)) });
 }
 
-/** Migrates, starts the workers and listens. Throws when the database cannot be migrated or the port is taken. */
+/**
+ * Migrates the database, listens, and starts the workers. Throws when the database cannot be migrated or the port is
+ * taken.
+ */
 export async function startService(deps: ServiceDeps): Promise<Service> {
   const { database, signals, settings, log } = deps;
   await migrateService(database);
@@ -107,7 +113,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   serveDocuments(application.express, settings);
   application.finish();
   const server: HttpServer = await listen(application.express, settings);
-  // Last, so that a port that is taken leaves nothing running.
+  // The workers start last: if the port is taken, nothing is left running.
   const sweep = startWorkers({ ...deps, accessTokens }, runUnitOfWork);
   return {
     url: settings.publicUrl ?? server.url,
@@ -130,7 +136,10 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   };
 }
 
-/** Every call that may change something runs in one transaction; a read asks the database directly. */
+/**
+ * Runs each call that may change something in one transaction, with its `Idempotency-Key`. A read queries the database
+ * without one, or in a read-only snapshot when its endpoint asks for it.
+ */
 function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
   { database, clock }: ServiceDeps,
   runUnitOfWork: RunUnitOfWork,
@@ -146,13 +155,13 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
     }
     const repeatable =
       endpoint.method === 'POST' && idempotencyKey !== undefined && 'organisationId' in caller
-        ? // Both forms of a path are the same endpoint.
+        ? // A path with and without a final slash is the same endpoint.
           idempotentRequest(caller.organisationId, `POST ${path.replace(/\/$/, '')}`, idempotencyKey, bytes)
         : undefined;
     const work = (prepared?: unknown) =>
       runUnitOfWork((unit) => {
-        const once = () => run({ ...caller, unit }, prepared);
-        return repeatable ? withIdempotency(unit.tx, timestampNow(clock), repeatable, once) : once();
+        const handle = () => run({ ...caller, unit }, prepared);
+        return repeatable ? withIdempotency(unit.tx, timestampNow(clock), repeatable, handle) : handle();
       });
     if (!prepare) return work();
     const findKept = async () => repeatable && findKeptAnswer(database, timestampNow(clock), repeatable);
@@ -162,7 +171,7 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
     try {
       prepared = await prepare(outside);
     } catch (error) {
-      // The same request, sent twice at once, may have been done meanwhile: then its answer is the answer to both.
+      // The same request may have been sent twice at once and the other one done by now: then both return its answer.
       const keptMeanwhile = await findKept().catch(() => undefined);
       if (keptMeanwhile) return keptMeanwhile;
       throw error;
@@ -187,10 +196,11 @@ function startWorkers(deps: ServiceDeps & { accessTokens: AccessTokens }, runUni
       due: () => organisationsWithSubmissions(database),
     },
     jobs: jobLane('jobs', 2),
-    // These wait for other people's servers, some of which are slow: they must not hold up the others.
+    // File jobs wait for servers of others, some of which are slow: a lane of their own, so that they delay no other
+    // job.
     'file-jobs': jobLane('file-jobs', 4),
     rounds: { concurrency: 4, work: timers.work, due: timers.due },
-    // Waiting for receivers costs nothing here, and slow ones must not hold up the others.
+    // Waiting for receivers costs nothing, and slow receivers must not delay the others.
     deliveries: { concurrency: 32, work: deliverer.deliver, due: deliverer.webhooksWithDue },
   };
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);

@@ -1,7 +1,7 @@
 /**
- * `Idempotency-Key` on every POST under `/api/`: the first answer is kept in the transaction of the work itself, so a
- * repeated request is answered from it or does the work, never half of each. Two at once: the second waits for the
- * first's commit. Source: decisions, "Conventions".
+ * `Idempotency-Key` on every POST under `/api/`. The first answer is stored in the transaction of the work itself, so a
+ * repeated request either does the work or returns the stored answer, never half of each. Of two requests at once, the
+ * second waits for the first's commit. Source: decisions, "Conventions".
  */
 import { createHash } from 'node:crypto';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
@@ -29,10 +29,10 @@ export interface IdempotentRequest {
   readonly bodyHash: Buffer;
 }
 
-/** PostgreSQL indexes no text of any length. A longer path names nothing that there is, so there is no answer to keep. */
+/** PostgreSQL cannot index longer text. A longer path names nothing that exists, so there is no answer to keep. */
 const endpointMax = 1_000;
 
-/** Throws `invalid` for a key that cannot be one; undefined where nothing is to be kept. */
+/** Throws `invalid` for a malformed key. Returns undefined when no answer is to be kept. */
 export function idempotentRequest(
   organisationId: string,
   endpoint: string,
@@ -46,8 +46,9 @@ export function idempotentRequest(
 }
 
 /**
- * The kept answer, if there is one: to look before work that is done outside of the transaction. It may come meanwhile,
- * and `withIdempotency` looks again. Throws `conflict` as that does.
+ * Returns the kept answer, if there is one: for a look before work that is done outside of the transaction. A
+ * concurrent request may store an answer after the look, so `withIdempotency` looks again. Throws `conflict` as that
+ * does.
  */
 export async function findKeptAnswer(
   sql: Sql,
@@ -64,7 +65,7 @@ export async function findKeptAnswer(
 }
 
 /**
- * Runs the work, or gives the kept answer; throws `conflict` for the same key with another body.
+ * Runs the work and keeps its answer, or returns the kept answer. Throws `conflict` for the same key with another body.
  * A secret that is shown once (`signing_key`) is not kept.
  */
 export async function withIdempotency(
@@ -78,15 +79,15 @@ export async function withIdempotency(
     'delete from service.idempotency_keys where organisation_id = $1 and endpoint = $2 and key = $3 and created < $4',
     [organisationId, endpoint, key, keptSince(now)],
   );
-  // A row of the same key that is being written is waited for, by the update that changes nothing.
-  const [kept] = await tx.query<KeptAnswer & { fresh: boolean }>(
+  // The update changes nothing, but it waits for a concurrent transaction that is writing the row of this key.
+  const [kept] = await tx.query<KeptAnswer & { is_first: boolean }>(
     `insert into service.idempotency_keys (organisation_id, endpoint, key, body_hash, created)
      values ($1, $2, $3, $4, $5)
      on conflict (organisation_id, endpoint, key) do update set key = excluded.key
-     returning body_hash, status, body, headers, status is null as fresh`,
+     returning body_hash, status, body, headers, status is null as is_first`,
     [organisationId, endpoint, key, bodyHash, now],
   );
-  if (kept && !kept.fresh) return answerOf(kept, request);
+  if (kept && !kept.is_first) return answerOf(kept, request);
   const answer = await run();
   const body =
     answer.json?.toString() ?? (answer.body === undefined ? null : JSON.stringify(withoutShownOnce(answer.body)));
@@ -104,7 +105,7 @@ function answerOf({ body_hash: bodyHash, status, body, headers }: KeptAnswer, re
   return { status, headers, ...(body === null ? {} : { json: body }) };
 }
 
-/** Removes the answers that are no longer kept. */
+/** Deletes the answers whose time has run out. */
 export async function forgetOldAnswers(sql: Sql, now: Timestamp): Promise<void> {
   await sql.query('delete from service.idempotency_keys where created < $1', [keptSince(now)]);
 }

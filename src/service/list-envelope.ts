@@ -1,27 +1,34 @@
-/** The list envelope of the contract: numbered pages over a counted query. Lists are short; feeds page by key. */
+/** The list envelope of the contract: numbered pages and a count. It suits short lists; feeds page by key instead. */
 import type { Sql } from '#platform/database/database.ts';
 
 export interface ListRequest {
   /** A select over one organisation's rows, without `limit`; its parameters are $1..$n. */
   select: string;
-  /** What a row shows, computed for the rows of the page only, which is called `page`. Left out: what it selects. */
+  /**
+   * The columns to return, computed only for the rows of the page, which is named `page`. Default: those of `select`.
+   */
   shown?: string;
-  /** Must tell all rows apart, so that none moves between pages. */
+  /** Must be a total order: with equal rows, a row could be on two pages or on none. */
   orderBy: string;
   params: readonly unknown[];
   query: { page_number: number; page_size: number };
-  /** Absolute, without query. */
+  /** The list's absolute URL, without a query. */
   url: string;
-  /** Filters to keep in the links. */
+  /** Query parameters that the links keep. */
   filters?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Reads one page and counts the rest at the same instant; `next` and `previous` are absolute links that keep the filters. */
+/**
+ * Reads one page and counts all rows at the same instant; `next` and `previous` are absolute links that keep the
+ * filters.
+ */
 export async function renderList<Item extends object>(sql: Sql, request: ListRequest, render: (row: never) => Item) {
   return (await readList(sql, request, render, 'null')).list;
 }
 
-/** The envelope, and the value of another expression over the parameters at that instant. */
+/**
+ * Returns the envelope, and the value of the SQL expression `beside` (over the same parameters) at the same instant.
+ */
 export async function readList<Item extends object>(
   sql: Sql,
   request: ListRequest,
@@ -29,7 +36,7 @@ export async function readList<Item extends object>(
   beside: string,
 ) {
   const { page_number: page, page_size: size } = request.query;
-  // On the left: a page beyond the end has no rows, and is counted all the same.
+  // The count is on the left of the join: a page beyond the end has no rows, but still has the count.
   const rows = await sql.query<{ list_count: number; list_beside: unknown; on_page: true | null }>(
     `with page as materialized
        (${request.select} order by ${request.orderBy} limit ${size} offset ${(page - 1) * size})

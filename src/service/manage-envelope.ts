@@ -1,12 +1,12 @@
 /**
- * What every manage answer carries beside its `result`. What is read comes with the change number of the same instant:
- * what it counts is in the answer, and the answer shows nothing that it does not count. Source: API document, "Response
+ * The members that every manage answer has beside its `result`. A read returns the rows and the change number (`gsn`)
+ * of one instant: the answer shows exactly the changes that its number counts. Source: API document, "Response
  * envelopes".
  */
 import type { Sql } from '#platform/database/database.ts';
 import { type ListRequest, readList } from './list-envelope.ts';
 
-/** Of the organisation $1. */
+/** SQL: the change number of the organisation $1. */
 const gsnOfOrganisation =
   '(select coalesce(sum(changes), 0)::bigint from service.feed_heads where organisation_id = $1::uuid)';
 
@@ -20,12 +20,12 @@ function envelope<Result extends object>(endpoint: string, result: Result, gsn: 
   return { result, used_endpoints: [endpoint], gsn, includes: {}, extras: {} };
 }
 
-/** The envelope of what a call has just made. */
+/** The envelope of an object that a call has just created. */
 export async function manageReceipt(sql: Sql, organisationId: string, endpoint: string, result: object) {
   return envelope(endpoint, result, await readGsn(sql, organisationId));
 }
 
-/** The envelope of the one row that `select` gives; undefined where it gives none. Its $1 is the organisation. */
+/** The envelope of the one row that `select` returns, or undefined when it returns none. Its $1 is the organisation. */
 export async function readManageItem<Item extends object>(
   sql: Sql,
   request: { endpoint: string; select: string; params: readonly unknown[] },

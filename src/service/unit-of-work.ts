@@ -1,23 +1,27 @@
 /**
- * A unit of work: one transaction, and the wake-ups that follow its commit. The wake-ups are a courtesy: a process that
- * dies before it sends them loses nothing, because each lane's sweep finds in SQL what is due.
+ * A unit of work: one transaction, and the wake-ups that follow its commit. The wake-ups only save time: a process that
+ * dies before it sends them loses nothing, because the sweep finds in SQL what is due.
  */
 import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Signals } from '#platform/queue.ts';
 
-/** What waits to be worked: submissions and jobs by organisation, rounds by event, notifications by webhook. */
+/**
+ * The lanes of work. Their keys: an organisation for submissions and jobs, an event for rounds, a webhook for
+ * deliveries.
+ */
 export type ServiceLane = 'supplier-changes' | 'jobs' | 'file-jobs' | 'rounds' | 'deliveries';
 
 export interface UnitOfWork {
   readonly tx: Sql;
-  /** Wakes the lane's worker for `key` once the transaction has committed. */
+  /** Wakes the lane's worker for `key` after the transaction has committed. */
   wake(lane: ServiceLane, key: string): void;
 }
 
+/** Runs `work` in a transaction. Throws what `work` throws, with everything rolled back and no worker woken. */
 export type RunUnitOfWork = <T>(work: (unit: UnitOfWork) => Promise<T>) => Promise<T>;
 
-/** Creates the runner. It throws what `work` throws, with everything rolled back and nobody woken. */
+/** Creates the function that runs units of work. */
 export function createUnitOfWork(deps: {
   database: Pick<Database, 'transaction'>;
   signals: Pick<Signals, 'signal'>;
@@ -25,7 +29,7 @@ export function createUnitOfWork(deps: {
   return async (work) => {
     let woken = new Map<ServiceLane, Set<string>>();
     const result = await deps.database.transaction(async (tx) => {
-      // A deadlock makes the transaction run again: what the first try wanted to wake is forgotten.
+      // After a deadlock the transaction runs again: the wake-ups of the first run are dropped.
       woken = new Map();
       return work({
         tx,
@@ -35,13 +39,16 @@ export function createUnitOfWork(deps: {
         },
       });
     });
-    // Not waited for: the answer is true already, and the sweep makes up for a signal that is lost.
+    // Not awaited: the work is committed, and the sweep finds what a lost signal would have woken.
     for (const [lane, keys] of woken) void deps.signals.signal(lane, [...keys]);
     return result;
   };
 }
 
-/** Whether work failed because the database was away, or undid it in favour of another's: it is due again, unchanged. */
+/**
+ * Whether work failed because a part it needs was unavailable, or because the database rolled it back in favour of
+ * another transaction (SQLSTATE class 40). Such work is still due, unchanged.
+ */
 export function isWorthRepeating(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'unavailable';
   return error instanceof Error && 'code' in error && String(error.code).startsWith('40');

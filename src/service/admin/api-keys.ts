@@ -12,7 +12,7 @@ import { findOrganisation } from './find-organisation.ts';
 
 const path = '/admin/organisations/:id/api-keys';
 
-/** POST: the key is in this answer and nowhere else; the database holds its hash. */
+/** POST /admin/organisations/{id}/api-keys: the key is in this answer and in no other; the database holds its hash. */
 export function createApiKey({ clock }: { clock: Clock }) {
   return endpoint<Operator, typeof createApiKeyRequest>({
     method: 'POST',
@@ -37,6 +37,7 @@ export function createApiKey({ clock }: { clock: Clock }) {
 
 const listApiKeysQuery = z.strictObject(listQuery);
 
+/** GET /admin/organisations/{id}/api-keys: without the keys themselves. */
 export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeysQuery>({
   method: 'GET',
   path,
@@ -62,7 +63,7 @@ export const listApiKeys = endpoint<Operator, z.ZodUndefined, typeof listApiKeys
   },
 });
 
-/** DELETE: from its commit on the key is refused. */
+/** DELETE /admin/organisations/{id}/api-keys/{keyId}: the key is refused as soon as this is committed. */
 export function revokeApiKey({ clock }: { clock: Clock }) {
   return endpoint<Operator>({
     method: 'DELETE',

@@ -5,7 +5,9 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
 
-/** POST /admin/organisations: an organisation with the heads of its feeds, which never come later. */
+/**
+ * POST /admin/organisations: creates an organisation with the heads of its feeds. No other code creates a feed head.
+ */
 export function createOrganisation({ clock }: { clock: Clock }) {
   return endpoint<Operator, typeof createOrganisationRequest>({
     method: 'POST',

@@ -5,7 +5,10 @@ import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
 import { findOrganisation } from './find-organisation.ts';
 
-/** POST: a name that `fields` of a supplier may use; the public API cannot make one. */
+/**
+ * POST /admin/organisations/{id}/supplier-attributes: creates a name that `fields` of a supplier may use. The public
+ * API has no call for it. Throws `conflict` when the name exists.
+ */
 export const createSupplierAttribute = endpoint<Operator, typeof createSupplierAttributeRequest>({
   method: 'POST',
   path: '/admin/organisations/:id/supplier-attributes',

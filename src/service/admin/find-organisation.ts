@@ -2,7 +2,7 @@ import { uuid } from '#contract/scalars.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 
-/** The organisation's id, checked; throws `not-found`. */
+/** Returns the id of an organisation that exists. Throws `not-found` for an unknown or malformed id. */
 export async function findOrganisation(sql: Sql, id: string | undefined): Promise<string> {
   const parsed = uuid.safeParse(id);
   const rows = parsed.success

@@ -5,9 +5,9 @@ import type { Operator } from '../caller.ts';
 import { renderList } from '../list-envelope.ts';
 import { findOrganisation } from './find-organisation.ts';
 
-interface Attempt {
+interface ShownAttempt {
   number: number;
-  /** As JSON writes it. */
+  /** Written by the database: ISO 8601 in UTC with microseconds. */
   time: string;
   status: number | null;
   duration_ms: number;
@@ -15,17 +15,20 @@ interface Attempt {
   response_excerpt: string | null;
 }
 
-interface Row {
+interface DeliveryRow {
   id: string;
   webhook: string;
   trigger: string;
   state: string;
   created: string;
   due: string;
-  attempts: Attempt[];
+  attempts: ShownAttempt[];
 }
 
-/** GET: the delivery log, newest first; one item a notification, with all its attempts. */
+/**
+ * GET /admin/organisations/{id}/deliveries: the delivery log, newest first. An item is a notification with all its
+ * attempts.
+ */
 export const listDeliveries = endpoint<Operator, z.ZodUndefined, typeof deliveriesQuery>({
   method: 'GET',
   path: '/admin/organisations/:id/deliveries',
@@ -63,16 +66,17 @@ export const listDeliveries = endpoint<Operator, z.ZodUndefined, typeof deliveri
   },
 });
 
-/** `failed` is also what failed and waits: an operator who looks for failures means these, too. */
+/** `failed` also selects notifications that failed and wait for a retry: they are failures to an operator, too. */
 function statusCondition(status: string, values: unknown[]): string {
-  const newest = (what: string) =>
-    `(select ${what} from service.delivery_attempts where delivery_id = d.id order by number desc limit 1)`;
+  const newest = (column: string) =>
+    `(select ${column} from service.delivery_attempts where delivery_id = d.id order by number desc limit 1)`;
   if (/^\d/.test(status)) return `${newest('status')} = $${values.push(Number(status))}`;
   if (status === 'failed') return `(d.state = 'failed' or (d.state <> 'delivered' and ${newest('error')} is not null))`;
   return `d.state = $${values.push(status)}`;
 }
 
-function render({ due, attempts, ...delivery }: Row) {
+/** The newest attempt's members also stand beside the list of attempts. */
+function render({ due, attempts, ...delivery }: DeliveryRow) {
   const { number: _number, ...newest } = attempts.at(-1) ?? {};
   return { ...delivery, ...(delivery.state === 'pending' ? { due } : {}), ...newest, attempts };
 }

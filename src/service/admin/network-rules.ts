@@ -6,7 +6,10 @@ import { canonicalDomain, parseCidrs } from '#platform/network-guard.ts';
 import type { Operator } from '../caller.ts';
 import { findOrganisation } from './find-organisation.ts';
 
-/** PUT: the domains that the organisation's webhooks may name. Checked at creation, and again at each delivery. */
+/**
+ * PUT /admin/organisations/{id}/webhook-domains: the domains that the organisation's webhooks may name. A webhook is
+ * checked against them when it is created, and again at each delivery.
+ */
 export const putWebhookDomains = endpoint<Operator, typeof webhookDomainsRequest>({
   method: 'PUT',
   path: '/admin/organisations/:id/webhook-domains',
@@ -29,7 +32,10 @@ export const putWebhookDomains = endpoint<Operator, typeof webhookDomainsRequest
   },
 });
 
-/** PUT: private networks that webhooks, token URLs and file URLs may reach, beside the public internet. */
+/**
+ * PUT /admin/organisations/{id}/allowed-networks: the private networks that webhooks, token URLs and file URLs may
+ * reach, beside the public internet.
+ */
 export const putAllowedNetworks = endpoint<Operator, typeof allowedNetworksRequest>({
   method: 'PUT',
   path: '/admin/organisations/:id/allowed-networks',
@@ -48,7 +54,7 @@ export const putAllowedNetworks = endpoint<Operator, typeof allowedNetworksReque
   },
 });
 
-/** Throws `invalid` with the entries' places in the body. */
+/** Throws `invalid` with the path of each wrong entry in the body. */
 function checkCidrs(cidrs: readonly string[]): void {
   try {
     parseCidrs(cidrs);

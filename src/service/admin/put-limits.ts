@@ -4,8 +4,9 @@ import type { Operator } from '../caller.ts';
 import { findOrganisation } from './find-organisation.ts';
 
 /**
- * PUT: the organisation's rate limits, from the next request on. It replaces what was set before: what is left out is as
- * the contract says, `{}` brings all of that back. Counts go on.
+ * PUT /admin/organisations/{id}/limits: the organisation's rate limits, from the next request on. They replace the
+ * limits that were set before. A limit that is left out is the contract's; `{}` restores all of the contract's.
+ * Requests that were counted stay counted.
  */
 export const putLimits = endpoint<Operator, typeof limitsRequest>({
   method: 'PUT',
@@ -24,7 +25,7 @@ export const putLimits = endpoint<Operator, typeof limitsRequest>({
   },
 });
 
-/** Also what would count if the limits were switched on. */
+/** Shows each limit that is in force, or that would be if the limits were enabled. */
 function render({ enabled = true, ...own }: LimitsRequest) {
   const names = Object.keys(limits) as (keyof typeof limits)[];
   const effective = names.map((name) => {

@@ -7,16 +7,17 @@ import { AppError } from '#platform/errors.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
 
-interface Found {
+interface LockedDelivery {
   id: string;
   webhook_id: string;
   state: string;
 }
 
 /**
- * POST: the notification is sent again now: the same bytes under the same `webhook-id`, its attempts numbered on and its
- * schedule begun anew. One that waits for its next try goes at once, one that is being sent is left alone. A disabled
- * webhook is active again from here on: it is how an operator sets one right, and what it has kept goes out with it.
+ * POST /admin/deliveries/{id}/resend: sends the notification again now, with the same bytes and the same `webhook-id`.
+ * Its attempts are numbered on, and its retry schedule starts anew. A notification that waits for a retry is sent at
+ * once; one that is being sent is left alone. A disabled webhook becomes active again: this is how an operator enables
+ * one, and the notifications that it has kept are sent, too.
  */
 export function resendDelivery({ clock }: { clock: Clock }) {
   return endpoint<Operator>({
@@ -39,8 +40,11 @@ export function resendDelivery({ clock }: { clock: Clock }) {
   });
 }
 
-/** The webhook's row first, as everybody does who changes its deliveries: so nobody waits for the other for ever. */
-async function lockDelivery(tx: Sql, id: string | undefined): Promise<Found> {
+/**
+ * Locks the delivery, and its webhook's row before it: every transaction that changes deliveries locks in this order,
+ * so they cannot deadlock. Throws `not-found`.
+ */
+async function lockDelivery(tx: Sql, id: string | undefined): Promise<LockedDelivery> {
   const parsed = uuid.safeParse(id);
   const [locked] = parsed.success
     ? await tx.query<{ id: string }>(
@@ -49,9 +53,9 @@ async function lockDelivery(tx: Sql, id: string | undefined): Promise<Found> {
         [parsed.data],
       )
     : [];
-  // A statement of its own: it sees what the holder of the lock has done.
+  // A second statement: it sees what the transaction that held the lock before has committed.
   const [delivery] = locked
-    ? await tx.query<Found>('select id, webhook_id, state from service.deliveries where id = $1 for update', [
+    ? await tx.query<LockedDelivery>('select id, webhook_id, state from service.deliveries where id = $1 for update', [
         parsed.data,
       ])
     : [];
@@ -60,8 +64,9 @@ async function lockDelivery(tx: Sql, id: string | undefined): Promise<Found> {
 }
 
 /**
- * One that has ended takes its own turn and nobody else's: it does not coalesce any more, so that neither is it replaced
- * by a newer one before it goes, nor does it stand in the way of one that waits. Its failures are counted from here.
+ * A finished notification no longer coalesces: a newer one does not replace it before it is sent, and it does not
+ * collide with the pending one of its trigger. Its failures are counted from here on: `-attempts` cancels the earlier
+ * attempts.
  */
 async function makeDue(tx: Sql, id: string, now: Timestamp): Promise<'pending'> {
   await tx.query(

@@ -3,7 +3,9 @@ import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { deskCommand } from './command.ts';
 
-/** POST award: chooses the scenario that closing will publish; null takes the choice back. Touches no feed by itself. */
+/**
+ * POST award: chooses the scenario that closing will publish; null takes the choice back. Touches no feed by itself.
+ */
 export function awardEvent({ clock }: { clock: Clock }) {
   return deskCommand({
     command: 'award',

@@ -1,4 +1,7 @@
-/** Entries in the bid sheet, read and checked the same way whoever makes them: a supplier's bid, the buyer's edit, the buyer's values. */
+/**
+ * Entries in the bid sheet, read and checked the same way whoever makes them: a supplier's bid, the buyer's edit, the
+ * buyer's values.
+ */
 import type { BuyerValues, SubmitBid } from '#contract/desk.ts';
 import type { Issue } from '#contract/issue.ts';
 import type { Cell } from '#contract/sourcing-event.ts';

@@ -10,8 +10,8 @@ import { renderInvitation } from './render-event.ts';
 
 /**
  * POST invitations: adds suppliers with all their contacts. Who is invited already is invited once more; what a draft
- * invites is sent, and counted, when it is published. Touches no feed. An archived supplier takes no new invitation, and
- * keeps those it has.
+ * invites is sent, and counted, when it is published. Touches no feed. An archived supplier takes no new invitation,
+ * and keeps those it has.
  */
 export function inviteSuppliers({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -9,9 +9,9 @@ import { entryIssues, pathsOfLots } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * PUT buyer-values: the buyer's values of lots and of the event; columns that are not named keep theirs. Bids that stand
- * get the cost that follows; if one had none any more, nothing is changed. Touches no feed by itself: the records of
- * bids catch up at the next point.
+ * PUT buyer-values: the buyer's values of lots and of the event; columns that are not named keep theirs. Bids that
+ * stand get the cost that follows; if one had none any more, nothing is changed. Touches no feed by itself: the records
+ * of bids catch up at the next point.
  */
 export function putBuyerValues({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -3,7 +3,7 @@ import type { Clock } from '#platform/clock.ts';
 import { throwIssues } from '#platform/errors.ts';
 import { checkQuestions, renderQuestion } from '../domain/rfi.ts';
 import { announce } from '../events/announce.ts';
-import { saveQuestions } from '../rfi/rfi-store.ts';
+import { saveQuestions } from '../rfi/question-store.ts';
 import { deskCommand } from './command.ts';
 
 /**

@@ -12,7 +12,8 @@ import { eventAt } from '../events/apply-event-change.ts';
 import { loadBids, loadEvent } from '../events/event-store.ts';
 import { loadEventFiles } from '../files/find-files.ts';
 import { renderList } from '../list-envelope.ts';
-import { loadQuestions, loadResponses } from '../rfi/rfi-store.ts';
+import { loadQuestions } from '../rfi/question-store.ts';
+import { loadResponses } from '../rfi/response-store.ts';
 import { renderEvent } from './render-event.ts';
 
 const listEventsQuery = z.strictObject({

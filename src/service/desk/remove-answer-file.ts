@@ -1,8 +1,8 @@
 import { answerFilePath, noBody } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { announceAnswers } from '../rfi/announce-answers.ts';
-import { removeResponseFile } from '../rfi/rfi-store.ts';
+import { announceAnswers } from '../events/announce-answers.ts';
+import { removeResponseFile } from '../rfi/response-store.ts';
 import { deskCommand } from './command.ts';
 
 /**

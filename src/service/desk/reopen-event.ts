@@ -2,7 +2,9 @@ import type { Clock } from '#platform/clock.ts';
 import { reopenedRound } from '../domain/rounds.ts';
 import { stateCommand } from './state-command.ts';
 
-/** POST reopen: the last round is active again, without an end. The awarded scenario stays chosen until it is changed. */
+/**
+ * POST reopen: the last round is active again, without an end. The awarded scenario stays chosen until it is changed.
+ */
 export function reopenEvent({ clock }: { clock: Clock }) {
   return stateCommand({
     command: 'reopen',

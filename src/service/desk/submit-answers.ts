@@ -3,8 +3,10 @@ import type { Issue } from '#contract/issue.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { readAnswers } from '../domain/rfi.ts';
-import { announceAnswers } from '../rfi/announce-answers.ts';
-import { loadQuestions, missingFiles, saveResponses } from '../rfi/rfi-store.ts';
+import { announceAnswers } from '../events/announce-answers.ts';
+import { missingFileIssues } from '../files/find-files.ts';
+import { loadQuestions } from '../rfi/question-store.ts';
+import { saveResponses } from '../rfi/response-store.ts';
 import { invitationOf } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
@@ -28,7 +30,7 @@ export function submitAnswers({ clock }: { clock: Clock }) {
       const files = body.answers.flatMap(({ document_file_uuids: ids = [] }, index) =>
         ids.map((id, place) => ({ id, path: `answers[${index}].document_file_uuids[${place}]` })),
       );
-      const missing = await missingFiles(unit.tx, event.organisationId, files);
+      const missing = await missingFileIssues(unit.tx, event.organisationId, files);
       if (!read.ok) throw invalid([...read.issues, ...missing]);
       if (missing.length > 0) throw invalid(missing);
       await saveResponses(unit.tx, event.id, supplierId, read.answered, now);

@@ -3,8 +3,8 @@ import { hideFeedRecords } from '../feeds/append-feed-records.ts';
 import { stateCommand } from './state-command.ts';
 
 /**
- * POST unpublish: back to draft, also when there are bids. They and the answers are kept, and served again when the event
- * is published again; its open round waits for that, too.
+ * POST unpublish: back to draft, also when there are bids. They and the answers are kept, and served again when the
+ * event is published again; its open round waits for that, too.
  */
 export function unpublishEvent({ clock }: { clock: Clock }) {
   return stateCommand({

@@ -6,8 +6,9 @@ import type { UnitOfWork } from '../unit-of-work.ts';
 import { announce } from './announce.ts';
 
 /**
- * Announces bids that changed. Each of these domainEvents is a point of the latest bids feed, at which every record that
- * lags behind catches up: where something else has altered bids since, all of the event's are looked at, else only these.
+ * Announces bids that changed. These domain events are the points at which the latest bids feed is updated. If another
+ * change has altered records of bids since the last such point (`bids_behind`), all of the event's bids are compared
+ * with the feed, else only these.
  */
 export async function announceBids(
   unit: UnitOfWork,
@@ -16,7 +17,7 @@ export async function announceBids(
     event: SourcingEvent;
     sheet: BidSheet;
     bids: readonly Bid[];
-    /** Those that were computed already, by the bids' ids. */
+    /** The rows that the caller has computed already, by the bid's id. */
     rows?: ReadonlyMap<string, ComputedRow>;
     now: Timestamp;
   },

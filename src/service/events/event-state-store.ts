@@ -1,11 +1,11 @@
-/** The moving part of an event in SQL: its status with its times, and its rounds. */
+/** The changing state of an event in SQL: its status, the times of its status, and its rounds. */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import type { Round, SourcingEvent } from '../domain/sourcing-event.ts';
 
 type EventState = Pick<SourcingEvent, 'status' | 'published' | 'closed' | 'rounds'>;
 
-/** Writes what differs between the two states; gives whether anything does. Needs the event's lock. */
+/** Writes the differences between the two states. Returns whether there were any. The caller holds the event's lock. */
 export async function saveEventState(
   sql: Sql,
   before: Pick<SourcingEvent, 'id'> & EventState,
@@ -48,7 +48,9 @@ async function saveRounds(sql: Sql, eventId: string, rounds: readonly Round[]): 
   );
 }
 
-/** The open events in which a round should have begun or ended by now: bringing them up to date changes each of them. */
+/**
+ * The open events in which a round should have begun or ended by now. `loadEventNow` changes each of them.
+ */
 export async function eventsWithDueRounds(sql: Sql, now: Timestamp): Promise<string[]> {
   const rows = await sql.query<{ event_id: string }>(
     `select r.event_id from service.rounds r join service.sourcing_events e on e.id = r.event_id
@@ -63,7 +65,7 @@ export async function eventsWithDueRounds(sql: Sql, now: Timestamp): Promise<str
   return rows.map((row) => row.event_id);
 }
 
-/** When the next round of any open event begins or ends; undefined when none does. */
+/** When the next round of an open event begins or ends after `now`; undefined when there is none. */
 export async function nextRoundMoment(sql: Sql, now: Timestamp): Promise<Timestamp | undefined> {
   const [row] = await sql.query<{ moment: Timestamp | null }>(
     `select least(

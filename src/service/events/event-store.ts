@@ -1,5 +1,4 @@
-/** The live event in SQL: loaded whole and locked for a command. */
-
+/** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
 import { uuid } from '#contract/scalars.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -8,8 +7,8 @@ import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent }
 type EventRow = Omit<SourcingEvent, 'globalValues' | 'lots' | 'rounds' | 'invitations'> & { globalValues: object };
 
 /**
- * Loads an event of this organisation with lots, rounds and invitations; throws `not-found`. `lock` holds it until the
- * transaction ends: commands on one event come one after the other.
+ * Loads an event of this organisation with lots, rounds and invitations. Throws `not-found`. `lock` locks the event
+ * until the transaction ends, so that commands on one event run one after the other.
  */
 export async function loadEvent(
   sql: Sql,
@@ -18,7 +17,7 @@ export async function loadEvent(
   lock: 'lock' | 'read',
 ): Promise<SourcingEvent> {
   const parsed = uuid.safeParse(id);
-  // By itself: what a statement reads beside the row for which it waits is as old as its waiting.
+  // A statement of its own: what the locking statement reads from other tables would be as old as its start.
   if (parsed.success && lock === 'lock')
     await sql.query('select from service.sourcing_events where id = $1 and organisation_id = $2 for update', [
       parsed.data,
@@ -91,7 +90,7 @@ export async function loadBids(sql: Sql, eventId: string, supplierId?: string): 
   }));
 }
 
-/** In an order that does not change: a record whose content is the same must read the same. */
+/** The awards of a scenario, in a stable order: a feed record with the same content must have the same text. */
 export async function loadScenarioAwards(sql: Sql, eventId: string, scenario: string): Promise<ScenarioAward[]> {
   return sql.query<ScenarioAward>(
     `select lot_id as "lotId", supplier_id as "supplierId", share from service.scenario_awards
@@ -100,10 +99,12 @@ export async function loadScenarioAwards(sql: Sql, eventId: string, scenario: st
   );
 }
 
+/** The cells (values by column name) that are stored as a JSON object. */
 export function cellsOf(json: object): Cells {
   return new Map(Object.entries(json));
 }
 
+/** Cells as the text of the JSON object that is stored. */
 export function cellsJson(cells: Cells): string {
   return JSON.stringify(Object.fromEntries(cells));
 }

@@ -1,5 +1,5 @@
 /**
- * The lane `rounds`: brings an event's rounds up to date when nobody calls, so that a round begins and ends on time.
+ * The worker of the lane `rounds`: begins and ends rounds on time, when no command is called on their event.
  */
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -11,15 +11,15 @@ import { loadEventNow } from './apply-event-change.ts';
 import { eventsWithDueRounds, nextRoundMoment } from './event-state-store.ts';
 
 export interface RoundTimers {
-  /** Brings the rounds of one event up to date. */
+  /** Begins and ends the rounds of one event that are due. */
   work: (eventId: string) => Promise<void>;
-  /** The events that have something due; also looks again for the next moment. */
+  /** The events that have a round due. Also makes the timer look for the next due round again. */
   due: () => Promise<string[]>;
-  /** Ends the waiting. */
+  /** Stops the timer. */
   close: () => Promise<void>;
 }
 
-/** Starts the waiting at once; what fails in it is logged, and the next sweep has it look again. */
+/** Creates the worker, and starts its timer. A failure of the timer is logged; at the next sweep it looks again. */
 export function createRoundTimers(deps: {
   database: Database;
   runUnitOfWork: RunUnitOfWork;
@@ -29,7 +29,7 @@ export function createRoundTimers(deps: {
 }): RoundTimers {
   const { database, runUnitOfWork, clock } = deps;
   const due = () => eventsWithDueRounds(database, timestampNow(clock));
-  const keeper = createDueTimer({
+  const dueTimer = createDueTimer({
     ...deps,
     lane: 'rounds',
     due,
@@ -44,13 +44,13 @@ export function createRoundTimers(deps: {
         );
         if (row) await loadEventNow(unit, row.organisation_id, eventId, clock);
       });
-      keeper.lookAgain();
+      dueTimer.lookAgain();
     },
     async due() {
       const eventIds = await due();
-      keeper.lookAgain();
+      dueTimer.lookAgain();
       return eventIds;
     },
-    close: () => keeper.close(),
+    close: () => dueTimer.close(),
   };
 }

@@ -3,7 +3,7 @@ import type { Sql } from '#platform/database/database.ts';
 import type { Bid } from '../domain/sourcing-event.ts';
 import { cellsJson } from './event-store.ts';
 
-/** Writes bids as they are now, new ones and known ones, in one statement. The event must be locked. */
+/** Inserts or updates bids in one statement. The caller holds the event's lock. */
 export async function saveBids(sql: Sql, eventId: string, bids: readonly Bid[], now: Timestamp): Promise<void> {
   await sql.query(
     `insert into service.bids (event_id, modified, id, lot_id, supplier_id, values, offers, cost, draft, withdrawn)
@@ -27,7 +27,7 @@ export async function saveBids(sql: Sql, eventId: string, bids: readonly Bid[], 
   );
 }
 
-/** The suppliers of bids that have become complete take part from now on. The event must be locked. */
+/** Marks the suppliers of these completed bids as participants. The caller holds the event's lock. */
 export async function markParticipants(sql: Sql, eventId: string, completed: readonly Bid[]): Promise<void> {
   await sql.query(
     `update service.invitations set participated = true

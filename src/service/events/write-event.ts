@@ -1,6 +1,7 @@
 /**
- * Writing an event from a payload that was checked, and whose suppliers and requests were found: a new one whole, a
- * known one in the members that were given. The number of statements is the same for one lot and for thousands.
+ * Writes an event from a payload that was checked and whose suppliers and requests were looked up: a new event whole,
+ * an existing event in the members that the client gave. The number of statements does not depend on the number of
+ * lots.
  */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -9,21 +10,21 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { cellsOfValues, type InvitedContacts } from '../domain/event-payload.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
-import { saveQuestions } from '../rfi/rfi-store.ts';
+import { saveQuestions } from '../rfi/question-store.ts';
 import { cellsJson } from './event-store.ts';
 
-/** A payload with what its names stand for. */
+/** A payload with the suppliers and requests that it names looked up. */
 export interface ResolvedPayload {
   readonly payload: CreateSourcingEventPayload;
-  /** With the keys of the invited contacts; null invites all. */
+  /** `contacts` are the e-mail keys of the invited contacts; null invites all of the supplier's contacts. */
   readonly invitations: readonly { supplierId: string; contacts: readonly string[] | null }[];
-  /** The requests of the event and of its lots, each once. */
+  /** The ids of the sourcing requests of the event and of its lots, each once. */
   readonly sourcingRequests: readonly string[];
 }
 
 type EventIds = Pick<SourcingEvent, 'id' | 'organisationId'>;
 
-/** Writes a new event in draft. Throws as `saveQuestions` does. */
+/** Inserts a new event with status DRAFT. Throws as `saveQuestions` does. */
 export async function insertEvent(
   tx: Sql,
   event: EventIds & { createdBy: string },
@@ -46,8 +47,9 @@ export async function insertEvent(
 }
 
 /**
- * Brings an event, which the caller has locked, to the payload. `given` names what may differ: the rest is not touched.
- * A lot that keeps its name keeps its id, and with it its bids and its award. Throws as `saveQuestions` does.
+ * Updates an event to the payload. The caller holds the event's lock. Only the members in `given` may differ from the
+ * stored event, and only their tables are written. A lot that keeps its name keeps its id, and with it its bids and its
+ * award. Throws as `saveQuestions` does.
  */
 export async function updateEvent(
   tx: Sql,
@@ -71,7 +73,7 @@ export async function updateEvent(
       event.id,
       payload.bid_sheet.lots.map(({ name }) => name),
     ]);
-    // Out of the way: two lots that change places would meet in one.
+    // Moved to negative positions first: positions are unique, and two lots that swap places would collide.
     await tx.query('update service.lots set position = -1 - position where event_id = $1', [event.id]);
     await saveLots(tx, event.id, payload.bid_sheet.lots);
   }
@@ -84,7 +86,7 @@ export async function updateEvent(
       'delete from service.invitations where event_id = $1 and supplier_id not in (select unnest($2::uuid[]))',
       [event.id, invitations.map(({ supplierId }) => supplierId)],
     );
-    // Publishing sends and counts what a draft invites.
+    // A draft's invitations are sent, and counted, when it is published.
     await saveInvitations(tx, event.id, invitations, event.status === 'DRAFT' ? 0 : 1);
   }
   if (!isDeepStrictEqual(sourcingRequests, event.sourcingRequests)) {
@@ -94,7 +96,7 @@ export async function updateEvent(
   if (given.questions) await saveQuestions(tx, event, given.questions, now);
 }
 
-/** Rounds with the same times are the same rounds: those of a published event keep what became of them. */
+/** Rounds with the same times are the same rounds: the rounds of a published event keep their status and results. */
 function timesOf({ starts, ends }: { starts?: Timestamp | null | undefined; ends?: Timestamp | null | undefined }) {
   return { starts: starts ?? null, ends: ends ?? null };
 }
@@ -178,7 +180,7 @@ async function insertRequests(tx: Sql, eventId: string, requests: readonly strin
   );
 }
 
-/** Which contacts of its suppliers an event invites. */
+/** The invited contacts (e-mail keys) of each invited supplier of an event; null for all of them. */
 export async function loadInvitedContacts(sql: Sql, eventId: string): Promise<InvitedContacts> {
   const rows = await sql.query<{ supplier_id: string; contacts: string[] | null }>(
     'select supplier_id, contacts from service.invitations where event_id = $1',

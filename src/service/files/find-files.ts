@@ -1,8 +1,9 @@
-/** Files of an organisation, looked up for others: a file that belongs to another one does not exist. */
+/** Looks up files for other rooms. A file of another organisation is treated as missing. */
 import type { ShownFile } from '#contract/file.ts';
+import type { Issue } from '#contract/issue.ts';
 import type { Sql } from '#platform/database/database.ts';
 
-/** Which of these ids (UUIDs in lower case) name no file of the organisation, each once, in the order given. */
+/** The ids (UUIDs in lower case) that name no file of the organisation: each once, in the order of `ids`. */
 export async function missingFileIds(sql: Sql, organisationId: string, ids: readonly string[]): Promise<string[]> {
   if (ids.length === 0) return [];
   const found = await sql.query<{ id: string }>(
@@ -13,9 +14,22 @@ export async function missingFileIds(sql: Sql, organisationId: string, ids: read
   return [...new Set(ids)].filter((id) => !known.has(id));
 }
 
+/** An issue for each reference to a file that the organisation does not have. */
+export async function missingFileIssues(
+  sql: Sql,
+  organisationId: string,
+  references: readonly { id: string; path: string }[],
+): Promise<Issue[]> {
+  const ids = references.map(({ id }) => id);
+  const missing = new Set(await missingFileIds(sql, organisationId, ids));
+  return references
+    .filter(({ id }) => missing.has(id))
+    .map(({ path }) => ({ path, message: 'is no file of this organisation' }));
+}
+
 const shownColumns = 'f.id as uuid, f.file_name, f.content_type, f.size, f.created';
 
-/** The files of an event that was loaded by its organisation, in the order they were attached. */
+/** The files of an event, in the order they were attached. The caller has checked the event's organisation. */
 export async function loadEventFiles(sql: Sql, eventId: string): Promise<ShownFile[]> {
   return sql.query<ShownFile>(
     `select ${shownColumns} from service.event_files a join service.files f on f.id = a.file_id
@@ -24,7 +38,7 @@ export async function loadEventFiles(sql: Sql, eventId: string): Promise<ShownFi
   );
 }
 
-/** The files of a sourcing request that was loaded by its organisation, in the order they were attached. */
+/** The files of a sourcing request, in the order they were attached. The caller has checked its organisation. */
 export async function loadRequestFiles(sql: Sql, requestId: string): Promise<ShownFile[]> {
   return sql.query<ShownFile>(
     `select ${shownColumns} from service.request_files a join service.files f on f.id = a.file_id

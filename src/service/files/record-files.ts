@@ -1,8 +1,8 @@
 /**
- * Files from bytes to rows. First an upload is noted and committed, then its bytes are made durable, then the row of the
- * file takes the note's place, in the transaction of whoever wants the file. What a crash leaves at any instant is a
- * note, and `sweep-uploads.ts` removes what belongs to it after a day, which no upload takes: never a file without bytes,
- * never bytes that nobody knows of.
+ * Files from bytes to rows. First an upload is noted and committed, then its bytes are made durable, then the row of
+ * the file takes the note's place, in the transaction of whoever wants the file. What a crash leaves at any instant is
+ * a note, and `sweep-uploads.ts` removes what belongs to it after a day, which no upload takes: never a file without
+ * bytes, never bytes that nobody knows of.
  */
 import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';

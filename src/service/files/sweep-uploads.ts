@@ -1,6 +1,7 @@
 /**
- * Removes the bytes of uploads that never became files, a day after they began. An upload is given up in SQL first; from
- * then on it cannot become a file, so nothing that is removed here is or will be in use. Two processes may do it at once.
+ * Removes the bytes of uploads that never became files, a day after they began. An upload is given up in SQL first;
+ * from then on it cannot become a file, so nothing that is removed here is or will be in use. Two processes may do it
+ * at once.
  */
 import { addMicros } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';

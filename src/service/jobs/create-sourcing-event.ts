@@ -8,7 +8,7 @@ import { checkEventPayload, payloadFromTemplate, payloadOf } from '../domain/eve
 import { announce } from '../events/announce.ts';
 import { loadEvent } from '../events/event-store.ts';
 import { insertEvent, loadInvitedContacts } from '../events/write-event.ts';
-import { loadQuestions } from '../rfi/rfi-store.ts';
+import { loadQuestions } from '../rfi/question-store.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import type { JobContext, JobResult, JobWork } from './job-work.ts';
 import { found, refuse } from './refuse.ts';

@@ -8,14 +8,17 @@ import { loadEventNow } from '../events/apply-event-change.ts';
 import { cellsJson, loadBids, loadEvent } from '../events/event-store.ts';
 import { markParticipants, saveBids } from '../events/save-bids.ts';
 import { loadInvitedContacts, updateEvent } from '../events/write-event.ts';
-import { loadQuestions } from '../rfi/rfi-store.ts';
+import { loadQuestions } from '../rfi/question-store.ts';
 import type { JobWork } from './job-work.ts';
 import { found, refuse } from './refuse.ts';
 import { resolvePayload } from './resolve-payload.ts';
 
 const updatable: readonly string[] = ['DRAFT', 'OPEN', 'PAUSED'];
 
-/** UPDATE_SOURCING_EVENT: all of the changes or none. It touches no feed by itself: the records catch up at the next point. */
+/**
+ * UPDATE_SOURCING_EVENT: all of the changes or none. It touches no feed by itself: the records catch up at the next
+ * point.
+ */
 export function updateSourcingEvent({ clock }: { clock: Clock }): JobWork<'UPDATE_SOURCING_EVENT'> {
   return {
     apply: async (unit, { payload: { sourcing_event: id, ...changes }, job: { organisationId } }) => {
@@ -55,7 +58,9 @@ async function loadEntered(sql: Sql, eventId: string): Promise<Entered> {
   };
 }
 
-/** The bids of an event that was published before go with its sheet: what they say when it is published again is true. */
+/**
+ * The bids of an event that was published before go with its sheet: what they say when it is published again is true.
+ */
 async function keepBidsTrue(tx: Sql, before: SourcingEvent, now: Timestamp): Promise<void> {
   const bids = await loadBids(tx, before.id);
   if (bids.length === 0) return;

@@ -1,10 +1,10 @@
 /**
- * Rate limits: a request is let through when fewer than a quota of its bucket were let through in the window that ends
- * with it, for the burst and for the sustained window alike. Exact, counted per API key in SQL by all processes
- * together, and still there after a restart. Source: API document, "Limits"; decisions, "Feeds".
+ * Rate limits. A request passes when fewer requests than the quota of its bucket have passed in the window that ends
+ * with it; the burst window and the sustained window must both allow it. The count is exact: it is kept in SQL for each
+ * API key, by all processes together, and survives a restart. Source: API document, "Limits"; decisions, "Feeds".
  *
- * By hand, since the kept libraries (rate-limiter-flexible, the stores of express-rate-limit) count in fixed windows, let
- * twice the quota pass around a window's end, and count what they refuse.
+ * Written by hand, because the maintained libraries (rate-limiter-flexible, the stores of express-rate-limit) count in
+ * fixed windows, let twice the quota pass around a window's end, and count the requests that they refuse.
  */
 import { effectiveLimit, type Limit, type LimitName, type Window } from '#contract/limits.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
@@ -14,7 +14,7 @@ import { AppError } from '#platform/errors.ts';
 import type { CountedCall } from '#platform/http/endpoint.ts';
 import type { KeyIdentity } from '../caller.ts';
 
-/** Longer than the longest window, so that processes whose clocks differ do not take each other's counts away. */
+/** Longer than the longest window, so that processes whose clocks differ do not delete each other's counts. */
 const keptMicros = 25 * 3_600 * 1_000_000;
 
 interface Counts {
@@ -25,7 +25,10 @@ interface Counts {
 
 const count = prepared('select * from service.count_request($1, $2, $3, $4, $5)');
 
-/** Counts calls of endpoints that have a limit; asks nothing of the database where the organisation has none. */
+/**
+ * Counts calls of endpoints that have a limit, and returns the refusal (`too-many`) of a call that exceeds it. Does not
+ * query the database when the organisation's limits are off.
+ */
 export function createRequestCounter({ database, clock }: { database: Database; clock: Clock }) {
   return async (
     { apiKeyId, limits }: KeyIdentity,
@@ -48,12 +51,12 @@ export function createRequestCounter({ database, clock }: { database: Database; 
   };
 }
 
-/** Removes what no window holds any more. */
+/** Deletes the counted requests that have left every window. */
 export async function forgetOldRequests(sql: Sql, now: Timestamp): Promise<void> {
   await sql.query('delete from service.counted_requests where at < $1', [addMicros(now, -keptMicros)]);
 }
 
-/** A row of the table of limits is one bucket, and each feed has its own. */
+/** A row of the contract's table of limits is one bucket, except that each feed has its own. */
 function bucketOf(name: LimitName, path: string): string {
   return name === 'feeds' ? `feeds.${path.slice(path.lastIndexOf('/') + 1)}` : name;
 }
@@ -70,8 +73,8 @@ function windowsOf({ burst, sustained }: Limit): NamedWindow[] {
 }
 
 /**
- * `RateLimit-Policy` (`q`: quota, `w`: window in seconds) and `RateLimit` (`r`: what is left, `t`: seconds until the oldest
- * counted request leaves its window). Source: draft-ietf-httpapi-ratelimit-headers-10.
+ * `RateLimit-Policy` (`q`: quota, `w`: window in seconds) and `RateLimit` (`r`: requests left, `t`: seconds until the
+ * oldest counted request leaves its window). Source: draft-ietf-httpapi-ratelimit-headers-10.
  */
 function headersOf(bucket: string, windows: readonly NamedWindow[], counts: Counts): Record<string, string> {
   const counted = counts.wait_ms === null ? 1 : 0;

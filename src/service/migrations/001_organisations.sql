@@ -38,8 +38,9 @@ create table service.idempotency_keys (
 );
 create index on service.idempotency_keys (created);
 
--- One row for each request that was let through, for as long as the longest window. The requests of one key to one bucket
--- are numbered without gaps, so two rows tell how many requests lie between them. No foreign key: keys are never deleted.
+-- One row for each request that was let through, for as long as the longest window. The requests of one key to one
+-- bucket are numbered without gaps, so two rows tell how many requests lie between them. No foreign key: keys are never
+-- deleted.
 create table service.counted_requests (
   api_key_id uuid not null,
   bucket text not null,

@@ -115,10 +115,10 @@ create table service.invitations (
   primary key (event_id, supplier_id)
 );
 
--- `values` and `cost` are the bid that stands, `offers` beside them the asks of a Dutch auction. `draft` is what has been
--- entered since and is not complete. Both hold the supplier's values of the whole event, too, so that the values of a
--- standing bid do not change under its cost. A withdrawn bid has neither values nor cost, and its record says so until
--- the bid is made again.
+-- `values` and `cost` are the bid that stands, `offers` beside them the asks of a Dutch auction. `draft` is what has
+-- been entered since and is not complete. Both hold the supplier's values of the whole event, too, so that the values
+-- of a standing bid do not change under its cost. A withdrawn bid has neither values nor cost, and its record says so
+-- until the bid is made again.
 create table service.bids (
   id uuid primary key,
   event_id uuid not null references service.sourcing_events,
@@ -152,8 +152,8 @@ create table service.scenario_awards (
 );
 create index on service.scenario_awards (lot_id);
 
--- `definition`: the question in the contract's members, without ids. `include=questions` shows its `modified`. Clients may
--- choose the ids: the ids of one organisation do not collide with those of another.
+-- `definition`: the question in the contract's members, without ids. `include=questions` shows its `modified`. Clients
+-- may choose the ids: the ids of one organisation do not collide with those of another.
 create table service.questions (
   organisation_id uuid not null references service.organisations,
   event_id uuid not null references service.sourcing_events,

@@ -1,6 +1,6 @@
 /**
- * The plots of the simulator: each is what happens to one event, and together they touch every row of the API document's
- * table "Feed update conditions". All randomness comes from the story's seed.
+ * The plots of the simulator: each is what happens to one event, and together they touch every row of the API
+ * document's table "Feed update conditions". All randomness comes from the story's seed.
  */
 import { questionsResult } from '#contract/rfi.ts';
 import type { Clock } from '#platform/clock.ts';

@@ -1,6 +1,7 @@
 /**
- * What buyers and suppliers do in the simulator's stories, as calls through `/api` and `/desk` over HTTP. Every call may
- * be sent again when no answer came: POSTs carry an `Idempotency-Key`, and what else there is changes nothing twice.
+ * What buyers and suppliers do in the simulator's stories, as calls through `/api` and `/desk` over HTTP. Every call
+ * may be sent again when no answer came: POSTs carry an `Idempotency-Key`, and what else there is changes nothing
+ * twice.
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';

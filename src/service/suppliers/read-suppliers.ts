@@ -15,7 +15,9 @@ const shown = `external_id, name, fields, archived,
   coalesce((select json_agg(json_build_object('name', c.name, 'email', c.email) order by c.email_key)
             from service.supplier_contacts c where c.supplier_id = page.id), '[]') as contacts`;
 
-/** GET: the organisation's suppliers by their `external_id`, the archived ones among them unless they are filtered out. */
+/**
+ * GET: the organisation's suppliers by their `external_id`, the archived ones among them unless they are filtered out.
+ */
 export const listSuppliers = endpoint<Caller, z.ZodUndefined, typeof listSuppliersQuery>({
   method: 'GET',
   path,

@@ -1,7 +1,7 @@
 /**
- * Bearer tokens for webhooks with `OAUTH_CLIENT_CREDENTIALS`: got from the token server by the client credentials flow
- * (RFC 6749, 4.4), kept in memory until shortly before they expire, and asked for by one request at a time for each
- * webhook. Whatever a token server answers, no text that leaves here holds a secret, or anything of its body but a known
+ * Bearer tokens for webhooks with `OAUTH_CLIENT_CREDENTIALS`. They are requested from the token server by the client
+ * credentials flow (RFC 6749, 4.4), one request at a time for each webhook, and kept in memory until shortly before
+ * they expire. Whatever a token server answers, the texts of errors hold no secret, and of its body nothing but a known
  * error code.
  */
 import { z } from 'zod';
@@ -13,10 +13,10 @@ import type { Cidr } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import { exchangeMs } from './exchange-limits.ts';
 
-/** How the client shows its secret: servers must take HTTP Basic, but some take it in the body only. */
+/** How the client sends its secret: servers must accept HTTP Basic, but some accept it in the body only. */
 type ClientAuth = 'basic' | 'body';
 
-/** The OAuth parameters as they are sealed: with the way that worked when the webhook was made, to be tried first. */
+/** The OAuth parameters as they are sealed. `client_auth` worked when the webhook was created, and is tried first. */
 export interface TokenParameters {
   readonly parameters: WebhookAuthentication['parameters'];
   readonly client_auth: ClientAuth;
@@ -36,8 +36,8 @@ interface Limits {
 
 export interface AccessTokens {
   /**
-   * Gets a token without looking at what is kept, in the way that works. Throws an AppError `unavailable` that says why
-   * there is none; its issue has the path of the parameter that is to blame.
+   * Requests a new token, and finds out which client authentication the server accepts. Throws an AppError
+   * `unavailable` that says why there is no token; its issue has the path of the parameter that failed.
    */
   obtain(
     parameters: WebhookAuthentication['parameters'],
@@ -45,22 +45,25 @@ export interface AccessTokens {
   ): Promise<{ grant: Grant; used: TokenParameters }>;
   /** Keeps a token for a webhook. */
   keep(webhookId: string, grant: Grant): void;
-  /** The token to send now; a kept one that is `refused` is not given again. Throws as `obtain` does. */
+  /** Returns the token to send now; a kept token that equals `refused` is renewed. Throws as `obtain` does. */
   tokenOf(webhookId: string, using: TokenParameters, limits: Limits & { refused?: string }): Promise<string>;
-  /** Throws a token away that a receiver refused. */
+  /** Deletes a kept token that a receiver refused. */
   drop(webhookId: string, token: string): void;
 }
 
 const answerBytesMax = 64 * 1024;
-/** For a token server that does not say how long its tokens live. */
+/** The lifetime of a token when its server does not state one. */
 const lifetimeDefaultS = 300;
 const lifetimeMaxS = 24 * 3_600;
-/** Beyond these the token that was got first is forgotten: webhooks come and go faster than their tokens expire. */
+/**
+ * The most tokens that are kept; beyond it the oldest is deleted. Webhooks may be deleted long before their tokens
+ * expire.
+ */
 const keptMax = 5_000;
-/** A token is not used in its last moments: it must outlive the way to the receiver. */
+/** A token is not used when it expires this soon: it must still be valid when it reaches the receiver. */
 const marginMaxMs = 30_000;
 
-/** The codes of RFC 6749, 4.1.2.1 and 5.2: nothing else of an answer is ever repeated. */
+/** The codes of RFC 6749, 4.1.2.1 and 5.2: error texts repeat nothing else of an answer. */
 const knownErrors = [
   'invalid_request',
   'invalid_client',
@@ -74,7 +77,7 @@ const knownErrors = [
 ] as const;
 type KnownError = (typeof knownErrors)[number];
 
-/** With these the server has recognised the client: showing the secret in another way is of no use. */
+/** With these codes the server has recognised the client: another client authentication cannot help. */
 const clientWasRecognised: ReadonlySet<KnownError | undefined> = new Set([
   'invalid_grant',
   'unauthorized_client',
@@ -83,9 +86,9 @@ const clientWasRecognised: ReadonlySet<KnownError | undefined> = new Set([
 ]);
 
 const tokenAnswer = z.looseObject({
-  // What can stand in a header; a space would end the token (RFC 6750, 2.1).
+  // Only characters that a header can carry; a space would end the token (RFC 6750, 2.1).
   access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
-  // Required by RFC 6749, and left out by many.
+  // RFC 6749 requires it, but many servers omit it.
   token_type: z
     .string()
     .regex(/^bearer$/i)
@@ -95,15 +98,15 @@ const tokenAnswer = z.looseObject({
 
 export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; clock: Clock }): AccessTokens {
   const kept = new Map<string, Grant>();
-  const underWay = new Map<string, Promise<Grant>>();
+  const pendingGrants = new Map<string, Promise<Grant>>();
 
-  async function ask(
+  async function requestToken(
     { parameters, client_auth: clientAuth }: TokenParameters,
     { allowedNetworks, signal }: Limits,
     timeoutMs: number,
   ): Promise<Grant | Refusal> {
     const host = new URL(parameters.access_token_url).hostname;
-    const askedMs = clock.nowMs();
+    const requestedMs = clock.nowMs();
     let answer: GuardedResponse;
     try {
       answer = await fetch({
@@ -117,11 +120,11 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
         ...(signal ? { signal } : {}),
       });
     } catch (error) {
-      // Ended by our own shutdown, it says nothing of the token server.
+      // A request that our own shutdown aborted is no failure of the token server.
       if (!(error instanceof FetchError) || error.reason === 'aborted') throw error;
       throw noToken(error.publicMessage, { message: `No access token: ${error.message}` });
     }
-    return readAnswer(answer, host, askedMs);
+    return readAnswer(answer, host, requestedMs);
   }
 
   async function obtain(
@@ -130,17 +133,18 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
     first: ClientAuth = 'basic',
   ): Promise<{ grant: Grant; used: TokenParameters }> {
     const deadlineMs = clock.nowMs() + (limits.timeoutMs ?? exchangeMs);
-    const inWay = async (clientAuth: ClientAuth) => {
+    const obtainBy = async (clientAuth: ClientAuth) => {
       const used = { parameters, client_auth: clientAuth };
-      const result = await ask(used, limits, Math.max(1, deadlineMs - clock.nowMs()));
+      const result = await requestToken(used, limits, Math.max(1, deadlineMs - clock.nowMs()));
       return 'token' in result ? { grant: result, used } : result;
     };
-    const result = await inWay(first);
+    const result = await obtainBy(first);
     if ('grant' in result) return result;
-    if (!result.otherWayMayHelp) throw result.error;
-    const second = await inWay(first === 'basic' ? 'body' : 'basic');
+    if (!result.otherAuthMayHelp) throw result.error;
+    const second = await obtainBy(first === 'basic' ? 'body' : 'basic');
     if ('grant' in second) return second;
-    // A server that does not know one of the ways says something else there than what is wrong with the secret.
+    // `invalid_client` says that the secret is wrong. Any other error of the second request may only say that the
+    // server does not know that client authentication: then the first error is the reason.
     throw second.code === 'invalid_client' ? second.error : result.error;
   }
 
@@ -158,17 +162,17 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
   ): Promise<string> {
     const known = kept.get(webhookId);
     if (known && known.token !== refused && known.expiresAtMs > clock.nowMs()) return known.token;
-    const waitedFor = underWay.get(webhookId);
-    if (waitedFor) return (await waitedFor).token;
-    const asked = obtain(using.parameters, limits, using.client_auth).then(({ grant }) => {
+    const pending = pendingGrants.get(webhookId);
+    if (pending) return (await pending).token;
+    const request = obtain(using.parameters, limits, using.client_auth).then(({ grant }) => {
       keep(webhookId, grant);
       return grant;
     });
-    underWay.set(webhookId, asked);
+    pendingGrants.set(webhookId, request);
     try {
-      return (await asked).token;
+      return (await request).token;
     } finally {
-      underWay.delete(webhookId);
+      pendingGrants.delete(webhookId);
     }
   }
 
@@ -182,7 +186,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
   };
 }
 
-/** The request's headers and body, by RFC 6749, 4.4.2 and 2.3.1. */
+/** The request's headers and body. Source: RFC 6749, 4.4.2 and 2.3.1. */
 function tokenRequest(parameters: TokenParameters['parameters'], clientAuth: ClientAuth) {
   const { client_id: id, client_secret: secret, scope } = parameters;
   const form = new URLSearchParams({ grant_type: 'client_credentials' });
@@ -209,18 +213,22 @@ function formEncoded(text: string): string {
 interface Refusal {
   readonly error: AppError;
   readonly code: KnownError | undefined;
-  readonly otherWayMayHelp: boolean;
+  readonly otherAuthMayHelp: boolean;
 }
 
-function readAnswer(answer: GuardedResponse, host: string, askedMs: number): Grant | Refusal {
+/**
+ * Returns the grant, or the refusal that the server stated. Throws `unavailable` for an answer that holds no usable
+ * token.
+ */
+function readAnswer(answer: GuardedResponse, host: string, requestedMs: number): Grant | Refusal {
   const body = objectIn(answer.body);
   const code = knownErrors.find((known) => known === body?.['error']);
   const isRefusal = answer.status < 200 || answer.status > 299 || body?.['error'] !== undefined;
   if (isRefusal) {
-    const retryAfterMs = readRetryAfterMs(answer.headers['retry-after'], askedMs);
+    const retryAfterMs = readRetryAfterMs(answer.headers['retry-after'], requestedMs);
     return {
       code,
-      otherWayMayHelp:
+      otherAuthMayHelp:
         code === 'invalid_client' || ([400, 401, 403].includes(answer.status) && !clientWasRecognised.has(code)),
       error: noToken(`${host} answered ${answer.status}${code ? ` with the error ${code}` : ''}.`, {
         parameter: code === 'invalid_scope' ? 'scope' : 'access_token_url',
@@ -242,7 +250,7 @@ function readAnswer(answer: GuardedResponse, host: string, askedMs: number): Gra
   const lifetimeMs = 1_000 * lifetimeS(parsed.data.expires_in);
   return {
     token: parsed.data.access_token,
-    expiresAtMs: askedMs + lifetimeMs - Math.min(marginMaxMs, lifetimeMs / 10),
+    expiresAtMs: requestedMs + lifetimeMs - Math.min(marginMaxMs, lifetimeMs / 10),
   };
 }
 
@@ -257,7 +265,7 @@ function objectIn(bytes: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-/** Some servers write the number as text. */
+/** The token's lifetime in seconds. Some servers write `expires_in` as text. */
 function lifetimeS(expiresIn: unknown): number {
   const seconds = typeof expiresIn === 'string' && /^\d{1,15}$/.test(expiresIn) ? Number(expiresIn) : expiresIn;
   if (typeof seconds !== 'number' || !Number.isFinite(seconds) || seconds < 0) return lifetimeDefaultS;
@@ -271,7 +279,7 @@ function noToken(
   const { message, parameter = 'access_token_url', retryAfterMs } = options;
   return new AppError('unavailable', `No access token could be obtained: ${reason}`, {
     ...(message === undefined ? {} : { message }),
-    issues: [{ path: parameter, message: `gave no access token: ${reason}` }],
+    issues: [{ path: parameter, message: `returned no access token: ${reason}` }],
     recovery: { do: 'retry', ...(retryAfterMs === undefined ? {} : { afterMs: retryAfterMs }) },
   });
 }

@@ -20,8 +20,8 @@ interface Deps {
 type Obtained = Awaited<ReturnType<AccessTokens['obtain']>> | undefined;
 
 /**
- * POST /api/webhooks: the signing key is in this answer and in no other. With OAuth parameters a token is obtained first,
- * while no transaction is open; a webhook whose token server gives none is not made.
+ * POST /api/webhooks: creates a webhook. The signing key is in this answer and in no other. With OAuth parameters a
+ * token is obtained first, while no transaction is open; when the token server returns none, no webhook is created.
  */
 export function createWebhook({ clock, secrets, accessTokens }: Deps) {
   return endpoint<Caller, typeof createWebhookRequest, NoQuery, Obtained>({
@@ -82,7 +82,7 @@ async function networkRulesOf(sql: Sql, organisationId: string): Promise<{ domai
   return { domains: row?.webhook_domains ?? [], networks: parseCidrs(row?.allowed_networks ?? []) };
 }
 
-/** Throws `invalid` with the parameter that is to blame: the caller's request cannot be done, whoever's fault it is. */
+/** Throws `invalid` with the path of the parameter that failed, also when the fault is the token server's. */
 async function obtainToken(
   accessTokens: AccessTokens,
   { parameters }: WebhookAuthentication,

@@ -2,7 +2,7 @@ import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { findWebhook } from './webhook-row.ts';
 
-/** DELETE /api/webhooks/{uuid}: with what waits to be delivered to it. */
+/** DELETE /api/webhooks/{uuid}: deletes the webhook with its notifications, also those that are not sent yet. */
 export const deleteWebhook = endpoint<Caller>({
   method: 'DELETE',
   path: '/api/webhooks/:uuid',

@@ -1,7 +1,7 @@
 /**
- * The deliverer: the worker of the lane `deliveries`. The lane's key is a webhook. It claims what is due for the webhook,
- * sends a few notifications at a time, and settles their outcomes. `delivery-store.ts` has the states and the SQL,
- * `send-delivery.ts` one HTTP delivery, `retry-schedule.ts` the waits between attempts.
+ * The deliverer: the worker of the lane `deliveries`. The lane's key is a webhook. It claims what is due for the
+ * webhook, sends a few notifications at a time, and settles their outcomes. `delivery-store.ts` has the states and the
+ * SQL, `send-delivery.ts` one HTTP delivery, `retry-schedule.ts` the waits between attempts.
  */
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -36,8 +36,8 @@ export interface DelivererDeps extends SenderDeps {
 }
 
 /**
- * How many are sent to one webhook at once: no more than `GuardedFetch` opens connections to one origin. One that waited
- * for a connection would lose time of its exchange.
+ * How many are sent to one webhook at once: no more than `GuardedFetch` opens connections to one origin. One that
+ * waited for a connection would lose time of its exchange.
  */
 const sentAtOnce = 4;
 /** No notification is sent from a claim that is older than this: a slow receiver is sent few of the batch. */
@@ -94,7 +94,9 @@ export function createDeliverer(deps: DelivererDeps) {
         await settled;
       }
     },
-    /** The webhooks that have something due: what the sweep wakes. Also makes the timer look for the next retry again. */
+    /**
+     * The webhooks that have something due: what the sweep wakes. Also makes the timer look for the next retry again.
+     */
     webhooksWithDue: async (): Promise<string[]> => {
       const webhookIds = await due();
       dueTimer.lookAgain();

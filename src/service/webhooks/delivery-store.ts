@@ -8,9 +8,9 @@
  *     sending  --the attempt failed, and a newer one is pending-->   superseded
  *     sending  --the claim ran out: its process is gone-->           claimed by another process
  *
- * A claim is committed before the notification is sent, and its outcome is settled after. A process that dies in between
- * leaves a claim that runs out, and the notification is sent again: at least once, with the same id and the same bytes.
- * Source: API document, "Events"; decisions, "Webhooks".
+ * A claim is committed before the notification is sent, and its outcome is settled after. A process that dies in
+ * between leaves a claim that runs out, and the notification is sent again: at least once, with the same id and the
+ * same bytes. Source: API document, "Events"; decisions, "Webhooks".
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { prepared, type Sql } from '#platform/database/database.ts';
@@ -51,7 +51,9 @@ export interface DeliveryAttempt {
   retryAfterMs: number | undefined;
 }
 
-/** How many are claimed, and settled, together: for a quick receiver, many notifications share the price of a commit. */
+/**
+ * How many are claimed, and settled, together: for a quick receiver, many notifications share the price of a commit.
+ */
 export const claimBatchSize = 16;
 
 /** Whether the receiver has accepted the notification. */
@@ -81,7 +83,8 @@ export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timesta
 
 /**
  * Claims the next due notifications of a webhook for this process, and returns them with the receiver as it is stored
- * now. Returns none when the webhook is disabled or deleted. Notifications that another process is claiming are skipped.
+ * now. Returns none when the webhook is disabled or deleted. Notifications that another process is claiming are
+ * skipped.
  */
 export async function claimDueDeliveries(
   sql: Sql,

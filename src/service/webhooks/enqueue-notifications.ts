@@ -1,6 +1,6 @@
 /**
- * The outbox: notifications written in the transaction of what they announce. A notification of a feed replaces the one
- * of the same webhook and trigger that still waits: an outage of a day ends with one POST for each trigger.
+ * The outbox: a notification is written in the transaction of the change that it announces. A notification of a feed
+ * replaces the pending one of the same webhook and trigger, so an outage of a day ends with one POST for each trigger.
  */
 import { randomUUID } from 'node:crypto';
 import { laterOf, type Timestamp } from '#contract/timestamp.ts';
@@ -11,17 +11,21 @@ import type { UnitOfWork } from '../unit-of-work.ts';
 export interface Notification {
   organisationId: string;
   trigger: Trigger;
-  /** Whether a newer one may take its place while it waits. */
+  /** Whether a newer notification of the same trigger replaces this one while it is pending. */
   coalesces: boolean;
   now: Timestamp;
   payload: Readonly<Record<string, unknown>>;
-  /** To this webhook only, whatever it subscribes to (TEST). */
+  /** Set for TEST: the notification goes to this webhook only, whatever it subscribes to. */
   webhookId?: string;
 }
 
+/**
+ * Writes a notification for each webhook that subscribes to the trigger, in the unit's transaction, and wakes the
+ * deliverer after its commit.
+ */
 export async function enqueueNotifications(unit: UnitOfWork, notification: Notification): Promise<void> {
   const { organisationId, trigger, coalesces, now, payload } = notification;
-  // Webhook rows before delivery rows, as the deliverer locks them: neither waits for the other for ever.
+  // Webhook rows are locked before delivery rows, in the deliverer's order: the two cannot deadlock.
   const webhooks = await unit.tx.query<{ id: string; is_active: boolean }>(
     `select id, is_active from service.webhooks
      where organisation_id = $1 and ($3::uuid = id or ($3 is null and $2 = any(triggers)))
@@ -29,7 +33,7 @@ export async function enqueueNotifications(unit: UnitOfWork, notification: Notif
     [organisationId, trigger, notification.webhookId ?? null],
   );
   if (webhooks.length === 0) return;
-  const replaced = await replaceWaiting(unit.tx, webhooks, trigger, now);
+  const replaced = await replacePending(unit.tx, webhooks, trigger, now);
   await unit.tx.query(
     `insert into service.deliveries
        (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due, earlier_failures)
@@ -54,11 +58,12 @@ export async function enqueueNotifications(unit: UnitOfWork, notification: Notif
 }
 
 /**
- * Ends what waits for another try: the newer notification takes its turn, under an id of its own, since the receiver may
- * have seen the old one's bytes. (One that was never tried is overwritten where it stands.) A disabled webhook keeps
- * only the newest of each trigger, also of those that do not coalesce.
+ * Ends the pending notifications that the new one replaces, and returns for each webhook the due time and the number of
+ * failed attempts that the new one takes over. The new one has its own id, because the receiver may have seen the old
+ * one's bytes. (A pending notification that was never sent is overwritten by the caller's upsert.) A disabled webhook
+ * keeps only the newest notification of each trigger, also of triggers that do not coalesce.
  */
-async function replaceWaiting(
+async function replacePending(
   tx: Sql,
   webhooks: readonly { id: string; is_active: boolean }[],
   trigger: Trigger,
@@ -69,7 +74,7 @@ async function replaceWaiting(
      where webhook_id = any($1) and trigger = $2 and state = 'pending'
        and ((coalesces and attempts > 0) or webhook_id = any($3))
      returning webhook_id, due, attempts + earlier_failures as failures`,
-    [webhooks.map(({ id }) => id), trigger, webhooks.filter((one) => !one.is_active).map(({ id }) => id), now],
+    [webhooks.map(({ id }) => id), trigger, webhooks.filter((webhook) => !webhook.is_active).map(({ id }) => id), now],
   );
   return new Map(rows.map((row) => [row.webhook_id, row]));
 }

@@ -1,7 +1,10 @@
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 
-/** Deletes deliveries that ended more than `keptDays` ago, with their attempts. What still waits is never deleted. */
+/**
+ * Deletes deliveries that finished more than `keptDays` ago, with their attempts. Deliveries that are not finished
+ * stay.
+ */
 export async function forgetOldDeliveries(sql: Sql, now: Timestamp, keptDays: number): Promise<void> {
   await sql.query('delete from service.deliveries where finished < $1', [addMicros(now, -keptDays * 86_400_000_000)]);
 }

@@ -23,7 +23,7 @@ export const readWebhook = endpoint<Caller>({
 
 const listWebhooksQuery = z.strictObject(listQuery);
 
-/** GET /api/webhooks: in the order they were made. */
+/** GET /api/webhooks: the oldest first. */
 export const listWebhooks = endpoint<Caller, z.ZodUndefined, typeof listWebhooksQuery>({
   method: 'GET',
   path: '/api/webhooks',

@@ -83,7 +83,10 @@ export async function attemptDelivery(
   }
 }
 
-/** The start of the receiver's answer without our secrets, which it may repeat: not every reader of the log may know them. */
+/**
+ * The start of the receiver's answer without our secrets, which it may repeat: not every reader of the log may know
+ * them.
+ */
 function excerptOf(body: Buffer, secrets: readonly string[]): string {
   // PostgreSQL stores neither NUL nor half of a surrogate pair.
   let text = body.toString('utf8').replaceAll('\u0000', '');
@@ -92,8 +95,8 @@ function excerptOf(body: Buffer, secrets: readonly string[]): string {
 }
 
 /**
- * One POST; a second one with a new token when the receiver refuses the token. All requests together, those to the token
- * server included, have the time of one exchange.
+ * One POST; a second one with a new token when the receiver refuses the token. All requests together, those to the
+ * token server included, have the time of one exchange.
  */
 async function send(
   { fetch, clock, accessTokens }: SenderDeps,

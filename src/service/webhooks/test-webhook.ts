@@ -8,7 +8,7 @@ import { findWebhook } from './webhook-row.ts';
 
 const testRequest = noBody.optional();
 
-/** POST /api/webhooks/{uuid}/test: a TEST notification to this webhook, whatever it subscribes to. */
+/** POST /api/webhooks/{uuid}/test: enqueues a TEST notification to this webhook, whatever it subscribes to. */
 export function testWebhook({ clock }: { clock: Clock }) {
   return endpoint<Caller, typeof testRequest>({
     method: 'POST',

@@ -1,4 +1,4 @@
-/** A webhook as it is stored and as it is shown. Source: API document, "Webhook". */
+/** A webhook's row in the database, and its form in answers. Source: API document, "Webhook". */
 import { uuid } from '#contract/scalars.ts';
 import type { Trigger } from '#contract/webhook.ts';
 import type { Sql } from '#platform/database/database.ts';
@@ -16,21 +16,22 @@ export interface WebhookRow {
 
 export const webhookColumns = 'id, name, description, url, triggers, signing_alg, is_active';
 
-/** What the secret box ties a signing key to: a key copied to another row does not open. */
+/** The context that a signing key is sealed with: a key that was copied to another row cannot be opened. */
 export function signingKeyContext(webhookId: string): string {
   return `webhook.signing_key:${webhookId}`;
 }
 
-/** The same for the OAuth parameters. */
+/** The context that the OAuth parameters are sealed with. */
 export function authenticationContext(webhookId: string): string {
   return `webhook.authentication:${webhookId}`;
 }
 
+/** The webhook as answers show it, without its secrets; `triggers` as the text `[A, B]`. */
 export function renderWebhook({ id, triggers, ...rest }: WebhookRow) {
   return { uuid: id, ...rest, triggers: `[${triggers.join(', ')}]` };
 }
 
-/** Throws `not-found`, also for another organisation's. */
+/** Returns the organisation's webhook. Throws `not-found` when the id is unknown or belongs to another organisation. */
 export async function findWebhook(sql: Sql, organisationId: string, id: string | undefined): Promise<WebhookRow> {
   const parsed = uuid.safeParse(id);
   const [row] = parsed.success
