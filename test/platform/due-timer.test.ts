@@ -4,18 +4,18 @@ import { createDueTimer } from '#platform/due-timer.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
 
-test('what becomes due while the database is asked is woken, also where the clock then stands still', async () => {
+test('work that becomes due while the database is asked is signalled, also when the clock then stands still', async () => {
   const clock = createManualClock();
   const dueMs = clock.nowMs() + 1_000;
-  const woken: string[] = [];
-  let asked = 0;
-  const keeper = createDueTimer({
+  const signalled: string[] = [];
+  let queries = 0;
+  const timer = createDueTimer({
     lane: 'rounds',
     clock,
     log: silentLogger,
     signals: {
       signal: async (_lane, keys) => {
-        woken.push(...keys);
+        signalled.push(...keys);
         return true;
       },
     },
@@ -24,14 +24,14 @@ test('what becomes due while the database is asked is woken, also where the cloc
       return now < moment ? moment : undefined;
     },
     due: async () => {
-      asked += 1;
+      queries += 1;
       const keys = clock.nowMs() >= dueMs ? ['event'] : [];
-      if (asked === 1) clock.advance(1_000);
+      if (queries === 1) clock.advance(1_000);
       return keys;
     },
   });
-  onTestFinished(() => keeper.close());
-  await expect.poll(() => woken).toEqual(['event']);
-  // It waits again, and does not ask on and on.
-  expect(asked).toBe(2);
+  onTestFinished(() => timer.close());
+  await expect.poll(() => signalled).toEqual(['event']);
+  // It waits again instead of asking without a pause.
+  expect(queries).toBe(2);
 });

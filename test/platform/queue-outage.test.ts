@@ -17,7 +17,7 @@ const namespace = `queue_${randomBytes(4).toString('hex')}`;
 
 afterAll(async () => {
   if (redis) {
-    // A Redis that was given to us goes on without our keys.
+    // A Redis that other programs use as well must not keep the keys of this test.
     const client = new Redis(redis.url);
     const keys = await client.keys(`${namespace}:*`);
     if (keys.length > 0) await client.del(keys);
@@ -27,7 +27,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** One for each test: what an outage leaves locked must not meet the next. */
+/** One lane for each test: a key that an outage leaves locked must not affect the next test. */
 let lane = '';
 let lanes = 0;
 const opened: Signals[] = [];
@@ -36,14 +36,14 @@ beforeEach(() => {
   lane = `lane-${lanes}`;
   lines = [];
 });
-// While the server of the test is still there.
+/** Runs while the server of the test still runs. */
 async function closeSignals(): Promise<void> {
   await Promise.all(opened.splice(0).map((signals) => signals.close(1_000)));
 }
 afterEach(closeSignals);
 
-/** A caller must not wait longer than this for a queue that is away; the promise is 2 s. */
-const patienceMs = 2_500;
+/** A caller must not wait longer than this for a queue that is away; the guarantee is 2 s. */
+const answerWithinMs = 2_500;
 
 let lines: { level: string; msg: string; error?: string }[] = [];
 function openSignals(options: { redisUrl?: string; databaseUrl?: string; lockMs?: number }): Promise<Signals> {
@@ -58,7 +58,7 @@ function openSignals(options: { redisUrl?: string; databaseUrl?: string; lockMs?
   });
 }
 
-/** Works the lane; `worked` has the keys that were finished. */
+/** Works the lane; the returned array gets the keys that were finished. */
 function workLane(signals: Signals): string[] {
   const worked: string[] = [];
   signals.work(lane, { concurrency: 2 }, async (key) => {
@@ -67,7 +67,7 @@ function workLane(signals: Signals): string[] {
   return worked;
 }
 
-/** Signals as a sweep does, until the key was worked. */
+/** Signals again and again, as a sweep does, until the key was worked. */
 async function worksAgain(signals: Signals, worked: string[], key: string): Promise<void> {
   await vi.waitFor(
     async () => {
@@ -118,7 +118,7 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     for (let n = 0; n < 3; n++) {
       const { value: held, ms } = await timed(signals.signal(lane, ['during']));
       expect(held).toBe(false);
-      expect(ms).toBeLessThan(patienceMs);
+      expect(ms).toBeLessThan(answerWithinMs);
     }
     await expect(signals.ping()).rejects.toThrow(expect.objectContaining({ code: 'unavailable' }));
     await proxy.restore();
@@ -128,7 +128,7 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
   });
 
   test.each(['cut', 'drop'] as const)(
-    'work that ends during an outage (%s) does not block its key after',
+    'work that ends during an outage (%s) does not block its key after the outage',
     async (how) => {
       const signals = await open();
       const started = Promise.withResolvers<void>();
@@ -143,10 +143,10 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
       await started.promise;
       await proxy[how]();
       finish.resolve();
-      // Until the worker has tried to say that it is done.
+      // Until the worker has tried to record the end of the work.
       await vi.waitFor(() => expect(lines).not.toEqual([]), { timeout: 5_000 });
       await proxy.restore();
-      // Far less than the 20 s after which the lock would be given up.
+      // Far less than the 20 s after which the lock expires.
       await vi.waitFor(
         async () => {
           await signals.signal(lane, ['a']);
@@ -157,17 +157,17 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     },
   );
 
-  test('a server that takes what it is sent and answers nothing keeps no caller waiting, and workers go on after', async () => {
+  test('a server that accepts requests and never answers delays no caller for long, and workers go on afterwards', async () => {
     const signals = await open();
     const worked = workLane(signals);
     await worksAgain(signals, worked, 'before');
     proxy.mute();
     const { value: held, ms } = await timed(signals.signal(lane, ['during']));
     expect(held).toBe(false);
-    expect(ms).toBeLessThan(patienceMs);
+    expect(ms).toBeLessThan(answerWithinMs);
     const ping = await timed(signals.ping().catch((error: unknown) => error));
     expect(ping.value).toMatchObject({ code: 'unavailable' });
-    expect(ping.ms).toBeLessThan(patienceMs);
+    expect(ping.ms).toBeLessThan(answerWithinMs);
     await proxy.restore();
     await worksAgain(signals, worked, 'after');
   });
@@ -196,7 +196,7 @@ describe.each(backends)('signals on $name over a network that fails', ({ name, t
     expect(proxy.connections()).toBe(0);
   });
 
-  test('signals take one connection that all share, or two; a worked lane takes one more on Redis and two on PostgreSQL', async () => {
+  test('all signals share one connection on Redis and two on PostgreSQL, and a worked lane has as many more', async () => {
     const signals = await open();
     for (let n = 0; n < 3; n++) {
       const done = Promise.withResolvers<void>();
@@ -221,7 +221,7 @@ test('an outage of PostgreSQL in the middle of a backlog does not make a worker 
   await signals.signal(lane, ['a', 'b', 'c', 'd']);
   const worked: string[] = [];
   signals.work(lane, { concurrency: 2 }, async (key) => {
-    // The worker is about to fetch for its other place.
+    // The worker is about to fetch a second key, since its concurrency is 2.
     if (worked.length === 0) proxy.drop();
     worked.push(key);
   });
@@ -233,14 +233,14 @@ test('an outage of PostgreSQL in the middle of a backlog does not make a worker 
   await vi.waitFor(() => expect(worked).toEqual(['a', 'b', 'c', 'd']), { timeout: 10_000 });
 });
 
-// In the order in which they are made: for the tables, for signals, for a lane's statements, and to listen.
+// The connections are made in this order: for the tables, for signals, for a lane's statements, and to listen.
 test.each([1, 2, 3, 4, 5, 6])(
-  'a goodbye of PostgreSQL in one packet with its welcome, to connection %d, ends no process and stops no work',
+  'an error of PostgreSQL in one packet with its greeting, to connection %d, ends no process and stops no work',
   async (number) => {
     const server = await startGoodbyeServer(database.url, (connection) => connection === number);
     onTestFinished(() => server.close());
     const signals = await openSignals({ databaseUrl: server.url }).catch((error: unknown) => {
-      // Where it hits the opening, that is told.
+      // The opening rejects where it meets that connection.
       if (!(error instanceof AppError) || error.code !== 'unavailable') throw error;
       return openSignals({ databaseUrl: server.url });
     });
@@ -253,7 +253,7 @@ test.each([1, 2, 3, 4, 5, 6])(
 );
 
 describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
-  test('FLUSHALL under running work: workers go on, and a signal sent later works', async () => {
+  test('FLUSHALL during work: workers go on, and a signal sent later works', async () => {
     const server = await startRedisServer();
     onTestFinished(() => server.close());
     const signals = await openSignals({ redisUrl: server.url });
@@ -261,10 +261,10 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     const finish = Promise.withResolvers<void>();
     const worked: string[] = [];
     let running = 0;
-    let most = 0;
+    let runningMost = 0;
     signals.work(lane, { concurrency: 3 }, async (key) => {
       running += 1;
-      most = Math.max(most, running);
+      runningMost = Math.max(runningMost, running);
       started.resolve();
       if (worked.length === 0) await finish.promise;
       worked.push(key);
@@ -278,15 +278,15 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     expect(await signals.signal(lane, ['a'])).toBe(true);
     await expect.poll(() => client.llen(`${namespace}:${lane}:active`)).toBe(1);
     client.disconnect();
-    expect(most).toBe(1);
+    expect(runningMost).toBe(1);
     finish.resolve();
     await expect.poll(() => worked).toEqual(['a', 'a']);
-    expect(most).toBe(1);
+    expect(runningMost).toBe(1);
     expect(await signals.signal(lane, ['b'])).toBe(true);
     await expect.poll(() => worked).toEqual(['a', 'a', 'b']);
   });
 
-  test('FLUSHALL under running work aborts it, for another process may be given its key', async () => {
+  test('FLUSHALL during work aborts the work, because another process may get its key', async () => {
     const server = await startRedisServer();
     onTestFinished(() => server.close());
     const signals = await openSignals({ redisUrl: server.url, lockMs: 1_000 });
@@ -312,7 +312,7 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     const worked = workLane(signals);
     await worksAgain(signals, worked, 'before');
     await server.kill();
-    // One that is back before anybody asks for it is not missed.
+    // Until the outage is noticed: a Redis that is back before any command is sent to it causes no warning.
     const levels = () => lines.map(({ level }) => level);
     await expect.poll(levels).toEqual(['warn']);
     await server.restart();
@@ -320,12 +320,12 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     expect(levels()).toEqual(['warn']);
   });
 
-  test('not there when the process starts: it starts anyway, and works when Redis comes', async () => {
+  test('down when the process starts: the process starts anyway, and works when Redis is up', async () => {
     const server = await startRedisServer();
     onTestFinished(() => server.close());
     await server.kill();
     const { value: signals, ms } = await timed(openSignals({ redisUrl: server.url }));
-    expect(ms).toBeLessThan(patienceMs);
+    expect(ms).toBeLessThan(answerWithinMs);
     const worked = workLane(signals);
     expect(await signals.signal(lane, ['early'])).toBe(false);
     await server.restart();
@@ -333,7 +333,7 @@ describe.runIf(hasRedisServer())('a Redis that loses everything', () => {
     expect(lines.map(({ level }) => level)).toEqual(['warn']);
   });
 
-  test('not there from start to end: close ends all the same', async () => {
+  test('down from start to end: close ends all the same', async () => {
     const server = await startRedisServer();
     await server.close();
     const signals = await openSignals({ redisUrl: server.url });

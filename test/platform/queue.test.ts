@@ -16,7 +16,7 @@ const database = await createEmptyDatabase();
 const namespace = `queue_${randomBytes(4).toString('hex')}`;
 
 afterAll(async () => {
-  // A Redis that was given to us goes on without our keys.
+  // A Redis that other programs use as well must not keep the keys of this test.
   if (redis)
     await withRedis(async (client) => {
       const keys = await client.keys(`${namespace}:*`);
@@ -29,7 +29,7 @@ afterAll(async () => {
 interface BackendUnderTest {
   name: string;
   redisUrl: string | undefined;
-  /** Rows or Redis keys of the lane that grow with what is in it; the bounded stream of events is not counted. */
+  /** Rows or Redis keys of the lane whose number grows with its content; the bounded stream of events is not counted. */
   size(lane: string): Promise<number>;
   events(lane: string): Promise<number>;
 }
@@ -82,7 +82,7 @@ function gate() {
   return { opened: promise, open: resolve };
 }
 
-/** A lane per test, so that tests do not meet in the queue. */
+/** Each test has its own lane, so that tests do not affect each other in the queue. */
 let lanes = 0;
 function newLane(): string {
   lanes += 1;
@@ -99,7 +99,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       return { redisUrl: backend.redisUrl, databaseUrl: database.url, namespace, log: silentLogger, ...more };
     }
 
-    /** As another process would have it: with connections and workers of its own. */
+    /** Signals with their own connections and workers, as another process has them. */
     async function anotherProcess(more: Partial<SignalsOptions> = {}): Promise<Signals> {
       const other = await createSignals(options(more));
       opened.push(other);
@@ -157,7 +157,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       expect(worked).toEqual(['a', 'a', 'last']);
     });
 
-    test('signals for a key that waits are one run', async () => {
+    test('signals for a key that waits cause one run', async () => {
       const lane = newLane();
       for (let n = 0; n < 10; n++) await signals.signal(lane, ['a', 'b', 'a']);
       await signals.signal(lane, ['last']);
@@ -184,7 +184,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         for (let n = 0; n < 20; n++) await Promise.all(Array.from({ length: 100 }, () => from.signal(lane, ['a'])));
       };
       await Promise.all(processes.map(burst));
-      // The wake-up, its lock, the key it holds, the place in a list, and the one that is kept for after it.
+      // The wake-up, its lock, its deduplication key, its place in a list, and the wake-up that is kept for one more run.
       expect(await backend.size(lane)).toBeLessThanOrEqual(6);
       finish.open();
       await expect.poll(() => backend.size(lane)).toBe(0);
@@ -225,11 +225,11 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       const lane = newLane();
       const threeAtOnce = gate();
       let running = 0;
-      let most = 0;
+      let runningMost = 0;
       let finished = 0;
       signals.work(lane, { concurrency: 3 }, async () => {
         running += 1;
-        most = Math.max(most, running);
+        runningMost = Math.max(runningMost, running);
         if (running === 3) threeAtOnce.open();
         await threeAtOnce.opened;
         await nextTurn();
@@ -241,7 +241,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         Array.from({ length: 20 }, (_, n) => `key-${n}`),
       );
       await expect.poll(() => finished).toBe(20);
-      expect(most).toBe(3);
+      expect(runningMost).toBe(3);
     });
 
     test('work that throws is logged once, with lane and key and without a stack, and its key can be woken again', async () => {
@@ -278,11 +278,11 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         await expect.poll(() => backend.size(lane)).toBe(0);
       }
       expect(worked).toBeGreaterThanOrEqual(100);
-      // Both trim in blocks; without a limit there would be four for each run.
+      // Both backends trim in blocks; without a limit there would be four events for each run.
       expect(await backend.events(lane)).toBeLessThan(1_000);
     });
 
-    test('a key whose process was killed is worked elsewhere within 1.5 lock times, and no signal for it is lost', async () => {
+    test('another process works the key of a killed one within 1.5 lock times, and no signal for it is lost', async () => {
       const lockMs = 2_000;
       const other = await anotherProcess({ lockMs });
       const child = startChild('hold', options({ lockMs }));
@@ -297,13 +297,13 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       other.work('held', { concurrency: 1 }, async (key) => {
         worked.push(key);
       });
-      // A key that nobody held does not wait for the dead.
+      // A key that the killed process did not hold does not wait.
       await vi.waitFor(() => expect(worked).toEqual(['b']), { timeout: 1_000 });
-      // Twice: the run that was cut off, and the one for what was signalled during it.
+      // Twice: the run that was cut off, and one more for the signal that came during it.
       await vi.waitFor(() => expect(worked).toEqual(['b', 'a', 'a']), { timeout: 1.5 * lockMs + 1_000 });
     });
 
-    test('close aborts what runs, and a key whose work was cut short goes to another process at once', async () => {
+    test('close aborts running work, and a key whose work was cut short goes to another process at once', async () => {
       const lane = newLane();
       const stopping = await anotherProcess();
       const started = gate();
@@ -321,7 +321,7 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
       await expect.poll(() => backend.size(lane)).toBe(0);
     });
 
-    test('close waits for work that ends in time, and no longer than the grace for work that does not', async () => {
+    test('close waits for work that ends in time, and at most for the grace time', async () => {
       const lane = newLane();
       const patient = await anotherProcess();
       const started = gate();

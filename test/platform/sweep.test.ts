@@ -3,7 +3,7 @@ import { createLogger } from '#platform/log.ts';
 import type { Signals } from '#platform/queue.ts';
 import { createSweep, type SweptLane } from '#platform/sweep.ts';
 
-/** A sweep over lanes of the test's own; `everyMs` is long unless the test waits for the next one. */
+/** A sweep over the test's own lanes; `everyMs` is long unless the test waits for the next sweep. */
 function startSweep(options: { lanes?: SweptLane[]; everyMs?: number; also?: () => Promise<void> } = {}) {
   const signalled: [string, readonly string[]][] = [];
   const lines: string[] = [];
@@ -22,12 +22,12 @@ function startSweep(options: { lanes?: SweptLane[]; everyMs?: number; also?: () 
 }
 
 describe('the sweep', () => {
-  test('begins at once: what a crash left does not wait for the first interval', async () => {
+  test('begins at once: work that a crash left does not wait for the first interval', async () => {
     const { signalled } = startSweep({ lanes: [{ lane: 'jobs', due: async () => ['a', 'b'] }] });
     await expect.poll(() => signalled).toEqual([['jobs', ['a', 'b']]]);
   });
 
-  test('comes again every interval', async () => {
+  test('runs again after every interval', async () => {
     const due = vi.fn<() => Promise<string[]>>(async () => []);
     startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
     await expect.poll(() => due.mock.calls.length).toBeGreaterThan(3);
@@ -53,7 +53,7 @@ describe('the sweep', () => {
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', err: { message: 'the database is away' } });
   });
 
-  test('of a lane that fails does not keep the other lanes and the housekeeping from their turn', async () => {
+  test('of a lane that fails does not stop the other lanes and the housekeeping', async () => {
     const also = vi.fn<() => Promise<void>>(async () => undefined);
     const { signalled, lines } = startSweep({
       lanes: [
@@ -71,11 +71,11 @@ describe('the sweep', () => {
   test('never runs twice at a time, however long it takes', async () => {
     const release = Promise.withResolvers<void>();
     let running = 0;
-    let most = 0;
+    let runningMost = 0;
     let ended = 0;
     const due = async () => {
       running += 1;
-      most = Math.max(most, running);
+      runningMost = Math.max(runningMost, running);
       await release.promise;
       running -= 1;
       ended += 1;
@@ -83,7 +83,7 @@ describe('the sweep', () => {
     };
     const { sweep } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });
     const asked = sweep.now();
-    // Timers of the same length have come round several times while the first sweep stands.
+    // A timer of the same interval has fired several times while the first sweep runs.
     let rounds = 0;
     const timer = setInterval(() => {
       rounds += 1;
@@ -94,10 +94,10 @@ describe('the sweep', () => {
     release.resolve();
     await asked;
     await expect.poll(() => ended).toBeGreaterThan(2);
-    expect(most).toBe(1);
+    expect(runningMost).toBe(1);
   });
 
-  test('on demand is a sweep that began after the demand, and rejects when it fails', async () => {
+  test('now() runs a sweep that begins after the call, and rejects when it fails', async () => {
     let fault: Error | undefined;
     const seen: string[] = [];
     let due = 'old';
@@ -121,7 +121,7 @@ describe('the sweep', () => {
     await expect(sweep.now()).rejects.toThrow('away');
   });
 
-  test('closes after the one that is running, and no other comes', async () => {
+  test('closes after the sweep that is running, and no other follows', async () => {
     const release = Promise.withResolvers<string[]>();
     const due = vi.fn<() => Promise<string[]>>(() => release.promise);
     const { sweep, signalled } = startSweep({ lanes: [{ lane: 'jobs', due }], everyMs: 1 });

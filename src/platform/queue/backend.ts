@@ -1,11 +1,8 @@
-/**
- * What the queue needs of BullMQ, so that Redis and PostgreSQL stand behind the same few calls; and the settings that
- * decide how both behave.
- */
+/** The few calls of BullMQ that the queue needs, the same for Redis and PostgreSQL, and the settings of both. */
 import { randomUUID } from 'node:crypto';
 import { type BulkJobOptions, type IQueueBackend, Worker, type WorkerOptions } from 'bullmq';
 
-/** A wake-up in the queue. Its payload is the key alone: what is to be done stands in SQL. */
+/** A wake-up in the queue. Its payload is only the key: SQL says what is to be done for it. */
 export interface WakeUp {
   id?: string | undefined;
   data: string;
@@ -21,16 +18,16 @@ export interface LaneWorker {
   waitUntilReady(): Promise<void>;
   /** Takes wake-ups until it is closed. */
   run(): Promise<void>;
-  /** With true: takes no more, without waiting for what runs. */
+  /** Takes no more wake-ups; with true it does not wait for the ones that run. */
   pause(doNotWaitActive: boolean): Promise<void>;
-  /** Waits for what runs and for the backend to take note of it: without end, when the backend does not answer. */
+  /** Waits for running wake-ups and until the backend has recorded their end: for ever, when it does not answer. */
   close(): Promise<void>;
-  /** Closes without waiting for anything, also when `close` was called before. */
+  /** Closes without any wait, also when `close` was called before. */
   abandon(): Promise<void>;
   on(event: 'lockRenewalFailed', listener: (ids: string[]) => void): unknown;
 }
 
-/** BullMQ's worker; once it waits in `close`, its own forced close would only join it there. */
+/** BullMQ's worker with a way out of `close`: while `close` waits, BullMQ's own forced close would only wait with it. */
 export class AbandonableWorker<B extends IQueueBackend, Connection>
   extends Worker<string, void, string, B, number, Connection>
   implements LaneWorker
@@ -45,7 +42,7 @@ export class AbandonableWorker<B extends IQueueBackend, Connection>
 export type HandleWakeUp = (wakeUp: WakeUp, token?: string) => Promise<void>;
 
 export interface Backend {
-  /** False while it is known that nothing can be sent, so that nobody waits for it. */
+  /** False while the connection is known to be down, so that no caller waits for it. */
   isConnected(): boolean;
   openQueue(lane: string): LaneQueue;
   openWorker(lane: string, concurrency: number, handle: HandleWakeUp): LaneWorker;
@@ -55,43 +52,46 @@ export interface Backend {
   close(): Promise<void>;
 }
 
-/** Where errors of connections go: they come from many of them at once, and at any time. */
+/** Gets the errors of connections, which come from many connections at once and at any time. */
 export type ReportError = (error: unknown) => void;
 
 /**
- * How often a worker with nothing to do asks anyway, in case a notification was lost.
- * It bounds how long a Redis socket is silent: see `socketTimeoutMs`.
+ * How often an idle worker asks for work, in case a notification was lost. This bounds how long a Redis socket is silent:
+ * see `socketTimeoutMs`.
  */
 const idlePollSeconds = 5;
 
-/** A socket on which an answer is due and nothing came for this long is dead. */
+/** A socket that waits for an answer and gets nothing for this long is dead. */
 export const socketTimeoutMs = 10_000;
 
-/** `lockMs`: how long a process may be silent before its keys go to others. Found out after 1.5 times that at most. */
+/**
+ * `lockMs`: how long a process may be silent before its keys go to other processes. They are taken over after 1.5 times
+ * that at most.
+ */
 export function workerSettings(lockMs: number) {
   return {
     autorun: false,
     lockDuration: lockMs,
-    // A dead worker's wake-up is seen by one check and taken by a later one.
+    // One check notices a dead worker's wake-up, and a later check takes it.
     stalledInterval: lockMs / 4,
-    // Past this many stalls BullMQ would drop the wake-up unworked.
+    // After this many stalls BullMQ would drop the wake-up without working it.
     maxStalledCount: 1_000_000,
     drainDelay: idlePollSeconds,
-    // Between two tries after a lost connection; BullMQ's own 15 s is long for a server that restarted.
+    // The wait between two tries after a lost connection. BullMQ's default of 15 s is long for a server that restarted.
     runRetryDelay: 1_000,
   } satisfies Partial<WorkerOptions>;
 }
 
-/** Nobody reads BullMQ's stream of events. Zero would mean without limit on PostgreSQL. */
+/** Keeps BullMQ's stream of events, which is not used here, at one entry: on PostgreSQL zero would mean no limit. */
 export const eventStream = { events: { maxLen: 1 } };
 
-/** A wake-up for `key`: coalesced with one that waits, kept for one more run when one is being worked. */
+/** A wake-up for `key`: merged with one that waits, and kept for one more run while the key is being worked. */
 export function wakeUpOf(key: string): { name: string; data: string; opts: BulkJobOptions } {
   return {
     name: 'wake-up',
     data: key,
     opts: {
-      // BullMQ's own ids start at 1 again after Redis was flushed, and would meet those of wake-ups still being worked.
+      // After Redis was flushed, BullMQ's own ids start at 1 again: they would collide with wake-ups still being worked.
       jobId: randomUUID(),
       deduplication: { id: key, keepLastIfActive: true },
       removeOnComplete: true,

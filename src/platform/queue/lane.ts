@@ -1,6 +1,6 @@
 /**
- * What one worker of a lane does with a wake-up: runs the lane's work for its key, never twice at once, and tells it
- * when to stop.
+ * How a worker handles a wake-up: it runs the lane's work for the key, never twice at once, and tells the work when to
+ * stop.
  */
 import { WaitingError } from 'bullmq';
 import { errorText } from '#platform/errors.ts';
@@ -9,35 +9,35 @@ import type { HandleWakeUp } from './backend.ts';
 
 /**
  * What a lane's worker does for a key. `signal` aborts when the process is asked to stop, and when another process may
- * have taken the key over. What it throws is logged, and the key is free again.
+ * have taken the key over. An error is logged, and the key is free again.
  */
 export type Work = (key: string, signal: AbortSignal) => Promise<void>;
 
 export interface Lane {
   handle: HandleWakeUp;
-  /** The locks of these wake-ups are lost: another worker may run their keys now. */
+  /** Aborts the work of these wake-ups: their locks are lost, and another worker may run their keys now. */
   lockLost(ids: readonly string[]): void;
-  /** Aborts what runs; what it leaves undone is put back into the queue for another process. */
+  /** Aborts all work. Keys whose work did not finish go back into the queue for another process. */
   stop(): void;
-  /** Resolves when nothing runs. */
+  /** Resolves when no work runs. */
   idle(): Promise<void>;
 }
 
 export function createLane(lane: string, work: Work, log: Logger): Lane {
   const running = new Map<string, { controller: AbortController; done: Promise<unknown> }>();
-  // The last run of each key here. The queue lets two of them meet only when it lost its memory (Redis was flushed)
-  // or took this process for dead; within the process they still wait for each other.
+  // The last run of each key in this process. The queue starts two runs of a key at once only when it lost its data
+  // (Redis was flushed) or took this process for dead. Then the second run waits here for the first.
   const turns = new Map<string, Promise<boolean>>();
   let stopping = false;
 
-  /** Whether the wake-up is spent. */
+  /** Returns false when the wake-up must go back into the queue. */
   async function run(key: string, signal: AbortSignal): Promise<boolean> {
     if (stopping) return false;
     try {
       await work(key, signal);
     } catch (error) {
       if (stopping) return false;
-      // Not named `key`: the logger takes that for a secret.
+      // Not named `key`, which the logger would redact as a secret.
       log.warn({ lane, item: key, error: errorText(error) }, 'work failed; the next sweep wakes it again');
     }
     return true;
@@ -50,10 +50,10 @@ export function createLane(lane: string, work: Work, log: Logger): Lane {
       const turn = (turns.get(key) ?? Promise.resolve(true)).then(() => run(key, controller.signal));
       running.set(id, { controller, done: turn });
       turns.set(key, turn);
-      const spent = await turn;
+      const done = await turn;
       running.delete(id);
       if (turns.get(key) === turn) turns.delete(key);
-      if (spent) return;
+      if (done) return;
       await wakeUp.moveToWait(token);
       throw new WaitingError();
     },

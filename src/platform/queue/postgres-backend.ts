@@ -1,6 +1,6 @@
 /**
- * The queue on PostgreSQL, in a schema of its own that BullMQ's migrations create. The queues of the process share a
- * small pool; each worker has one connection for its queries and one that LISTENs.
+ * The queue on PostgreSQL, in a schema of its own that BullMQ's migrations create. All queues of the process share a
+ * small pool; each worker has one connection for its queries and another that LISTENs.
  */
 import {
   ConnectionClosedError,
@@ -32,9 +32,9 @@ export async function openPostgresBackend(options: {
     keepAlive: true,
   };
   await migrate({ ...shared, connectionTimeoutMillis: 10_000 }, namespace);
-  // A server that hangs must not keep a query, and so its caller, for ever.
+  // With a time limit: a server that hangs must not block a query, and with it the caller, for ever.
   const pooled = { ...shared, schema: namespace, query_timeout: 10_000 };
-  const sending = new HeardConnection({
+  const sending = new SafeConnection({
     ...pooled,
     max: options.poolMax,
     connectionTimeoutMillis: options.connectMs,
@@ -62,7 +62,7 @@ export async function openPostgresBackend(options: {
           connection: { ...pooled, max: 1, connectionTimeoutMillis: 10_000 },
           concurrency,
         },
-        (name, opts) => new PatientBackend(new HeardConnection(opts.connection), name, opts, reportError),
+        (name, opts) => new PatientBackend(new SafeConnection(opts.connection), name, opts, reportError),
       );
       worker.on('error', reportError);
       return worker;
@@ -79,7 +79,7 @@ export async function openPostgresBackend(options: {
 type QueueConnection = ConstructorParameters<typeof PostgresConnection>[0];
 
 async function migrate(connection: ConstructorParameters<typeof Client>[0], schema: string): Promise<void> {
-  const client = new HeardClient(connection);
+  const client = new SafeClient(connection);
   await client.connect();
   try {
     await runMigrations(client, schema);
@@ -88,31 +88,34 @@ async function migrate(connection: ConstructorParameters<typeof Client>[0], sche
   }
 }
 
-const unheard = () => undefined;
+const ignore = () => undefined;
 
-/** Whoever waits for it is told by the statement that rejects; without a listener the event would end the process. */
-class HeardClient extends Client {
+/** Without an `error` listener the event would end the process. The statement that waits rejects with the same error. */
+class SafeClient extends Client {
   constructor(...config: ConstructorParameters<typeof Client>) {
     super(...config);
-    this.on('error', unheard);
-  }
-}
-
-/** BullMQ listens to its connections too late, or not: the server's goodbye may come in one packet with its welcome. */
-class HeardConnection extends PostgresConnection {
-  constructor(connection: QueueConnection) {
-    super(connection);
-    this.pool.on('connect', (client) => client.on('error', unheard));
-    // The one that LISTENs is not of the pool, and there is no setting for it.
-    Reflect.set(this, 'pgModule', { Client: HeardClient });
+    this.on('error', ignore);
   }
 }
 
 /**
- * When the connection is lost as a wake-up ends, BullMQ waits and tries again to say so; but of PostgreSQL it knows
- * only ECONNREFUSED as a lost connection, and after any other error it forgets the wake-up: its key stays locked until
- * the lock runs out, and a worker that finds nothing else to wait for spins. Here every passing error looks like a lost
- * connection.
+ * BullMQ adds `error` listeners to its connections too late or not at all: a server that shuts down may send its error in
+ * one packet with its greeting.
+ */
+class SafeConnection extends PostgresConnection {
+  constructor(connection: QueueConnection) {
+    super(connection);
+    this.pool.on('connect', (client) => client.on('error', ignore));
+    // The connection that LISTENs is not from the pool, and BullMQ has no setting for it.
+    Reflect.set(this, 'pgModule', { Client: SafeClient });
+  }
+}
+
+/**
+ * When the connection is lost as a wake-up ends, BullMQ waits and tries again to record the end. But on PostgreSQL it
+ * recognises only ECONNREFUSED as a lost connection. After any other error it forgets the wake-up: the key stays locked
+ * until the lock expires, and a worker without other wake-ups spins. So this backend presents every transient error as a
+ * lost connection.
  */
 class PatientBackend extends PostgresQueueBackend {
   readonly #reportError: ReportError;
@@ -131,21 +134,21 @@ class PatientBackend extends PostgresQueueBackend {
     try {
       return await super.moveToCompleted(...args);
     } catch (error) {
-      if (!isPassing(error)) throw error;
-      // BullMQ keeps quiet about what it takes for a lost connection.
+      if (!isTransient(error)) throw error;
+      // BullMQ does not report an error that it takes for a lost connection.
       this.#reportError(error);
       throw new ConnectionClosedError(undefined, error);
     }
   }
 }
 
-/** SQLSTATE classes that pass: connection, deadlock, resources, operator intervention (shutdown, starting up). */
-const passingClasses = new Set(['08', '40', '53', '57']);
+/** The transient SQLSTATE classes: connection, deadlock, resources, operator intervention (shutdown, starting up). */
+const transientClasses = new Set(['08', '40', '53', '57']);
 
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  // BullMQ's own refusals carry a number; the network's errors a name such as ECONNRESET, or nothing.
+  // BullMQ's own refusals have a number as code; network errors have a name such as ECONNRESET, or no code.
   if (typeof code === 'number') return false;
-  if (typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)) return passingClasses.has(code.slice(0, 2));
+  if (typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)) return transientClasses.has(code.slice(0, 2));
   return true;
 }

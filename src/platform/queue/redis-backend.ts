@@ -1,6 +1,6 @@
 /**
  * The queue on Redis or Valkey. All queues and workers of the process share one connection; each worker has one more
- * on which it blocks. Redis may be down, restarted or flushed at any time: the connections come back by themselves.
+ * on which it blocks. Redis may be down, restarted or flushed at any time: the connections are restored automatically.
  */
 import { type ConnectionOptions, createRedisBackend, Queue, type RedisQueueBackend } from 'bullmq';
 import { Redis } from 'ioredis';
@@ -13,7 +13,7 @@ import {
   workerSettings,
 } from './backend.ts';
 
-/** Waits up to `connectMs` for the first connection; Redis being down is no error, for it may come later. */
+/** Waits up to `connectMs` for the first connection. It is no error when Redis is down: it may start later. */
 export async function openRedisBackend(options: {
   redisUrl: string;
   namespace: string;
@@ -23,11 +23,11 @@ export async function openRedisBackend(options: {
 }): Promise<Backend> {
   const { namespace: prefix, reportError } = options;
   const redis = new Redis(options.redisUrl, {
-    // Null, as BullMQ wants it: with a limit, a connection lost during its first command leaves a queue dead for good.
+    // Null, as BullMQ requires: with a limit, a connection lost during its first command leaves a queue dead for good.
     maxRetriesPerRequest: null,
     connectTimeout: 5_000,
     socketTimeout: socketTimeoutMs,
-    // A timer of this length outlives a client that is closed between two tries to connect.
+    // A client that is closed between two tries to connect leaves a timer of this length behind.
     disconnectTimeout: 500,
     retryStrategy: (attempt) => Math.min(attempt * 100, 1_000),
   });

@@ -1,15 +1,15 @@
 /**
  * A TCP proxy in front of a server, so that a test can take the network away: cut (connections break and new ones are
- * refused), drop (connections break and new ones are taken and ended, as a load balancer without a server behind it
- * does) or mute (connections stand and nothing comes through).
+ * refused), drop (connections break, and new ones are accepted and closed, as a load balancer without a server does) or
+ * mute (connections stay open, and no bytes pass).
  */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
 export interface CutOffProxy {
   port: number;
-  /** Connections that stand now. */
+  /** Connections that are open now. */
   connections(): number;
-  /** Connections taken and ended at once. */
+  /** Connections that were accepted and closed at once. */
   dropped(): number;
   cut(): Promise<void>;
   drop(): void;
@@ -83,7 +83,7 @@ export async function startCutOffProxy(target: { host: string; port: number }): 
       muted = true;
     },
     restore: async () => {
-      // What was swallowed is gone, so connections that were muted cannot go on.
+      // The bytes that did not pass are lost, so muted connections cannot be used again.
       if (muted) breakAll();
       muted = false;
       dropping = false;

@@ -1,7 +1,7 @@
 /**
- * A process with a queue of its own, for tests that end processes. Arguments: `hold` or `finish`, and the options of
- * createSignals as JSON. It works the lane `held` and prints `working <key>`. `hold` never ends the work; `finish`
- * closes the queue after the first key, and the process must then end by itself.
+ * A process with its own queue, for tests that kill processes. Arguments: `hold` or `finish`, and the options of
+ * createSignals as JSON. It works the lane `held` and prints `working <key>`. With `hold` the work never ends. With
+ * `finish` it closes the queue after the first key, and the process must then end by itself.
  */
 import { silentLogger } from '#platform/log.ts';
 import { createSignals, type SignalsOptions } from '#platform/queue.ts';

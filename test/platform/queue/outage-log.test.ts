@@ -17,26 +17,26 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('an outage is one warning, and one line when it has been quiet for half a minute; the next one warns again', () => {
-  const trouble = createOutageLog(log, 'the queue');
-  trouble.report(new Error('refused'));
+test('an outage is one warning, and one line after 30 s without an error; the next outage warns again', () => {
+  const outages = createOutageLog(log, 'the queue');
+  outages.report(new Error('refused'));
   for (let n = 0; n < 9; n++) {
     vi.advanceTimersByTime(29_000);
-    trouble.report(new Error('reset'));
+    outages.report(new Error('reset'));
   }
   vi.advanceTimersByTime(29_999);
   expect(lines).toEqual([expect.objectContaining({ level: 'warn', error: 'refused' })]);
   vi.advanceTimersByTime(1);
   expect(lines.slice(1)).toEqual([expect.objectContaining({ level: 'info', errors: 10 })]);
-  trouble.report(new Error('again'));
+  outages.report(new Error('again'));
   expect(lines.slice(2)).toEqual([expect.objectContaining({ level: 'warn', error: 'again' })]);
-  trouble.close();
+  outages.close();
 });
 
-test('once closed it is silent', () => {
-  const trouble = createOutageLog(log, 'the queue');
-  trouble.close();
-  trouble.report(new Error('connection is closed'));
+test('once closed it logs nothing', () => {
+  const outages = createOutageLog(log, 'the queue');
+  outages.close();
+  outages.report(new Error('connection is closed'));
   vi.advanceTimersByTime(60_000);
   expect(lines).toEqual([]);
 });

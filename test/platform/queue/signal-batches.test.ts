@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSignalBatches } from '#platform/queue/batch.ts';
+import { createSignalBatches } from '#platform/queue/signal-batches.ts';
 
 /** A `send` whose calls are answered by the test. */
 function startSending() {
@@ -8,7 +8,7 @@ function startSending() {
   return { calls, add };
 }
 
-test('a signal that finds nothing under way is sent at once', async () => {
+test('a signal that comes while no batch is being sent is sent at once', async () => {
   const { calls, add } = startSending();
   const held = add(['a', 'b']);
   await expect.poll(() => calls.map(({ keys }) => keys)).toEqual([['a', 'b']]);
@@ -16,7 +16,7 @@ test('a signal that finds nothing under way is sent at once', async () => {
   expect(await held).toBe(true);
 });
 
-test('signals that come while a batch is on its way share the next one, even for a key that is in the first', async () => {
+test('signals that come while a batch is being sent share the next one, even for a key of the first batch', async () => {
   const { calls, add } = startSending();
   const first = add(['a']);
   await expect.poll(() => calls).toHaveLength(1);
