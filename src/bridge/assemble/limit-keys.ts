@@ -3,8 +3,8 @@ import { readPairKey } from '../documents/document-keys.ts';
 import { type KindAndKey, pairFeeds, placesOf } from './document-parts.ts';
 
 /**
- * As many of the keys, from the first on, as are made of no more than `bytesMax` of records in all; at least one.
- * PostgreSQL knows how long a text is without reading it.
+ * Returns as many of the keys, from the first on, as are made of at most `bytesMax` bytes of records in total; at least
+ * one key. Cheap: PostgreSQL knows the length of a stored text without reading it.
  */
 export async function limitKeys(
   sql: Sql,
@@ -33,7 +33,7 @@ export async function limitKeys(
     for (const place of own) {
       const name = nameOf(place);
       left -= bytes.get(name) ?? 0;
-      // What several documents are made of is read once.
+      // A place that several documents are made of is read, and counted, once.
       bytes.delete(name);
     }
     if (left < 0) return keys.slice(0, Math.max(1, index));

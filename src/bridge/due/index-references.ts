@@ -4,8 +4,8 @@ import type { DocumentKey, NamedBy } from '../documents/document-keys.ts';
 export const referencesTable = 'bridge.record_references';
 
 /**
- * Notes what names the suppliers and files among these keys: no event owns their documents, so that they are found by
- * this only.
+ * Writes into `table` which records reference the suppliers and files among these keys. Their documents belong to no
+ * single event, so this index is the only way from a record to them, and back.
  */
 export async function indexReferences(
   sql: Sql,
@@ -15,9 +15,9 @@ export async function indexReferences(
   const references = new Map<string, DocumentKey & { namedBy: NamedBy }>();
   for (const key of keys) {
     if (!key.namedBy) continue;
-    const place = JSON.stringify([key.kind, key.key, key.namedBy.part, key.namedBy.id]);
-    // The current version counts, wherever it stands in the list.
-    if (key.namedBy.current || !references.has(place)) references.set(place, { ...key, namedBy: key.namedBy });
+    const id = JSON.stringify([key.kind, key.key, key.namedBy.part, key.namedBy.id]);
+    // Of several versions of a record the current one counts, wherever it is in the list.
+    if (key.namedBy.current || !references.has(id)) references.set(id, { ...key, namedBy: key.namedBy });
   }
   if (references.size === 0) return;
   const list = [...references.values()];

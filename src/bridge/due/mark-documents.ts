@@ -1,8 +1,8 @@
 /**
- * Marks documents as due, in the transaction that changed what they are made of. The caller holds `lockSources`. A
- * document that waits after a failure, or is a dead letter, is tried again: it has another state now. Since when it
- * waits, its place among those that are due, and whether a replay was asked for, stay as they are: one that changes all
- * the time has its turn like any other.
+ * Marks documents as due, in the transaction that changed the records they are made of. The caller holds `lockSources`.
+ * A document that waits after a failure, or is a dead letter, is tried again, as it has another state now. A document
+ * that is due already keeps its due time, the time since when it waits, and a replay that was asked for: a document
+ * that changes all the time gets its turn, too.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { textArray } from '#platform/database/binary-array.ts';
@@ -14,8 +14,8 @@ const nowDue = `wanted = d.wanted + 1, due = least(d.due, $2::timestamptz),
   waiting_since = coalesce(d.waiting_since, $2::timestamptz), attempts = 0, dead_since = null`;
 
 /**
- * Marks these in every flow of their source that wants their kind, or in one flow only. Where no flow is named, the
- * documents that show a supplier among them are marked, too.
+ * Marks the documents of these keys in every flow of the source that takes their kind, or only in `flow`. Without
+ * `flow`, the documents that show a changed supplier or event are marked, too.
  */
 export async function markDocuments(
   tx: Sql,
@@ -24,21 +24,21 @@ export async function markDocuments(
   now: Timestamp,
 ): Promise<void> {
   if (keys.length === 0) return;
-  // Most keys of a page may be of kinds that nobody wants: they are not worth a statement.
-  const wanted = await readWantedKinds(tx, source);
-  const named = keys.filter(({ kind }) => wanted.has(kind));
-  if (named.length > 0) await indexReferences(tx, { source, table: referencesTable }, named);
-  const due = named.filter(({ noteOnly }) => noteOnly !== true);
-  // One statement cannot touch a row twice.
+  // Most keys of a page may be of kinds that no flow takes: they are not worth a statement.
+  const wantedKinds = await readWantedKinds(tx, source);
+  const wanted = keys.filter(({ kind }) => wantedKinds.has(kind));
+  if (wanted.length > 0) await indexReferences(tx, { source, table: referencesTable }, wanted);
+  const due = wanted.filter(({ noteOnly }) => noteOnly !== true);
+  // A statement must not update a row twice.
   const distinct = [...new Map(due.map((key) => [`${key.kind} ${key.key}`, key])).values()];
   if (distinct.length > 0) await markDistinct(tx, { source, flow }, distinct, now);
   const suppliers = keys.flatMap(({ namedBy }) => (namedBy?.part === 'supplier' ? [namedBy.id] : []));
-  if (suppliers.length > 0 && flow === undefined) await markNaming(tx, source, 'supplier', suppliers, now);
-  const events = named.flatMap((key) => (key.wholeEvent && key.sourcingEvent !== null ? [key.sourcingEvent] : []));
+  if (suppliers.length > 0 && flow === undefined) await markReferencing(tx, source, 'supplier', suppliers, now);
+  const events = wanted.flatMap((key) => (key.wholeEvent && key.sourcingEvent !== null ? [key.sourcingEvent] : []));
   if (events.length > 0 && flow === undefined) await markDocumentsOfEvents(tx, source, events, now);
 }
 
-/** The kinds of documents that any flow of the source wants. */
+/** Returns the kinds of documents that any flow of the source takes. */
 async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<string>> {
   const rows = await tx.query<{ kind: string }>('select unnest(kinds) as kind from bridge.flows where source = $1', [
     source,
@@ -71,17 +71,22 @@ async function markDistinct(
   );
 }
 
-/** The same for all that was ever made of these events' records: it shows something of the event itself. */
+/**
+ * Marks every document that was ever made of records of these events, since each shows something of the event itself.
+ */
 export async function markDocumentsOfEvents(
   tx: Sql,
   source: string,
   events: readonly string[],
   now: Timestamp,
 ): Promise<void> {
-  await markNaming(tx, source, 'sourcing_event', events, now);
+  await markReferencing(tx, source, 'sourcing_event', events, now);
 }
 
-/** The same for all that was ever made for this flow, also what nobody has won any more. */
+/**
+ * Marks every document that was ever made for this flow, including awards that no supplier holds any more: they have to
+ * be withdrawn.
+ */
 export async function markDocumentsOfFlow(tx: Sql, flow: string, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.flow_documents d set ${nowDue}
@@ -102,8 +107,8 @@ export async function markDeliveredUncertain(tx: Sql, flow: string, now: Timesta
   );
 }
 
-/** Marks the documents that name these events or show these suppliers, and the suppliers and files that they reference. */
-async function markNaming(
+/** Marks the documents of these events or suppliers, and the suppliers and files that their records reference. */
+async function markReferencing(
   tx: Sql,
   source: string,
   column: 'sourcing_event' | 'supplier',

@@ -1,15 +1,16 @@
 import type { Sql } from '#platform/database/database.ts';
 
-/** Keeps these locks apart from anybody else's advisory locks in the same database. */
+/** The first key of these advisory locks: keeps them apart from all other advisory locks in the same database. */
 const lockSpace = 0x5b_50_ace;
 
 /**
- * Until the end of the transaction nobody else stores records of these sources or registers flows for them. Both decide
- * which documents are marked by reading what the other writes, so two at once would each miss what the other has not
- * committed yet, and a document would stay as it was.
+ * Locks these sources until the end of the transaction: no other transaction stores records of them or registers flows
+ * for them meanwhile. Storing records reads the flows to know which documents to mark, and registering a flow reads the
+ * records. Without the lock, each of two concurrent transactions would miss what the other has not committed yet, and a
+ * document would not be marked.
  */
 export async function lockSources(tx: Sql, sources: Iterable<string>): Promise<void> {
-  // One after the other and in order: two that need the same ones do not wait for each other in a circle.
+  // One after the other, in the order of their names: two transactions that lock the same sources cannot deadlock.
   for (const source of [...new Set(sources)].sort())
     await tx.query('select pg_advisory_xact_lock($1, hashtext($2))', [lockSpace, source]);
 }
