@@ -41,7 +41,7 @@ function refusal(...given: Parameters<typeof load>): AppError {
   throw new Error('It was taken.');
 }
 
-/** The lines of the message after its first, without their indent. */
+/** The lines of the message after the first one, without their indent. */
 const faults = (...given: Parameters<typeof load>) =>
   refusal(...given)
     .publicMessage.split('\n')
@@ -60,11 +60,11 @@ describe('what is read', () => {
     expect(load(yaml)).toEqual(defaults);
   });
 
-  test('a file that nobody named may be missing', () => {
+  test('the default file may be missing', () => {
     expect(load(undefined, {}, join(folder, 'none.yaml'))).toEqual(defaults);
   });
 
-  test('the file, then well-known variables, then SOURCING__ ones, each going before the one before it', () => {
+  test('well-known variables override the file, and SOURCING__ variables override both', () => {
     const yaml = 'database_url: postgres://file\nservice:\n  port: 1\n  host: file\n';
     expect(load(yaml, { DATABASE_URL: 'postgres://known', OTHER: 'x' })).toMatchObject({
       database_url: 'postgres://known',
@@ -75,7 +75,7 @@ describe('what is read', () => {
     expect(load(yaml, Object.fromEntries(Object.entries(both).reverse())).database_url).toBe('postgres://override');
   });
 
-  test('${NAME} is replaced by the environment, anywhere in a text, as often as it stands there', () => {
+  test('${NAME} is replaced by the environment variable, anywhere in a text and every time', () => {
     const yaml =
       'database_url: "postgres://${USER_1}:${PASSWORD}@db/${USER_1}"\nsources: [{name: a, api_key: "${K}"}]\n';
     expect(load(yaml, { USER_1: 'me', PASSWORD: '$1${USER_1}', K: 'key' })).toMatchObject({
@@ -158,7 +158,7 @@ limits:
     expect(error.issues).toHaveLength(9);
   });
 
-  test('a setting under one that a variable set is that variable’s fault, not the file’s', () => {
+  test('a wrong part of a setting that a variable has set is blamed on the variable, not on the file', () => {
     expect(faults('service:\n  port: 1\n', { SOURCING__SERVICE: '{port: x}' })).toEqual([
       'service.port must be a number (set by SOURCING__SERVICE)',
     ]);
@@ -192,7 +192,7 @@ limits:
     ]);
   });
 
-  test('a file that the user named must be there, and must be a file', () => {
+  test('a file that the user named must exist, and must be a file', () => {
     expect(faults('', {}, '/nowhere/settings.yaml')).toEqual([
       'the configuration file /nowhere/settings.yaml does not exist',
     ]);
@@ -216,7 +216,7 @@ limits:
     expect(refusal(yaml).publicMessage).not.toContain('hunter2');
   });
 
-  test('a file that grows without end through its aliases is refused', () => {
+  test('a file whose aliases multiply without bound is refused', () => {
     const levels = Array.from(
       { length: 12 },
       (_, n) =>
@@ -253,7 +253,7 @@ limits:
     expect(JSON.stringify([error.publicMessage, error.message, error.issues, error.stack])).not.toContain(secret);
   });
 
-  test('names like __proto__ are unknown settings like any other, and change no object', () => {
+  test('names like __proto__ are ordinary unknown settings, and change no object', () => {
     const error = refusal('__proto__: {polluted: 1}\nconstructor: {prototype: {polluted: 1}}\n', {
       SOURCING__CONSTRUCTOR__PROTOTYPE__POLLUTED: '1',
       SOURCING__SERVICE__TOSTRING: '1',

@@ -28,14 +28,14 @@ describe('a secret in the data directory', () => {
     expect(await loadOrCreateSecret({ file: join(directory, 'other'), bytes: 32 })).not.toEqual(first);
   });
 
-  it('is the same for all who ask at once', async () => {
+  it('is the same for all calls at the same time', async () => {
     const file = join(directory, 'secret');
     const all = await Promise.all(Array.from({ length: 50 }, () => loadOrCreateSecret({ file, bytes: 32 })));
     expect(new Set(all.map((secret) => secret.toString('hex'))).size).toBe(1);
     expect(await readdir(directory)).toEqual(['secret']);
   });
 
-  it('is the same for processes that start at once', async () => {
+  it('is the same for processes that start at the same time', async () => {
     const script = `
       import { loadOrCreateSecret } from ${JSON.stringify(new URL('../../src/platform/data-dir-secret.ts', import.meta.url).href)};
       process.stdin.once('data', async () => {
@@ -88,7 +88,7 @@ describe('master key and admin token', () => {
     },
   );
 
-  it('keeps a key and a token of its own when the environment has none', async () => {
+  it('makes and keeps a key and a token when the environment has none', async () => {
     const key = await loadMasterKey({ fromEnvironment: undefined, directory });
     expect(await loadMasterKey({ fromEnvironment: '', directory })).toEqual(key);
     const token = await loadAdminToken({ fromEnvironment: undefined, directory });
@@ -98,7 +98,7 @@ describe('master key and admin token', () => {
     expect((await readdir(directory)).sort()).toEqual(['admin-token', 'master-key']);
   });
 
-  it('lets the key of the file be used as SOURCING_MASTER_KEY on another machine', async () => {
+  it('makes a key file whose content works as SOURCING_MASTER_KEY on another machine', async () => {
     const key = await loadMasterKey({ fromEnvironment: undefined, directory });
     const copied = await readFile(join(directory, 'master-key'), 'utf8');
     expect(await loadMasterKey({ fromEnvironment: copied, directory: join(directory, 'elsewhere') })).toEqual(key);

@@ -1,8 +1,8 @@
 /**
- * A fake of an S3-compatible store: what npm and Debian offer either needs a cluster or checks signatures of version 4 only
- * in part. It knows PUT, GET and DELETE of objects in one bucket, path style, and refuses what a store
- * refuses: a wrong signature (computed here anew from Amazon's description of Signature Version 4), an old date, a body
- * without a length, bytes that are not those of the checksum.
+ * A fake of an S3-compatible store. The stores that npm and Debian offer either need a cluster or check signatures of
+ * version 4 only in part. This one knows PUT, GET and DELETE of objects in one bucket, path style, and refuses what a
+ * store refuses: a wrong signature (computed here from Amazon's description of Signature Version 4), an old date, a body
+ * without a length, and bytes that do not match the checksum.
  */
 import { createHash, createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -13,8 +13,8 @@ export interface FakeS3 {
   readonly endpoint: string;
   readonly objects: Map<string, Buffer>;
   /** Methods and paths so far. */
-  readonly asked: string[];
-  /** Answers the next request instead of the store, once. */
+  readonly requests: string[];
+  /** Answers the next request, and only that one, instead of the store. */
   instead: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
   openConnections(): Promise<number>;
   close(): Promise<void>;
@@ -37,7 +37,7 @@ class Refusal extends Error {
 export async function startFakeS3(): Promise<FakeS3> {
   const objects = new Map<string, Buffer>();
   const server = createServer((request, response) => {
-    fake.asked.push(`${request.method} ${request.url}`);
+    fake.requests.push(`${request.method} ${request.url}`);
     const { instead } = fake;
     fake.instead = undefined;
     if (instead) return instead(request, response);
@@ -54,7 +54,7 @@ export async function startFakeS3(): Promise<FakeS3> {
   const fake: FakeS3 = {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     objects,
-    asked: [],
+    requests: [],
     instead: undefined,
     openConnections: () =>
       new Promise((resolve, reject) =>

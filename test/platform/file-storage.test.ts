@@ -49,7 +49,7 @@ async function inS3(settings: Partial<S3Settings> = {}): Promise<FileStorage> {
   return storage;
 }
 
-/** The same promises of a real store, where one is named: TEST_S3_ENDPOINT, _BUCKET, _REGION, _ACCESS_KEY, _SECRET_KEY. */
+/** A real store too, when one is named: TEST_S3_ENDPOINT, _BUCKET, _REGION, _ACCESS_KEY, _SECRET_KEY. */
 function inRealS3(): Promise<FileStorage> {
   const { env } = process;
   return inS3({
@@ -87,7 +87,7 @@ async function readBack(storage: FileStorage, id: string): Promise<Buffer | unde
 const failure = (run: Promise<unknown>) => failureOf(AppError, run);
 
 describe.each(kinds)('files in %s', (_, open) => {
-  test('are given back byte for byte, with their size and SHA-256, in whatever pieces they came', async () => {
+  test('are returned byte for byte, with their size and SHA-256, however they were split into chunks', async () => {
     const storage = await open();
     await fc.assert(
       fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 300 }), { maxLength: 5 }), async (pieces) => {
@@ -101,7 +101,7 @@ describe.each(kinds)('files in %s', (_, open) => {
     );
   });
 
-  test('of some megabytes pass whole', async () => {
+  test('of some megabytes are stored and read completely', async () => {
     const storage = await open();
     const id = randomUUID();
     const pieces = Array.from({ length: 100 }, (_, index) => Buffer.alloc(65_537, index));
@@ -109,7 +109,7 @@ describe.each(kinds)('files in %s', (_, open) => {
     expect((await readBack(storage, id))?.equals(Buffer.concat(pieces))).toBe(true);
   });
 
-  test('that were never stored, or were removed, are not there; removing what is not there is no failure', async () => {
+  test('that were never stored, or were removed, are not found; removing a missing file is no failure', async () => {
     const storage = await open();
     const id = randomUUID();
     expect(await storage.get(id)).toBeUndefined();
@@ -133,7 +133,7 @@ describe.each(kinds)('files in %s', (_, open) => {
     );
   });
 
-  test('whose source fails leave nothing, and the failure is the source’s own', async () => {
+  test('whose source fails leave nothing, and the error is the source’s own', async () => {
     const storage = await open();
     for (const before of [[], [Buffer.from('the beginning')]]) {
       const id = randomUUID();
@@ -144,7 +144,7 @@ describe.each(kinds)('files in %s', (_, open) => {
     }
   });
 
-  test('cannot be seen before they are whole', async () => {
+  test('cannot be seen before they are complete', async () => {
     const storage = await open();
     const id = randomUUID();
     const { promise: rest, resolve } = Promise.withResolvers<Buffer>();
@@ -165,7 +165,7 @@ describe.each(kinds)('files in %s', (_, open) => {
   });
 
   test.each(['../../etc/passwd', '', 'a', randomUUID().toUpperCase(), `${randomUUID()}/x`, `${randomUUID()}\n`])(
-    'are asked for by a UUID only, not %j',
+    'are addressed by a UUID only, not %j',
     async (id) => {
       const storage = await open();
       for (const call of [storage.get(id), storage.put(id, oneChunk(Buffer.of(1))), storage.remove(id)])
@@ -173,7 +173,7 @@ describe.each(kinds)('files in %s', (_, open) => {
     },
   );
 
-  test('may be opened and left: the stream is destroyed, and nothing stays open', async () => {
+  test('may be opened and not read: the stream is destroyed, and nothing stays open', async () => {
     const storage = await open();
     const id = randomUUID();
     await storage.put(id, oneChunk(Buffer.alloc(3_000_000)));
@@ -192,7 +192,7 @@ describe.each(kinds)('files in %s', (_, open) => {
 });
 
 describe('a folder', () => {
-  test('keeps files from everybody but their owner', async () => {
+  test('lets only the owner read files', async () => {
     const id = randomUUID();
     await (await local()).put(id, oneChunk(Buffer.from('secret')));
     const path = join(folder, 'files', id.slice(0, 2), id);
@@ -200,7 +200,7 @@ describe('a folder', () => {
     expect((await stat(join(folder, 'files', id.slice(0, 2)))).mode & 0o777).toBe(0o700);
   });
 
-  test('reads nothing of a file that a kill left half written, and takes it away with the file', async () => {
+  test('reads nothing of a file that a kill left half written, and removes it with the file', async () => {
     const storage = await local();
     const id = randomUUID();
     await storage.put(id, oneChunk(Buffer.from('whole')));
@@ -211,7 +211,7 @@ describe('a folder', () => {
     expect(await readdir(join(folder, 'files', id.slice(0, 2)))).not.toContain(`${id}.part`);
   });
 
-  test('that was emptied under a running program is written to again from the second try on', async () => {
+  test('that was deleted while the program runs is written to again from the second try on', async () => {
     const directory = join(folder, 'emptied');
     const storage = createLocalStorage(directory);
     const freshId = () => `00${randomUUID().slice(2)}`;
@@ -223,7 +223,7 @@ describe('a folder', () => {
     expect((await readBack(storage, id))?.toString()).toBe('after');
   });
 
-  test('that cannot be written to is unavailable; the path is told to the log only', async () => {
+  test('that cannot be written to is unavailable; only the log gets the path', async () => {
     const file = join(folder, 'not-a-folder');
     await writeFile(file, '');
     const storage = createLocalStorage(join(file, 'files'));
@@ -246,7 +246,7 @@ describe('S3', () => {
     expect(await readdir(join(folder, 'spool'))).toEqual([]);
   });
 
-  test.each(['a 503', 'a hang-up'])('an upload that meets %s is sent again, whole', async (fault) => {
+  test.each(['a 503', 'a broken connection'])('an upload that meets %s is sent again completely', async (fault) => {
     const storage = await inS3();
     const id = randomUUID();
     s3.instead = (request, response) => {
@@ -274,9 +274,9 @@ describe('S3', () => {
     ['an unknown key', { credentials: { ...fakeCredentials, accessKeyId: 'AKIDOTHER' } }, 'refused by the fake'],
     ['a bucket that does not exist', { bucket: 'another-bucket' }, 'refused by the fake'],
     ['a store that is away', { endpoint: 'http://127.0.0.1:1' }, 'ECONNREFUSED'],
-  ])('%s is unavailable: nothing is repeated in vain, and no secret is told', async (_, settings, why) => {
+  ])('%s is unavailable: no request is repeated, and no secret is shown', async (_, settings, why) => {
     const storage = await inS3(settings);
-    const asked = s3.asked.length;
+    const requestsBefore = s3.requests.length;
     for (const call of [
       () => storage.put(randomUUID(), oneChunk(Buffer.of(1))),
       () => storage.get(randomUUID()),
@@ -288,11 +288,11 @@ describe('S3', () => {
       expect(error.publicMessage).not.toContain('127.0.0.1');
       expect(`${error.message}${error.publicMessage}${JSON.stringify(error)}`).not.toMatch(/hunter2|wJalr/);
     }
-    expect(s3.asked.length - asked).toBe(settings.endpoint === undefined ? 3 : 0);
+    expect(s3.requests.length - requestsBefore).toBe(settings.endpoint === undefined ? 3 : 0);
     expect((await failure(checkStorage(storage))).publicMessage).toContain('service.files');
   });
 
-  test('connections of streams that were left are closed or used again', async () => {
+  test('connections of streams that were not read to their end are closed or used again', async () => {
     for (const other of opened) other.close();
     const storage = await inS3();
     const id = randomUUID();

@@ -43,7 +43,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-/** Undone after each test, newest first. */
+/** Cleanups that run after each test, newest first. */
 let cleanups: (() => unknown)[] = [];
 const unhandled: unknown[] = [];
 const onUnhandled = (reason: unknown) => unhandled.push(reason);
@@ -111,7 +111,7 @@ function client(options: GuardedFetchOptions = {}) {
 const failure = (run: Promise<unknown>) => failureOf(FetchError, run);
 
 describe('an exchange', () => {
-  it('sends method, path, query, headers and the exact bytes of the body, and gives the answer', async () => {
+  it('sends method, path, query, headers and the exact bytes of the body, and resolves to the answer', async () => {
     const bytes = Buffer.from([0, 255, 128, 10, 13]);
     const server = await httpsServer((request, response) => {
       const chunks: Buffer[] = [];
@@ -145,7 +145,7 @@ describe('an exchange', () => {
     });
   });
 
-  it('hands a redirect back and does not follow it', async () => {
+  it('returns a redirect and does not follow it', async () => {
     const paths: (string | undefined)[] = [];
     const server = await httpsServer((request, response) => {
       paths.push(request.url);
@@ -190,7 +190,7 @@ describe('an exchange', () => {
 describe('the size limit', () => {
   const sized = (size: number) => httpsServer((_, response) => response.end(Buffer.alloc(size, 97)));
 
-  it('gives a body of exactly the limit whole and keeps the connection', async () => {
+  it('returns a body of exactly the limit completely and keeps the connection', async () => {
     const server = await sized(1_000);
     const { send } = client({ connectionsPerOrigin: 1 });
     for (let round = 0; round < 2; round++) {
@@ -201,7 +201,7 @@ describe('the size limit', () => {
     expect(server.connections.total).toBe(1);
   });
 
-  it('cuts a body one byte longer', async () => {
+  it('truncates a body that is one byte longer', async () => {
     const server = await sized(1_001);
     const answer = await client().send(server.url, { responseBytesMax: 1_000 });
     expect(answer.truncated).toBe(true);
@@ -230,9 +230,9 @@ describe('the size limit', () => {
     expect(answer.body.equals(bomb)).toBe(true);
   });
 
-  it.each([['with'], ['without']])('fails instead where that is wanted, %s a declared length', async (declared) => {
+  it.each([['with'], ['without']])('fails with `onTooLarge: fail`, %s a declared length', async (declared) => {
     const server = await httpsServer((_, response) => {
-      // The declared length alone is enough: none of the body has to come.
+      // The declared length alone is enough: the server sends no byte of the body.
       if (declared === 'with') response.setHeader('content-length', 1_001).flushHeaders();
       else response.write(Buffer.alloc(1_001));
     });
@@ -267,7 +267,7 @@ describe('the time limit', () => {
     await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
-  it('ends a body that comes drop by drop', async () => {
+  it('ends a body that comes byte by byte', async () => {
     const server = await httpsServer((_, response) => {
       const timer = setInterval(() => response.write('.'), 20);
       response.on('close', () => clearInterval(timer));
@@ -304,7 +304,7 @@ describe('the time limit', () => {
     await expect.poll(() => server.connections.open.size).toBe(0);
   });
 
-  it('listens to a signal while an exchange has it, and to an endless one no longer', async () => {
+  it('has one listener on a signal while exchanges use it, and none afterwards', async () => {
     const server = await httpsServer((_, response) => response.end('ok'));
     const { send } = client();
     const { signal } = new AbortController();
@@ -328,22 +328,22 @@ describe('the guard', () => {
     },
   );
 
-  it('tells the address behind a name to the log only', async () => {
+  it('shows the address behind a name only to the log', async () => {
     const error = await failure(client().send('https://hooks.test/', { allowedNetworks: [] }));
     expect(error.publicMessage).not.toContain('127.0.0.1');
     expect(error.message).toContain('127.0.0.1 is loopback');
   });
 
-  it('lets an address through for who may reach it', async () => {
+  it('permits an address to a caller that may reach its network', async () => {
     const server = await httpsServer((_, response) => response.end('ok'));
     const { send } = client();
     const permitted = { allowedNetworks: loopback4 };
     expect((await send(`https://127.0.0.1:${server.port}/`, permitted)).status).toBe(200);
-    // The certificate does not name the mapped form: the guard has passed when the certificate is what fails.
+    // The certificate does not name the mapped form: a `tls` failure shows that the guard has permitted the address.
     expect((await failure(send(`https://[::ffff:127.0.0.1]:${server.port}/`, permitted))).reason).toBe('tls');
   });
 
-  it('refuses a name when any one of its addresses is not permitted, wherever it stands', async () => {
+  it('refuses a name when any of its addresses is not permitted, at whatever position', async () => {
     const server = await httpsServer((_, response) => response.end());
     for (const addresses of [
       ['127.0.0.1', '10.0.0.1'],
@@ -358,7 +358,7 @@ describe('the guard', () => {
     expect(server.connections.total).toBe(0);
   });
 
-  it('resolves once a connection, so that a name that then points elsewhere gains nothing', async () => {
+  it('resolves once for each connection, so that a name that changes its address gains nothing', async () => {
     const server = await httpsServer((_, response) => response.end('checked'));
     const answers = ['127.0.0.1', '10.0.0.1', '10.0.0.1'];
     const lookup = vi.fn<NonNullable<GuardedFetchOptions['lookup']>>(async () => [
@@ -370,24 +370,24 @@ describe('the guard', () => {
     expect((await send(url, { ...permitted, headers: { connection: 'close' } })).body.toString()).toBe('checked');
     expect(lookup).toHaveBeenCalledTimes(1);
     await expect.poll(() => server.connections.open.size).toBe(0);
-    // The next connection asks anew, and is refused.
+    // The next connection resolves the name again, and is refused.
     expect((await failure(send(url, permitted))).reason).toBe('blocked');
     expect(lookup).toHaveBeenCalledTimes(2);
   });
 
-  it('never lends a kept connection to who may not reach its network', async () => {
+  it('never uses a kept connection for a caller that may not reach its network', async () => {
     const server = await httpsServer((_, response) => response.end('inner'));
     const { send } = client({ connectionsPerOrigin: 1 });
     expect((await send(server.url, { allowedNetworks: loopback })).status).toBe(200);
     expect(server.connections.open.size).toBe(1);
     for (const allowedNetworks of [[], parseCidrs(['10.0.0.0/8'])])
       expect((await failure(send(server.url, { allowedNetworks }))).reason).toBe('blocked');
-    // The same networks in another order and spelling are the same right: the connection is used again.
+    // The same networks in another order and spelling: the connection is used again.
     expect((await send(server.url, { allowedNetworks: parseCidrs(['::1/128', '127.9.9.9/8']) })).status).toBe(200);
     expect(server.connections.total).toBe(1);
   });
 
-  it('refuses credentials in the URL, a Host header and what is no URL, without repeating them', async () => {
+  it('refuses credentials in the URL, a Host header and an invalid URL, without repeating them', async () => {
     const { send } = client();
     for (const [url, headers] of [
       ['https://user:hunter2@hooks.test/', {}],
@@ -441,7 +441,7 @@ describe('certificates', () => {
     expect((await failure(send(`https://else.test:${server.port}/`))).reason).toBe('tls');
   });
 
-  it('of NODE_EXTRA_CA_CERTS are trusted too, beside the extra authority', async () => {
+  it('of NODE_EXTRA_CA_CERTS are also trusted beside the extra authority', async () => {
     const server = await httpsServer((_, response) => response.end('ok'), otherCa);
     const module = (name: string) => JSON.stringify(new URL(`../../src/platform/${name}.ts`, import.meta.url).href);
     const script = `
@@ -504,7 +504,7 @@ describe('failures', () => {
     );
     expect(error).toMatchObject({ code: 'unavailable', reason });
     expect(error.publicMessage).toContain('localhost');
-    // Everything that hangs on the error, as a logger that digs would show it.
+    // Everything that the error holds, as a thorough logger would show it.
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain('hunter2');
     await expect.poll(() => server.connections.open.size).toBe(0);
   });
@@ -535,7 +535,7 @@ describe('failures', () => {
     expect((await client({ lookup }).send(server.url)).status).toBe(200);
   });
 
-  it('of one request leave the next ones alone', async () => {
+  it('of one request do not affect the next ones', async () => {
     let count = 0;
     const server = await httpsServer((request, response) => {
       count += 1;

@@ -20,13 +20,13 @@ function refusal(schema: z.ZodType, value: unknown): AppError {
 }
 
 describe('parseInput', () => {
-  test('gives what the schema makes of the value', () => {
+  test('returns the value as the schema outputs it', () => {
     const schema = z.strictObject({ size: z.coerce.number().default(20) });
     expect(parseInput(schema, { size: '5' }, 'The query')).toEqual({ size: 5 });
     expect(parseInput(schema, {}, 'The query')).toEqual({ size: 20 });
   });
 
-  test('names every wrong thing at once, with its path; the message says the first and how many more', () => {
+  test('names every fault at once, with its path; the message holds the first and the number of others', () => {
     const error = refusal(sheet, { name: '', lots: [{ price: 0, kind: 'C' }, { price: '1' }], nota: 'x' });
     expect(error.code).toBe('invalid');
     expect(error.issues).toEqual([
@@ -64,7 +64,7 @@ describe('parseInput', () => {
     expect(JSON.stringify([error.message, error.issues, error.stack])).not.toMatch(/hunter2|4711/);
   });
 
-  test('of a union it tells the branch that was meant', () => {
+  test('for a union it reports the branch that was meant', () => {
     const value = z.union([z.string(), z.strictObject({ value: z.string(), currency: z.string() })]);
     expect(refusal(value, { value: '1' }).issues).toEqual([{ path: 'currency', message: 'is missing' }]);
     expect(refusal(value, 1).issues).toEqual([{ path: '', message: 'must be a string, or must be an object' }]);
@@ -75,7 +75,7 @@ describe('parseInput', () => {
     expect(refusal(kinds, { type: 'hunter2' }).issues).toEqual([{ path: 'type', message: 'must be one of A, B' }]);
   });
 
-  test('names like __proto__ are names like any other', () => {
+  test('names like __proto__ are ordinary names', () => {
     const error = refusal(z.strictObject({}), JSON.parse('{"__proto__":1,"constructor":2}'));
     expect(error.issues.map(({ path }) => path)).toEqual(['__proto__', 'constructor']);
     const names = z.record(z.string(), z.number());
@@ -96,6 +96,6 @@ test.each([
   expect(pathText(path)).toBe(text);
 });
 
-test('a name of any length is cut in a path', () => {
+test('a path shows only the beginning of a long name', () => {
   expect(pathText([`${'x'.repeat(10_000)} y`]).length).toBeLessThan(200);
 });

@@ -25,7 +25,7 @@ function ensure(options: { inDays?: number; hostnames?: string[]; directory?: st
   return ensureLocalCertificates({ directory, hostnames, log: silentLogger, ...options, clock });
 }
 
-/** A TLS handshake with verification; gives the error's code, or `ok`. */
+/** Makes a TLS handshake with verification; returns the error's code, or `ok`. */
 async function handshake(server: LocalCertificates, trusted: string, servername: string): Promise<string> {
   const listener = createServer({ cert: server.certPem, key: server.keyPem });
   listener.on('tlsClientError', () => {});
@@ -46,7 +46,7 @@ async function handshake(server: LocalCertificates, trusted: string, servername:
 }
 
 describe('local certificates', () => {
-  it('are accepted in a verified handshake by who trusts the authority, for its host names only', async () => {
+  it('are accepted by a client that trusts the authority, for their host names only', async () => {
     const made = await ensure();
     expect(await handshake(made, made.caPem, 'localhost')).toBe('ok');
     // Without a server name the address itself is checked.
@@ -54,7 +54,7 @@ describe('local certificates', () => {
     expect(await handshake(made, made.caPem, 'example.org')).toBe('ERR_TLS_CERT_ALTNAME_INVALID');
   });
 
-  it('are refused by who trusts another local authority', async () => {
+  it('are refused by a client that trusts another local authority', async () => {
     const made = await ensure();
     const other = await ensure({ directory: join(directory, 'other') });
     expect(await handshake(made, other.caPem, 'localhost')).toMatch(/^UNABLE_TO_/);
@@ -85,7 +85,7 @@ describe('local certificates', () => {
     expect(made.caPem).not.toContain('PRIVATE');
   });
 
-  it('are the same for all who start at once', async () => {
+  it('are the same for all programs that start at the same time', async () => {
     const all = await Promise.all(Array.from({ length: 10 }, () => ensure()));
     expect(new Set(all.map((made) => made.caPem)).size).toBe(1);
     expect(new Set(all.map((made) => made.certPem)).size).toBe(1);
@@ -142,7 +142,7 @@ describe('local certificates', () => {
     }
   });
 
-  it('are whole from whichever step a killed start had reached', async () => {
+  it('are complete after a start that was killed at any step', async () => {
     const made = await ensure();
     const files = ['ca-1.pem', 'server.pem', 'ca.pem'];
     for (let written = 0; written < files.length; written++) {

@@ -8,7 +8,7 @@ import { createLogger, type Logger } from '#platform/log.ts';
 
 const secret = 'hunter2-do-not-write-this';
 
-/** What a use of the logger writes: the text, and its lines parsed. */
+/** Returns what `use` writes to the logger: the text, and its lines parsed. */
 function written(use: (log: Logger) => void, level = 'trace') {
   let text = '';
   const destination = {
@@ -49,7 +49,7 @@ describe('a log line', () => {
     expect(JSON.parse(stderr)).toMatchObject({ level: 'info', msg: 'hello' });
   });
 
-  test('takes what cannot be written as JSON: circles, depth, bytes, big numbers', () => {
+  test('can hold values that JSON cannot: circular and deep objects, bytes, big numbers', () => {
     const circle: Record<string, unknown> = { name: 'circle' };
     circle['self'] = circle;
     let deep: object = { end: true };
@@ -83,7 +83,7 @@ describe('secrets', () => {
     expect(lines[0]?.[name]).toBe('[secret]');
   });
 
-  test('what stands beside them is written', () => {
+  test('the values beside them are written', () => {
     const { lines } = written((log) => log.info({ source: { name: 'cloud', api_key: secret, monkey: 1, keys: 2 } }));
     expect(lines[0]?.['source']).toEqual({ name: 'cloud', api_key: '[secret]', monkey: 1, keys: 2 });
   });
@@ -137,7 +137,7 @@ describe('secrets', () => {
     expect(lines).toHaveLength(2);
   });
 
-  test('a line stays JSON, whatever text is in it', () => {
+  test('a line stays valid JSON, whatever text it holds', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.webUrl({ authoritySettings: { withUserInfo: true } }), (a, b) => {
         expect(written((log) => log.info({ a, b, c: `${b}${a}@` }, `${a} Bearer ${b}`)).lines).toHaveLength(1);

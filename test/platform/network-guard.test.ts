@@ -52,7 +52,7 @@ const special6: [network: string, prefixLength: number][] = [
 
 const word = fc.integer({ min: 0, max: 0xffffffff });
 
-/** Any address of the network, as a number: the given bits, with the rest drawn at random. */
+/** Any address of the network, as a number: the network's bits, with the rest at random. */
 function inside(network: bigint, prefixLength: number, bits: number): fc.Arbitrary<bigint> {
   const free = BigInt(bits - prefixLength);
   return fc.bigInt({ min: 0n, max: (1n << free) - 1n }).map((low) => (network & ~((1n << free) - 1n)) | low);
@@ -85,7 +85,7 @@ describe('addresses', () => {
           `::${dotted}`,
           `64:ff9b::${dotted}`,
           toGroups((0x2002n << 112n) | (value << 80n) | BigInt(filler)),
-          // Teredo holds the client's address with every bit turned over.
+          // Teredo holds the client's address with every bit inverted.
           toGroups((0x2001n << 112n) | (BigInt(filler) << 64n) | (value ^ 0xffffffffn)),
         ];
         expect(notations.filter((notation) => isIP(notation) === 0)).toEqual([]);
@@ -107,7 +107,7 @@ describe('addresses', () => {
     );
   });
 
-  it('refuses a special IPv4 address in whatever notation it stands in a URL', () => {
+  it('refuses a special IPv4 address in every notation of a URL', () => {
     fc.assert(
       fc.property(anySpecial4, (value) => {
         const octets = [24n, 16n, 8n, 0n].map((shift) => Number((value >> shift) & 255n));
@@ -205,20 +205,20 @@ describe('allowed networks', () => {
     );
   });
 
-  it('does not let an IPv4 network open the way through a NAT64 gateway, or ::/0 open IPv4', () => {
+  it('does not permit NAT64 addresses by an IPv4 network, or IPv4 addresses by ::/0', () => {
     expect(addressPermitted('64:ff9b::10.0.0.1', parseCidrs(['10.0.0.0/8']))).toBe(false);
     expect(addressPermitted('64:ff9b::10.0.0.1', parseCidrs(['64:ff9b::/96']))).toBe(true);
     expect(addressPermitted('::ffff:10.0.0.1', parseCidrs(['::/0']))).toBe(false);
   });
 
-  it('takes networks in any spelling and gives one canonical text', () => {
+  it('reads networks in any spelling and returns one canonical text', () => {
     const texts = parseCidrs(['10.1.2.3/8', 'FD00:0:0::1/8', '::ffff:10.0.0.0/104', '127.0.0.1/32', '0.0.0.0/0']).map(
       (cidr) => cidr.text,
     );
     expect(texts).toEqual(['10.0.0.0/8', 'fd00::/8', '127.0.0.1/32', '0.0.0.0/0']);
   });
 
-  it('says of every bad entry where it stands and what is wrong', () => {
+  it('names every bad entry with its place and its fault', () => {
     const bad = [
       '10.0.0.0',
       '10.0.0.0/33',
@@ -275,7 +275,7 @@ describe('whitelisted domains', () => {
     );
   });
 
-  it('tells an entry that can never match', () => {
+  it('recognises an entry that can never match', () => {
     expect(canonicalDomain('*.Example.org.')).toBe('*.example.org');
     const bad = ['https://example.org', 'example.org/x', 'example.org:443', 'a.*.org', '*.10.0.0.1', '*', ''];
     expect(bad.filter((entry) => canonicalDomain(entry) !== undefined)).toEqual([]);

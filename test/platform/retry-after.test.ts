@@ -24,7 +24,7 @@ describe('Retry-After (RFC 9110, 10.2.3)', () => {
     expect(readRetryAfterMs(header, nowMs)).toBeUndefined();
   });
 
-  test('whatever comes, the wait is none or a whole number of milliseconds up to a day', () => {
+  test('for any header there is no wait, or a whole number of milliseconds up to a day', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.integer().map(String), fc.date().map(String)), (header) => {
         const ms = readRetryAfterMs(header, nowMs);

@@ -37,7 +37,7 @@ describe('secret box', () => {
     );
   });
 
-  it('opens nothing in which any one bit was flipped', () => {
+  it('opens nothing in which any single bit was flipped', () => {
     const box = createSecretBox(key);
     const sealed = box.seal('whsec_0123456789', 'webhook.signing_key:1');
     for (let bit = 0; bit < sealed.length * 8; bit++) {
@@ -55,7 +55,7 @@ describe('secret box', () => {
       expect(failure(() => box.open(bytes, 'c')).code).toBe('internal');
   });
 
-  it('seals the same text differently each time, and shows nothing of it', () => {
+  it('seals the same text differently each time, and reveals no part of it', () => {
     const box = createSecretBox(key);
     const sealed = Array.from({ length: 200 }, () => box.seal('whsec_0123456789', 'c'));
     expect(new Set(sealed.map((bytes) => bytes.subarray(5, 17).toString('hex'))).size).toBe(200);
@@ -94,7 +94,7 @@ describe('MACs', () => {
   const box = createSecretBox(key);
   const bytes = fc.uint8Array({ maxLength: 50 });
 
-  it('are true of their message in their context and of no other', () => {
+  it('verify their message in their context and no other', () => {
     fc.assert(
       fc.property(bytes, text, bytes, text, (message, context, otherMessage, otherContext) => {
         const mac = box.mac(message, context);
@@ -110,7 +110,7 @@ describe('MACs', () => {
     expect(box.verifiesMac(box.mac(Buffer.from('bc'), 'a'), Buffer.from('c'), 'ab')).toBe(false);
   });
 
-  it('of another length, or of another master key, are false', () => {
+  it('of another length, or of another master key, do not verify', () => {
     const message = Buffer.from('message');
     const mac = box.mac(message, 'context');
     for (const wrong of [Buffer.of(), mac.subarray(1), Buffer.concat([mac, Buffer.of(0)])])
@@ -118,7 +118,7 @@ describe('MACs', () => {
     expect(createSecretBox(Buffer.alloc(32, 8)).verifiesMac(mac, message, 'context')).toBe(false);
   });
 
-  it('made before the master key was changed are true while the old key is known', () => {
+  it('made before the master key was changed verify while the old key is known', () => {
     const message = Buffer.from('message');
     const after = createSecretBox(Buffer.alloc(32, 8), [key]);
     expect(after.verifiesMac(box.mac(message, 'context'), message, 'context')).toBe(true);

@@ -6,7 +6,7 @@ import { startTestApplication } from './test-application.ts';
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 describe('request ids', () => {
-  test('a sane id of the caller is kept, also on an error', async () => {
+  test('a valid id of the caller is kept, also on an error', async () => {
     const { url } = await startTestApplication();
     for (const path of ['/healthz', '/nothing-here', '/notes']) {
       const answer = await fetch(url + path, { headers: { 'x-request-id': 'order-4711:a.b_c' } });
@@ -34,7 +34,7 @@ describe('request ids', () => {
   });
 });
 
-describe('what nothing answers', () => {
+describe('unknown and invalid paths', () => {
   test('an unknown path is a 404 problem that names the path', async () => {
     const { url } = await startTestApplication();
     const answer = await fetch(`${url}/nothing-here?key=secret`);
@@ -67,7 +67,7 @@ describe('what nothing answers', () => {
     },
   );
 
-  test('the framework does not name itself', async () => {
+  test('the answer does not name the framework', async () => {
     const { url } = await startTestApplication();
     expect((await fetch(`${url}/nothing-here`)).headers.get('x-powered-by')).toBeNull();
   });
@@ -117,13 +117,13 @@ describe('a handler that throws', () => {
     expect(logged()).toMatchObject([{ level: 'warn' }]);
   });
 
-  test('what the caller did wrong is not logged', async () => {
+  test("the caller's own faults are not logged", async () => {
     const { url, logged } = await startTestApplication(throwing(new AppError('conflict', 'The event is closed.')));
     expect((await fetch(`${url}/broken`)).status).toBe(409);
     expect(logged()).toEqual([]);
   });
 
-  test('after the headers are out the connection is cut, so that half an answer is not taken for a whole one', async () => {
+  test('after the headers were sent the connection is closed, so that half an answer is not taken for a whole one', async () => {
     const { url } = await startTestApplication({
       more: (app) =>
         void app.get('/half', async (_request, response) => {

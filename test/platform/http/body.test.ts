@@ -29,7 +29,7 @@ const noteOf = (bytes: number) => JSON.stringify({ text: 'x'.repeat(bytes - '{"t
 const problemOf = (received: string) => JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
 
 describe('how much is read', () => {
-  test('nothing of a request that is given up, before or during its reading: nobody waits for it', async () => {
+  test('nothing of a request that was aborted, before or during its reading: the call rejects instead of waiting', async () => {
     const request = new IncomingMessage(new Socket());
     const reading = readBody(request, 10);
     request.push('half');
@@ -41,7 +41,7 @@ describe('how much is read', () => {
     await expect(readBody(request, 10)).rejects.toMatchObject({ code: 'invalid' });
   });
 
-  test('a body of exactly the limit is taken, with an announced length and in chunks', async () => {
+  test('a body of exactly the limit is accepted, with an announced length and in chunks', async () => {
     const { url, server } = await startTestApplication();
     const headers = { authorization: 'Bearer good', 'content-type': 'application/json' };
     expect((await fetch(`${url}/notes`, { method: 'POST', headers, body: noteOf(bodyBytesMax) })).status).toBe(201);
@@ -78,7 +78,7 @@ describe('how much is read', () => {
     expect(problemOf(received)).toMatchObject({ status: 413 });
   });
 
-  test('a body in chunks is refused as soon as it is over the limit, and the sender, still sending, gets the answer', async () => {
+  test('a body in chunks is refused as soon as it is over the limit; the client, still sending, gets the answer', async () => {
     const { server } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.send(head('Transfer-Encoding: chunked'));
@@ -92,7 +92,7 @@ describe('how much is read', () => {
     expect(await connection.closed()).toBeUndefined();
   });
 
-  test('a client that sends all before it reads gets the answer, and no reset', async () => {
+  test('a client that sends everything before it reads gets the answer, and no reset', async () => {
     const { server } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.socket.pause();
@@ -106,7 +106,7 @@ describe('how much is read', () => {
     expect(await connection.closed()).toBeUndefined();
   });
 
-  test('who is not let in is answered without the body being awaited, and the connection is closed', async () => {
+  test('an unauthorized client gets its answer before its body has arrived, and the connection is closed', async () => {
     const { server, logged } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.send('POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 500\r\n\r\n{"text"');
@@ -117,7 +117,7 @@ describe('how much is read', () => {
     expect(logged()).toEqual([]);
   });
 
-  test('a sender that never hangs up is cut off after a while', async () => {
+  test('a client that never stops sending is disconnected after a while', async () => {
     const { server } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.send(head('Content-Length: 1000000000'));
@@ -125,7 +125,7 @@ describe('how much is read', () => {
     expect(await connection.closed()).toBeUndefined();
   });
 
-  test('a body that breaks off is nobody’s internal error', async () => {
+  test('a body that breaks off is not an internal error', async () => {
     const { server, logged, registry } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.send(`${head('Content-Length: 500')}{"text":`);
@@ -138,7 +138,7 @@ describe('how much is read', () => {
   });
 });
 
-describe('what is taken as JSON', () => {
+describe('what is accepted as JSON', () => {
   test('any JSON value with text that PostgreSQL can hold is read as JSON.parse reads it', () => {
     const storable = fc.jsonValue({ maxDepth: 8 }).filter((value) => {
       const text = JSON.stringify(value);
@@ -152,7 +152,7 @@ describe('what is taken as JSON', () => {
     );
   });
 
-  test('no body is undefined, and a byte order mark is passed over', () => {
+  test('no body is undefined, and a byte order mark is skipped', () => {
     expect(parseJson(Buffer.alloc(0))).toBeUndefined();
     expect(parseJson(Buffer.from('\ufeff{"a":1}'))).toEqual({ a: 1 });
   });
@@ -190,7 +190,7 @@ describe('what is taken as JSON', () => {
 
   const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
 
-  test('64 levels are taken, 65 are not', () => {
+  test('64 levels are accepted, 65 are refused', () => {
     expect(parseJson(Buffer.from(nested(64)))).toHaveLength(1);
     expect(refusal(nested(65)).publicMessage).toMatch(/ is nested deeper than 64 levels\.$/);
     expect(refusal(`{"lots":[{"values":${nested(62)}}]}`).issues[0]?.path).toMatch(/^lots\[0\]\.values\[0\]/);
@@ -214,7 +214,7 @@ describe('what is taken as JSON', () => {
     expect(error.publicMessage).toBe(`The body is not valid: ${path === '' ? '' : `${path} `}${message}.`);
   });
 
-  test('a whole surrogate pair is a character like any other', () => {
+  test('a complete surrogate pair is an ordinary character', () => {
     expect(parseJson(Buffer.from('"\\ud83d\\ude00"'))).toBe('😀');
   });
 });

@@ -1,4 +1,4 @@
-/** What is compressed, for whom, and what is not. Compared by the bytes that come over the connection. */
+/** Which answers are compressed, and for which clients. Compared by the bytes that come over the connection. */
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { request } from 'undici';
 import { describe, expect, test } from 'vitest';
@@ -61,7 +61,7 @@ describe('a long answer to GET', () => {
     },
   );
 
-  test('has its headers on HEAD, too, with no length that is not true', async () => {
+  test('has the same headers on HEAD, without a wrong length', async () => {
     const get = await start();
     for (const accepts of ['gzip', 'identity']) {
       const { bytes: _body, ...ofGet } = await get('/list', accepts);
@@ -70,7 +70,7 @@ describe('a long answer to GET', () => {
     }
   });
 
-  test('is 304 for its tag, whatever is accepted', async () => {
+  test('is 304 for its tag, whatever encoding the client accepts', async () => {
     const get = await start();
     for (const accepts of ['gzip', 'identity']) {
       const answer = await get('/list', accepts, { ifNoneMatch: 'W/"list"' });
@@ -86,7 +86,7 @@ test.each(['/short', '/file', '/part', '/picture', '/broken'])('%s is sent as it
   expect([packed.encoding, packed.bytes.toString()]).toEqual([undefined, plain.bytes.toString()]);
 });
 
-test('what POST answers is sent as it is: it may hold a secret that is shown once', async () => {
+test('the answer to POST is sent as it is: it may hold a secret that is shown once', async () => {
   const get = await start();
   const { bytes, encoding, vary } = await get('/list', 'gzip', { method: 'POST' });
   expect([encoding, bytes.toString(), vary]).toEqual([undefined, list, undefined]);

@@ -18,8 +18,8 @@ async function post(
 
 const json = { 'content-type': 'application/json' };
 
-describe('the way to a handler', () => {
-  test('it is called with what was sent', async () => {
+describe('the call of a handler', () => {
+  test('it gets what the client sent', async () => {
     const seen: Seen = [];
     const { url } = await startTestApplication({ seen });
     await post(url, '{"text":"hello"}', json);
@@ -33,7 +33,7 @@ describe('the way to a handler', () => {
     expect(seen[0]?.baseUrl).toBe(url);
   });
 
-  test('who may not come in learns nothing of what is wrong with the rest', async () => {
+  test('an unauthorized client does not learn what else is wrong with its request', async () => {
     const { url } = await startTestApplication();
     for (const [headers, status] of [
       [{}, 401],
@@ -148,7 +148,7 @@ describe('media types', () => {
   });
 });
 
-describe('what is wrong with the input', () => {
+describe('invalid input', () => {
   test('every wrong and every unknown field is named with its path, and no value is repeated', async () => {
     const { url } = await startTestApplication();
     const { status, body } = await post(
@@ -169,7 +169,7 @@ describe('what is wrong with the input', () => {
     expect(JSON.stringify(body)).not.toMatch(/471|hunter2/);
   });
 
-  test('a missing body is said to be missing', async () => {
+  test('the answer to a missing body says that it is missing', async () => {
     const { url } = await startTestApplication();
     const { status, body } = await post(url, undefined);
     expect([status, body.detail]).toEqual([400, 'The body is not valid: is missing.']);
@@ -195,7 +195,7 @@ describe('what is wrong with the input', () => {
     ]);
   });
 
-  test('a parameter given twice is 400 where one is wanted', async () => {
+  test('a parameter that is given twice is 400 where one value is expected', async () => {
     const { url } = await startTestApplication();
     expect((await fetch(`${url}/notes?name=a&name=b`, { headers: good })).status).toBe(400);
   });
@@ -209,7 +209,7 @@ describe('what is wrong with the input', () => {
     expect([answer.status, ((await answer.json()) as { detail: string }).detail]).toEqual([400, detail]);
   });
 
-  test('a body where none is taken is 400; an empty object counts as none', async () => {
+  test('a body for an endpoint that takes none is 400; an empty object counts as none', async () => {
     const { url } = await startTestApplication();
     expect((await post(url, '{}', json, '/touch')).status).toBe(200);
     expect((await post(url, '{"force":true}', json, '/touch')).body).toMatchObject({

@@ -56,12 +56,12 @@ describe('problem details (RFC 9457)', () => {
     expect(headers.get('retry-after')).toBe(header);
   });
 
-  test('503 and 429 say when to come back, whatever the recovery is inside', async () => {
+  test('503 and 429 say when to try again, whatever the recovery of the error is', async () => {
     const { headers } = await answerTo(new AppError('unavailable', 'Away.', { recovery: { do: 'halt' } }));
     expect(headers.get('retry-after')).toMatch(/^[1-9][0-9]*$/);
   });
 
-  test('what is wrong is listed with paths, at most 100 of it', async () => {
+  test('issues are listed with their paths, at most 100', async () => {
     const issues = Array.from({ length: 150 }, (_, index) => ({ path: `lots[${index}]`, message: 'must be a string' }));
     const { body } = await answerTo(new AppError('invalid', 'The body is not valid.', { issues }));
     expect(body.errors).toHaveLength(100);

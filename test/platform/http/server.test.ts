@@ -9,7 +9,7 @@ import { testCertificates } from '../../harness/programs.ts';
 import { connectRaw } from '../../harness/raw-connection.ts';
 import { startTestApplication } from './test-application.ts';
 
-/** An application with `/slow`, which answers when the test says so. */
+/** An application with `/slow`, which answers when the test releases it. */
 async function startSlow(listenOptions = {}) {
   const entered = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
@@ -53,7 +53,7 @@ describe('a graceful close', () => {
     connection.send(get('/slow'));
     await entered;
     application.beginShutdown();
-    // Before the server closes, so that the second request is already waiting in the connection.
+    // Sent before the server closes, so that the second request waits in the connection already.
     connection.send(get('/notes'));
     release();
     const received = await connection.until('shutting down');
@@ -74,7 +74,7 @@ describe('a graceful close', () => {
     await closed;
   });
 
-  test('closes kept connections that are idle, and those that never asked for anything', async () => {
+  test('closes idle keep-alive connections, and those that never sent a request', async () => {
     const { server } = await startTestApplication();
     const kept = await connectRaw(server.port);
     kept.send(get('/healthz'));
@@ -85,7 +85,7 @@ describe('a graceful close', () => {
     await silent.closed();
   });
 
-  test('cuts what is left after the grace time', async () => {
+  test('closes the remaining connections after the grace time', async () => {
     const { url, server, entered } = await startSlow();
     const outcome = fetch(`${url}/slow`).then(
       () => 'answered',
@@ -96,7 +96,7 @@ describe('a graceful close', () => {
     expect(await outcome).toBe('cut');
   });
 
-  test('under TLS closes idle connections and those that are still shaking hands, and lets a request finish', async () => {
+  test('under TLS closes idle connections and those in their handshake, and lets a request finish', async () => {
     const { certPem, keyPem, caPem } = await testCertificates();
     const { server, entered, release } = await startSlow({ tls: { certPem, keyPem } });
     const connectSecurely = async () => {
@@ -124,7 +124,7 @@ describe('a graceful close', () => {
   });
 });
 
-describe('what cannot be read as a request', () => {
+describe('input that cannot be read as a request', () => {
   const problemIn = (received: string) => JSON.parse(received.slice(received.indexOf('\r\n\r\n') + 4));
 
   test.each([
@@ -138,7 +138,7 @@ describe('what cannot be read as a request', () => {
       'POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
       400,
     ],
-    ['a whole URL that is none', get('http://[::1/notes'), 400],
+    ['a whole URL that is not valid', get('http://[::1/notes'), 400],
     ['a whole URL with a port that is none', get('http://test:99999/notes'), 400],
     ['headers that are too long', `GET /notes HTTP/1.1\r\nHost: test\r\nX-Long: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
     ['a path that is too long', get(`/${'x'.repeat(40_000)}`), 431],
@@ -158,7 +158,7 @@ describe('what cannot be read as a request', () => {
     expect(logged()).toEqual([]);
   });
 
-  test('chunks that are none end the request that is being read', async () => {
+  test('invalid chunks end the request that is being read', async () => {
     const { server, logged } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.send(
@@ -169,7 +169,7 @@ describe('what cannot be read as a request', () => {
     expect(logged()).toEqual([]);
   });
 
-  test('an answer that is under way is not written into', async () => {
+  test('an answer that is being sent is not written into', async () => {
     const entered = Promise.withResolvers<void>();
     const { server } = await startTestApplication({
       more: (app) =>
@@ -187,7 +187,7 @@ describe('what cannot be read as a request', () => {
     expect(connection.received()).not.toContain('problem');
   });
 
-  test('a whole URL in the place of the path is taken apart', async () => {
+  test('a whole URL in place of the path is parsed', async () => {
     const { server } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.send(get('http://elsewhere.example/notes'));
@@ -197,7 +197,7 @@ describe('what cannot be read as a request', () => {
 });
 
 describe('listening', () => {
-  test('gives a URL with the port that was taken', async () => {
+  test('returns a URL with the actual port', async () => {
     const server = await listen((_request, response) => void response.end('here'), { host: '127.0.0.1', port: 0 });
     onTestFinished(() => server.close(0));
     expect(server.url).toBe(`http://127.0.0.1:${server.port}`);
@@ -231,7 +231,7 @@ describe('listening', () => {
   });
 });
 
-test('cuts a client that asks for much and reads nothing of it: it would hold the answer in memory for ever', async () => {
+test('disconnects a client that requests much and does not read: its answer would stay in memory for ever', async () => {
   const cut = Promise.withResolvers<void>();
   const server = await listen(
     (_request, response) => {

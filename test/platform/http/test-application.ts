@@ -1,4 +1,4 @@
-/** An application with endpoints of the test's own behind a real listening server, and its log lines. */
+/** An application with the test's own endpoints behind a real listening server, and its log lines. */
 import type { Express } from 'express';
 import { onTestFinished } from 'vitest';
 import { z } from 'zod';
@@ -16,7 +16,7 @@ const note = z.strictObject({ text: z.string().optional(), tags: z.array(z.strin
 /** What the endpoints were called with, newest last. */
 export type Seen = Call<object, unknown, unknown>[];
 
-/** `/notes` takes and gives notes, `/notes/:id` gives the id back, POST `/touch` takes no body. */
+/** Every endpoint answers with its call: `/notes` reads and takes notes, `/notes/:id` has an id, POST `/touch` no body. */
 export function noteEndpoints(seen: Seen = []): Endpoint<object>[] {
   const remember = async (call: Call<object, unknown, unknown>, status = 200) => {
     seen.push(call);
@@ -52,7 +52,10 @@ export interface TestApplication {
   readonly logged: () => Record<string, unknown>[];
 }
 
-/** Serves the note endpoints and what `more` adds; closed with the test. The bearer "good" may do all but "write-not". */
+/**
+ * Serves the note endpoints and those that `more` adds; it is closed with the test. The bearer "good" has every scope
+ * except "write-not".
+ */
 export async function startTestApplication(
   options: Partial<ApplicationOptions> & {
     seen?: Seen;
