@@ -1,11 +1,11 @@
 import type { Stage } from './stage.ts';
 
-/** One thing that every connector must do. */
+/** One requirement that every connector has to meet. */
 export interface Check {
-  /** Short: it names the check in the table of results and in `notApplicable`. */
+  /** A short name: it identifies the check in the table of results and in `notApplicable`. */
   readonly name: string;
-  /** What holds when it passes. */
+  /** What is proven when the check passes. */
   readonly guarantee: string;
-  /** Rejects with what is wrong, or NotApplicable. */
+  /** Rejects with CheckFailure, or with NotApplicable. */
   readonly run: (stage: Stage) => Promise<void>;
 }

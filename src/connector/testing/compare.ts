@@ -1,19 +1,19 @@
-/** Compares what an ERP holds with the document that it was given, as `HeldObject` says. */
+/** Compares what an ERP holds with the document that was written, by the rules of `HeldObject`. */
 
-/** What was compared on the way, so that a test can demand that something was. */
+/** The values that were compared, so that a check can require that there were some. */
 export interface Compared {
   texts: string[];
   decimals: string[];
 }
 
-/** Lists that are shown as a whole or not at all, and by what their members are told apart; others may be shown in part. */
+/** Lists that `held()` shows completely or not at all; it may show other lists in part. */
 const wholeLists = new Set(['lines', 'bids', 'contacts', 'options', 'files', 'rounds']);
-/** What a member of a list is known by; without any it is known by its place. */
+/** The members that identify an entry of a list, in this order; an entry without any is identified by its index. */
 const identities = ['lot', 'question', 'column', 'code', 'email', 'id', 'name'] as const;
-/** Digits in these are no number. */
+/** Digits in these members are not numbers. */
 const texts = new Set(['key', 'id', 'external_id', 'reference_id', 'name', 'lot', 'scenario', 'sourcing_request']);
 
-/** What differs, a line each; nothing when the ERP holds the document. */
+/** The differences, one line each (none when the ERP holds the document), and the values that were compared. */
 export function differencesOf(held: unknown, document: unknown): { differences: string[]; compared: Compared } {
   const differences: string[] = [];
   const compared: Compared = { texts: [], decimals: [] };
@@ -34,30 +34,30 @@ export function differencesOf(held: unknown, document: unknown): { differences: 
     if (typeof seen !== 'string' || typeof expected !== 'string') return Object.is(seen, expected);
     const isNumber = !texts.has(name) && decimal.test(expected);
     (isNumber ? compared.decimals : compared.texts).push(expected);
-    return seen === expected || (isNumber && decimal.test(seen) && plain(seen) === plain(expected));
+    return seen === expected || (isNumber && decimal.test(seen) && normalised(seen) === normalised(expected));
   }
 
   function compareLists(seen: readonly unknown[], expected: readonly unknown[], path: string, name: string): void {
-    const missing = new Map(expected.map((one, index) => [identityOf(one, index, name), one]));
-    for (const [index, one] of seen.entries()) {
-      const identity = identityOf(one, index, name);
+    const missing = new Map(expected.map((entry, index) => [identityOf(entry, index, name), entry]));
+    for (const [index, entry] of seen.entries()) {
+      const identity = identityOf(entry, index, name);
       const wanted = missing.get(identity);
       missing.delete(identity);
       if (wanted === undefined)
-        differences.push(`${path}[${identity}]: not in the document, the ERP holds ${shown(one)}`);
-      else compare(one, wanted, `${path}[${identity}]`, name);
+        differences.push(`${path}[${identity}]: not in the document, the ERP holds ${shown(entry)}`);
+      else compare(entry, wanted, `${path}[${identity}]`, name);
     }
     if (wholeLists.has(name))
       for (const identity of missing.keys()) differences.push(`${path}[${identity}]: missing in the ERP`);
   }
 }
 
-function identityOf(one: unknown, index: number, list: string): string {
-  if (isObject(one) && list !== 'bids' && list !== 'rounds')
+function identityOf(entry: unknown, index: number, list: string): string {
+  if (isObject(entry) && list !== 'bids' && list !== 'rounds')
     for (const member of identities) {
-      const value = one[member];
+      const value = entry[member];
       if (typeof value === 'string') return value;
-      // An answer is known by its question.
+      // An answer is identified by its question.
       if (isObject(value) && typeof value['id'] === 'string') return value['id'];
     }
   return String(index);
@@ -65,8 +65,8 @@ function identityOf(one: unknown, index: number, list: string): string {
 
 const decimal = /^-?\d+(\.\d+)?$/;
 
-/** Without what changes nothing of its value. */
-function plain(number: string): string {
+/** The number without zeros and signs that do not change its value. */
+function normalised(number: string): string {
   const negative = number.startsWith('-');
   const [whole = '', fraction = ''] = number.replace('-', '').split('.');
   const digits = `${whole.replace(/^0+(?=\d)/, '')}.${fraction.replace(/0+$/, '')}`;

@@ -1,6 +1,6 @@
 /**
- * The conformance kit: what every connector must do, against the ERP that its author has. The reference connector passes
- * it, and for each check there is a connector in the project's tests that is broken in just that way and fails it.
+ * The conformance kit: the checks that every connector runs against its ERP. The reference connector passes all of them.
+ * For each check, the project's tests have a connector that is broken in the way that the check looks for, and fails it.
  */
 import type { Check } from './check.ts';
 import {
@@ -36,7 +36,7 @@ import { createResults } from './results.ts';
 import { createStage } from './stage.ts';
 import type { ConformanceTarget, ConformanceTest } from './target.ts';
 
-/** The bridge gives a connector this long to stop after it was told to. */
+/** How long the bridge waits for a connector to stop after an abort. */
 const stopMs = 5_000;
 
 const checks: readonly Check[] = [
@@ -68,42 +68,43 @@ const checks: readonly Check[] = [
   read,
   readAgain,
   stoppedRead,
-  // Last: it searches what the others have heard.
+  // Last: it searches what the leak detector has collected during the other checks.
   secrets,
 ];
 
-/** What each check is called, and what holds when it passes; in their order. */
+/** The name and the guarantee of each check, in their order. */
 export const conformanceChecks: readonly { readonly name: string; readonly guarantee: string }[] = checks;
 
 /**
- * The tests of a connector: `for (const { title, run } of conformance({ … })) test(title, run)`. They run in this order
- * and one at a time. Throws for a `notApplicable` that names no check, or no reason.
+ * The conformance tests of a connector: `for (const { title, run } of conformance({ … })) test(title, run)`. They must run
+ * in this order, one at a time. Throws when `notApplicable` names an unknown check, or has no reason for one.
  */
 export function conformance(target: ConformanceTarget): ConformanceTest[] {
   return conformanceTests(target, { stopMs });
 }
 
-/** The same with another time to stop: the kit's own tests need not wait for so long. */
+/** As `conformance`, with another time to stop, so that the kit's own tests are quick. */
 export function conformanceTests(target: ConformanceTarget, limits: { stopMs: number }): ConformanceTest[] {
   const { notApplicable = {} } = target;
   const names = checks.map(({ name }) => name);
   for (const [name, reason] of Object.entries(notApplicable)) {
-    if (!names.includes(name)) throw new Error(`notApplicable names "${name}", which is no check: ${names.join(', ')}`);
+    if (!names.includes(name))
+      throw new Error(`notApplicable names "${name}", which is not a check: ${names.join(', ')}`);
     if (reason.trim() === '')
-      throw new Error(`notApplicable names "${name}" without the reason: it stands in the table`);
+      throw new Error(`notApplicable names "${name}" without the reason, which the table of connectors shows`);
   }
   const results = createResults(target);
-  const told = createLeakDetector();
+  const leakDetector = createLeakDetector();
   return checks.map(({ name, guarantee, run }) => ({
     title: `${name}: ${guarantee}${notApplicable[name] === undefined ? '' : ` (not applicable: ${notApplicable[name]})`}`,
     run: async (context) => {
-      const leaveOut = (reason: string) => {
+      const skip = (reason: string) => {
         results.add({ name, result: 'not applicable', reason });
         context?.skip?.(reason);
       };
-      const given = notApplicable[name];
-      if (given !== undefined) return leaveOut(given);
-      const stage = createStage(target, told, limits);
+      const reason = notApplicable[name];
+      if (reason !== undefined) return skip(reason);
+      const stage = createStage(target, leakDetector, limits);
       try {
         await run(stage);
         results.add({ name, result: 'passed' });
@@ -112,7 +113,7 @@ export function conformanceTests(target: ConformanceTarget, limits: { stopMs: nu
           results.add({ name, result: 'failed' });
           throw error;
         }
-        leaveOut(error.message);
+        skip(error.message);
       } finally {
         await stage.close();
       }

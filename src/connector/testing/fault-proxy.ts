@@ -1,13 +1,12 @@
 /**
- * An proxy stands between a connector and its ERP and is told what to do with what passes. Each session of the kit has one
- * of its own: cut, it stays dead like a killed process, from which nothing more comes.
+ * A fault proxy stands between a connector and its ERP and injects faults into what passes. Each session of the kit has its
+ * own proxy. Once it is cut off, nothing passes any more: the session looks to the ERP like a process that was killed.
  */
-
 import type { AddressInfo, Server, Socket } from 'node:net';
 
-/** A request over HTTP; over TCP, what the client sent in one piece. */
+/** A request over HTTP; over TCP, one chunk that the client sent. */
 export interface ProxiedRequest {
-  /** Counted from the last `steer`, beginning with 1. */
+  /** The number of the request since the last `inject` or `reset`, counted from 1. */
   readonly n: number;
   /** `POST /orders`; empty over TCP. */
   readonly line: string;
@@ -15,69 +14,77 @@ export interface ProxiedRequest {
 
 export type FaultAction =
   | 'pass'
-  /** Dies before the ERP sees it, or once the ERP has answered; nobody sees that answer, and nothing passes any more. */
-  | 'die-before'
-  | 'die-after'
-  /** The same for this connection only. */
-  | 'lose-before'
-  | 'lose-after'
-  /** Kept until `letGo`; then it passes, if whoever sent it is still there. */
+  /** Cuts the proxy off before the ERP gets the request, or after the ERP has answered it; the answer is lost. */
+  | 'kill-before'
+  | 'kill-after'
+  /** The same, but only this connection is closed. */
+  | 'drop-before'
+  | 'drop-after'
+  /** Holds the request until `release`; then it passes, if its connection is still open. */
   | 'hold'
-  /** HTTP only: answered here; with `forward`, after the ERP has done what it was asked. */
+  /** HTTP only: the proxy answers; with `forward`, after the ERP has carried the request out. */
   | { status: number; headers?: Record<string, string>; body?: string; forward?: boolean };
 
-/** What to do with a request. */
-export type Steer = (request: ProxiedRequest) => FaultAction | Promise<FaultAction>;
+/** Decides what happens to a request. */
+export type FaultRule = (request: ProxiedRequest) => FaultAction | Promise<FaultAction>;
 
 export interface FaultProxy {
-  /** What stands in the settings instead of the ERP's address. */
+  /** The address for the connector's settings, instead of the ERP's. */
   readonly address: string;
-  /** From now on; left out, everything passes. Counts begin anew. */
-  steer(steer?: Steer): void;
-  /** Requests since the last `steer`. */
+  /** Applies a rule to each request from now on, and restarts the counts. */
+  inject(rule: FaultRule): void;
+  /** Lets everything pass from now on, and restarts the counts. */
+  reset(): void;
+  /** The number of requests since the last `inject` or `reset`. */
   readonly count: number;
-  /** Most requests, or connections over TCP, that were under way at once since the last `steer`. */
-  readonly atOnceMost: number;
-  /** Connections of the connector that are open. */
+  /** The largest number of requests (over TCP: connections) at once since the last `inject` or `reset`. */
+  readonly atOnceMax: number;
+  /** The number of open connections of the connector. */
   readonly connections: number;
-  /** `POST /orders?x=1` of all requests. */
+  /** All requests as `POST /orders?x=1`; empty over TCP. */
   readonly lines: readonly string[];
-  /** Resolves when the n-th request since the last `steer` has come. */
-  arrived(n: number): Promise<void>;
-  /** Resolves when the ERP has answered everything that reached it. */
-  quiet(): Promise<void>;
-  /** Resolves once what was held is on its way. */
-  letGo(): Promise<void>;
-  /** Nothing passes any more, as if the ERP were away. */
-  die(): void;
+  /** Resolves when the n-th request since the last `inject` or `reset` has arrived. */
+  untilRequest(n: number): Promise<void>;
+  /** Resolves when the ERP has answered every request that reached it. */
+  untilIdle(): Promise<void>;
+  /** Forwards the held requests; resolves once they are on their way. */
+  release(): Promise<void>;
+  /** Closes all connections and accepts no more, as if the ERP were unreachable. */
+  cutOff(): void;
   close(): Promise<void>;
 }
 
 export type ProxyState = ReturnType<typeof createProxyState>;
 
-/** What both proxies have in common: counting, waiting, holding. */
+/** The state that both kinds of proxy share: counting, waiting, holding. */
 export function createProxyState() {
-  let steering: Steer = () => 'pass';
+  let rule: FaultRule = passAll;
   let count = 0;
   let atOnce = 0;
-  let atOnceMost = 0;
+  let atOnceMax = 0;
   let underWay = 0;
   let held: (() => void)[] = [];
-  let waiting: { until: () => boolean; wake: () => void }[] = [];
+  let waiting: { condition: () => boolean; wake: () => void }[] = [];
   /** The connector's connections that are open. */
   const sockets = new Set<Socket>();
-  let isDead = false;
+  let isCutOff = false;
 
   function wake(): void {
-    for (const one of waiting.filter(({ until }) => until())) one.wake();
-    waiting = waiting.filter(({ until }) => !until());
+    for (const { wake } of waiting.filter(({ condition }) => condition())) wake();
+    waiting = waiting.filter(({ condition }) => !condition());
   }
 
-  async function when(until: () => boolean): Promise<void> {
-    if (!until()) await new Promise<void>((resolve) => waiting.push({ until, wake: resolve }));
+  async function until(condition: () => boolean): Promise<void> {
+    if (!condition()) await new Promise<void>((resolve) => waiting.push({ condition, wake: resolve }));
   }
 
-  async function letGo(): Promise<void> {
+  function apply(next: FaultRule): void {
+    rule = next;
+    count = 0;
+    atOnceMax = atOnce;
+  }
+
+  async function release(): Promise<void> {
     for (const resolve of held) resolve();
     held = [];
     await new Promise((resolve) => setImmediate(resolve));
@@ -85,29 +92,26 @@ export function createProxyState() {
 
   return {
     sockets,
-    get isDead() {
-      return isDead;
+    get isCutOff() {
+      return isCutOff;
     },
-    die: (): void => {
-      isDead = true;
+    cutOff: (): void => {
+      isCutOff = true;
       for (const socket of sockets) socket.destroy();
-      void letGo();
+      void release();
     },
     get count() {
       return count;
     },
-    get atOnceMost() {
-      return atOnceMost;
+    get atOnceMax() {
+      return atOnceMax;
     },
-    steer: (steer: Steer = () => 'pass'): void => {
-      steering = steer;
-      count = 0;
-      atOnceMost = atOnce;
-    },
-    /** One more; `end` is called when it is over. */
+    inject: apply,
+    reset: (): void => apply(passAll),
+    /** Counts one more request or connection; the caller calls `end` when it has ended. */
     begin(): { end: () => void } {
       atOnce += 1;
-      atOnceMost = Math.max(atOnceMost, atOnce);
+      atOnceMax = Math.max(atOnceMax, atOnce);
       let isOver = false;
       return {
         end: () => {
@@ -120,13 +124,13 @@ export function createProxyState() {
       count += 1;
       const n = count;
       wake();
-      return steering({ n, line });
+      return rule({ n, line });
     },
     hold: () => new Promise<void>((resolve) => held.push(resolve)),
-    letGo,
-    arrived: (n: number) => when(() => count >= n),
-    quiet: () => when(() => underWay === 0),
-    /** While the ERP works on something. */
+    release,
+    untilRequest: (n: number) => until(() => count >= n),
+    untilIdle: () => until(() => underWay === 0),
+    /** Wraps each request at the ERP, for `untilIdle`. */
     async working<T>(work: Promise<T>): Promise<T> {
       underWay += 1;
       try {
@@ -139,33 +143,36 @@ export function createProxyState() {
   };
 }
 
-/** Listens on a free port until it is closed, which ends what is under way with the ERP as well. */
+const passAll: FaultRule = () => 'pass';
+
+/** Listens on a free port until it is closed; closing also ends the requests that run at the ERP, by `endErp`. */
 export async function listenAsProxy(
   state: ProxyState,
   server: Server,
   { prefix = '', lines = [], endErp }: { prefix?: string; lines?: readonly string[]; endErp: () => void },
 ): Promise<FaultProxy> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { steer, arrived, quiet, letGo, die, sockets } = state;
+  const { inject, reset, untilRequest, untilIdle, release, cutOff, sockets } = state;
   return {
     address: `${prefix}127.0.0.1:${(server.address() as AddressInfo).port}`,
-    steer,
+    inject,
+    reset,
     get count() {
       return state.count;
     },
-    get atOnceMost() {
-      return state.atOnceMost;
+    get atOnceMax() {
+      return state.atOnceMax;
     },
     get connections() {
       return sockets.size;
     },
     lines,
-    arrived,
-    quiet,
-    letGo,
-    die,
+    untilRequest,
+    untilIdle,
+    release,
+    cutOff,
     close: async () => {
-      die();
+      cutOff();
       endErp();
       await new Promise((resolve) => server.close(resolve));
     },

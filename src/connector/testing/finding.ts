@@ -1,16 +1,16 @@
-/** What a check says when it fails, or when it does not apply. */
+/** How a check fails, or reports that it does not apply. */
 import { AssertionError } from 'node:assert';
 
 export interface Finding {
   readonly expected: string;
   readonly seen: string;
-  /** What the connector's author should look at. */
+  /** Where the connector's author should look. */
   readonly lookAt: string;
 }
 
-/** A check has failed. A class of its own, as a connector may throw an AssertionError, too. */
-export class Fault extends AssertionError {
-  /** The stack begins where `stackStartFn` was called. */
+/** A check has failed. It has its own class because a connector may throw an AssertionError, too. */
+export class CheckFailure extends AssertionError {
+  /** The stack begins at the caller of `stackStartFn`. */
   constructor({ expected, seen, lookAt }: Finding, stackStartFn?: (finding: Finding) => never) {
     super({
       message: `Expected: ${expected}\nSeen:     ${seen}\nLook at:  ${lookAt}`,
@@ -19,21 +19,24 @@ export class Fault extends AssertionError {
   }
 }
 
-/** Fails the check. */
-export function fault(finding: Finding): never {
-  throw new Fault(finding, fault);
+/** Throws CheckFailure. */
+export function failCheck(finding: Finding): never {
+  throw new CheckFailure(finding, failCheck);
 }
 
-/** A check that proves nothing without a member of the target fails, unless its author says why it does not apply. */
+/**
+ * Fails a check that needs a member of the target which is missing: without it the check would prove nothing. `where`
+ * completes the sentence that names the alternative.
+ */
 export function missingMember(member: string, check: string, where: string, seen = 'neither'): never {
-  return fault({
+  return failCheck({
     expected: `target.${member}; or, where ${where}, notApplicable: { '${check}': '<why>' }`,
     seen,
-    lookAt: 'what conformance() is given',
+    lookAt: 'the argument of conformance()',
   });
 }
 
-/** The check does not apply to this connector or ERP. */
+/** The check does not apply to this connector or ERP; the message is the reason. */
 export class NotApplicable extends Error {
   override readonly name = 'NotApplicable';
 }

@@ -1,4 +1,4 @@
-/** A proxy before an ERP that is reached over HTTP. */
+/** A fault proxy for an ERP that is reached over HTTP. */
 import http, { type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { buffer } from 'node:stream/consumers';
@@ -10,14 +10,15 @@ interface Answer {
   readonly body: Buffer;
 }
 
-const ofOneConnection = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'expect'];
+/** Headers that belong to one connection and are not forwarded. */
+const hopByHopHeaders = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'upgrade', 'expect'];
 
-/** Listens on a free port until it is closed. `erp` is the ERP's origin, as `https://test.erp.example`. */
+/** Listens on a free port until it is closed. `erp` is the ERP's origin, for example `https://test.erp.example`. */
 export async function startHttpFaultProxy(erp: string): Promise<FaultProxy> {
   const { protocol, hostname, port: erpPort, host } = new URL(erp);
   const { Agent, request } = protocol === 'https:' ? https : http;
   const state = createProxyState();
-  // Kept connections end before a server's time for idle ones is over, where it says how long that is.
+  // Where the server announces its idle time-out, the agent closes idle connections before it.
   const agent = new Agent({ keepAlive: true });
   const forwarded = new Set<ClientRequest>();
   const lines: string[] = [];
@@ -26,54 +27,62 @@ export async function startHttpFaultProxy(erp: string): Promise<FaultProxy> {
     handle(incoming, answer).catch(() => incoming.socket.destroy());
   });
   server.on('connection', (socket) => {
-    if (state.isDead) return void socket.destroy();
+    if (state.isCutOff) return void socket.destroy();
     state.sockets.add(socket);
     socket.on('close', () => state.sockets.delete(socket));
   });
 
   async function handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { socket, method = '', url = '' } = incoming;
-    if (state.isDead) return void socket.destroy();
+    if (state.isCutOff) return void socket.destroy();
     const { end } = state.begin();
     outgoing.on('close', end);
     lines.push(`${method} ${url}`);
     const body = await buffer(incoming);
     const action = await state.decide(`${method} ${url}`);
     if (action === 'hold') await state.hold();
-    // Whoever has gone away while it was held has not sent it.
-    if (state.isDead || socket.destroyed) return void socket.destroy();
-    if (action === 'die-before') return state.die();
-    if (action === 'lose-before') return void socket.destroy();
+    // A client that has closed its connection while the request was held counts as not having sent it.
+    if (state.isCutOff || socket.destroyed) return void socket.destroy();
+    if (action === 'kill-before') return state.cutOff();
+    if (action === 'drop-before') return void socket.destroy();
     const isAnsweredHere = typeof action === 'object';
     const passed = isAnsweredHere && action.forward !== true ? undefined : await state.working(forward(incoming, body));
-    if (action === 'die-after') return state.die();
-    if (state.isDead || action === 'lose-after') return void socket.destroy();
-    const given = isAnsweredHere
+    if (action === 'kill-after') return state.cutOff();
+    if (state.isCutOff || action === 'drop-after') return void socket.destroy();
+    const reply = isAnsweredHere
       ? { status: action.status, headers: action.headers ?? {}, body: Buffer.from(action.body ?? '') }
       : (passed as Answer);
-    outgoing.writeHead(given.status, { ...given.headers, 'content-length': given.body.length });
-    outgoing.end(given.body);
+    outgoing.writeHead(reply.status, { ...reply.headers, 'content-length': reply.body.length });
+    outgoing.end(reply.body);
   }
 
   async function forward({ method, url, headers }: IncomingMessage, body: Buffer): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    // One machine may be several servers, which are told apart by the name that they are asked under.
-    const kept = { ...without(headers), host, ...(body.length > 0 ? { 'content-length': body.length } : {}) };
-    const one = request({ hostname, port: erpPort, method, path: url, headers: kept, agent }, resolve);
-    forwarded.add(one);
-    one.on('error', reject).on('close', () => forwarded.delete(one));
-    one.end(body);
+    // The `host` header is the ERP's own: one machine may serve several names.
+    const forwardedHeaders = {
+      ...withoutHopByHop(headers),
+      host,
+      ...(body.length > 0 ? { 'content-length': body.length } : {}),
+    };
+    const toErp = request({ hostname, port: erpPort, method, path: url, headers: forwardedHeaders, agent }, resolve);
+    forwarded.add(toErp);
+    toErp.on('error', reject).on('close', () => forwarded.delete(toErp));
+    toErp.end(body);
     const response = await promise;
-    return { status: response.statusCode ?? 502, headers: without(response.headers), body: await buffer(response) };
+    return {
+      status: response.statusCode ?? 502,
+      headers: withoutHopByHop(response.headers),
+      body: await buffer(response),
+    };
   }
 
   const endErp = () => {
-    for (const one of forwarded) one.destroy();
+    for (const request of forwarded) request.destroy();
     agent.destroy();
   };
   return listenAsProxy(state, server, { prefix: 'http://', lines, endErp });
 }
 
-function without(headers: IncomingMessage['headers']): Answer['headers'] {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !ofOneConnection.includes(name)));
+function withoutHopByHop(headers: IncomingMessage['headers']): Answer['headers'] {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !hopByHopHeaders.includes(name)));
 }

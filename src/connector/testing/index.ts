@@ -1,4 +1,4 @@
-/** What a connector's tests import: `import { conformance } from 'sourcing-bridge/connector/testing'`. */
+/** All that the tests of a connector import: `import { conformance } from 'sourcing-bridge/connector/testing'`. */
 
 export { conformance } from './conformance.ts';
 export * from './target.ts';

@@ -1,36 +1,37 @@
-/** Hears everything that a connector says, and sends where others see it, and keeps what holds a secret. */
+/** Searches for secrets in everything that a connector says, or sends where others can see it. */
 import { inspect } from 'node:util';
 
 export interface LeakDetector {
-  /** `where` is for the author: `a log line`. */
-  readonly add: (where: string, what: unknown) => void;
-  /** Secrets to look for from now on. */
+  /** Searches a value. `where` tells the author its origin: `a log line`. */
+  readonly add: (where: string, value: unknown) => void;
+  /** Adds secrets to search for from now on. */
   learn(secrets: readonly string[]): void;
-  /** A line for each place where a secret stands; the secret itself is not shown. */
+  /** One line per place where a secret was found; the secret itself is not shown. */
   leaks(): string[];
 }
 
-/** A shorter one would be found in the middle of plain words. */
+/** A shorter secret would be found inside ordinary words. */
 const charactersMin = 4;
 
+/** A detector that knows no secrets yet. */
 export function createLeakDetector(): LeakDetector {
   const secrets = new Set<string>();
-  let spelled: { form: string; text: string }[] = [];
+  let searched: { form: string; text: string }[] = [];
   const leaks = new Set<string>();
   return {
-    add: (where, what) => {
+    add: (where, value) => {
       const text =
-        typeof what === 'string'
-          ? what
-          : inspect(what, { depth: 12, maxArrayLength: Infinity, maxStringLength: 20_000 });
-      // Only what is found is kept: the rest may be long.
-      const leak = spelled.find((secret) => text.includes(secret.text));
+        typeof value === 'string'
+          ? value
+          : inspect(value, { depth: 12, maxArrayLength: Infinity, maxStringLength: 20_000 });
+      // Only findings are kept: the texts may be long.
+      const leak = searched.find((secret) => text.includes(secret.text));
       if (leak) leaks.add(`${where} (${leak.form}): ${text.replaceAll(leak.text, '[secret]').slice(0, 300)}`);
     },
-    learn: (some) => {
-      const fresh = some.filter((one) => one.length >= charactersMin && !secrets.has(one));
-      for (const one of fresh) secrets.add(one);
-      spelled = [...spelled, ...fresh.flatMap(spellings)];
+    learn: (given) => {
+      const added = given.filter((secret) => secret.length >= charactersMin && !secrets.has(secret));
+      for (const secret of added) secrets.add(secret);
+      searched = [...searched, ...added.flatMap(spellings)];
     },
     leaks: () => [...leaks],
   };
@@ -52,7 +53,7 @@ function spellings(secret: string): { form: string; text: string }[] {
   ].filter(({ text }) => text.length >= charactersMin);
 }
 
-/** The characters that these bytes always give behind `offset` others, as a user's name before a password. */
+/** The Base64 characters that always stand for these bytes after `offset` other bytes, as a user name before a password. */
 function insideBase64(bytes: Buffer, offset: number, form: 'base64' | 'base64url'): string {
   const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
     .toString(form)

@@ -1,4 +1,4 @@
-/** Keeps what each check has found, for the table of connectors. */
+/** Records the result of each check for the table of connectors. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ConformanceTarget } from './target.ts';
@@ -6,13 +6,14 @@ import type { ConformanceTarget } from './target.ts';
 export interface CheckRecord {
   readonly name: string;
   readonly result: 'passed' | 'failed' | 'not applicable';
-  /** Why it is not applicable. */
+  /** Why the check is not applicable. */
   readonly reason?: string;
 }
 
 /**
- * Writes all that is known after each check to `<CONFORMANCE_RESULTS>/<connector>/<against>.json`, also when it failed:
- * what was not run does not stand there. Without that environment variable nothing is written.
+ * Records results. After each check, also a failed one, it writes all results so far to
+ * `<CONFORMANCE_RESULTS>/<connector>/<against>.json`; checks that did not run are missing there. Without that environment
+ * variable it writes nothing.
  */
 export function createResults({ connector, against, verified, kinds }: ConformanceTarget) {
   const checks: CheckRecord[] = [];
@@ -23,7 +24,7 @@ export function createResults({ connector, against, verified, kinds }: Conforman
       if (root === undefined || root === '') return;
       const folder = join(root, connector.name);
       const { capabilities } = connector;
-      const shown = {
+      const summary = {
         connector: connector.name,
         against,
         verified,
@@ -33,7 +34,7 @@ export function createResults({ connector, against, verified, kinds }: Conforman
       };
       mkdirSync(folder, { recursive: true });
       const name = against.replaceAll(/[^A-Za-z0-9.]+/g, '-').replaceAll(/^[-.]+|[-.]+$/g, '');
-      writeFileSync(join(folder, `${name === '' ? 'unnamed' : name}.json`), `${JSON.stringify(shown, null, 2)}\n`);
+      writeFileSync(join(folder, `${name === '' ? 'unnamed' : name}.json`), `${JSON.stringify(summary, null, 2)}\n`);
     },
   };
 }

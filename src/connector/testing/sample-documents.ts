@@ -1,7 +1,7 @@
 /**
- * Documents for the conformance kit: of every kind, each with a key of its own, in three versions and withdrawn. They hold
- * what breaks a careless connector: many digits, currencies with no and with three decimals, many scripts, and characters
- * that mean something to CSV, SQL, HTML and templates. Amounts were worked out by hand.
+ * Sample documents for the conformance kit: of every kind, each with its own key, in three versions and withdrawn. They
+ * contain what breaks a careless connector: many digits, currencies with no and with three decimals, many scripts, and
+ * characters with a meaning in CSV, SQL, HTML and templates. Amounts were worked out by hand.
  */
 import { randomUUID } from 'node:crypto';
 import type { FileContent } from '#connector/connector.ts';
@@ -10,12 +10,12 @@ import type { AwardLine, Document, DocumentKind, EventHead, SupplierHead } from 
 export interface Sample {
   readonly kind: DocumentKind;
   readonly key: string;
-  /** One after the other: amended twice. */
+  /** In the order of time: the document is amended twice. */
   readonly versions: readonly [Document, Document, Document];
-  /** How it is asked to be taken back; undefined for a supplier, which never is. */
+  /** The document of the cancellation; undefined for a supplier, which is never cancelled. */
   readonly withdrawn: Document | undefined;
   readonly file: FileContent | undefined;
-  /** What `file` gives. */
+  /** The bytes that `file` returns. */
   readonly bytes: Uint8Array | undefined;
 }
 
@@ -33,7 +33,7 @@ interface Price {
   readonly price: string;
   readonly cost: string;
 }
-/** Lot A with its price in each version, B in the first only, C in the second only; and the totals of the versions. */
+/** Lot A is in each version, lot B in the first only, lot C in the second only. `totals` are those of the versions. */
 interface Prices {
   readonly currency: string;
   readonly a: { readonly quantity: string; readonly versions: readonly [Price, Price, Price] };
@@ -49,7 +49,7 @@ const priced: readonly Prices[] = [
       quantity: '3',
       versions: [
         { price: '1234567.8905', cost: '3703703.6715' },
-        // As a JavaScript number, each of them is another one.
+        // A JavaScript number cannot represent either of them exactly.
         { price: '1234567890123.2501', cost: '3703703670369.7503' },
         { price: '1300000.05', cost: '3900000.15' },
       ],
@@ -88,7 +88,7 @@ const priced: readonly Prices[] = [
   },
 ];
 
-/** Texts and currencies go round with `n`. */
+/** A new sample document. `n` selects its texts and currency. */
 export function sampleOf(kind: DocumentKind, n = 0): Sample {
   const name = pick(names, n);
   const event: EventHead = {
@@ -273,7 +273,7 @@ function fileSample(event: EventHead, supplier: SupplierHead, n: number): Sample
     supplier,
     question: { ...question, text },
   });
-  // Every byte there is: no encoding leaves them as they are by chance.
+  // All 256 byte values: every wrong encoding changes some of them.
   const bytes = Uint8Array.from({ length: 1_000 }, (_, index) => (index * 7 + n) % 256);
   const versions = [version(pick(names, n)), version(pick(names, n + 1)), version(pick(names, n + 2))] as const;
   return {

@@ -1,28 +1,28 @@
 /**
- * What a check works with: sessions of the connector, each with an proxy of its own before the ERP, documents that are
- * fresh, and the ways in which the bridge calls a connector. Closes what it has opened.
+ * The stage of a check: it opens sessions of the connector, each with its own fault proxy before the ERP, and makes new
+ * sample documents. It closes whatever it has opened.
  */
 import { tmpdir } from 'node:os';
 import type { Capabilities, Connector, Operation } from '#connector/connector.ts';
 import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
 import { secretsIn } from '#connector/settings.ts';
 import type { Compared } from './compare.ts';
+import { endsWithin } from './ends-within.ts';
 import { expectHeld } from './expect-held.ts';
 import type { FaultProxy } from './fault-proxy.ts';
-import { fault, NotApplicable } from './finding.ts';
+import { failCheck, NotApplicable } from './finding.ts';
 import { startHttpFaultProxy } from './http-fault-proxy.ts';
 import type { LeakDetector } from './leak-detector.ts';
-import { operation, shownOutcome, slices } from './operations.ts';
+import { operation, outcomeText, slices } from './operations.ts';
 import { type Sample, sampleOf } from './sample-documents.ts';
 import type { ConformanceTarget } from './target.ts';
 import { startTcpFaultProxy } from './tcp-fault-proxy.ts';
 import { testContext } from './test-context.ts';
-import { type Opened, watchSession } from './watched-session.ts';
-import { within } from './within.ts';
+import { type WatchedSession, watchSession } from './watched-session.ts';
 
-/** What a call that should take moments may take, where the connector allows itself minutes. */
-const callMsMost = 30_000;
-/** An ERP that was asked something has this long to answer, whether anybody waits for it or not. */
+/** The limit of a call that should take moments, where the connector declares a `timeoutMs` of minutes. */
+const callMsMax = 30_000;
+/** How long the ERP may take to answer a request that the connector does not wait for any more. */
 const answerMs = 5_000;
 
 export interface Stage {
@@ -30,37 +30,43 @@ export interface Stage {
   readonly connector: Connector;
   readonly capabilities: Capabilities;
   readonly kinds: readonly DocumentKind[];
-  /** Those whose writes are disturbed. */
+  /** The kinds whose writes are disturbed by faults. */
   readonly faultKinds: readonly DocumentKind[];
-  readonly told: LeakDetector;
-  /** The bridge gives a connector this long to stop after it was told to. */
+  readonly leakDetector: LeakDetector;
+  /** How long a connector may take to stop after an abort. */
   readonly stopMs: number;
-  open(): Promise<Opened>;
-  /** Ends sessions and their proxies before the check ends: an ERP has only so many connections. */
-  leave(...opened: Opened[]): Promise<void>;
-  /** Where nothing listens, in the form of the target's addresses. */
+  open(): Promise<WatchedSession>;
+  /** Closes sessions and their proxies before the end of the check, because an ERP has a limited number of connections. */
+  leave(...left: WatchedSession[]): Promise<void>;
+  /** An address on which nothing listens, in the form of the target's addresses. */
   readonly deadAddress: string;
-  /** The check does not apply without. */
-  needProxy(opened: Opened): FaultProxy;
-  needHttpProxy(opened: Opened): FaultProxy;
-  /** A document as the ERP can take it. */
+  /** Throws NotApplicable when the ERP is not reached over a network. */
+  needProxy(session: WatchedSession): FaultProxy;
+  /** Throws NotApplicable when the ERP is not reached over HTTP. */
+  needHttpProxy(session: WatchedSession): FaultProxy;
+  /** A new sample document, adapted to what the ERP accepts. */
   sample(kind: DocumentKind, n?: number): Sample;
-  /** Creates the first versions, in as few writes as there may be. */
-  create(opened: Opened, samples: readonly Sample[]): Promise<Operation[]>;
+  /** Creates the first versions in as few writes as possible; returns the operations with their references. */
+  create(session: WatchedSession, samples: readonly Sample[]): Promise<Operation[]>;
   /**
-   * Fails unless the ERP holds exactly this, once; with undefined: nothing. `when` says after what, `lookAt` where the
-   * author finds why it holds something else.
+   * Fails the check unless the ERP holds exactly this version, once; for undefined, unless it holds nothing. The message
+   * names what happened before (`when`) and where the author should look (`lookAt`).
    */
   expectHeld(sample: Sample, version: Document | undefined, when: string, lookAt?: string): Promise<Compared>;
-  /** Resolves when earlier calls can take no effect any more. */
-  settled(...opened: Opened[]): Promise<void>;
+  /** Resolves when earlier calls of these sessions can no longer take effect. */
+  waitUntilIdle(...sessions: WatchedSession[]): Promise<void>;
   close(): Promise<void>;
 }
 
-export function createStage(target: ConformanceTarget, told: LeakDetector, { stopMs }: { stopMs: number }): Stage {
+/** A stage for one check; the check closes it at its end. */
+export function createStage(
+  target: ConformanceTarget,
+  leakDetector: LeakDetector,
+  { stopMs }: { stopMs: number },
+): Stage {
   const { connector } = target;
-  const opened = new Set<Opened>();
-  /** Also those whose session did not open. */
+  const sessions = new Set<WatchedSession>();
+  /** Includes proxies whose session failed to open. */
   const proxies = new Set<FaultProxy>();
   let capabilities = connector.capabilities;
 
@@ -72,32 +78,32 @@ export function createStage(target: ConformanceTarget, told: LeakDetector, { sto
     return proxy;
   }
 
-  async function open(): Promise<Opened> {
+  async function open(): Promise<WatchedSession> {
     const proxy = await startProxy();
     const parsed = connector.settings.parse(target.settings(proxy?.address ?? ''));
-    told.learn(secretsIn(parsed));
+    leakDetector.learn(secretsIn(parsed));
     capabilities = { ...connector.capabilities, ...connector.capabilitiesWith?.(parsed) };
     const { context, lines } = testContext({ dataDir: target.dataDir?.() ?? tmpdir() });
     const session = await connector.open(parsed, context);
-    const callMs = Math.min(capabilities.timeoutMs + stopMs, callMsMost);
-    const one = watchSession(session, { proxy, told, logged: lines, callMs });
-    opened.add(one);
-    return one;
+    const callMs = Math.min(capabilities.timeoutMs + stopMs, callMsMax);
+    const watched = watchSession(session, { proxy, leakDetector, logged: lines, callMs });
+    sessions.add(watched);
+    return watched;
   }
 
-  async function create(one: Opened, samples: readonly Sample[]): Promise<Operation[]> {
+  async function create(session: WatchedSession, samples: readonly Sample[]): Promise<Operation[]> {
     const created: Operation[] = [];
     const operations = samples.map((sample) => operation('create', sample, sample.versions[0]));
     for (const slice of slices(operations, capabilities.batchMax)) {
-      const outcomes = await one.write(slice);
+      const outcomes = await session.write(slice);
       for (const [index, operation] of slice.entries()) {
         const outcome = outcomes[index];
         if (!outcome || !('reference' in outcome))
-          fault({
-            expected: `the ERP takes the kit's ${operation.document.kind} documents`,
-            seen: shownOutcome(outcome),
+          failCheck({
+            expected: `the ERP accepts the kit's ${operation.document.kind} documents`,
+            seen: outcomeText(outcome),
             lookAt:
-              'the ERP’s answer, then the mapping; what has to be in the ERP first (a vendor, a material) is made before the tests, and named by adapt()',
+              'the ERP’s answer, then the mapping; create what the ERP has to have first (a vendor, a material) before the tests, and name it in adapt()',
           });
         created.push({ ...operation, reference: outcome.reference });
       }
@@ -105,15 +111,15 @@ export function createStage(target: ConformanceTarget, told: LeakDetector, { sto
     return created;
   }
 
-  async function leave(...some: Opened[]): Promise<void> {
-    // That a session closes is what one check is for; here it may only not keep the others waiting.
-    const closing = Promise.allSettled(some.map(async (one) => one.close()));
-    await within(stopMs, 'close()', 'close()', closing).catch(() => undefined);
-    for (const one of some) {
-      opened.delete(one);
-      if (!one.proxy) continue;
-      proxies.delete(one.proxy);
-      await one.proxy.close();
+  async function leave(...left: WatchedSession[]): Promise<void> {
+    // The check "close" tests that a session closes. Here a session that does not close must only not block the others.
+    const closing = Promise.allSettled(left.map(async (session) => session.close()));
+    await endsWithin(stopMs, 'close()', 'close()', closing).catch(() => undefined);
+    for (const session of left) {
+      sessions.delete(session);
+      if (!session.proxy) continue;
+      proxies.delete(session.proxy);
+      await session.proxy.close();
     }
   }
 
@@ -126,7 +132,7 @@ export function createStage(target: ConformanceTarget, told: LeakDetector, { sto
     },
     kinds,
     faultKinds: target.faultKinds ?? kinds,
-    told,
+    leakDetector,
     stopMs,
     deadAddress: deadAddressOf(target),
     open,
@@ -141,19 +147,20 @@ export function createStage(target: ConformanceTarget, told: LeakDetector, { sto
     sample: (kind, n = 0) => adaptedSample(target, kind, n),
     create,
     expectHeld: async (sample, version, when, lookAt) => expectHeld(target, sample, version, { when, lookAt }),
-    settled: async (...some) => {
-      for (const { proxy } of some) if (proxy) await within(answerMs, 'the ERP’s answer', 'the ERP', proxy.quiet());
-      await target.settled?.();
+    waitUntilIdle: async (...given) => {
+      for (const { proxy } of given)
+        if (proxy) await endsWithin(answerMs, 'the ERP’s answer', 'the ERP', proxy.untilIdle());
+      await target.idle?.();
     },
     leave,
     close: async () => {
-      await leave(...opened);
+      await leave(...sessions);
       await Promise.all([...proxies].map((proxy) => proxy.close()));
     },
   };
 }
 
-/** The discard port, which nobody uses. */
+/** Port 9 (discard), on which no server listens. */
 function deadAddressOf({ proxy }: ConformanceTarget): string {
   if (!proxy) return '';
   return proxy.protocol === 'http' ? 'http://127.0.0.1:9' : '127.0.0.1:9';
@@ -174,8 +181,8 @@ function adapted({ adapt }: ConformanceTarget, document: Document): Document {
   const made = adapt(document);
   const { success, error } = documentSchemas[document.kind].safeParse(made);
   if (!success || made.key !== document.key)
-    fault({
-      expected: `target.adapt() gives a ${document.kind} document with the key that it had`,
+    failCheck({
+      expected: `target.adapt() returns a valid ${document.kind} document and keeps its key`,
       seen: success ? `the key ${made.key}` : String(error),
       lookAt: 'adapt() in the conformance test',
     });

@@ -1,36 +1,36 @@
-/** A proxy before an ERP that is reached over TCP, as a database. */
+/** A fault proxy for an ERP that is reached over TCP, for example a database. */
 import { connect, createServer, type Socket } from 'node:net';
 import { createProxyState, type FaultProxy, listenAsProxy } from './fault-proxy.ts';
 
-/** What the server answers nothing to (as the first part of a longer message) is taken for done after this. */
+/** A chunk that the server does not answer, such as the first part of a message, counts as processed after this time. */
 const answerMs = 150;
-/** A server that does not close a connection that its client has left is not waited for any longer. */
+/** How long to wait for the server to close a connection that its client has left. */
 const closeMs = 2_000;
 
-/** Listens on a free port until it is closed. `erp` is like `127.0.0.1:5432`. */
+/** Listens on a free port until it is closed. `erp` is the ERP's address, for example `127.0.0.1:5432`. */
 export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   const { hostname, port } = new URL(`tcp://${erp}`);
   const state = createProxyState();
-  const far = new Set<Socket>();
+  const erpSockets = new Set<Socket>();
 
   const server = createServer((client) => {
-    if (state.isDead) return void client.destroy();
+    if (state.isCutOff) return void client.destroy();
     const { end } = state.begin();
     const erpSocket = connect(Number(port), hostname);
-    const isOver = new Promise<void>((resolve) => erpSocket.on('close', () => resolve()));
+    const closed = new Promise<void>((resolve) => erpSocket.on('close', () => resolve()));
     state.sockets.add(client);
-    far.add(erpSocket);
+    erpSockets.add(erpSocket);
     for (const socket of [client, erpSocket]) socket.setNoDelay(true).on('error', () => undefined);
     client.on('close', () => {
       state.sockets.delete(client);
       end();
-      // The server reads to the end what has reached it, and closes: what it has done by then is all that it does.
-      void state.working(isOver);
+      // The server reads what has reached it and then closes. It does nothing for this connection after that.
+      void state.working(closed);
       erpSocket.end();
       erpSocket.setTimeout(closeMs, () => erpSocket.destroy());
     });
     erpSocket.on('close', () => {
-      far.delete(erpSocket);
+      erpSockets.delete(erpSocket);
       client.end();
     });
     erpSocket.on('data', (chunk) => {
@@ -43,19 +43,19 @@ export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   });
 
   const lost = new WeakSet<Socket>();
-  const isLost = (client: Socket) => state.isDead || client.destroyed || lost.has(client);
+  const isLost = (client: Socket) => state.isCutOff || client.destroyed || lost.has(client);
 
   async function pass(client: Socket, erpSocket: Socket, chunk: Buffer): Promise<void> {
     const action = await state.decide('');
     if (action === 'hold') await state.hold();
     if (isLost(client)) return;
-    if (action === 'die-before') return state.die();
-    if (action === 'lose-before') return void client.destroy();
-    if (action === 'die-after' || action === 'lose-after') {
+    if (action === 'kill-before') return state.cutOff();
+    if (action === 'drop-before') return void client.destroy();
+    if (action === 'kill-after' || action === 'drop-after') {
       lost.add(client);
       erpSocket.write(chunk);
       await answered(erpSocket);
-      if (action === 'die-after') state.die();
+      if (action === 'kill-after') state.cutOff();
       else client.destroy();
       return;
     }
@@ -63,7 +63,7 @@ export async function startTcpFaultProxy(erp: string): Promise<FaultProxy> {
   }
 
   const endErp = () => {
-    for (const socket of far) socket.destroy();
+    for (const socket of erpSockets) socket.destroy();
   };
   return listenAsProxy(state, server, { endErp });
 }

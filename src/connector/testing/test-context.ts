@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import type { ConnectorContext, ConnectorLog } from '#connector/connector.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 
-/** A context as the bridge lends it; what is logged is kept in `lines`, with what its errors and their causes say. */
+/** A context as the bridge provides it; `lines` has each log line with its fields, errors and their causes included. */
 export function testContext({ dataDir = tmpdir(), clock = systemClock }: { dataDir?: string; clock?: Clock } = {}) {
   const lines: string[] = [];
   const write: ConnectorLog['info'] = (message, fields) => {

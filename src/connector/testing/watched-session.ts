@@ -1,63 +1,64 @@
-/** A session as the bridge calls it: each call ends in time, and whatever it says is kept for the search for secrets. */
+/** Wraps a session: each call must end in time, and the leak detector searches everything that the session says. */
 import type { CheckResult, Found, Operation, Outcome, PlannedOperation, Session } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import type { ReadPage, ReadStream } from '#connector/records.ts';
 import { errorText } from '#platform/errors.ts';
+import { endsWithin } from './ends-within.ts';
 import type { FaultProxy } from './fault-proxy.ts';
-import { Fault, fault } from './finding.ts';
+import { CheckFailure, failCheck } from './finding.ts';
 import type { LeakDetector } from './leak-detector.ts';
-import { shownOutcome } from './operations.ts';
-import { within } from './within.ts';
+import { outcomeText } from './operations.ts';
 
-export interface Opened {
+export interface WatchedSession {
   readonly proxy: FaultProxy | undefined;
-  /** Exactly one outcome each, that fits; unknown for each when it throws. */
+  /** Fails the check unless there is one valid outcome per operation. All outcomes are unknown when the write throws. */
   write(operations: readonly Operation[], signal?: AbortSignal): Promise<Outcome[]>;
   lookup(documents: readonly Document[], signal?: AbortSignal): Promise<Found[]>;
   check(): Promise<CheckResult[]>;
-  /** Undefined where the session has none. */
+  /** Undefined when the session has no `plan`. */
   readonly plan: ((operations: readonly Operation[]) => Promise<PlannedOperation[]>) | undefined;
-  /** Without a time limit: the caller has one. */
+  /** Has no time limit of its own: the caller applies one. */
   read<Stream extends ReadStream>(
     stream: Stream,
     checkpoint: string | undefined,
     signal: AbortSignal,
   ): AsyncIterable<ReadPage<Stream>>;
-  /** Closes the session once, however often it is called. */
+  /** Closes the session; repeated calls close it only once. */
   close(): Promise<void>;
 }
 
 interface Surroundings {
   readonly proxy: FaultProxy | undefined;
-  readonly told: LeakDetector;
-  /** What it logs; taken away here. */
+  readonly leakDetector: LeakDetector;
+  /** What the session logs; `watchSession` removes the lines that it has searched. */
   readonly logged: string[];
-  /** Longest time that a call may take. */
+  /** The longest time that a call may take. */
   readonly callMs: number;
 }
 
 const never = new AbortController().signal;
 
-export function watchSession(session: Session, { proxy, told, logged, callMs }: Surroundings): Opened {
-  let linesHeard = 0;
-  function hear(): void {
-    for (const line of logged.splice(0)) told.add('a log line', line);
-    const lines = proxy?.lines.slice(linesHeard) ?? [];
-    linesHeard += lines.length;
-    for (const line of lines) told.add('the address of a request', line);
+/** Watches an open session of the connector. */
+export function watchSession(session: Session, { proxy, leakDetector, logged, callMs }: Surroundings): WatchedSession {
+  let linesSearched = 0;
+  function searchLines(): void {
+    for (const line of logged.splice(0)) leakDetector.add('a log line', line);
+    const lines = proxy?.lines.slice(linesSearched) ?? [];
+    linesSearched += lines.length;
+    for (const line of lines) leakDetector.add('the address of a request', line);
   }
 
   async function call<T>(what: string, run: () => Promise<T>): Promise<T> {
-    const lookAt = 'what it waits for: a call ends by itself';
+    const lookAt = 'what it waits for: a call has to end by itself';
     try {
-      const answer = await within(callMs, what, lookAt, Promise.resolve().then(run));
-      told.add(`what ${what} gave`, answer);
+      const answer = await endsWithin(callMs, what, lookAt, Promise.resolve().then(run));
+      leakDetector.add(`what ${what} returned`, answer);
       return answer;
     } catch (error) {
-      told.add(`what ${what} threw`, error);
+      leakDetector.add(`what ${what} threw`, error);
       throw error;
     } finally {
-      hear();
+      searchLines();
     }
   }
 
@@ -66,17 +67,17 @@ export function watchSession(session: Session, { proxy, told, logged, callMs }: 
     checkpoint: string | undefined,
     signal: AbortSignal,
   ): AsyncGenerator<ReadPage<Stream>> {
-    if (!session.read) fault({ expected: 'a session with read()', seen: 'none', lookAt: 'capabilities.reads' });
+    if (!session.read) failCheck({ expected: 'a session with read()', seen: 'none', lookAt: 'capabilities.reads' });
     try {
       for await (const page of session.read(stream, checkpoint, signal)) {
-        told.add('what read() gave', page);
+        leakDetector.add('what read() returned', page);
         yield page;
       }
     } catch (error) {
-      told.add('what read() threw', error);
+      leakDetector.add('what read() threw', error);
       throw error;
     } finally {
-      hear();
+      searchLines();
     }
   }
 
@@ -86,7 +87,7 @@ export function watchSession(session: Session, { proxy, told, logged, callMs }: 
     proxy,
     write: async (operations, signal = never) => {
       const outcomes = await call('write()', () => session.write(operations, signal)).catch((error: unknown) => {
-        if (error instanceof Fault) throw error;
+        if (error instanceof CheckFailure) throw error;
         return operations.map((): Outcome => ({ status: 'unknown', message: errorText(error) }));
       });
       checkForm(operations, outcomes);
@@ -94,26 +95,27 @@ export function watchSession(session: Session, { proxy, told, logged, callMs }: 
     },
     lookup: async (documents, signal = never) => {
       const found = await call('lookup()', () => session.lookup(documents, signal));
-      return found.map((one) => {
-        if ('unclear' in one) throw new Error(`lookup() cannot tell what the ERP holds for ${one.key}: ${one.unclear}`);
-        return one;
+      return found.map((entry) => {
+        if ('unclear' in entry)
+          throw new Error(`lookup() cannot tell what the ERP holds for ${entry.key}: ${entry.unclear}`);
+        return entry;
       });
     },
     check: async () => call('check()', () => session.check()),
     plan: plan && (async (operations) => call('plan()', () => plan(operations, never))),
     read,
     close: async () => {
-      closing ??= session.close().finally(hear);
+      closing ??= session.close().finally(searchLines);
       await closing;
     },
   };
 }
 
-/** What the bridge would not take. */
+/** Fails the check for outcomes that the bridge would not accept. */
 function checkForm(operations: readonly Operation[], outcomes: readonly Outcome[]): void {
   const lookAt = 'what write() returns: exactly one outcome for each operation, in their order (writeEach does that)';
   if (!Array.isArray(outcomes) || outcomes.length !== operations.length)
-    fault({
+    failCheck({
       expected: `${operations.length} outcomes for as many operations`,
       seen: Array.isArray(outcomes) ? `${outcomes.length}` : 'no list',
       lookAt,
@@ -126,9 +128,9 @@ function checkForm(operations: readonly Operation[], outcomes: readonly Outcome[
         : outcome.status !== 'cancelled';
     const isNamed = !('reference' in outcome) || (outcome.reference !== '' && outcome.reference.length <= 2_000);
     if (!fits || !isNamed)
-      fault({
+      failCheck({
         expected: `an outcome that fits "${action}", with a reference of 1 to 2,000 characters when it is done`,
-        seen: shownOutcome(outcome),
+        seen: outcomeText(outcome),
         lookAt,
       });
   }

@@ -6,11 +6,11 @@ import { credentials, memoryTarget } from '../../../connectors/memory/conformanc
 import { startMemoryErp } from '../../../connectors/memory/memory-erp.ts';
 import { brokenConnectors } from './broken-connectors.ts';
 
-// What they find is no result of the connector that is broken here.
+// These runs must not count as results of the reference connector.
 beforeAll(() => void vi.stubEnv('CONFORMANCE_RESULTS', ''));
 afterAll(() => void vi.unstubAllEnvs());
 
-/** Checks that take moments. Those that try every request of a write see most faults as well, and would say little. */
+/** Checks that take moments. The slow ones, which disturb every request of a write, would fail for most defects, too. */
 const quickChecks = [
   'settings',
   'secret settings',
@@ -24,7 +24,7 @@ const quickChecks = [
   'poisoned record',
 ];
 
-/** The names of those of these checks that fail, each with what it says. */
+/** Runs some checks; returns the names of those that fail, each with its message. */
 async function failuresOf(target: ConformanceTarget, names: readonly string[], stopMs = 5_000) {
   const failures = new Map<string, string>();
   const tests = conformanceTests(target, { stopMs }).map(({ title, run }) => ({
@@ -48,11 +48,11 @@ describe('the conformance kit', () => {
   });
 
   const [hanging, ending] = [true, false].map((hangs) =>
-    brokenConnectors.filter((one) => (one.hangs ?? false) === hangs),
+    brokenConnectors.filter((broken) => (broken.hangs ?? false) === hangs),
   );
 
   test.each(ending ?? [])(
-    'sees one that $because, by "$fails" and none of the quick checks beside it',
+    'detects a connector that $because, by "$fails" and no other quick check',
     async ({ fails, before, beside = [], kind, breaks }) => {
       const target = breaks(await referenceTarget(kind));
       const failures = await failuresOf(target, [...quickChecks, fails, before ?? '']);
@@ -62,7 +62,7 @@ describe('the conformance kit', () => {
     },
   );
 
-  test.each(hanging ?? [])('sees one that $because, by "$fails"', async ({ fails, kind, breaks }) => {
+  test.each(hanging ?? [])('detects a connector that $because, by "$fails"', async ({ fails, kind, breaks }) => {
     const failures = await failuresOf(breaks(await referenceTarget(kind)), [fails], 500);
     expect(failures.get(fails)).toMatch(/ ends within 500 ms\nSeen: {5}it has not ended\n/);
   });

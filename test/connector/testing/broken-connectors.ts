@@ -1,6 +1,6 @@
 /**
- * Connectors that are broken, each in one way that a check of the conformance kit is there for: the reference connector
- * with one habit changed.
+ * Broken connectors, each with one defect that a check of the conformance kit has to detect. Each is the reference connector
+ * with one behaviour changed.
  */
 import { z } from 'zod';
 import type { Connector, ConnectorContext, Operation, Outcome, Session } from '#connector/connector.ts';
@@ -13,11 +13,11 @@ export interface Broken {
   /** The check that has to fail. */
   readonly fails: string;
   readonly because: string;
-  /** A check that has to run before. */
+  /** A check that has to run before it. */
   readonly before?: string;
-  /** Quick checks that see it as well. */
+  /** Quick checks that also fail for this defect. */
   readonly beside?: readonly string[];
-  /** It is seen by not ending in time. */
+  /** The check fails because a call does not end in time. */
   readonly hangs?: boolean;
   readonly kind?: DocumentKind;
   readonly breaks: (target: ConformanceTarget) => ConformanceTarget;
@@ -25,17 +25,17 @@ export interface Broken {
 
 const never = new AbortController().signal;
 
-type Habit = (
+type SessionChange = (
   session: Session,
   given: { settings: { client_secret: Secret }; context: ConnectorContext },
 ) => Partial<Session>;
 
-/** Changes what sessions do. */
-function withSession(target: ConformanceTarget, habit: Habit): ConformanceTarget {
+/** Replaces methods of sessions. */
+function withSession(target: ConformanceTarget, change: SessionChange): ConformanceTarget {
   const { connector } = target;
   const open: Connector['open'] = async (settings, context) => {
     const session = await connector.open(settings, context);
-    return { ...session, ...habit(session, { settings: settings as { client_secret: Secret }, context }) };
+    return { ...session, ...change(session, { settings: settings as { client_secret: Secret }, context }) };
   };
   return { ...target, connector: { ...connector, open } };
 }
@@ -48,7 +48,7 @@ function withCapabilities(target: ConformanceTarget, changed: Partial<Connector[
   return withConnector(target, { capabilities: { ...target.connector.capabilities, ...changed } });
 }
 
-/** Changes outcomes, each with its operation. */
+/** Changes outcomes; `change` also gets the operation. */
 function withOutcomes(target: ConformanceTarget, change: (outcome: Outcome, operation: Operation) => Outcome) {
   return withSession(target, (session) => ({
     write: async (operations, signal) =>
@@ -60,7 +60,7 @@ function withOutcomes(target: ConformanceTarget, change: (outcome: Outcome, oper
 
 type Pages = AsyncIterable<ReadPage<never>>;
 
-/** Changes what is read. */
+/** Changes the pages that are read. */
 function withRead(
   target: ConformanceTarget,
   change: (pages: Pages, signal: AbortSignal) => AsyncIterable<unknown>,
@@ -77,7 +77,8 @@ async function allOf(pages: Pages): Promise<ReadPage<never>[]> {
   return all;
 }
 
-function fingerprintOf({ connector }: ConformanceTarget): z.ZodRawShape {
+/** The members of the settings schema. */
+function settingsOf({ connector }: ConformanceTarget): z.ZodRawShape {
   return (connector.settings as unknown as z.ZodObject).shape;
 }
 
@@ -89,20 +90,20 @@ const stopped: Outcome = { status: 'unknown', message: 'stopped' };
 export const brokenConnectors: readonly Broken[] = [
   {
     fails: 'settings',
-    because: 'takes settings that nobody knows',
-    breaks: (target) => withConnector(target, { settings: z.looseObject(fingerprintOf(target)) }),
+    because: 'accepts unknown settings',
+    breaks: (target) => withConnector(target, { settings: z.looseObject(settingsOf(target)) }),
   },
   {
     fails: 'secret settings',
     because: 'does not mark its secret',
     breaks: (target) => {
       const client_secret = z.string().transform((text) => new Secret(text));
-      return withConnector(target, { settings: z.strictObject({ ...fingerprintOf(target), client_secret }) });
+      return withConnector(target, { settings: z.strictObject({ ...settingsOf(target), client_secret }) });
     },
   },
   {
     fails: 'check',
-    because: 'says that all is well without saying what',
+    because: 'reports that all is well without a sentence',
     breaks: (target) =>
       withSession(target, (session) => ({
         check: async () => (await session.check()).map((line) => (line.ok ? { ...line, message: '' } : line)),
@@ -122,12 +123,12 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'same document twice',
-    because: 'says that the ERP knows an idempotency key again, which it does not',
+    because: 'declares that the ERP recognises an idempotency key, which it does not',
     breaks: (target) => withCapabilities(target, { idempotency: 'key' }),
   },
   {
     fails: 'versions',
-    because: 'takes a version that it has sent before for one that is there',
+    because: 'assumes that the ERP still holds a version that was sent before',
     breaks: (target) =>
       withSession(target, (session) => {
         const sent = new Set<string>();
@@ -146,7 +147,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'versions',
-    because: 'leaves lines that are no longer in the document',
+    because: 'keeps lines that are no longer in the document',
     kind: 'award',
     breaks: (target) =>
       withSession(target, (session) => {
@@ -154,12 +155,13 @@ export const brokenConnectors: readonly Broken[] = [
         return {
           write: (operations, signal) =>
             session.write(
-              operations.map((one) => {
-                if (one.document.kind !== 'award' || one.action === 'cancel') return one;
-                const { key, lines } = one.document;
-                const left = [...lines, ...(written.get(key)?.slice(lines.length) ?? [])];
-                written.set(key, left);
-                return { ...one, document: { ...one.document, lines: left } };
+              operations.map((operation) => {
+                const { document, action } = operation;
+                if (document.kind !== 'award' || action === 'cancel') return operation;
+                const { key, lines } = document;
+                const kept = [...lines, ...(written.get(key)?.slice(lines.length) ?? [])];
+                written.set(key, kept);
+                return { ...operation, document: { ...document, lines: kept } };
               }),
               signal,
             ),
@@ -168,29 +170,35 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'references',
-    because: 'calls an object by its revision',
+    because: 'uses the revision in an object’s reference',
     breaks: (target) =>
       withSession(target, (session) => ({
         write: async (operations, signal) => {
-          const plain = operations.map((one) => ({ ...one, reference: one.reference?.replace('/2', '') }));
+          const plain = operations.map((operation) => ({
+            ...operation,
+            reference: operation.reference?.replace('/2', ''),
+          }));
           const outcomes = await session.write(plain, signal);
-          return outcomes.map((one) => (one.status === 'updated' ? { ...one, reference: `${one.reference}/2` } : one));
+          return outcomes.map((outcome) =>
+            outcome.status === 'updated' ? { ...outcome, reference: `${outcome.reference}/2` } : outcome,
+          );
         },
       })),
   },
   {
     fails: 'fidelity',
-    because: 'takes markup out of a supplier’s name',
+    because: 'removes markup from a supplier’s name',
     kind: 'award',
-    // So few that no other check comes to the name with markup.
+    // With such small batches no other check uses the name with markup.
     breaks: (target) =>
       withSession(withCapabilities(target, { batchMax: 3 }), (session) => ({
         write: (operations, signal) =>
           session.write(
-            operations.map((one) => {
-              if (!('supplier' in one.document) || !one.document.supplier) return one;
-              const supplier = { ...one.document.supplier, name: one.document.supplier.name.replace(/<[^>]+>/, '') };
-              return { ...one, document: { ...one.document, supplier } };
+            operations.map((operation) => {
+              const { document } = operation;
+              if (!('supplier' in document) || !document.supplier) return operation;
+              const supplier = { ...document.supplier, name: document.supplier.name.replace(/<[^>]+>/, '') };
+              return { ...operation, document: { ...document, supplier } };
             }),
             signal,
           ),
@@ -198,18 +206,19 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'fidelity',
-    because: 'makes JavaScript numbers of amounts',
+    because: 'converts amounts to JavaScript numbers',
     kind: 'award',
-    // Whoever writes many digits sees it.
+    // Every check that writes many digits detects it.
     beside: ['withdrawal'],
     breaks: (target) =>
       withSession(target, (session) => ({
         write: (operations, signal) =>
           session.write(
-            operations.map((one) => {
-              if (one.document.kind !== 'award') return one;
-              const lines = one.document.lines.map((line) => ({ ...line, cost: String(Number(line.cost)) }));
-              return { ...one, document: { ...one.document, lines } };
+            operations.map((operation) => {
+              const { document } = operation;
+              if (document.kind !== 'award') return operation;
+              const lines = document.lines.map((line) => ({ ...line, cost: String(Number(line.cost)) }));
+              return { ...operation, document: { ...document, lines } };
             }),
             signal,
           ),
@@ -217,17 +226,17 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'withdrawal',
-    because: 'refuses to cancel what is cancelled',
+    because: 'refuses to cancel a cancelled object',
     kind: 'award',
     breaks: (target) =>
       withSession(target, (session) => {
         const cancelled = new Set<string | undefined>();
         return {
           write: async (operations, signal) => {
-            const [one] = operations;
-            if (operations.length > 1 || one?.action !== 'cancel') return session.write(operations, signal);
-            if (cancelled.has(one.reference)) return [rejected];
-            cancelled.add(one.reference);
+            const [first] = operations;
+            if (operations.length > 1 || first?.action !== 'cancel') return session.write(operations, signal);
+            if (cancelled.has(first.reference)) return [rejected];
+            cancelled.add(first.reference);
             return session.write(operations, signal);
           },
         };
@@ -235,34 +244,34 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'lookup',
-    because: 'does not tell capital letters in keys apart',
+    because: 'ignores the case of keys in a lookup',
     breaks: (target) =>
       withSession(target, (session) => ({
         lookup: async (documents, signal) => {
           const found = await session.lookup(
-            documents.map((one) => ({ ...one, key: one.key.toLowerCase() })),
+            documents.map((document) => ({ ...document, key: document.key.toLowerCase() })),
             signal,
           );
           return documents.flatMap(({ key }) =>
-            found.filter((one) => one.key === key.toLowerCase()).map((one) => ({ ...one, key })),
+            found.filter((entry) => entry.key === key.toLowerCase()).map((entry) => ({ ...entry, key })),
           );
         },
       })),
   },
   {
     fails: 'keys alike',
-    because: 'takes a supplier for another whose key differs in capital letters',
+    because: 'takes a supplier for another one whose key differs in capital letters',
     breaks: (target) =>
       withSession(target, (session) => {
         const references = new Map<string, string>();
         return {
           write: async (operations, signal) => {
             const outcomes = await session.write(
-              operations.map((one): Operation => {
-                const reference = references.get(one.document.key.toLowerCase());
-                return one.action === 'create' && reference !== undefined
-                  ? { ...one, action: 'amend', reference }
-                  : one;
+              operations.map((operation): Operation => {
+                const reference = references.get(operation.document.key.toLowerCase());
+                return operation.action === 'create' && reference !== undefined
+                  ? { ...operation, action: 'amend', reference }
+                  : operation;
               }),
               signal,
             );
@@ -278,12 +287,12 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'plan',
-    because: 'plans to change what is there already',
+    because: 'plans to amend an object that is already as it should be',
     breaks: (target) =>
       withSession(target, (session) => ({
         plan: async (operations, signal) =>
-          ((await session.plan?.(operations, signal)) ?? []).map((one) =>
-            one.action === 'none' ? { ...one, action: 'amend', steps: ['amend it'] } : one,
+          ((await session.plan?.(operations, signal)) ?? []).map((planned) =>
+            planned.action === 'none' ? { ...planned, action: 'amend', steps: ['amend it'] } : planned,
           ),
       })),
   },
@@ -311,7 +320,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'crash',
-    because: 'knows only the keys that it has sent itself',
+    because: 'looks up only the keys that it has sent itself',
     breaks: (target) =>
       withSession(target, (session) => {
         const sent = new Set<string>();
@@ -329,7 +338,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'lost answer',
-    because: 'takes an answer that did not come for a request that was not sent',
+    because: 'takes a missing answer for a request that was not sent',
     breaks: (target) =>
       withOutcomes(target, (outcome) =>
         outcome.status === 'unknown' && !outcome.message.includes('answered')
@@ -339,7 +348,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'server errors',
-    because: 'takes an error of the server for the record’s',
+    because: 'blames the record for an error of the server',
     breaks: (target) =>
       withOutcomes(target, (outcome) =>
         outcome.status === 'unknown' && outcome.message.includes('answered 5') ? rejected : outcome,
@@ -347,7 +356,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'empty answers',
-    because: 'takes an answer that says nothing for success',
+    because: 'takes an empty answer for success',
     breaks: (target) =>
       withOutcomes(target, (outcome, { action, document }) =>
         outcome.status === 'unknown' ? { status: done[action], reference: document.key } : outcome,
@@ -355,7 +364,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'rate limit',
-    because: 'does not say for how long the ERP wants to be left alone',
+    because: 'does not pass on how long the ERP asks to wait',
     breaks: (target) =>
       withOutcomes(target, (outcome) => {
         if (outcome.status !== 'retry' || outcome.error.type !== 'rate-limited') return outcome;
@@ -388,7 +397,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'cancellation',
-    because: 'begins although it was told to stop',
+    because: 'starts a write although its signal is aborted',
     breaks: (target) =>
       withSession(target, (session) => ({
         write: (operations, signal) => session.write(operations, signal.aborted ? never : signal),
@@ -396,7 +405,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'cancellation',
-    because: 'goes on waiting for the ERP when it is told to stop',
+    because: 'goes on waiting for the ERP after an abort',
     hangs: true,
     breaks: (target) =>
       withSession(target, (session) => ({
@@ -405,7 +414,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'cancellation',
-    because: 'says of a lookup that was stopped that the ERP holds nothing',
+    because: 'claims after an aborted lookup that the ERP holds nothing',
     breaks: (target) =>
       withSession(target, (session) => ({
         lookup: (documents, signal) =>
@@ -417,7 +426,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'late effect',
-    because: 'returns when it is told to stop, and goes on in the background',
+    because: 'returns after an abort and goes on in the background',
     breaks: (target) =>
       withSession(target, (session) => ({
         write: async (operations, signal) => {
@@ -435,7 +444,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'close',
-    because: 'asks the ERP once more before it closes',
+    because: 'sends the ERP another request before it closes',
     hangs: true,
     breaks: (target) =>
       withSession(target, (session) => ({
@@ -447,12 +456,12 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'requests at once',
-    because: 'makes more requests at once than it says',
+    because: 'makes more requests at once than it declares',
     breaks: (target) => withCapabilities(target, { requestsAtOnce: 2 }),
   },
   {
     fails: 'read',
-    because: 'gives null for what is unknown',
+    because: 'returns null for unknown values',
     breaks: (target) =>
       withRead(target, async function* (pages) {
         for await (const page of pages)
@@ -461,7 +470,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'read',
-    because: 'does not say that a supplier is archived',
+    because: 'does not show that a supplier is archived',
     breaks: (target) =>
       withRead(target, async function* (pages) {
         for await (const page of pages)
@@ -470,7 +479,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'read again',
-    because: 'gives each page the checkpoint of the last one',
+    because: 'gives each page the checkpoint of the last page',
     breaks: (target) =>
       withRead(target, async function* (pages, signal) {
         const all = await allOf(pages);
@@ -480,7 +489,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'stopped read',
-    because: 'asks the ERP for everything before it gives a page, and then gives all of them',
+    because: 'reads everything before it returns the first page, and then returns all pages',
     breaks: (target) =>
       withRead(target, async function* (pages) {
         yield* await allOf(pages);
@@ -488,7 +497,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'stopped read',
-    because: 'asks for the signal between its requests only',
+    because: 'checks the signal only between its requests',
     hangs: true,
     breaks: (target) =>
       withSession(target, (session) => ({
@@ -502,7 +511,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'secrets',
-    because: 'logs what it logs in with',
+    because: 'logs its credentials',
     breaks: (target) =>
       withSession(target, (session, { settings, context }) => ({
         write: (operations, signal) => {
@@ -514,7 +523,7 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'secrets',
-    because: 'logs an error that holds what it logs in with',
+    because: 'logs an error whose cause has its credentials',
     breaks: (target) =>
       withSession(target, (session, { settings, context }) => ({
         write: (operations, signal) => {
@@ -526,8 +535,8 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'secrets',
-    because: 'shows what it logs in with in a record that it reads',
-    // What is read is searched with all else at the end.
+    because: 'puts its credentials into a record that it reads',
+    // The records that this check reads are reported by the last check.
     before: 'read again',
     breaks: (target) =>
       withSession(target, (session, { settings }) => ({

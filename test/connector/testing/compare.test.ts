@@ -24,25 +24,25 @@ const held = (more: object = {}) => ({ currency: 'KWD', ...more });
 const line = (more: object) => ({ lot: 'A', ...more });
 const both = (...lines: object[]) => held({ lines: lines.length > 0 ? lines : [{ lot: 'B' }, { lot: 'A' }] });
 
-describe('what the ERP holds is the document', () => {
+describe('what the ERP holds is equal to the document', () => {
   test.each([
-    ['what it does not keep is left out', held()],
-    ['lines stand in another order', both()],
+    ['members that the ERP does not keep are missing', held()],
+    ['lines are in another order', both()],
     [
-      'a decimal is written otherwise',
+      'a decimal has another notation',
       both(line({ quantity: '16.000', unit_price: '012.3450' }), { lot: 'B', unit_price: '-.50'.replace('-.', '-0.') }),
     ],
     [
-      'it keeps some of the row of the bid sheet',
+      'the ERP keeps a part of the bid sheet row',
       both(line({ values: [{ column: 'Note', value: 'x' }] }), { lot: 'B' }),
     ],
-    ['it shows a member as undefined', both(line({ unit_price: undefined }), { lot: 'B' })],
+    ['a member is undefined', both(line({ unit_price: undefined }), { lot: 'B' })],
   ])('when %s', (_what, seen) => {
     expect(differencesOf(seen, document).differences).toEqual([]);
   });
 });
 
-describe('what the ERP holds is not the document', () => {
+describe('what the ERP holds differs from the document', () => {
   test.each([
     ['a text differs', held({ event: { name: '1.5' } }), 'event.name: expected "1.50", the ERP holds "1.5"'],
     [
@@ -51,7 +51,7 @@ describe('what the ERP holds is not the document', () => {
       'lines[A].unit_price: expected "12.345", the ERP holds "12.35"',
     ],
     [
-      'a digit differs that no JavaScript number has',
+      'a digit differs that a JavaScript number would not keep',
       held({ total_cost: '12345678901234567890.13' }),
       'total_cost: expected "12345678901234567890.12", the ERP holds "12345678901234567890.13"',
     ],
@@ -67,17 +67,17 @@ describe('what the ERP holds is not the document', () => {
     ],
     ['a line is missing', both(line({})), 'lines[B]: missing in the ERP'],
     [
-      'a line is too many',
+      'there is an extra line',
       both(line({}), { lot: 'B' }, { lot: 'C' }),
       'lines[C]: not in the document, the ERP holds {"lot":"C"}',
     ],
     [
-      'a line is there twice',
+      'a line exists twice',
       both(line({}), { lot: 'B' }, { lot: 'B' }),
       'lines[B]: not in the document, the ERP holds {"lot":"B"}',
     ],
     [
-      'it has what the document has not',
+      'the ERP has a value that the document does not have',
       both(line({}), { lot: 'B', quantity: '1' }),
       'lines[B].quantity: expected nothing, the ERP holds "1"',
     ],
@@ -87,7 +87,7 @@ describe('what the ERP holds is not the document', () => {
   });
 });
 
-test('what was compared is told, texts and decimals apart', () => {
+test('the compared texts and decimals are returned separately', () => {
   const { compared } = differencesOf(both(line({ quantity: '16' }), { lot: 'B' }), document);
   expect(compared).toEqual({ texts: ['KWD', 'A', 'B'], decimals: ['16'] });
 });

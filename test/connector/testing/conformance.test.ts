@@ -9,7 +9,7 @@ import type { ConformanceTarget } from '#connector/testing/target.ts';
 import { credentials, memoryTarget } from '../../../connectors/memory/conformance-target.ts';
 import { startMemoryErp } from '../../../connectors/memory/memory-erp.ts';
 
-// What is found here is no result of the reference connector.
+// These runs must not count as results of the reference connector.
 beforeEach(() => void vi.stubEnv('CONFORMANCE_RESULTS', ''));
 afterAll(() => void vi.unstubAllEnvs());
 
@@ -58,10 +58,10 @@ describe('results', () => {
     expect(tests[0]?.title).toContain('(not applicable: none are needed)');
   });
 
-  test('of what cannot be tried say why', async () => {
+  test('of checks that do not apply have the reason', async () => {
     folder = await mkdtemp(join(tmpdir(), 'conformance-'));
     vi.stubEnv('CONFORMANCE_RESULTS', folder);
-    const { proxy: _edge, poison: _poison, expireLogin: _expire, ...bare } = target;
+    const { proxy: _proxy, poison: _poison, expireLogin: _expire, ...bare } = target;
     const notApplicable = { 'poisoned record': 'the ERP refuses no record' };
     const settings = () => target.settings(erp.address);
     const skipped: string[] = [];
@@ -71,7 +71,7 @@ describe('results', () => {
     expect(checks.filter(({ reason }: { reason?: string }) => reason)).toEqual(
       Object.entries({
         'ERP away': 'the ERP is not reached over a network',
-        'keys alike': 'only the keys of suppliers are given by people',
+        'keys alike': 'only suppliers have keys that people choose',
         'poisoned record': 'the ERP refuses no record',
         crash: 'the ERP is not reached over a network',
         'lost answer': 'the ERP is not reached over a network',
@@ -84,7 +84,7 @@ describe('results', () => {
       }).map(([name, reason]) => ({ name, result: 'not applicable', reason })),
     );
     expect(checks).toHaveLength(conformanceChecks.length);
-    // The runner shows them as skipped, and not as passed.
+    // The runner shows these checks as skipped, not as passed.
     expect(skipped).toEqual(checks.flatMap(({ reason }: { reason?: string }) => reason ?? []));
   });
 });
@@ -92,11 +92,11 @@ describe('results', () => {
 describe('a target that would prove nothing is refused', () => {
   test('when notApplicable names no check', () => {
     expect(() => conformance({ ...target, notApplicable: { crashes: 'never' } })).toThrow(
-      'notApplicable names "crashes", which is no check: settings, ',
+      'notApplicable names "crashes", which is not a check: settings, ',
     );
   });
 
-  test('when notApplicable gives no reason', () => {
+  test('when notApplicable has no reason', () => {
     expect(() => conformance({ ...target, notApplicable: { crash: ' ' } })).toThrow(
       'notApplicable names "crash" without the reason',
     );
@@ -106,15 +106,15 @@ describe('a target that would prove nothing is refused', () => {
     ['poison', 'poisoned record', { poison: undefined }],
     ['poison', 'poisoned record', { poison: (document: Document) => document }],
     ['expireLogin', 'expired login', { expireLogin: undefined }],
-  ])('when it has no %s, and does not say why "%s" is left out', async (member, check, without) => {
+  ])('when it has no %s, and no reason why "%s" does not apply', async (member, check, without) => {
     await expect(run(check, without as Partial<ConformanceTarget>)).rejects.toThrow(
       `Expected: target.${member}; or, where`,
     );
   });
 
-  test('when its settings lead past the proxy', async () => {
+  test('when its settings bypass the proxy', async () => {
     const settings = () => target.settings(erp.address);
-    await expect(run('crash', { settings })).rejects.toThrow('Seen:     nothing came there');
+    await expect(run('crash', { settings })).rejects.toThrow('Seen:     no request arrived there');
   });
 
   test.each([
@@ -133,7 +133,7 @@ describe('a target that would prove nothing is refused', () => {
   });
 });
 
-test('a connector that makes numbers of amounts is told which digits are lost', async () => {
+test('the failure of a connector that converts amounts to numbers shows which digits are lost', async () => {
   const { connector } = target;
   const open: typeof connector.open = async (...given) => {
     const session = await connector.open(...given);
@@ -141,10 +141,11 @@ test('a connector that makes numbers of amounts is told which digits are lost', 
       ...session,
       write: (operations, signal) =>
         session.write(
-          operations.map((one) => {
-            if (one.document.kind !== 'award') return one;
-            const lines = one.document.lines.map((line) => ({ ...line, cost: Number(line.cost).toFixed(2) }));
-            return { ...one, document: { ...one.document, lines } };
+          operations.map((operation) => {
+            const { document } = operation;
+            if (document.kind !== 'award') return operation;
+            const lines = document.lines.map((line) => ({ ...line, cost: Number(line.cost).toFixed(2) }));
+            return { ...operation, document: { ...document, lines } };
           }),
           signal,
         ),
@@ -155,19 +156,16 @@ test('a connector that makes numbers of amounts is told which digits are lost', 
   );
 });
 
-test.each(documentKinds)(
-  'the sample documents of kind %s are as their schema says, each with a key of its own',
-  (kind) => {
-    const keys = new Set<string>();
-    for (let n = 0; n < 12; n += 1) {
-      const { key, versions, withdrawn } = sampleOf(kind, n);
-      keys.add(key);
-      for (const document of [...versions, ...(withdrawn ? [withdrawn] : [])]) {
-        expect(documentSchemas[kind].parse(document)).toEqual(document);
-        expect(document.key).toBe(key);
-      }
-      expect(new Set(versions.map((version) => JSON.stringify(version))).size).toBe(3);
+test.each(documentKinds)('the sample documents of kind %s are valid, and each has its own key', (kind) => {
+  const keys = new Set<string>();
+  for (let n = 0; n < 12; n += 1) {
+    const { key, versions, withdrawn } = sampleOf(kind, n);
+    keys.add(key);
+    for (const document of [...versions, ...(withdrawn ? [withdrawn] : [])]) {
+      expect(documentSchemas[kind].parse(document)).toEqual(document);
+      expect(document.key).toBe(key);
     }
-    expect(keys.size).toBe(12);
-  },
-);
+    expect(new Set(versions.map((version) => JSON.stringify(version))).size).toBe(3);
+  }
+  expect(keys.size).toBe(12);
+});

@@ -30,8 +30,8 @@ async function opened(starting: Promise<FaultProxy>): Promise<FaultProxy> {
   return proxy;
 }
 
-describe('an HTTP proxy', () => {
-  /** Answers with what it was sent, and keeps that. */
+describe('an HTTP fault proxy', () => {
+  /** An ERP that answers with the request's body and records the request. */
   async function startEcho() {
     const done: string[] = [];
     const server = createHttpServer((request, response) => {
@@ -52,34 +52,37 @@ describe('an HTTP proxy', () => {
     return { proxy, done, post };
   }
 
-  test('passes everything on as it is, and counts', async () => {
+  test('forwards requests and answers unchanged, and counts them', async () => {
     const { proxy, done, post } = await startEcho();
     expect(await post('żółć')).toBe('201 echo żółć');
     expect(done).toEqual(['POST /a?b=c żółć']);
-    expect([proxy.count, proxy.atOnceMost, proxy.lines]).toEqual([1, 1, ['POST /a?b=c']]);
+    expect([proxy.count, proxy.atOnceMax, proxy.lines]).toEqual([1, 1, ['POST /a?b=c']]);
   });
 
   test.each([
-    ['die-before', [], false],
-    ['die-after', ['POST /a?b=c 1'], false],
-    ['lose-before', ['POST /a?b=c 2'], true],
-    ['lose-after', ['POST /a?b=c 1', 'POST /a?b=c 2'], true],
-  ] as const)('told to %s lets the ERP do %j, and lives on: %s', async (action, expected, livesOn) => {
-    const { proxy, done, post } = await startEcho();
-    proxy.steer(({ n }) => (n === 1 ? action : 'pass'));
-    expect([await post('1'), await post('2')]).toEqual(['no answer', livesOn ? '201 echo 2' : 'no answer']);
-    await proxy.quiet();
-    expect(done).toEqual(expected);
-  });
+    ['kill-before', [], false],
+    ['kill-after', ['POST /a?b=c 1'], false],
+    ['drop-before', ['POST /a?b=c 2'], true],
+    ['drop-after', ['POST /a?b=c 1', 'POST /a?b=c 2'], true],
+  ] as const)(
+    'with the fault %s lets the ERP do %j, and accepts further requests: %s',
+    async (action, expected, isOpen) => {
+      const { proxy, done, post } = await startEcho();
+      proxy.inject(({ n }) => (n === 1 ? action : 'pass'));
+      expect([await post('1'), await post('2')]).toEqual(['no answer', isOpen ? '201 echo 2' : 'no answer']);
+      await proxy.untilIdle();
+      expect(done).toEqual(expected);
+    },
+  );
 
-  test('answers itself, and only with `forward` the ERP has done it all the same', async () => {
+  test('answers by itself, and forwards the request to the ERP only with `forward`', async () => {
     const { proxy, done, post } = await startEcho();
-    proxy.steer(({ n }) => ({ status: 502, body: 'no', forward: n === 2 }));
+    proxy.inject(({ n }) => ({ status: 502, body: 'no', forward: n === 2 }));
     expect([await post('1'), await post('2')]).toEqual(['502  no', '502  no']);
     expect(done).toEqual(['POST /a?b=c 2']);
   });
 
-  test('speaks TLS with an ERP whose address says so, and asks for it by its own name', async () => {
+  test('speaks TLS with an ERP whose address is https, and sends the ERP’s own host name', async () => {
     const { certPem, keyPem, caPem } = await ensureLocalCertificates({
       directory: await scratchFolder(),
       hostnames: ['localhost'],
@@ -98,32 +101,32 @@ describe('an HTTP proxy', () => {
     expect(await (await fetch(proxy.address)).text()).toBe(`localhost:${port}`);
   });
 
-  test('holds a request until it is let go, and forgets it when whoever sent it has gone', async () => {
+  test('holds a request until it is released, and drops it when its client has closed the connection', async () => {
     const { proxy, done, post } = await startEcho();
-    proxy.steer(() => 'hold');
+    proxy.inject(() => 'hold');
     const stop = new AbortController();
-    const gone = post('1', stop.signal);
-    const patient = post('2');
-    await proxy.arrived(2);
+    const aborted = post('1', stop.signal);
+    const waiting = post('2');
+    await proxy.untilRequest(2);
     stop.abort();
-    expect(await gone).toBe('no answer');
+    expect(await aborted).toBe('no answer');
     await expect.poll(() => proxy.connections).toBe(1);
-    await proxy.letGo();
-    expect(await patient).toBe('201 echo 2');
+    await proxy.release();
+    expect(await waiting).toBe('201 echo 2');
     expect(done).toEqual(['POST /a?b=c 2']);
   });
 });
 
-describe('a TCP proxy', () => {
+describe('a TCP fault proxy', () => {
   const workMs = 20;
 
-  /** Answers each piece with `ok`, and keeps what came. */
+  /** A server that answers each chunk with `ok` and records it. */
   async function startServer() {
     const done: string[] = [];
     const ends: string[] = [];
     const server = createServer({ allowHalfOpen: true }, (socket) => {
       let answers = 0;
-      // It takes its time, as a server that has to commit something.
+      // It answers after a delay, like a server that has to commit something.
       socket.on('data', (chunk) => {
         done.push(chunk.toString());
         setTimeout(() => {
@@ -153,50 +156,50 @@ describe('a TCP proxy', () => {
     return socket;
   }
 
-  /** What comes back: a piece, or the end. */
-  async function send(socket: Socket, piece: string): Promise<string> {
+  /** The chunk that comes back, or `closed`. */
+  async function send(socket: Socket, chunk: string): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
-    socket.once('data', (chunk) => resolve(chunk.toString())).once('close', () => resolve('closed'));
-    socket.write(piece);
+    socket.once('data', (answer) => resolve(answer.toString())).once('close', () => resolve('closed'));
+    socket.write(chunk);
     return promise;
   }
 
-  test('passes pieces on and back, and counts them and the connections', async () => {
+  test('forwards chunks in both directions, and counts them and the connections', async () => {
     const { proxy, done } = await startServer();
-    const [one, other] = [await client(proxy), await client(proxy)];
-    expect([await send(one, '1'), await send(other, '2'), await send(one, '3')]).toEqual(['ok', 'ok', 'ok']);
+    const [first, second] = [await client(proxy), await client(proxy)];
+    expect([await send(first, '1'), await send(second, '2'), await send(first, '3')]).toEqual(['ok', 'ok', 'ok']);
     expect(done).toEqual(['1', '2', '3']);
-    expect([proxy.count, proxy.atOnceMost, proxy.connections]).toEqual([3, 2, 2]);
+    expect([proxy.count, proxy.atOnceMax, proxy.connections]).toEqual([3, 2, 2]);
   });
 
   test.each([
-    ['die-before', ['1'], 1, false],
-    ['die-after', ['1', '2'], 2, false],
-    ['lose-before', ['1', '3'], 1, true],
-    ['lose-after', ['1', '2', '3'], 2, true],
+    ['kill-before', ['1'], 1, false],
+    ['kill-after', ['1', '2'], 2, false],
+    ['drop-before', ['1', '3'], 1, true],
+    ['drop-after', ['1', '2', '3'], 2, true],
   ] as const)(
-    'told to %s lets the server see %j and answer %s, and lives on: %s',
-    async (action, expected, answers, livesOn) => {
+    'with the fault %s lets the server see %j and answer %s, and accepts further connections: %s',
+    async (action, expected, answers, isOpen) => {
       const { proxy, done, ends } = await startServer();
       const socket = await client(proxy);
-      proxy.steer(({ n }) => (n === 2 ? action : 'pass'));
+      proxy.inject(({ n }) => (n === 2 ? action : 'pass'));
       expect(await send(socket, '1')).toBe('ok');
       expect(await send(socket, '2')).toBe('closed');
-      await proxy.quiet();
+      await proxy.untilIdle();
       expect(ends).toEqual([`left after ${answers} answers`]);
-      expect(await send(await client(proxy), '3')).toBe(livesOn ? 'ok' : 'closed');
+      expect(await send(await client(proxy), '3')).toBe(isOpen ? 'ok' : 'closed');
       expect(done).toEqual(expected);
     },
   );
 
-  test('holds a piece until it is let go', async () => {
+  test('holds a chunk until it is released', async () => {
     const { proxy, done } = await startServer();
     const socket = await client(proxy);
-    proxy.steer(() => 'hold');
+    proxy.inject(() => 'hold');
     const answer = send(socket, '1');
-    await proxy.arrived(1);
+    await proxy.untilRequest(1);
     expect(done).toEqual([]);
-    await proxy.letGo();
+    await proxy.release();
     expect(await answer).toBe('ok');
   });
 });

@@ -1,34 +1,34 @@
-/** Settings: what is wrong is refused where it stands, and secrets are marked. */
+/** Settings: wrong ones are refused by name, and secrets are marked. */
 import { z } from 'zod';
 import type { Check } from '#connector/testing/check.ts';
-import { fault, NotApplicable } from '#connector/testing/finding.ts';
+import { failCheck, NotApplicable } from '#connector/testing/finding.ts';
 import type { Stage } from '#connector/testing/stage.ts';
 import { soundsSecret } from '#platform/secret-names.ts';
 
 export const settings: Check = {
   name: 'settings',
-  guarantee: 'the settings of the example are taken; one that is missing, wrong or unknown is refused by its name',
+  guarantee: 'the settings of the example are accepted; a missing, wrong or unknown setting is refused by its name',
   async run(stage) {
     const given = givenSettings(stage);
     const { settings: schema } = stage.connector;
     const parsed = schema.safeParse(given);
     if (!parsed.success)
-      fault({
-        expected: 'target.settings() gives settings that the connector takes',
+      failCheck({
+        expected: 'target.settings() returns settings that the connector accepts',
         seen: namedBy(parsed.error),
         lookAt: 'settings() of the conformance test',
       });
     for (const name of Object.keys(given)) {
       expectNamed(stage, without(given, name), name, 'is missing', true);
-      // No setting is a list of lists that hold nothing.
+      // No real setting has this type.
       expectNamed(stage, { ...given, [name]: [[[null]]] }, name, 'is a list of lists', false);
     }
     expectNamed(stage, { ...given, conformance_unknown: 1 }, 'conformance_unknown', 'is unknown', false);
     for (const { path, schema } of objectsIn(schemaOf(stage)))
       if (schema.properties && schema.additionalProperties !== false)
-        fault({
-          expected: `unknown settings are refused ${path === '' ? '' : `in ${path} `}as well: a typing error would go unseen`,
-          seen: 'an object schema that takes any',
+        failCheck({
+          expected: `unknown settings are refused ${path === '' ? '' : `in ${path} `}as well, so that typing errors are noticed`,
+          seen: 'an object schema that accepts any member',
           lookAt: 'the settings schema: z.strictObject instead of z.object',
         });
   },
@@ -36,12 +36,12 @@ export const settings: Check = {
 
 export const secretSettings: Check = {
   name: 'secret settings',
-  guarantee: 'every setting that is named like a secret is marked as one',
+  guarantee: 'every setting with the name of a secret is marked as one',
   async run(stage) {
     for (const { path, schema } of objectsIn(schemaOf(stage)))
       for (const [name, member] of Object.entries(schema.properties ?? {}))
         if (soundsSecret(name) && hasPlainText(member))
-          fault({
+          failCheck({
             expected: `the setting ${path === '' ? name : `${path}.${name}`} is marked as a secret`,
             seen: 'a plain text, which logs and errors would show',
             lookAt: 'the settings schema: secret() instead of z.string()',
@@ -71,23 +71,23 @@ function schemaOf({ connector }: Stage): unknown {
   return z.toJSONSchema(connector.settings, { io: 'input', unrepresentable: 'any' });
 }
 
-/** All schemas in it that are objects, with where they stand. */
+/** All object schemas within a schema, with their paths. */
 function objectsIn(node: unknown, path = ''): { path: string; schema: Schema }[] {
   if (typeof node !== 'object' || node === null) return [];
-  if (Array.isArray(node)) return node.flatMap((one) => objectsIn(one, path));
+  if (Array.isArray(node)) return node.flatMap((entry) => objectsIn(entry, path));
   const { properties = {}, ...rest } = node as Record<string, unknown>;
   const own = rest['type'] === 'object' ? [{ path, schema: node as Schema }] : [];
   const members = Object.entries(properties as object).flatMap(([name, member]) =>
     objectsIn(member, path === '' ? name : `${path}.${name}`),
   );
-  return [...own, ...members, ...Object.values(rest).flatMap((one) => objectsIn(one, path))];
+  return [...own, ...members, ...Object.values(rest).flatMap((value) => objectsIn(value, path))];
 }
 
-/** Whether it may be a text that anybody can see: itself, a choice of it, or what stands in it. */
+/** Whether the schema, one of its alternatives or its items may be an unmarked text. */
 function hasPlainText(schema: Schema): boolean {
   const { type, format, anyOf = [], oneOf = [], items } = schema;
   if ([...anyOf, ...oneOf, ...(items ? [items] : [])].some(hasPlainText)) return true;
-  // One of a few known words is no secret, nor is an address.
+  // A choice of fixed words is not a secret, nor is a URL.
   const isKnown = schema.enum !== undefined || schema.const !== undefined;
   return type === 'string' && !isKnown && format !== 'uri' && format !== 'password';
 }
@@ -96,18 +96,18 @@ function expectNamed(stage: Stage, settings: unknown, name: string, what: string
   const parsed = stage.connector.settings.safeParse(settings);
   if (parsed.success && mayPass) return;
   if (parsed.success || !namedBy(parsed.error).includes(name))
-    fault({
+    failCheck({
       expected: `settings in which "${name}" ${what} are refused with an error that names it`,
-      seen: parsed.success ? 'they are taken' : namedBy(parsed.error),
-      lookAt: 'the settings schema; a refinement says where with `path`',
+      seen: parsed.success ? 'they are accepted' : namedBy(parsed.error),
+      lookAt: 'the settings schema; a refinement names the place with `path`',
     });
 }
 
-/** What the person who wrote the settings is shown. */
+/** The message that the operator is shown. */
 function namedBy(error: z.ZodError): string {
   return z.prettifyError(error);
 }
 
 function without(settings: Record<string, unknown>, name: string): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(settings).filter(([one]) => one !== name));
+  return Object.fromEntries(Object.entries(settings).filter(([key]) => key !== name));
 }

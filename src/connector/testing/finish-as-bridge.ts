@@ -1,31 +1,34 @@
-/** How the bridge goes on after a call: what conformance means is that this ends with the ERP holding each document once. */
+/**
+ * Continues after a write as the bridge does. A connector conforms when this ends with the ERP holding each document once.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Operation, Outcome } from '#connector/connector.ts';
-import { fault } from './finding.ts';
-import { shownOutcome, slices } from './operations.ts';
+import { failCheck } from './finding.ts';
+import { outcomeText, slices } from './operations.ts';
 import type { Stage } from './stage.ts';
-import type { Opened } from './watched-session.ts';
+import type { WatchedSession } from './watched-session.ts';
 
-const roundsMost = 6;
+const roundsMax = 6;
 
 /**
- * Goes on until each operation is done: what is to be tried again is sent again under a new idempotency key, and of what
- * is unknown the ERP is asked first. Without `outcomes`, all are unknown: the process was killed. Gives the references.
+ * Continues until each operation is done. An operation with `retry` is sent again under a new idempotency key. For an
+ * unknown outcome, `lookup` is called first. Without `outcomes`, as after a kill, all are unknown. Returns the references;
+ * fails the check when an operation is rejected, or not done after six rounds.
  */
-export async function finish(
+export async function finishAsBridge(
   stage: Stage,
-  opened: Opened,
+  session: WatchedSession,
   operations: readonly Operation[],
   outcomes?: readonly Outcome[],
 ): Promise<(string | undefined)[]> {
   const references: (string | undefined)[] = operations.map(() => undefined);
   let open = operations.map((operation, index) => ({ operation, index, outcome: outcomes?.[index] }));
-  for (let round = 0; round < roundsMost; round += 1) {
+  for (let round = 0; round < roundsMax; round += 1) {
     const next: { operation: Operation; index: number }[] = [];
     const unknown = open.filter(({ outcome }) => outcome === undefined || outcome.status === 'unknown');
     for (const slice of slices(unknown, stage.capabilities.batchMax)) {
       const found = new Map(
-        (await opened.lookup(slice.map(({ operation }) => operation.document))).map((one) => [one.key, one]),
+        (await session.lookup(slice.map(({ operation }) => operation.document))).map((object) => [object.key, object]),
       );
       for (const { operation, index } of slice) {
         const held = found.get(operation.document.key);
@@ -42,24 +45,24 @@ export async function finish(
       else if (outcome.status === 'retry')
         next.push({ operation: { ...operation, idempotencyKey: randomUUID() }, index });
       else
-        fault({
-          expected: `${operation.action} ${operation.document.kind} ${operation.document.key} is tried again or done, as nothing is wrong with the record`,
-          seen: shownOutcome(outcome),
+        failCheck({
+          expected: `${operation.action} ${operation.document.kind} ${operation.document.key} is retried or done, as nothing is wrong with the record`,
+          seen: outcomeText(outcome),
           lookAt: 'which ConnectorError is thrown for this answer: DataError and ConflictError make dead letters',
         });
     }
     if (next.length === 0) return references;
     open = [];
     for (const slice of slices(next, stage.capabilities.batchMax)) {
-      const written = await opened.write(slice.map(({ operation }) => operation));
-      open.push(...slice.map((one, at) => ({ ...one, outcome: written[at] })));
+      const written = await session.write(slice.map(({ operation }) => operation));
+      open.push(...slice.map((item, at) => ({ ...item, outcome: written[at] })));
     }
   }
-  return fault({
-    expected: `after ${roundsMost} tries with nothing in the way everything is done`,
+  return failCheck({
+    expected: `after ${roundsMax} undisturbed attempts every operation is done`,
     seen: open
-      .map(({ operation, outcome }) => `${operation.action} ${operation.document.key}: ${shownOutcome(outcome)}`)
+      .map(({ operation, outcome }) => `${operation.action} ${operation.document.key}: ${outcomeText(outcome)}`)
       .join('; '),
-    lookAt: 'whether the session recovers after a failure: a connection, a login or a transaction that is broken',
+    lookAt: 'whether the session recovers after a failure: from a broken connection, login or transaction',
   });
 }
