@@ -36,9 +36,9 @@ const source = { name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'k' };
 const flow = { name: 'inbox', source: 'main', connector: 'file', settings: { directory: 'inbox' } };
 
 test.each<[string, Record<string, unknown>, string]>([
-  ['a flow of a source that there is none of', { flows: [flow] }, 'bridge.flows[0].source'],
+  ['a flow of a source that does not exist', { flows: [flow] }, 'bridge.flows[0].source'],
   ['two sources of one name', { sources: [source, source] }, 'bridge.sources[1].name'],
-  ['a connector that there is none of', { sources: [source], flows: [{ ...flow, connector: 'no-such' }] }, '"no-such"'],
+  ['a connector that does not exist', { sources: [source], flows: [{ ...flow, connector: 'no-such' }] }, '"no-such"'],
   ['settings that the connector refuses', { sources: [source], flows: [{ ...flow, settings: {} }] }, 'flow "inbox"'],
 ])('%s stops the start with a message that names it, and leaves nothing running', async (_what, settings, named) => {
   const { deps } = await depsOf(settings);
@@ -46,7 +46,7 @@ test.each<[string, Record<string, unknown>, string]>([
   await deps.signals.close(0);
 });
 
-test('the port that the service reaches says to others that it lives, and nothing that costs the database something', async () => {
+test('the webhook port tells other machines no more than that the process is alive', async () => {
   const { deps } = await depsOf({ sources: [source], flows: [flow] });
   const bridge = await startBridge(deps);
   onTestFinished(() => bridge.close(1_000));
@@ -55,22 +55,22 @@ test('the port that the service reaches says to others that it lives, and nothin
     timeoutMs: 5_000,
     responseBytesMax: 10_000,
   };
-  // As a proxy on this machine passes on what comes from elsewhere.
-  const passedOn = { 'X-Forwarded-For': '203.0.113.7' };
+  // A proxy on this machine adds this header to requests from elsewhere.
+  const forwarded = { 'X-Forwarded-For': '203.0.113.7' };
   for (const [path, elsewhere] of [
     ['/healthz', 200],
     ['/readyz', 404],
     ['/metrics', 404],
   ] as const) {
     const url = `${bridge.url}${path}`;
-    const far = await deps.fetch({ url, method: 'GET', headers: passedOn, ...limits });
+    const far = await deps.fetch({ url, method: 'GET', headers: forwarded, ...limits });
     const near = await deps.fetch({ url, method: 'GET', ...limits });
     const own = await fetch(`${bridge.consoleUrl}${path}`);
     expect([path, far.status, near.status, own.status]).toEqual([path, elsewhere, 200, 200]);
   }
 });
 
-test('a port that is taken stops the start, and gives back everything: liveness, workers, connectors', async () => {
+test('a port that is taken stops the start, which releases everything: liveness, workers, connectors', async () => {
   const blocker = createServer();
   await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
   const address = blocker.address();

@@ -1,6 +1,6 @@
 /**
- * A hand-made source of feeds on node:http, for what a well-behaved service would not do: exact pages, failures at a
- * chosen request, wrong orders. It stands in for a sourcing service of somebody else.
+ * Stands in for another vendor's sourcing service: a small source of feeds on node:http that does what a well-behaved
+ * service would not do. Tests choose its exact pages, failures at a certain request, and wrong orders.
  */
 import type { ServerResponse } from 'node:http';
 import { listen } from '#platform/http/server.ts';
@@ -11,10 +11,10 @@ export interface FeedSource {
   readonly url: string;
   /** The feeds' records in the order in which they are shown. */
   readonly records: Map<string, TestRecord[]>;
-  /** The queries that were asked, as `awards?page_size=2`. */
+  /** The requests so far, as `awards?page_size=2`. */
   readonly asked: string[];
   commitOrdered: boolean;
-  /** Called for each request; what answers itself returns true. */
+  /** Called for each request; returns true when it has answered itself. */
   onRequest: (query: URLSearchParams, response: ServerResponse) => boolean | undefined | Promise<boolean | undefined>;
   /** Appends records, or moves them to the end as a changed record does. */
   append(feed: string, ...records: TestRecord[]): void;
@@ -38,7 +38,7 @@ export async function startFeedSource(): Promise<FeedSource> {
     source.asked.push(`${feed}${url.search}`);
     if (await source.onRequest(url.searchParams, response)) return;
     const after = url.searchParams.get('modified_after') ?? '';
-    // Also what has no time at all.
+    // A record without a time passes every filter.
     const before = url.searchParams.get('modified_before');
     const shown = (source.records.get(feed) ?? []).filter(
       ({ modified }) => !(modified < after || (before !== null && modified > before)),
@@ -48,14 +48,14 @@ export async function startFeedSource(): Promise<FeedSource> {
     const next = new URL(url);
     next.searchParams.set('cursor', String(to));
     const order = source.commitOrdered ? { 'feed-order': 'commit' } : {};
-    // The time of these tests is not the machine's.
+    // The tests have a clock of their own.
     response.sendDate = false;
     response.writeHead(200, { 'content-type': 'application/json', ...order });
     response.end(JSON.stringify({ data: shown.slice(from, to), next: to < shown.length ? next.href : null }));
   };
   const server = await listen(
     (request, response) => {
-      // An expectation that fails in here shows as a pull that fails.
+      // An expectation that fails in `onRequest` makes the pull fail.
       answer(new URL(request.url ?? '/', source.url), response).catch((error: unknown) =>
         response.destroy(error instanceof Error ? error : undefined),
       );

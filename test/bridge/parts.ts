@@ -1,4 +1,4 @@
-/** Parts of a bridge for tests: a clock that stands still until it is moved, processes on one database, records. */
+/** Parts of a bridge for tests: a clock that stands still until a test moves it, processes on one database, records. */
 import { randomUUID } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import { createLeases } from '#bridge/leases/lease.ts';
@@ -11,11 +11,11 @@ import type { TestDatabase } from '../harness/test-database.ts';
 
 export interface TestClock extends Clock {
   advance(ms: number): void;
-  /** What was slept for. */
+  /** The milliseconds of each sleep. */
   readonly slept: number[];
 }
 
-/** Stands at 2030-01-01 until it is moved; sleeping takes no time. */
+/** Stands at 2030-01-01 until a test moves it; a sleep moves it at once. */
 export function testClock(): TestClock {
   let nowMs = Date.UTC(2030, 0, 1);
   const slept: number[] = [];
@@ -36,11 +36,11 @@ export interface TestProcess {
   readonly database: Database;
   readonly liveness: LivenessLock;
   readonly acquireLease: ReturnType<typeof createLeases>;
-  /** What the database sees when the process dies: its connections break. */
+  /** Breaks the connections: the database sees no more of a process that dies. */
   die(): Promise<void>;
 }
 
-/** What a process of the bridge has of its own: connections, liveness and leases; closed after the test. */
+/** What each process of the bridge has: connections, a liveness lock and leases. They are closed after the test. */
 export async function startProcess(db: TestDatabase, options: { renewEveryMs?: number } = {}): Promise<TestProcess> {
   const applicationName = `process ${randomUUID()}`;
   const database = createDatabase({ url: db.url, log: silentLogger, applicationName });
@@ -83,10 +83,11 @@ export function flowOf(flow: Partial<FlowSettings> = {}): FlowSettings {
 
 let micros = 0;
 
-/** Later than all before. */
+/** A stamp that is later than all stamps before it. */
 export function nextModified(): string {
   micros += 1;
-  return `2029-01-01T00:00:${String(Math.floor(micros / 1e6)).padStart(2, '0')}.${String(micros % 1e6).padStart(6, '0')}Z`;
+  const seconds = String(Math.floor(micros / 1e6)).padStart(2, '0');
+  return `2029-01-01T00:00:${seconds}.${String(micros % 1e6).padStart(6, '0')}Z`;
 }
 
 /** The n-th id: `00000000-0000-4000-8000-00000000000n`. */
@@ -117,7 +118,7 @@ export function eventRecord(
   };
 }
 
-/** A lot's award: who won which share at which cost. */
+/** A lot's award: which suppliers won which share at which cost. */
 export function lotAwardRecord(
   id: string,
   event: string,

@@ -1,4 +1,4 @@
-/** The clients of a bridge against the real service, with its real limits. */
+/** A bridge's clients against the real service, with its real limits. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createFileLoader } from '#bridge/push/batch/file-loader.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
@@ -12,8 +12,8 @@ import { startTestService, type TestOrganisation, type TestService, testOutgoing
 import { changeSuppliers } from '../harness/sourcing.ts';
 import { settingsOf, startProcess, type TestClock, testClock } from './parts.ts';
 
-/** Nobody sleeps in these tests: who would have to is told for how long, and tries again in the next round. */
-class Waits extends Error {
+/** Thrown instead of sleeping: the reader learns for how long it would have to wait, and the test moves the clock. */
+class WaitNeeded extends Error {
   readonly ms: number;
   constructor(ms: number) {
     super('a wait');
@@ -35,7 +35,7 @@ beforeEach(async () => {
   sources += 1;
 });
 
-const roundClock: Clock = { nowMs: () => clock.nowMs(), sleep: (ms) => Promise.reject(new Waits(ms)) };
+const roundClock: Clock = { nowMs: () => clock.nowMs(), sleep: (ms) => Promise.reject(new WaitNeeded(ms)) };
 
 async function processClient(options: { clock?: Clock; quotas?: object } = {}) {
   const settings = settingsOf({
@@ -59,13 +59,13 @@ async function processClient(options: { clock?: Clock; quotas?: object } = {}) {
   return { client, registry, statuses };
 }
 
-/** Reads until it is told to wait; gives for how long. */
-async function readUntilHeld(client: SourceClient): Promise<number> {
+/** Reads until a wait is needed; returns its milliseconds. */
+async function readUntilWait(client: SourceClient): Promise<number> {
   for (;;) {
     try {
       await client.readFeed('awards', { modifiedAfter: '2030-01-01T00:00:00.000000Z', pageSize: 1 });
     } catch (error) {
-      if (error instanceof Waits) return error.ms;
+      if (error instanceof WaitNeeded) return error.ms;
       if (error instanceof AppError && error.code === 'too-many' && error.recovery.do === 'retry')
         return error.recovery.afterMs ?? 0;
       throw error;
@@ -80,14 +80,14 @@ async function sumOf(processes: readonly { statuses: () => Promise<Record<string
   return sums;
 }
 
-describe('five processes that read as fast as they may', () => {
-  test('use what the service allows and are never refused', async () => {
+describe('five processes that read as fast as they can', () => {
+  test('use all that the service allows and are never refused', async () => {
     await service.operator('PUT', `/admin/organisations/${organisation.id}/limits`, { enabled: true });
     const processes = await Promise.all([0, 1, 2, 3, 4].map(() => processClient()));
     const { requests } = limits.feeds.burst;
     const answered: number[] = [];
     for (let round = 1; round <= 3; round += 1) {
-      const waits = await Promise.all(processes.map(({ client }) => readUntilHeld(client)));
+      const waits = await Promise.all(processes.map(({ client }) => readUntilWait(client)));
       const { 'feeds.awards 200': whole = 0, 'feeds.awards 304': unchanged = 0, ...others } = await sumOf(processes);
       expect(others).toEqual({});
       answered.push(whole + unchanged);
@@ -95,16 +95,16 @@ describe('five processes that read as fast as they may', () => {
     }
     const [first = 0, second = 0, third = 0] = answered;
     expect(first).toBe(requests);
-    // What was not reported as ended yet counts a little longer: at most one request of each process.
+    // A request that was not yet reported as ended counts a little longer: at most one of each process.
     expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(requests - processes.length);
-    // The limits are on: who does not count is refused.
+    // The limits are in force: a client that does not count its requests is refused.
     const { fetch } = await testOutgoing();
-    const careless = createSourceClient({
+    const uncounted = createSourceClient({
       settings: { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 5_000, retries: 0 },
       fetch,
       clock: roundClock,
     });
-    expect(await readUntilHeld(careless)).toBeGreaterThan(0);
+    expect(await readUntilWait(uncounted)).toBeGreaterThan(0);
   }, 60_000);
 
   test('all stop when another user of the API key has spent the quota, for as long as the service says', async () => {
@@ -113,20 +113,20 @@ describe('five processes that read as fast as they may', () => {
       await organisation.call('GET', '/api/feeds/awards');
     const processes = await Promise.all([0, 1, 2, 3, 4].map(() => processClient()));
     const [first, ...others] = processes;
-    expect(await readUntilHeld(first?.client as SourceClient)).toBe(60_000);
-    const waits = await Promise.all(others.map(({ client }) => readUntilHeld(client)));
+    expect(await readUntilWait(first?.client as SourceClient)).toBe(60_000);
+    const waits = await Promise.all(others.map(({ client }) => readUntilWait(client)));
     expect(waits).toEqual([60_000, 60_000, 60_000, 60_000]);
     expect(await sumOf(processes)).toEqual({ 'feeds.awards 429': 1 });
     clock.advance(60_000);
-    await Promise.all(processes.map(({ client }) => readUntilHeld(client)));
+    await Promise.all(processes.map(({ client }) => readUntilWait(client)));
     expect((await sumOf(processes))['feeds.awards 429']).toBe(1);
   });
 });
 
-test('the quota that is left is a metric of every process', async () => {
-  const one = await processClient();
+test('the quota that is left is a metric in every process', async () => {
+  const reader = await processClient();
   const other = await processClient();
-  await one.client.readFeed('awards', { pageSize: 1 });
+  await reader.client.readFeed('awards', { pageSize: 1 });
   const metric = await other.registry.getSingleMetric('bridge_quota_left')?.get();
   const own = metric?.values.filter(({ labels }) => labels['source'] === `source-${sources}`);
   expect(own?.map(({ labels, value }) => [labels['bucket'], labels['window'], value])).toEqual([
@@ -142,7 +142,7 @@ test('parts of one process have the same metrics, and a source that is not confi
   expect(() => createSourceClients(deps)('other')).toThrow('No source is configured under the name "other".');
 });
 
-describe('the calls of the client are those of the service', () => {
+describe('the client calls what the service offers:', () => {
   test('a feed that has not changed is answered with 304', async () => {
     const { client, statuses } = await processClient();
     const poll = {
@@ -191,10 +191,10 @@ describe('the calls of the client are those of the service', () => {
     await expect(client.readWebhook(made.uuid)).rejects.toMatchObject({ code: 'not-found' });
   });
 
-  test('files are loaded by links, and by new ones when those have expired', async () => {
+  test('files are loaded by links, and by new links when those have expired', async () => {
     const { client, statuses } = await processClient({ clock: systemClock });
     const id = await uploadFile(organisation, 'größe.pdf', 'the bytes');
-    // Its clock stands still: it takes an old link for a good one.
+    // The loader's clock stands still, so it takes an expired link as valid.
     const loader = createFileLoader(client, { ...systemClock, nowMs: () => 0 });
     const unknown = '00000000-0000-4000-8000-000000000000';
     const signal = new AbortController().signal;

@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { storableText } from '#bridge/storable-text.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 
-test("somebody else's text can be stored whatever it holds, and stays short", async () => {
+test('a foreign text can be stored whatever it contains, and is shortened', async () => {
   const { database } = await createTestDatabase();
-  // The cut may fall in the middle of a character; what is no character shows as one that says so.
+  // A text may be shortened in the middle of a character; what is left of it shows as the replacement character.
   for (const [text, kept] of [
     ['PO 4711 is blocked: żółty 😀', 'PO 4711 is blocked: żółty 😀'],
     ['a\0b\0', 'ab'],

@@ -1,6 +1,7 @@
 /**
- * What a person can do to the reading of a feed while processes run: each is one transaction, and a pull or backfill that
- * is under way writes nothing of what it began before.
+ * What an operator can do to the reading of a feed while processes run: set or reset its checkpoint, start or cancel a
+ * backfill, request an audit. Each command is one transaction. A pull or backfill that is under way stores nothing
+ * afterwards of what it has begun before.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
@@ -12,8 +13,9 @@ import { type FeedId, lockCheckpoint } from './feed/checkpoint-store.ts';
 export { type Backfill, readBackfills } from './backfill/backfill-store.ts';
 
 /**
- * The feed is read from `watermark` on, by the next pull, which is due at once. Gives a sentence that says what happens.
- * Throws AppError `not-found` for a feed that was never read here, `invalid` for a time that is yet to come.
+ * Sets the watermark. The next pull reads the feed from there on and is due at once. Returns a sentence for the
+ * operator that says what happens. Throws AppError `not-found` for a feed that was never read here, `invalid` for a
+ * time in the future.
  */
 export async function setCheckpoint(
   database: Database,
@@ -24,7 +26,7 @@ export async function setCheckpoint(
   if (watermark > now)
     throw new AppError(
       'invalid',
-      `A checkpoint cannot be set to ${watermark}: what is written until then would be lost.`,
+      `A checkpoint cannot be set to ${watermark}, which is in the future: records written until then would be lost.`,
     );
   return database.transaction(async (tx) => {
     const before = await moveCheckpoint(tx, feed, watermark, now);
@@ -38,15 +40,21 @@ export async function setCheckpoint(
   });
 }
 
-/** Everything is read again, from the beginning. The mirror stays: nothing is delivered twice. Throws as `setCheckpoint`. */
+/**
+ * Clears the watermark: the whole feed is read again. The mirror stays, so no document is delivered twice. Returns and
+ * throws as `setCheckpoint` does.
+ */
 export async function resetFeed(database: Database, feed: FeedId, now: Timestamp): Promise<string> {
   return database.transaction(async (tx) => {
     await moveCheckpoint(tx, feed, null, now);
-    return `${feed.source}/${feed.feed} is read again from its beginning. The mirror stays, and only what differs is delivered.`;
+    return (
+      `${feed.source}/${feed.feed} is read again from its beginning. ` +
+      'The mirror stays, and only what differs is delivered.'
+    );
   });
 }
 
-/** Gives where it stood. What was to be read once more belongs to what was read before. */
+/** Returns where the watermark stood. Suspect versions and rereads belong to the old position: they are deleted. */
 async function moveCheckpoint(
   tx: Sql,
   { source, feed }: FeedId,
@@ -57,11 +65,11 @@ async function moveCheckpoint(
     'select watermark from bridge.checkpoints where source = $1 and feed = $2 for no key update',
     [source, feed],
   );
-  if (!held) throw new AppError('not-found', `The feed ${source}/${feed} has no checkpoint: it was never read here.`);
+  if (!held) throw neverRead({ source, feed });
   await tx.query(
     `update bridge.checkpoints set watermark = $3, generation = generation + 1, next_pull = $4, failures = 0,
        last_error = null, scanned = null, unfiltered_next = null,
-       -- Set forward it leaves out what has no time, too, which counts as older than all.
+       -- A checkpoint that is set forward also passes the records without a time, which count as older than all.
        unfiltered = case when $3::timestamptz is null then null
          when watermark is null or $3 > watermark then coalesce(unfiltered, $4) else unfiltered end
      where source = $1 and feed = $2`,
@@ -73,8 +81,9 @@ async function moveCheckpoint(
 }
 
 /**
- * Asks for a range of time, its ends among it, to be read again; gives the backfill's number. A process with the role
- * pull does it. Throws AppError `invalid` when the range is empty, `not-found` for a feed that was never read here.
+ * Requests that a range of time, both ends included, is read again, and returns the number of the backfill. A process
+ * with the role pull does the work. Throws AppError `invalid` when the range is empty, `not-found` for a feed that was
+ * never read here.
  */
 export async function startBackfill(
   database: Database,
@@ -88,19 +97,25 @@ export async function startBackfill(
   });
 }
 
-/** What it has stored stays; an audit that is cancelled is not opened again before its time. Nothing for one that has ended. */
+/**
+ * Cancels a backfill or an audit; what it has stored stays. The next audit comes after its usual interval. Does nothing
+ * for one that has ended, or that does not exist.
+ */
 export async function cancelBackfill(database: Database, id: number, now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
     const [backfill] = await readBackfills(tx, [id]);
     if (!backfill) return;
-    // In the order of whoever works on it: the checkpoint first.
+    // The worker locks the checkpoint before the backfill, too: in this order they cannot deadlock.
     await lockCheckpoint(tx, backfill);
     const cancelled = await markCancelled(tx, id, now);
     if (cancelled && cancelled.kind !== 'range') await skipAudit(tx, cancelled, cancelled, now);
   });
 }
 
-/** Asks for an audit of the whole feed; asked again while one runs, another follows it. Throws as `startBackfill`. */
+/**
+ * Requests an audit of the whole feed. When one is already running, another one follows it. Throws AppError `not-found`
+ * for a feed that was never read here.
+ */
 export async function requestAudit(database: Database, feed: FeedId, now: Timestamp): Promise<void> {
   await database.transaction(async (tx) => {
     await requireCheckpoint(tx, feed);
@@ -117,5 +132,9 @@ async function requireCheckpoint(tx: Sql, { source, feed }: FeedId): Promise<voi
     source,
     feed,
   ]);
-  if (!held) throw new AppError('not-found', `The feed ${source}/${feed} has no checkpoint: it was never read here.`);
+  if (!held) throw neverRead({ source, feed });
+}
+
+function neverRead({ source, feed }: FeedId): AppError {
+  return new AppError('not-found', `The feed ${source}/${feed} has no checkpoint: it was never read here.`);
 }

@@ -1,7 +1,8 @@
 /**
- * Learning a feed's profile by a handful of requests: what `check` shows, and what the pull uses where it makes it cheaper.
- * What cannot be read safely under the settings is a failed check, with what to do about it. Nothing is stored of the
- * records, and the checkpoint's position is not touched.
+ * Finds out by a handful of requests how a source answers: its paging, its order, its bounds, its clock. `bridge check`
+ * shows the results, and the pull reads with fewer requests by them. A feed that cannot be read safely under the
+ * present settings fails the check, with a text that says what to do. No record is stored, and the watermark is not
+ * touched.
  */
 import type { FeedPage, FeedWindow, SourceClient } from '#client/source-client.ts';
 import type { CheckResult } from '#connector/connector.ts';
@@ -13,7 +14,7 @@ import { AppError } from '#platform/errors.ts';
 import { readVersionKey, withoutTime } from '../mirror/read-version.ts';
 import type { SourceSettings } from '../settings.ts';
 import { saveSourceProfile } from './feed/checkpoint-store.ts';
-import { includesOf } from './feed/feed-reader.ts';
+import { keptIncludes } from './feed/feed-reader.ts';
 import type { SourceProfile } from './feed/source-profile.ts';
 
 export interface ProbeDeps {
@@ -25,17 +26,18 @@ export interface ProbeDeps {
 }
 
 const secondMicros = 1_000_000;
-/** A page that shows paging without being large. */
+/** Small, so that even a short feed has a second page. */
 const samplePageSize = 3;
 /** A source's `Date` counts whole seconds, and was written at any time between the request and the answer. */
-const clockFuzzMs = 2_000;
+const clockPrecisionMs = 2_000;
 
 const orderText = {
   ascending: 'the oldest change first',
-  descending: 'the newest change first: a first reading takes more requests',
-  none: 'not by time: a first reading takes more requests',
+  descending: 'the newest change first: the first read takes more requests',
+  none: 'not by time: the first read takes more requests',
 } as const;
 
+/** A page, with the stamps and ids of its records, and when it was requested and received. */
 interface Sample extends FeedPage {
   readonly times: readonly Timestamp[];
   readonly ids: readonly string[];
@@ -44,19 +46,21 @@ interface Sample extends FeedPage {
 }
 
 /**
- * Asks, says what was found and keeps it in the checkpoint, if there is one. A service that does not answer is a failed
- * check, not an error; rejects only when `signal` is aborted or the database is away.
+ * Probes the feed, returns what was found as checks, and stores it as the profile in the feed's checkpoint, if there is
+ * one. A service that does not answer is a failed check, not an error; rejects only when `signal` is aborted or the
+ * database is away.
  */
 export async function probeSource(deps: ProbeDeps, signal: AbortSignal): Promise<CheckResult[]> {
   const { source, feed, clock, database } = deps;
   const results: CheckResult[] = [];
-  const say = (name: string, ok: boolean, message: string) => results.push({ name: `${feed}: ${name}`, ok, message });
+  const report = (name: string, ok: boolean, message: string) =>
+    results.push({ name: `${feed}: ${name}`, ok, message });
   try {
-    const profile = await ask(deps, signal, say);
+    const profile = await probe(deps, signal, report);
     await saveSourceProfile(database, { source: source.name, feed }, { ...profile, learned: timestampNow(clock) });
   } catch (error) {
     if (signal.aborted || !(error instanceof AppError)) throw error;
-    say('answers', false, `${error.publicMessage} ${adviceFor(error)}`);
+    report('answers', false, `${error.publicMessage} ${adviceFor(error)}`);
   }
   return results;
 }
@@ -64,40 +68,44 @@ export async function probeSource(deps: ProbeDeps, signal: AbortSignal): Promise
 function adviceFor({ code }: AppError): string {
   if (code === 'unauthorized') return 'The service does not know the API key: see api_key of the source.';
   if (code === 'forbidden') return 'The API key may not read this feed: it needs the scope feeds.';
-  if (code === 'not-found') return 'There is no such feed there: see base_url (without /api) and feeds of the source.';
-  return 'Nothing of the feed is known then; try again when it answers.';
+  if (code === 'not-found') return 'The service has no such feed: see base_url (without /api) and feeds of the source.';
+  return 'Nothing was found out about the feed; try again when the service answers.';
 }
 
-type Say = (name: string, ok: boolean, message: string) => void;
+type Report = (name: string, ok: boolean, message: string) => void;
 
-async function ask(deps: ProbeDeps, signal: AbortSignal, say: Say): Promise<SourceProfile> {
+async function probe(deps: ProbeDeps, signal: AbortSignal, report: Report): Promise<SourceProfile> {
   const { source, feed } = deps;
   const read = (at: FeedWindow | { next: string }) => readSample(deps, at, signal);
   const first = await read({ pageSize: samplePageSize });
-  say('answers', true, first.commitOrdered ? 'it declares the order of its commits' : 'it does not declare its order');
-  const includes = await probeIncludes(deps, read, say);
-  const clockAheadMs = probeClock(first, source, say);
+  report(
+    'answers',
+    true,
+    first.commitOrdered ? 'it declares the order of its commits' : 'it does not declare its order',
+  );
+  const includes = await probeIncludes(deps, read, report);
+  const clockAheadMs = probeClock(first, source, report);
   const base = {
     includes,
     commitOrdered: first.commitOrdered,
     ...(clockAheadMs === undefined ? {} : { clockAheadMs }),
   };
   const stamped = first.times.filter((time) => time !== withoutTime);
-  // The finest proof, of several the last.
+  // The stamp that can prove the finest granularity; of several the last one.
   const stamp = stamped.toSorted((a, b) => provenBy(b) - provenBy(a)).at(-1);
   if (stamp === undefined) {
-    say(
+    report(
       'bounds',
       true,
-      `the feed ${feed} shows no record with a time yet: there is nothing to learn of it; check again later`,
+      `the feed ${feed} shows no record with a time yet, so its bounds cannot be probed; check again later`,
     );
     return base;
   }
   const order = orderOf(stamped);
-  if (order !== undefined) say('order', true, orderText[order]);
-  const paging = probePaging(first, say);
-  const pageSize = await probePageSize(source, first, read, say);
-  const bounds = await probeBounds(source, read, stamp, [...stamped], say);
+  if (order !== undefined) report('order', true, orderText[order]);
+  const paging = probePaging(first, report);
+  const pageSize = await probePageSize(source, first, read, report);
+  const bounds = await probeBounds(source, read, stamp, [...stamped], report);
   return {
     ...base,
     ...(order === undefined ? {} : { order }),
@@ -124,37 +132,41 @@ async function readSample(deps: ProbeDeps, at: FeedWindow | { next: string }, si
 async function probeIncludes(
   { source, feed }: ProbeDeps,
   read: (at: FeedWindow) => Promise<Sample>,
-  say: Say,
+  report: Report,
 ): Promise<readonly string[]> {
-  const wanted = includesOf(feed);
+  const wanted = keptIncludes(feed);
   if (!source.includes || wanted.length === 0) return wanted;
   try {
     const { includes } = await read({ pageSize: 1, include: wanted });
     const shown = wanted.filter((name) => includes[name] !== undefined);
     const missing = wanted.filter((name) => includes[name] === undefined);
-    say('includes', true, missing.length === 0 ? `shows ${shown.join(', ')}` : `does not show ${missing.join(', ')}`);
+    report(
+      'includes',
+      true,
+      missing.length === 0 ? `shows ${shown.join(', ')}` : `does not show ${missing.join(', ')}`,
+    );
     return wanted;
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid') throw error;
-    say('includes', true, 'refused: pages are asked for without include, and related objects are not read');
+    report('includes', true, 'refused: pages are requested without include, and related objects are not read');
     return [];
   }
 }
 
-/** Gives by how much the source's clock is ahead. */
-function probeClock(first: Sample, source: SourceSettings, say: Say): number | undefined {
+/** Returns how far the source's clock is ahead of ours, in milliseconds; undefined when its answers have no `Date`. */
+function probeClock(first: Sample, source: SourceSettings, report: Report): number | undefined {
   if (first.sourceMs === undefined) {
-    say('clock', true, 'the answers have no Date: the source is taken to be as late as our own clock');
+    report('clock', true, 'the answers have no Date: the clock of the source is taken to agree with ours');
     return undefined;
   }
-  // `sourceMs` is a time that it had passed: the date less the round trip and a second.
+  // `sourceMs` is a time that the source's clock had passed: the `Date` less the round trip and a second.
   const dateMs = first.sourceMs + (first.answeredMs - first.askedMs) + 1_000;
   const aheadMs = dateMs - (first.askedMs + first.answeredMs) / 2;
-  const differsMs = Math.max(0, Math.abs(aheadMs) - clockFuzzMs);
+  const differsMs = Math.max(0, Math.abs(aheadMs) - clockPrecisionMs);
   const latenessMs = source.lateness_seconds * 1000;
   const ok = first.commitOrdered || differsMs <= latenessMs;
   const words = `${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs >= 0 ? 'ahead of' : 'behind'} ours`;
-  say(
+  report(
     'clock',
     ok,
     ok
@@ -174,16 +186,14 @@ function orderOf(times: readonly Timestamp[]): SourceProfile['order'] | undefine
   return steps.every((step) => step <= 0) ? 'descending' : 'none';
 }
 
-/** What the query of `next` holds tells how it pages. */
-function probePaging(first: Sample, say: Say): NonNullable<SourceProfile['paging']> {
+/** The names in the query of `next` tell how the service pages. */
+function probePaging(first: Sample, report: Report): NonNullable<SourceProfile['paging']> {
   if (first.next === undefined) {
     const ignoresSize = first.records.length > samplePageSize;
-    say(
+    report(
       'paging',
       true,
-      ignoresSize
-        ? 'takes no notice of page_size, and all records fit into one page'
-        : 'everything fits into one page so far',
+      ignoresSize ? 'it ignores page_size, and all records fit into one page' : 'all records fit into one page so far',
     );
     return 'unknown';
   }
@@ -197,53 +207,56 @@ function probePaging(first: Sample, say: Say): NonNullable<SourceProfile['paging
         ? 'page number'
         : 'unknown';
   const loses = paging === 'page number' || paging === 'offset';
-  say(
+  report(
     'paging',
     true,
     loses && !first.commitOrdered
-      ? `by ${paging}: pages may skip records that others push aside, so the feed is read in windows of time`
+      ? `by ${paging}: pages may skip records that move while they are read, so the feed is read in windows of time`
       : `by ${paging}`,
   );
   return paging;
 }
 
-/** Gives the most records that it puts on a page, where it can be told. */
+/** Returns the most records that the service puts on a page; undefined where the feed is too short to tell. */
 async function probePageSize(
   source: SourceSettings,
   first: Sample,
   read: (at: FeedWindow) => Promise<Sample>,
-  say: Say,
+  report: Report,
 ): Promise<number | undefined> {
   const { records, next } = await read({ pageSize: source.page_size });
   if (records.length > source.page_size) {
-    say('page size', true, `takes no notice of page_size: a page has ${records.length}`);
+    report('page size', true, `it ignores page_size: a page has ${records.length} records`);
     return records.length;
   }
   if (first.next === undefined && first.records.length === samplePageSize && records.length > samplePageSize)
-    say(
+    report(
       'page size',
       false,
-      `a page of ${samplePageSize} had no "next" although there are more records: what does not fit into a page cannot be read`,
+      `a page of ${samplePageSize} had no "next" although there are more records: records beyond a page cannot be read`,
     );
   if (next === undefined) return undefined;
   const fewer = records.length < source.page_size;
-  say(
+  report(
     'page size',
     true,
     fewer
-      ? `a page has ${records.length} records, not the ${source.page_size} that are asked for: page_size ${records.length} says so`
-      : `a page has the ${source.page_size} records that are asked for`,
+      ? `a page has ${records.length} records, not the ${source.page_size} that were requested: ` +
+          `set page_size to ${records.length}`
+      : `a page has the ${source.page_size} records that were requested`,
   );
   return records.length;
 }
 
-/** How the bounds are kept around the time of a record that is there, and how fine stamps and bounds are. */
+/**
+ * Finds out whether bounds are kept, whether they are inclusive, and how fine they are, around the stamp of a record.
+ */
 async function probeBounds(
   source: SourceSettings,
   read: (at: FeedWindow | { next: string }) => Promise<Sample>,
   stamp: Timestamp,
   stamps: readonly Timestamp[],
-  say: Say,
+  report: Report,
 ): Promise<Pick<SourceProfile, 'bounds' | 'granularityMicros'>> {
   const { page_size: pageSize, lateness_seconds: latenessSeconds } = source;
   const has = (sample: Sample) => sample.times.includes(stamp);
@@ -253,10 +266,10 @@ async function probeBounds(
   const beforeIsKept = !has(await read({ modifiedBefore: earlier, pageSize }));
   if (!afterIsKept || !beforeIsKept) {
     const ignored = [...(afterIsKept ? [] : ['modified_after']), ...(beforeIsKept ? [] : ['modified_before'])];
-    say(
+    report(
       'bounds',
       false,
-      `it takes no notice of ${ignored.join(' and ')}: what is new cannot be told from what was read`,
+      `it ignores ${ignored.join(' and ')}: new records cannot be told from those that were read`,
     );
     return {};
   }
@@ -264,50 +277,53 @@ async function probeBounds(
   const around = await read({ modifiedAfter: addMicros(stamp, -1), modifiedBefore: addMicros(stamp, 1), pageSize });
   const beyond = await read({ modifiedAfter: addMicros(stamp, 1), modifiedBefore: addMicros(stamp, 2), pageSize });
   const provenMicros = provenBy(stamp);
-  // Kept to the microsecond only if one more of it makes the difference.
+  // Bounds are kept to the microsecond only if moving them by one microsecond makes the difference.
   const isExact = has(around) && !has(beyond) && !beyond.times.some((time) => time <= stamp);
   const granularityMicros =
     isExact && provenMicros < secondMicros ? provenMicros : await coarsestOf(read, new Set(stamps), pageSize);
   if (granularityMicros === undefined) {
-    say('bounds', true, 'how fine they are cannot be told from what it shows: a second is taken for it');
+    report('bounds', true, 'how fine they are cannot be told from the answers: a second is assumed');
     return {};
   }
   const bounds = has(at) ? 'inclusive' : 'exclusive';
   const fine = granularityMicros < 1_000 ? 'to the microsecond' : `to ${granularityMicros / secondMicros} s`;
   const isSafe = granularityMicros <= latenessSeconds * secondMicros;
-  say(
+  report(
     'bounds',
     isSafe,
     isSafe
       ? `${bounds}, kept ${fine}`
-      : `kept ${fine} only, which is more than lateness_seconds (${latenessSeconds}): set it to ${granularityMicros / secondMicros} or more`,
+      : `kept ${fine} only, which is more than lateness_seconds (${latenessSeconds}): ` +
+          `set it to ${granularityMicros / secondMicros} or more`,
   );
   const crowd = await read({
     modifiedAfter: addMicros(stamp, -granularityMicros),
     modifiedBefore: addMicros(stamp, granularityMicros),
     pageSize,
   });
-  if (crowd.next !== undefined) learnCrowd(crowd, await read({ next: crowd.next }), stamp, say);
+  if (crowd.next !== undefined) probeCrowdedStamp(crowd, await read({ next: crowd.next }), stamp, report);
   return { bounds, granularityMicros };
 }
 
-/** More records than a page at one time have to be paged through. */
-function learnCrowd(first: Sample, second: Sample, stamp: Timestamp, say: Say): void {
+/** Where one stamp holds more records than a page, its pages must be followed: finds out whether they can be. */
+function probeCrowdedStamp(first: Sample, second: Sample, stamp: Timestamp, report: Report): void {
   const known = new Set(first.ids);
   const ok = second.ids.some((id) => !known.has(id));
   const what = `more than ${first.records.length} records have the time ${stamp} or one close to it`;
-  say(
+  report(
     'crowded times',
     ok,
     ok
-      ? `${what}: they are paged through until two readings agree, and once more later`
-      : `${what}, and the page after the first one shows nothing else: set page_size so high that they fit into one page`,
+      ? `${what}: the pages are followed until two passes agree, and once more later`
+      : `${what}, and the page after the first one shows no others: ` +
+          'set page_size so high that they fit into one page',
   );
 }
 
 /**
- * How finely bounds are kept at least if they tell a microsecond at this stamp: a microsecond, a millisecond or a second.
- * Next to the end of a step, or to its middle, bounds that are cut or rounded to that step tell one, too.
+ * Returns the granularity that is proven when bounds tell a difference of one microsecond at this stamp: a microsecond,
+ * a millisecond or a second. Near the end or the middle of a step, bounds that are truncated or rounded to that step
+ * tell such a difference, too: there only a coarser granularity is proven.
  */
 function provenBy(stamp: Timestamp): number {
   const micros = microsFromTimestamp(stamp);
@@ -319,7 +335,10 @@ function provenBy(stamp: Timestamp): number {
   return isApart(1_000) ? 1 : 1_000;
 }
 
-/** The coarsest of several: the end of one step may be that of a coarser one, too. Undefined where none can be told. */
+/**
+ * Returns the coarsest granularity that one of the stamps shows: the end of a step may be the end of a coarser step,
+ * too. Undefined where a stamp shows none.
+ */
 async function coarsestOf(
   read: (at: FeedWindow) => Promise<Sample>,
   stamps: ReadonlySet<Timestamp>,
@@ -327,7 +346,7 @@ async function coarsestOf(
 ): Promise<number | undefined> {
   let found: number | undefined;
   for (const stamp of stamps) {
-    const step = await coarsest(read, stamp, pageSize);
+    const step = await stepAround(read, stamp, pageSize);
     if (step === undefined) return undefined;
     found = Math.max(found ?? 0, step);
   }
@@ -335,10 +354,11 @@ async function coarsestOf(
 }
 
 /**
- * The step that bounds are cut to: a second, a minute, an hour or a day. The end of the step that the stamp lies in shows
- * it as an upper bound, and hides it as a lower one. Undefined where no bound does.
+ * Returns the step that bounds are truncated to, in microseconds: a second, a minute, an hour or a day. The end of the
+ * step in which the stamp lies shows the record when it is the upper bound, and hides it when it is the lower one.
+ * Undefined where no step does.
  */
-async function coarsest(
+async function stepAround(
   read: (at: FeedWindow) => Promise<Sample>,
   stamp: Timestamp,
   pageSize: number,

@@ -1,21 +1,22 @@
-/** Following the pages of a feed: its `next`, to the last page, and never round in a circle. */
+/** Follows the pages of a feed by `next` to the last one, and reads the next page while the caller stores this one. */
 import { setImmediate } from 'node:timers/promises';
 import type { FeedName } from '#contract/feed.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Version, versionsOf } from '../mirror/read-version.ts';
 import type { FeedReader, PulledPage } from './feed/feed-reader.ts';
-import type { Bounds } from './windows/window-scan.ts';
+import type { Bounds } from './feed/time-range.ts';
 
-/** Pages in a row that show nothing, or what the page before showed. */
+/** So many pages may follow each other that show no record, or the same records as the page before. */
 const idlePagesMax = 20;
-const asksForEmpty = 3;
-/** Takes about a millisecond. */
+/** An empty last page is asked for this often in all. */
+const attemptsForEmptyEnd = 3;
+/** Preparing so many records takes about a millisecond. */
 const recordsPerSlice = 100;
 
-/** `next` leads back to a page that was read, or shows nothing new for too long. */
+/** `next` returns to a page that was read already, or too many pages in a row show nothing new. */
 export class PaginationLoop extends AppError {
   constructor(feed: string) {
-    super('unavailable', `A page of the feed ${feed} leads nowhere: its "next" gives no further records.`, {
+    super('unavailable', `The pages of the feed ${feed} loop: "next" returns nothing new.`, {
       recovery: { do: 'halt' },
     });
     this.name = 'PaginationLoop';
@@ -23,15 +24,15 @@ export class PaginationLoop extends AppError {
 }
 
 export interface ForwardPage extends PulledPage {
-  /** The records as the mirror takes them, where that has been worked out already. */
+  /** The records as the mirror stores them; undefined where they were not prepared, or cannot be read. */
   readonly versions?: readonly Version[] | undefined;
-  /** Begins to read the page that follows, while this one is stored. */
+  /** Begins to read the next page, while this one is stored. */
   readonly readAhead: () => void;
 }
 
 /**
- * Gives page after page; what was given before is not asked for again. Throws PaginationLoop rather than going round in a
- * circle. Whoever leaves it waits for a request that is under way.
+ * Yields page after page; no page is asked for twice. Throws PaginationLoop when the pages loop. A caller that leaves
+ * the loop early waits for the request that is under way.
  */
 export async function* readForward(
   reader: FeedReader,
@@ -39,56 +40,56 @@ export async function* readForward(
   feed: FeedName,
 ): AsyncGenerator<ForwardPage> {
   const links = new Set('next' in from ? [from.next] : []);
-  let shown = '';
-  let idle = 0;
-  let coming: Promise<ReadPageOf> | undefined;
+  let recordsBefore = '';
+  let idlePages = 0;
+  let ahead: Promise<PreparedPage> | undefined;
   try {
     for (let at = from; ; ) {
-      const page = await (coming ?? readWhole(reader, at));
-      coming = undefined;
+      const page = await (ahead ?? readConfirmed(reader, at));
+      ahead = undefined;
       const { next } = page;
       const readAhead = () => {
         if (next === undefined || links.has(next)) return;
-        coming ??= readWithVersions(reader, { next }, feed);
-        // What goes wrong is told when it is this page's turn.
-        coming.catch(() => undefined);
+        ahead ??= readPrepared(reader, { next }, feed);
+        // An error is thrown when the page is awaited, not before.
+        ahead.catch(() => undefined);
       };
       yield { ...page, readAhead };
       if (next === undefined) return;
-      const print = page.records.map(({ id, modified }) => `${String(id)} ${String(modified)}`).join();
-      idle = page.records.length === 0 || print === shown ? idle + 1 : 0;
-      shown = print;
-      if (links.has(next) || idle > idlePagesMax) throw new PaginationLoop(feed);
+      const records = page.records.map(({ id, modified }) => `${String(id)} ${String(modified)}`).join();
+      idlePages = page.records.length === 0 || records === recordsBefore ? idlePages + 1 : 0;
+      recordsBefore = records;
+      if (links.has(next) || idlePages > idlePagesMax) throw new PaginationLoop(feed);
       links.add(next);
       at = { next };
     }
   } finally {
-    await coming?.catch(() => undefined);
+    await ahead?.catch(() => undefined);
   }
 }
 
-type ReadPageOf = Omit<ForwardPage, 'readAhead'>;
+type PreparedPage = Omit<ForwardPage, 'readAhead'>;
 
-/** "200, no rows" proves nothing: where more was announced, it is asked for again. */
-async function readWhole(reader: FeedReader, at: Bounds | { next: string }): Promise<ReadPageOf> {
-  const triesMax = 'next' in at ? asksForEmpty : 1;
+/** "200, no rows" proves nothing: where an earlier page announced more records, an empty end is asked for again. */
+async function readConfirmed(reader: FeedReader, at: Bounds | { next: string }): Promise<PreparedPage> {
+  const attemptsMax = 'next' in at ? attemptsForEmptyEnd : 1;
   let page = await reader.read(at);
-  for (let tries = 1; tries < triesMax && isEnd(page); tries += 1) page = await reader.read(at);
+  for (let attempt = 1; attempt < attemptsMax && isEmptyEnd(page); attempt += 1) page = await reader.read(at);
   return page;
 }
 
-function isEnd({ records, next }: ReadPageOf): boolean {
+function isEmptyEnd({ records, next }: PreparedPage): boolean {
   return records.length === 0 && next === undefined;
 }
 
-async function readWithVersions(reader: FeedReader, at: { next: string }, feed: FeedName): Promise<ReadPageOf> {
-  const page = await readWhole(reader, at);
+async function readPrepared(reader: FeedReader, at: { next: string }, feed: FeedName): Promise<PreparedPage> {
+  const page = await readConfirmed(reader, at);
   return { ...page, versions: await versionsIfReadable(page.records, feed) };
 }
 
 /**
- * Undefined where one cannot be read: that is told when the page is stored. A slice at a time: what the database answers
- * of the page before is gone on with in between.
+ * Returns undefined where a record cannot be read: storing the page reports it. The work is done in slices, so that the
+ * database's answers for the page before are handled in between.
  */
 async function versionsIfReadable(records: PulledPage['records'], feed: FeedName): Promise<Version[] | undefined> {
   const versions: Version[] = [];

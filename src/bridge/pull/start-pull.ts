@@ -1,4 +1,4 @@
-/** The pulling part of a process: workers that read the sources' feeds into the mirror. */
+/** The pulling part of a process: the workers that read the sources' feeds, backfills and supplier lists. */
 import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
@@ -8,9 +8,9 @@ import type { AcquireLease } from '../leases/lease.ts';
 import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
 import { openDueAudit } from './backfill/audit-store.ts';
-import { feedsToBackfill } from './backfill/backfill-store.ts';
+import { readFeedsToBackfill } from './backfill/backfill-store.ts';
 import { createBackfillWorker } from './backfill/run-backfills.ts';
-import { endWaits, type FeedId, feedsDue } from './feed/checkpoint-store.ts';
+import { type FeedId, makeWaitingFeedsDue, readDueFeeds } from './feed/checkpoint-store.ts';
 import { createFeedPull } from './pull-feed.ts';
 import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
@@ -26,13 +26,13 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
   });
   const lateArrivals = new Counter({
     name: 'bridge_late_arrivals_total',
-    help: 'Records that an audit found missing or other than the feed shows them, although they had been read',
+    help: 'Records that an audit found missing or different in the mirror, although the watermark had passed them',
     labelNames: ['source', 'feed'] as const,
     registers: [deps.registry],
   });
   const refusals = new Counter({
     name: 'bridge_mass_deletions_refused_total',
-    help: 'Audits that missed so many records of a feed that none was taken for deleted',
+    help: 'Audits in which so many records of a feed were missing that none of them was taken as deleted',
     labelNames: ['source', 'feed'] as const,
     registers: [deps.registry],
   });
@@ -43,32 +43,33 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
       const wakeFlows = () => void signals.signal(lanes.push, flows);
       const base = { source, client: clientOf(source.name), database, acquireLease, clock, log, records, wakeFlows };
       const throttleMs = createNotificationThrottle({ source, database, clock });
-      const unhurried = clientOf(source.name, { background: true });
-      const backfill = createBackfillWorker({ ...base, client: unhurried, lateArrivals, refusals });
+      const backgroundClient = clientOf(source.name, { background: true });
+      const backfill = createBackfillWorker({ ...base, client: backgroundClient, lateArrivals, refusals });
       return [source.name, { pull: createFeedPull({ ...base, throttleMs }), backfill }];
     }),
   );
-  const mine = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
-  // A walk waits in its place for its source's quota: no feed waits for that of another source.
-  for (const [what, concurrency] of [
-    ['pull', Math.max(1, mine.size)],
+  const ownKeys = new Set(settings.sources.flatMap((source) => source.feeds.map((feed) => `${source.name}/${feed}`)));
+  // A scan waits for its source's quota while it holds its place among the workers. With so many workers no feed waits
+  // for the quota of another source.
+  for (const [lane, concurrency] of [
+    ['pull', Math.max(1, ownKeys.size)],
     ['backfill', Math.max(1, 2 * settings.sources.length)],
   ] as const)
-    signals.work(lanes[what], { concurrency }, async (key, signal) => {
+    signals.work(lanes[lane], { concurrency }, async (key, signal) => {
       const [source = '', feed = ''] = key.split('/');
-      await workers.get(source)?.[what](feed as FeedName, signal);
+      await workers.get(source)?.[lane](feed as FeedName, signal);
     });
   const keysOf = (feeds: readonly FeedId[]) =>
-    feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => mine.has(key));
-  const watchClock = createClockWatch(clock);
+    feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => ownKeys.has(key));
+  const whenClockWasSetBack = createClockWatch(clock);
   return {
     lanes: [
       {
         lane: lanes.pull,
         due: async () => {
           const now = timestampNow(clock);
-          await watchClock(() => database.transaction((tx) => endWaits(tx, now)));
-          return keysOf(await feedsDue(database, now));
+          await whenClockWasSetBack(() => database.transaction((tx) => makeWaitingFeedsDue(tx, now)));
+          return keysOf(await readDueFeeds(database, now));
         },
       },
       {
@@ -77,7 +78,7 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
           const now = timestampNow(clock);
           for (const source of settings.sources)
             for (const feed of source.feeds) await database.transaction((tx) => openDueAudit(tx, source, feed, now));
-          return keysOf(await feedsToBackfill(database, now));
+          return keysOf(await readFeedsToBackfill(database, now));
         },
       },
       startSupplierLists(deps, acquireLease, clientOf),

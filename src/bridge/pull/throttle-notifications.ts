@@ -1,3 +1,4 @@
+/** Throttles the pulls that notifications ask for, while little is left of the source's quota. */
 import type { FeedName } from '#contract/feed.ts';
 import { effectiveLimit } from '#contract/limits.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -6,9 +7,10 @@ import { readQuotasLeft } from '../quota/quotas-left.ts';
 import type { SourceSettings } from '../settings.ts';
 
 /**
- * How long a feed's next notification waits after a pull, in milliseconds: not at all while at least half of the burst
- * quota is left; then what is left is spread over the quota's window. A steady stream of single changes thus becomes
- * fewer pulls of several changes, rather than a pull for each until nothing may be asked for a minute.
+ * Returns a function that says how long a feed's next notification waits after a pull, in milliseconds. It is 0 while
+ * at least half of the burst quota is left; then what is left is spread over the quota's window. So a steady stream of
+ * single changes becomes fewer pulls of several changes each. Without it each change would cause a pull, until the
+ * quota is spent and nothing can be read for a minute.
  */
 export function createNotificationThrottle(deps: {
   source: SourceSettings;

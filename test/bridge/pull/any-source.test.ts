@@ -1,4 +1,4 @@
-/** The pull of one feed, with its SQL, against sources with every combination of bad quirks and with live writers. */
+/** The pull of one feed, with its SQL, against sources with every combination of quirks, while rows are written. */
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
@@ -33,15 +33,15 @@ const quirks: fc.Arbitrary<HostileQuirks> = fc
     lagSeconds: fc.constantFrom(0, 0, 5),
     skewSeconds: fc.constantFrom(0, -90, 90),
     dateSkewSeconds: fc.constantFrom(undefined, 0, 60, -60),
-    blank: fc.constantFrom(0, 0, 0.1),
+    emptyShare: fc.constantFrom(0, 0, 0.1),
     unstamped: fc.boolean(),
     future: fc.boolean(),
-    circle: fc.constantFrom(false, false, false, true),
+    loops: fc.constantFrom(false, false, false, true),
     commitOrdered: fc.constantFrom(false, false, false, true),
   })
   .map((quirk) => {
     if (quirk.commitOrdered)
-      // What the declaration promises; the bounds may be as they like.
+      // The declaration promises these; the bounds may be inclusive or not.
       return {
         ...quirk,
         stamps: 'micros',
@@ -51,14 +51,14 @@ const quirks: fc.Arbitrary<HostileQuirks> = fc
         lagSeconds: 0,
         unstamped: false,
         future: false,
-        circle: false,
+        loops: false,
       };
-    // Pages that cannot be followed, and stamps that hold more than a page: nothing could read that.
-    if (quirk.circle) return { ...quirk, pageMax: 200, future: false, unstamped: false };
+    // No reader could read a stamp that holds more than a page when pages cannot be followed: pages are large then.
+    if (quirk.loops) return { ...quirk, pageMax: 200, future: false, unstamped: false };
     return quirk;
   });
 
-test('whatever the quirks of a feed, what the watermark has passed is held, and in the end everything is', async () => {
+test('with any quirks, the mirror holds what the watermark has passed, and in the end everything', async () => {
   await fc.assert(
     fc.asyncProperty(quirks, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
       const clock = testClock();
@@ -70,10 +70,10 @@ test('whatever the quirks of a feed, what the watermark has passed is held, and 
         liveness,
         client: source.client,
         clock,
-        settings: { page_size: quirk.circle ? 200 : 8 },
+        settings: { page_size: quirk.loops ? 200 : 8 },
       });
       for (let round = 0; round < 14; round += 1) {
-        // Sometimes more in one instant than a page holds.
+        // Sometimes more rows in one instant than a page holds.
         if (random() < 0.2) source.live(1, 14, true);
         source.live(12, 6);
         const killed = new AbortController();
@@ -96,12 +96,12 @@ test('whatever the quirks of a feed, what the watermark has passed is held, and 
       expect(await reader.mirror()).toEqual(source.state);
       expect((await reader.checkpoint())?.failures).toBe(0);
     }),
-    // Each run has some hundred requests: a failing one is shown as it is.
+    // Each run has some hundred requests: a failing run is shown without shrinking it.
     { numRuns: 15, endOnFailure: true },
   );
 });
 
-test('the way of a commit-ordered feed and the careful one end with the same mirror', async () => {
+test('a feed that declares its order and one that does not end with the same mirror', async () => {
   const ordered = quirks.filter(({ commitOrdered }) => commitOrdered);
   await fc.assert(
     fc.asyncProperty(ordered, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
@@ -109,8 +109,8 @@ test('the way of a commit-ordered feed and the careful one end with the same mir
       const requests: number[] = [];
       for (const declares of [true, false]) {
         const clock = testClock();
-        // Nobody writes while it is read, so that both read the same.
-        const source = new HostileSource({ ...quirk, declares, blank: 0 }, clock, seeded(seed));
+        // No row is written during a read, so that both read the same.
+        const source = new HostileSource({ ...quirk, declares, emptyShare: 0 }, clock, seeded(seed));
         const { client } = source;
         const reader = await startReader({ database: db.database, liveness, client, clock });
         for (let round = 0; round < 6; round += 1) {
@@ -125,7 +125,7 @@ test('the way of a commit-ordered feed and the careful one end with the same mir
         expect(mirrors.at(-1)).toEqual(source.state);
       }
       expect(mirrors[0]).toEqual(mirrors[1]);
-      expect(requests[0], 'and cheaper').toBeLessThan(requests[1] ?? 0);
+      expect(requests[0], 'requests of the feed that declares its order').toBeLessThan(requests[1] ?? 0);
     }),
     { numRuns: 4, endOnFailure: true },
   );

@@ -1,6 +1,6 @@
 /**
- * A source in memory with chosen bad quirks, in place of somebody else's service: it answers as a client does. Its rows
- * change while it is read, and a version may be visible later than its stamp says, or not yet on the replica asked.
+ * A source in memory with chosen quirks, in place of a real service: it answers as the client does. Its rows change
+ * while it is read. A version may become visible later than its stamp says, and later still on a replica that lags.
  */
 import type { FeedPage, SourceClient } from '#client/source-client.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
@@ -13,26 +13,29 @@ export interface HostileQuirks {
   bounds: 'micros' | 'seconds';
   order: 'ascending' | 'descending' | 'by id';
   paging: 'page number' | 'offset' | 'snapshot';
-  /** It gives no more than these, whatever is asked for. */
+  /** A page holds no more records than this, whatever is requested. */
   pageMax: number;
   lateSeconds: number;
   lagSeconds: number;
-  /** How much the clock that stamps is ahead of ours, and the one that dates answers of that; no date when undefined. */
+  /**
+   * How far the clock that stamps is ahead of ours, and how far the clock that dates answers is ahead of that one;
+   * undefined: answers have no date.
+   */
   skewSeconds: number;
   dateSkewSeconds: number | undefined;
-  /** How often an answer is empty for no reason. */
-  blank: number;
+  /** The share of answers that are empty for no reason. */
+  emptyShare: number;
   unstamped: boolean;
   future: boolean;
-  /** Every page has a `next` that leads to the first one again; windows that fit a page have none. */
-  circle: boolean;
-  /** Keeps the order of its commits, and says so unless `declares` is false. */
+  /** Every page has a `next` that returns to the first page; windows that fit a page have none. */
+  loops: boolean;
+  /** Shows records in the order of commits, and declares it unless `declares` is false. */
   commitOrdered: boolean;
   declares?: boolean;
 }
 
 interface Version {
-  /** Undefined: the record says no time. */
+  /** Undefined: the record has no time. */
   micros: number | undefined;
   visibleMs: number;
   value: number;
@@ -44,7 +47,7 @@ export class HostileSource {
   readonly quirks: HostileQuirks;
   readonly #clock: TestClock;
   readonly #random: () => number;
-  /** What is written does not depend on how often it is asked. */
+  /** A generator of its own for answers: what is written does not depend on the number of requests. */
   readonly #chance = seeded(20_301);
   readonly #rows = new Map<string, Version[]>();
   readonly #snapshots = new Map<string, Record<string, unknown>[]>();
@@ -75,7 +78,7 @@ export class HostileSource {
   write(id: string): void {
     const { lateSeconds, skewSeconds, commitOrdered } = this.quirks;
     const now = this.#clock.nowMs();
-    // Strictly later than all before, as a clock of microseconds gives it.
+    // Strictly later than all stamps before, as a clock with microseconds would be.
     const micros = Math.max(this.#lastMicros + 1, (now + skewSeconds * 1_000) * 1_000);
     const visibleMs = commitOrdered ? now : now + Math.floor(this.#random() * lateSeconds * 1_000);
     const before = this.#rows.get(id)?.at(-1);
@@ -158,7 +161,7 @@ export class HostileSource {
   }
 
   #answer(at: Parameters<SourceClient['readFeed']>[1]): FeedPage {
-    const { paging, pageMax, blank, circle, commitOrdered, dateSkewSeconds, skewSeconds } = this.quirks;
+    const { paging, pageMax, emptyShare, loops, commitOrdered, dateSkewSeconds, skewSeconds } = this.quirks;
     const query: Query =
       'next' in at
         ? (JSON.parse(at.next) as Query)
@@ -172,13 +175,13 @@ export class HostileSource {
     const sourceMs =
       dateSkewSeconds === undefined ? undefined : this.#clock.nowMs() + (skewSeconds + dateSkewSeconds) * 1_000 - 1_000;
     const page = { includes: {}, commitOrdered: commitOrdered && this.quirks.declares !== false, sourceMs };
-    if (this.#chance() < blank) return { ...page, records: [], next: undefined };
+    if (this.#chance() < emptyShare) return { ...page, records: [], next: undefined };
     const kept = this.#snapshots.get(query.snapshot);
     const rows = paging === 'snapshot' && kept ? kept : this.#rowsOf(query);
     this.#snapshots.set(query.snapshot, rows);
     const records = rows.slice(query.skip, query.skip + query.size);
     const isLast = query.skip + query.size >= rows.length;
-    const next = circle && !isLast ? { ...query, skip: 0 } : { ...query, skip: query.skip + query.size };
+    const next = loops && !isLast ? { ...query, skip: 0 } : { ...query, skip: query.skip + query.size };
     return { ...page, records, next: isLast ? undefined : JSON.stringify(next) };
   }
 }

@@ -1,4 +1,4 @@
-/** A well-behaved feed in memory, in the order of its times, of which a test changes what it likes. */
+/** A feed in memory that behaves well, in the order of its stamps. A test replaces single answers. */
 import type { FeedPage, FeedWindow, SourceClient } from '#client/source-client.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { TestClock } from '../parts.ts';
@@ -14,7 +14,7 @@ export class ListSource {
   readonly rows = new Map<string, ListedRow>();
   readonly asked: FeedQuery[] = [];
   commitOrdered = false;
-  /** Answers itself, or lets the list answer by giving undefined. */
+  /** Replaces parts of the next answer; undefined leaves it to the list. */
   answer: (at: FeedQuery) => Partial<FeedPage> | undefined | Promise<Partial<FeedPage> | undefined> = () => undefined;
   readonly #clock: TestClock;
 
@@ -22,7 +22,7 @@ export class ListSource {
     this.#clock = clock;
   }
 
-  /** Writes a row, stamped now less `agoSeconds`; gives its time. */
+  /** Writes a row, stamped `agoSeconds` ago; returns its stamp. */
   put(id: string, value: number, agoSeconds = 0): Timestamp {
     const modified = timestampFromMs(this.#clock.nowMs() - agoSeconds * 1_000);
     this.rows.set(id, { modified, value });
@@ -37,9 +37,13 @@ export class ListSource {
   readonly client: Pick<SourceClient, 'readFeed'> = {
     readFeed: async (_feed, at, signal) => {
       this.asked.push(at);
-      const own = await this.answer(at);
+      const replaced = await this.answer(at);
       signal?.throwIfAborted();
-      return { ...(own?.records ? { records: [], next: undefined } : this.#list(at)), ...this.#head(), ...own };
+      return {
+        ...(replaced?.records ? { records: [], next: undefined } : this.#list(at)),
+        ...this.#head(),
+        ...replaced,
+      };
     },
   };
 
@@ -65,10 +69,10 @@ export class ListSource {
             ? -1
             : 1,
       );
-    const further = { modifiedAfter, modifiedBefore, pageSize, skip: skip + pageSize };
+    const nextQuery = { modifiedAfter, modifiedBefore, pageSize, skip: skip + pageSize };
     return {
       records: shown.slice(skip, skip + pageSize),
-      next: skip + pageSize < shown.length ? JSON.stringify(further) : undefined,
+      next: skip + pageSize < shown.length ? JSON.stringify(nextQuery) : undefined,
     };
   }
 }

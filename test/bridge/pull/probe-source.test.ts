@@ -24,7 +24,7 @@ afterAll(async () => {
   await db.drop();
 });
 
-/** What is profile of a source with these quirks, whose clock and ours do not move meanwhile. */
+/** Probes a source with these quirks; its clock and ours stand still meanwhile. */
 async function probeOf(quirks: Partial<HostileQuirks>, settings = {}) {
   const clock = testClock();
   const source = new HostileSource({ ...calm, ...quirks }, clock, seeded(3));
@@ -39,7 +39,7 @@ async function probeOf(quirks: Partial<HostileQuirks>, settings = {}) {
   return { results, failed, profile: (await reader.checkpoint()).source_profile, asked: source.requests };
 }
 
-/** What is profile of a list of rows a minute apart. */
+/** Probes a list of rows, a minute apart, that `prepare` changes. */
 async function probeOfList(prepare: (source: ListSource, now: number) => void, settings = {}) {
   const clock = testClock();
   const source = new ListSource(clock);
@@ -50,10 +50,10 @@ async function probeOfList(prepare: (source: ListSource, now: number) => void, s
     { client: source.client, source: reader.source, feed: 'awards', clock, database: db.database },
     never,
   );
-  const said = results.map(({ name, message }) => `${name}: ${message}`).join('\n');
+  const text = results.map(({ name, message }) => `${name}: ${message}`).join('\n');
   return {
     results,
-    said,
+    text,
     ok: results.every((result) => result.ok),
     profile: (await reader.checkpoint()).source_profile,
   };
@@ -64,17 +64,17 @@ test.each<[string, Partial<HostileQuirks>, object]>([
   ['bounds that are exclusive', { inclusiveAfter: false, inclusiveBefore: false }, { bounds: 'exclusive' }],
   ['whole-second stamps', { stamps: 'seconds' }, { granularityMicros: 1_000_000 }],
   ['rounded stamps', { stamps: 'rounded seconds' }, { granularityMicros: 1_000_000 }],
-  ['bounds that are cut to seconds', { bounds: 'seconds' }, { granularityMicros: 1_000_000 }],
+  ['bounds that are truncated to seconds', { bounds: 'seconds' }, { granularityMicros: 1_000_000 }],
   ['the newest first', { order: 'descending' }, { order: 'descending' }],
   ['a clock that is 20 s ahead', { dateSkewSeconds: 20 }, {}],
-])('%s are found out by a handful of requests, and kept', async (_what, quirks, expected) => {
+])('%s are found out by a handful of requests, and stored', async (_what, quirks, expected) => {
   const { failed, profile, asked } = await probeOf(quirks);
   expect(failed).toEqual([]);
   expect(profile).toMatchObject({ commitOrdered: false, includes: ['sourcing_events', 'suppliers'], ...expected });
   expect(asked).toBeLessThanOrEqual(20);
 });
 
-test('the fineness of stamps and bounds is never taken for finer than it is', async () => {
+test('the granularity that is found is never finer than that of stamps and bounds', async () => {
   for (const stamps of ['seconds', 'rounded seconds'] as const)
     for (const inclusiveAfter of [true, false])
       for (const inclusiveBefore of [true, false])
@@ -87,86 +87,89 @@ test('the fineness of stamps and bounds is never taken for finer than it is', as
 test.each([
   ['milliseconds', 1_000],
   ['seconds', 1_000_000],
-] as const)('bounds that are cut to %s are seen although a stamp ends there by chance', async (_what, step) => {
-  const { profile } = await probeOfList((source, now) => {
-    source.rows.clear();
-    const cut = (time: string | undefined) =>
-      time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / step) * step);
-    // The last of the first three, whose bounds are tried, ends with the step; the others do not.
-    for (const [n, micros] of [123_457, 77_003, 0, 5_001, 999_999].entries())
-      source.rows.set(`r${n}`, {
-        modified: timestampFromMicros(now * 1_000 - 3_600_000_000 + n * 60_000_000 + micros),
-        value: n,
-      });
-    source.answer = (at) => {
-      if ('next' in at) return undefined;
-      const [after, before] = [cut(at.modifiedAfter), cut(at.modifiedBefore)];
-      const records = [...source.rows]
-        .map(([id, row]) => ({ id, ...row }))
-        .filter(
-          ({ modified = '' }) =>
-            (after === undefined || modified > after) && (before === undefined || modified <= before),
-        );
-      const isAll = at.pageSize >= records.length;
-      return { records: records.slice(0, at.pageSize), next: isAll ? undefined : 'more=1' };
-    };
-  });
-  expect(profile?.['granularityMicros']).toBeGreaterThanOrEqual(step);
-});
+] as const)(
+  'bounds that are truncated to %s are recognised although a stamp happens to end there',
+  async (_what, step) => {
+    const { profile } = await probeOfList((source, now) => {
+      source.rows.clear();
+      const truncate = (time: string | undefined) =>
+        time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / step) * step);
+      // Of the first three stamps, around which bounds are tried, the last ends with a step; the others do not.
+      for (const [n, micros] of [123_457, 77_003, 0, 5_001, 999_999].entries())
+        source.rows.set(`r${n}`, {
+          modified: timestampFromMicros(now * 1_000 - 3_600_000_000 + n * 60_000_000 + micros),
+          value: n,
+        });
+      source.answer = (at) => {
+        if ('next' in at) return undefined;
+        const [after, before] = [truncate(at.modifiedAfter), truncate(at.modifiedBefore)];
+        const records = [...source.rows]
+          .map(([id, row]) => ({ id, ...row }))
+          .filter(
+            ({ modified = '' }) =>
+              (after === undefined || modified > after) && (before === undefined || modified <= before),
+          );
+        const isAll = at.pageSize >= records.length;
+        return { records: records.slice(0, at.pageSize), next: isAll ? undefined : 'more=1' };
+      };
+    });
+    expect(profile?.['granularityMicros']).toBeGreaterThanOrEqual(step);
+  },
+);
 
-describe('settings that are not safe are refused', () => {
-  test('a lateness bound that is smaller than the difference of the clocks', async () => {
+describe('unsafe settings are refused:', () => {
+  test('a lateness bound smaller than the difference of the clocks', async () => {
     const { failed } = await probeOf({ dateSkewSeconds: 90 });
     expect(failed).toEqual([expect.stringMatching(/clock is 9\d s ahead of ours, .*lateness_seconds \(30\)/)]);
     expect((await probeOf({ dateSkewSeconds: 90 }, { lateness_seconds: 120 })).failed).toEqual([]);
   });
 
   test('bounds that are not kept', async () => {
-    const { ok, said } = await probeOfList((source) => {
+    const { ok, text } = await probeOfList((source) => {
       source.answer = (at) =>
         'next' in at ? undefined : { records: [...source.rows].map(([id, row]) => ({ id, ...row })), next: undefined };
     });
     expect(ok).toBe(false);
-    expect(said).toContain('takes no notice of modified_after and modified_before');
+    expect(text).toContain('ignores modified_after and modified_before');
   });
 
-  test('bounds that are cut to more than the lateness bound', async () => {
+  test('bounds that are truncated to more than the lateness bound', async () => {
     const day = 86_400_000_000;
-    const { ok, said } = await probeOfList((source) => {
+    const { ok, text } = await probeOfList((source) => {
       source.rows.clear();
       for (const hour of ['10', '12', '15'])
         source.rows.set(hour, { modified: `2029-12-31T${hour}:20:30.000000Z`, value: Number(hour) });
-      const cut = (time?: string) =>
+      const truncate = (time?: string) =>
         time === undefined ? undefined : timestampFromMicros(Math.floor(microsFromTimestamp(time) / day) * day);
       source.answer = (at) => {
         if ('next' in at) return undefined;
-        const [after, before] = [cut(at.modifiedAfter), cut(at.modifiedBefore)];
+        const [after, before] = [truncate(at.modifiedAfter), truncate(at.modifiedBefore)];
         const records = [...source.rows]
           .map(([id, row]) => ({ id, ...row }))
           .filter(
             ({ modified = '' }) =>
-              modified >= (after ?? '') && (before === undefined || (cut(modified) ?? '') <= before),
+              modified >= (after ?? '') && (before === undefined || (truncate(modified) ?? '') <= before),
           );
         return { records, next: undefined };
       };
     });
     expect(ok).toBe(false);
-    expect(said).toContain('kept to 86400 s only, which is more than lateness_seconds (30)');
+    expect(text).toContain('kept to 86400 s only, which is more than lateness_seconds (30)');
   });
 
   test('pages without a "next" although there are more records', async () => {
-    const { ok, said } = await probeOfList((source) => {
+    const { ok, text } = await probeOfList((source) => {
       source.answer = (at) =>
         'next' in at
           ? undefined
           : { records: [...source.rows].slice(0, at.pageSize).map(([id, row]) => ({ id, ...row })), next: undefined };
     });
     expect(ok).toBe(false);
-    expect(said).toContain('had no "next" although there are more records');
+    expect(text).toContain('had no "next" although there are more records');
   });
 
-  test('one time with more records than a page, and pages that cannot be followed', async () => {
-    const circle = await probeOfList((source) => {
+  test('a stamp with more records than a page, where pages cannot be followed', async () => {
+    const looping = await probeOfList((source) => {
       const modified = source.put('tied', 1);
       for (let n = 0; n < 10; n += 1) source.rows.set(`tied-${n}`, { modified, value: n });
       for (const id of ['r0', 'r1', 'r2', 'r3', 'r4', 'r5']) source.rows.delete(id);
@@ -177,8 +180,8 @@ describe('settings that are not safe are refused', () => {
         return { records: records.toSorted((a, b) => (a.id < b.id ? -1 : 1)), next: at.next };
       };
     });
-    expect(circle.ok).toBe(false);
-    expect(circle.said).toContain('set page_size so high that they fit into one page');
+    expect(looping.ok).toBe(false);
+    expect(looping.text).toContain('set page_size so high that they fit into one page');
   });
 });
 
@@ -187,7 +190,7 @@ test.each<[string, ErrorCode, string]>([
   ['does not let the key read', 'forbidden', 'scope feeds'],
   ['has no such feed', 'not-found', 'base_url'],
   ['does not answer', 'unavailable', 'try again'],
-])('a service that %s is a failed check that says what to do', async (_what, code, advice) => {
+])('a service that %s fails the check, which says what to do', async (_what, code, advice) => {
   const { results, profile } = await probeOfList((source) => {
     source.answer = () => {
       throw new AppError(code, 'GET /api/feeds/awards was refused.');
@@ -197,8 +200,8 @@ test.each<[string, ErrorCode, string]>([
   expect(profile).toBeNull();
 });
 
-test('a service that refuses include is asked for none from then on; an empty feed is no failure', async () => {
-  const { ok, said, profile } = await probeOfList((source) => {
+test('a service that refuses include is no longer asked for it; an empty feed is no failure', async () => {
+  const { ok, text, profile } = await probeOfList((source) => {
     source.rows.clear();
     source.answer = (at) => {
       if ('include' in at) throw new AppError('invalid', 'GET /api/feeds/awards was answered with 400.');
@@ -206,8 +209,8 @@ test('a service that refuses include is asked for none from then on; an empty fe
     };
   });
   expect(ok).toBe(true);
-  expect(said).toContain('includes: refused');
-  expect(said).toContain('no record with a time yet');
+  expect(text).toContain('includes: refused');
+  expect(text).toContain('no record with a time yet');
   expect(profile).toMatchObject({ includes: [] });
 });
 
@@ -216,7 +219,7 @@ test.each([
   ['page=2&page_size=3', 'page number'],
   ['offset=3&limit=3', 'offset'],
   ['x=3', 'unknown'],
-])('the query of next tells the paging: %s', async (next, paging) => {
+])('the query of next shows how the service pages: %s', async (next, paging) => {
   const { profile } = await probeOfList((source) => {
     source.answer = (at) =>
       !('next' in at) && at.modifiedAfter === undefined && at.modifiedBefore === undefined && at.pageSize === 3
@@ -226,7 +229,7 @@ test.each([
   expect(profile).toMatchObject({ paging });
 });
 
-test('what is profile makes the reading cheaper: bounds to the microsecond overlap by one', async () => {
+test('the profile makes reading cheaper: windows of exact bounds overlap by one microsecond', async () => {
   const clock = testClock();
   const source = new ListSource(clock);
   for (let n = 0; n < 12; n += 1)

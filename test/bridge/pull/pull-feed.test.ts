@@ -38,7 +38,7 @@ beforeEach(async () => {
   return () => db.drop();
 });
 
-/** A process with a worker of the source's feeds. */
+/** A process with a worker that pulls the source's feeds. */
 async function startPuller(options: { pageSize?: number; retries?: number; throttleMs?: number } = {}) {
   const process = await startProcess(db);
   const [settings] = settingsOf({
@@ -85,7 +85,8 @@ const mirrored = async () =>
 const versions = async () =>
   (
     await db.database.query<{ versions: number }>(
-      `select (select count(*) from bridge.mirror)::int + (select count(*) from bridge.mirror_history)::int as versions`,
+      `select (select count(*) from bridge.mirror)::int
+         + (select count(*) from bridge.mirror_history)::int as versions`,
     )
   )[0]?.versions;
 const notify = (feed: string, body = String(Math.random())) =>
@@ -100,7 +101,7 @@ const waiting = async () =>
 const award = (n: number) => lotAwardRecord(idOf(n), idOf(1), [{ supplier: idOf(2) }]);
 
 describe('a pull', () => {
-  test('tells the planner of a first reading while it lasts: its lookups must not walk over all that is there', async () => {
+  test('refreshes the statistics during a first read, so that lookups do not scan the whole table', async () => {
     const { pull } = await startPuller({ pageSize: 600 });
     source.append('awards', ...Array.from({ length: 1_300 }, (_, n) => award(n + 10)));
     await pull('awards', never);
@@ -112,7 +113,7 @@ describe('a pull', () => {
     expect(known?.columns).toBeGreaterThan(0);
   });
 
-  test('reads everything at first, page by page, and then what is new', async () => {
+  test('reads the whole feed page by page at first, and then the new records', async () => {
     const { pull, count } = await startPuller();
     const first = [award(10), award(11), award(12), award(13), award(14)];
     source.append('awards', ...first);
@@ -130,16 +131,16 @@ describe('a pull', () => {
     const later = award(15);
     source.append('awards', later);
     await pull('awards', never);
-    // A microsecond before it: whether the bound is inclusive does not matter.
+    // A microsecond before the watermark: it does not matter whether the bound is inclusive.
     const after = encodeURIComponent(addMicros(first[4]?.modified ?? '', -1));
     expect(source.asked[3]).toContain(`modified_after=${after}`);
     expect(await mirrored()).toHaveLength(6);
     expect(await count('changed')).toBe(6);
-    // These records are a microsecond apart.
+    // The records are a microsecond apart.
     expect(await count('known'), 'the record at the watermark and the one at the inclusive bound').toBe(2);
   });
 
-  test('takes the record at the inclusive bound for no change: no version, nothing marked, no flow woken', async () => {
+  test('takes the record at the inclusive bound as unchanged: no version, no mark, no flow woken', async () => {
     const { pull, woken } = await startPuller();
     source.append('awards', award(10));
     await pull('awards', never);
@@ -151,7 +152,7 @@ describe('a pull', () => {
     expect(woken).toHaveLength(before);
   });
 
-  test('loses none of several records with the same time, also over the edge of a page and at the watermark', async () => {
+  test('loses none of several records with the same stamp, at the end of a page or at the watermark', async () => {
     const { pull } = await startPuller();
     const modified = nextModified();
     const tied = [10, 11, 12, 13, 14].map((n) => ({ ...award(n), modified }));
@@ -163,7 +164,7 @@ describe('a pull', () => {
     expect((await mirrored()).sort()).toEqual([10, 11, 12, 13, 14, 15].map(idOf));
   });
 
-  test('keeps the version before a changed record, and takes no older one than it holds', async () => {
+  test('keeps the version before a changed record, and does not store an older one', async () => {
     const { pull } = await startPuller();
     const old = award(10);
     const changed = { ...award(10), lot_name: 'changed' };
@@ -173,7 +174,7 @@ describe('a pull', () => {
     source.append('awards', changed);
     await pull('awards', never);
     expect(await versions()).toBe(2);
-    // A replica that lags shows the old version again; nothing else of it is new.
+    // A replica that lags shows the old version again.
     await db.database.query('update bridge.checkpoints set watermark = null');
     clock.advance(pollMs);
     source.append('awards', old);
@@ -183,19 +184,19 @@ describe('a pull', () => {
     expect(await versions()).toBe(2);
   });
 
-  test('takes another body with the same time: what was read last counts', async () => {
+  test('takes another body with the same stamp: the one that was read last counts', async () => {
     const { pull } = await startPuller();
-    const one = award(10);
-    source.append('awards', one);
+    const record = award(10);
+    source.append('awards', record);
     await pull('awards', never);
     clock.advance(pollMs);
-    source.append('awards', { ...one, lot_name: 'other' });
+    source.append('awards', { ...record, lot_name: 'other' });
     await pull('awards', never);
     const [held] = await db.database.query<{ body: string }>('select body from bridge.mirror');
     expect(JSON.parse(held?.body ?? '')).toMatchObject({ lot_name: 'other' });
   });
 
-  test('is not made before its time, and is made for a notification', async () => {
+  test('is made on schedule, or for a notification', async () => {
     const { pull } = await startPuller();
     await pull('awards', never);
     await pull('awards', never);
@@ -206,14 +207,14 @@ describe('a pull', () => {
     expect(await waiting()).toBe(0);
   });
 
-  test('is made again for a notification that came while it ran', async () => {
+  test('is made again for a notification that came during it', async () => {
     const { pull } = await startPuller();
     source.append('awards', award(10));
     let announced = false;
     source.onRequest = async (_query, response) => {
       if (announced) return undefined;
       announced = true;
-      // The page was made before the change that is announced now.
+      // This page was made before the change that the notification announces.
       const data = [...(source.records.get('awards') ?? [])];
       source.append('awards', award(11));
       await notify('awards');
@@ -226,7 +227,7 @@ describe('a pull', () => {
     expect(await waiting()).toBe(0);
   });
 
-  test('is made by one of two pullers at once, and a wake-up of the other one is not lost', async () => {
+  test('is made by one of two pullers at once, and a wake-up of the other is not lost', async () => {
     const [a, b] = await Promise.all([startPuller(), startPuller()]);
     source.append('awards', award(10), award(11), award(12));
     let pulls = 0;
@@ -280,7 +281,7 @@ describe('an interrupted pull', () => {
     await first.pull('awards', never).catch(() => undefined);
     const held = await mirrored();
     const watermark = (await checkpoint())?.watermark;
-    // The page before may still be being stored while this one is asked for.
+    // The page before may be in the middle of being stored while this one is requested.
     expect([null, records[1]?.modified, records[3]?.modified]).toContain(watermark);
     expect(records.filter(({ modified }) => modified <= (watermark ?? '')).map(({ id }) => id)).toEqual(held);
     source.onRequest = () => undefined;
@@ -291,13 +292,13 @@ describe('an interrupted pull', () => {
   });
 
   test.each(['the answer', 'an error'])(
-    'that has lost its lease when %s comes ends quietly, and writes nothing',
+    'that has lost its lease when %s comes ends without an error, and writes nothing',
     async (what) => {
       source.append('awards', award(10));
       const [first, second] = [await startPuller(), await startPuller()];
       source.onRequest = async (_query, response) => {
         source.onRequest = () => undefined;
-        // The process stood still; another one has taken over, and is done.
+        // The process was paused; another one has taken the lease over, and has finished its pull.
         await db.database.query(`update bridge.leases set expires = clock_timestamp() - interval '1 ms'`);
         await second.pull('awards', never);
         if (what === 'the answer') return undefined;
@@ -314,7 +315,7 @@ describe('an interrupted pull', () => {
     },
   );
 
-  test('does not move the watermark, waits longer each time, is not hastened by notifications, and heals', async () => {
+  test('does not move the watermark, waits longer each time despite notifications, and recovers', async () => {
     source.append('awards', award(10), award(11), award(12));
     const { pull } = await startPuller();
     source.onRequest = (_query, response) => {
@@ -330,7 +331,7 @@ describe('an interrupted pull', () => {
         await notify('awards');
         await pull('awards', never);
       }
-      expect(source.asked, 'not asked again before its time').toHaveLength(asked);
+      expect(source.asked, 'no request while it waits').toHaveLength(asked);
       const nextMs = Date.parse((await checkpoint())?.next_pull ?? '');
       waits.push(nextMs - beganMs);
       clock.advance(nextMs - clock.nowMs());
@@ -353,7 +354,7 @@ describe('an interrupted pull', () => {
     expect(await waiting()).toBe(0);
   });
 
-  test('is not told to read again before its pace lets it, however many notifications come', async () => {
+  test('is not made again while notifications are throttled, however many come', async () => {
     const { pull } = await startPuller({ throttleMs: 4_000 });
     await pull('awards', never);
     const asked = source.asked.length;
@@ -369,7 +370,7 @@ describe('an interrupted pull', () => {
     expect(await waiting()).toBe(0);
   });
 
-  test('that has to wait for the quota has not failed, and is asked by no notification meanwhile', async () => {
+  test('that has to wait for the quota has not failed, and no notification ends its wait', async () => {
     const { pull } = await startPuller();
     source.onRequest = (_query, response) => {
       response.writeHead(429, { 'retry-after': '40' }).end();
@@ -402,7 +403,7 @@ describe('an interrupted pull', () => {
     ['an id', { id: undefined }, 'id is missing'],
     ['a time that can be read', { modified: 'yesterday' }, 'modified must be'],
     ['an id that can be stored', { id: 'a\0b' }, 'id cannot be stored'],
-  ])('by a record without %s keeps what was before, and says which record it is', async (_what, fault, text) => {
+  ])('by a record without %s keeps the pages before it, and says which record it is', async (_what, fault, text) => {
     const { pull } = await startPuller();
     const records = [10, 11, 12].map(award);
     source.append('awards', ...records, { ...award(13), ...fault } as never);
@@ -417,7 +418,7 @@ describe('an interrupted pull', () => {
 });
 
 describe('a feed that does not declare its order', () => {
-  test('is read at once, and its watermark moves only when what was read is as old as a late record can be', async () => {
+  test('is read at once, and its watermark advances once the records are older than the lateness bound', async () => {
     const { pull } = await startPuller();
     source.commitOrdered = false;
     const records = [award(10), award(11), award(12)];
@@ -430,7 +431,7 @@ describe('a feed that does not declare its order', () => {
     expect((await checkpoint())?.watermark).toBe(records[2]?.modified);
   });
 
-  test('brings a record that was committed late, behind records that were read before it', async () => {
+  test('shows a record that was committed late, before records that were read already', async () => {
     const { pull } = await startPuller();
     source.commitOrdered = false;
     const [late, ...early] = [award(10), award(11), award(12)];
@@ -442,7 +443,7 @@ describe('a feed that does not declare its order', () => {
     expect(await mirrored()).toEqual([idOf(10), idOf(11), idOf(12)]);
   });
 
-  test('is settled in windows that fit a page', async () => {
+  test('is scanned in windows that fit a page', async () => {
     const { pull } = await startPuller();
     source.commitOrdered = false;
     const records = Array.from({ length: 25 }, (_, index) => ({
@@ -458,7 +459,7 @@ describe('a feed that does not declare its order', () => {
   });
 });
 
-describe('a feed that cannot be read without losses', () => {
+describe('a feed that cannot be read without losing records', () => {
   test.each([
     ['on one page', [10, 12, 11], 3],
     ['from page to page', [10, 12, 11], 2],
@@ -476,16 +477,16 @@ describe('a feed that cannot be read without losses', () => {
   test.each([
     ['the same next link again', { data: 'record', next: '/api/feeds/awards?cursor=1' }],
     ['a next link without records', { data: 'none', next: '/api/feeds/awards?cursor=1' }],
-  ])('because it gives %s is left, not read for ever', async (_what, { data, next }) => {
+  ])('because it answers with %s is not read for ever', async (_what, { data, next }) => {
     const { pull } = await startPuller();
-    const one = award(10);
+    const record = award(10);
     source.onRequest = (_query, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'feed-order': 'commit' });
-      response.end(JSON.stringify({ data: data === 'none' ? [] : [one], next }));
+      response.end(JSON.stringify({ data: data === 'none' ? [] : [record], next }));
       return true;
     };
     await pull('awards', never);
-    expect((await checkpoint())?.last_error).toContain('leads nowhere');
+    expect((await checkpoint())?.last_error).toContain('loop: "next" returns nothing new');
     expect(source.asked.length).toBeLessThanOrEqual(2);
   });
 });
@@ -499,14 +500,14 @@ describe('marking', () => {
         [name],
       )
     ).map(({ key, wanted }) => [key, wanted]);
-  const settle = () => db.database.query('update bridge.flow_documents set due = null, reconciled = wanted');
+  const deliverAll = () => db.database.query('update bridge.flow_documents set due = null, reconciled = wanted');
   const keyOf = (event: number, supplier: number) => `${idOf(event)}/${idOf(supplier)}`;
 
-  test('is in the transaction that stores: whoever sees the record sees its documents due', async () => {
+  test('happens in the transaction that stores the record: both are visible at once', async () => {
     await registerFlows(db.database, [flow], timestampNow(clock));
     const { pull } = await startPuller();
     source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(2) }, { supplier: idOf(3) }]));
-    // What is refused when the documents are marked takes the record with it.
+    // When marking the documents fails, the record is rolled back, too.
     await db.database.query(
       `create function refuse() returns trigger as 'begin raise exception ''no''; end' language plpgsql`,
     );
@@ -523,7 +524,7 @@ describe('marking', () => {
     ]);
   });
 
-  test('reaches a supplier that has lost its award, and everybody of a changed event, and nobody else', async () => {
+  test('reaches a supplier that has lost its award, and all suppliers of a changed event, and no others', async () => {
     await registerFlows(db.database, [flow], timestampNow(clock));
     const { pull } = await startPuller();
     source.append(
@@ -532,7 +533,7 @@ describe('marking', () => {
       lotAwardRecord(idOf(11), idOf(9), [{ supplier: idOf(2) }]),
     );
     await pull('awards', never);
-    await settle();
+    await deliverAll();
     clock.advance(pollMs);
     source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(3) }]));
     await pull('awards', never);
@@ -540,7 +541,7 @@ describe('marking', () => {
       [keyOf(1, 2), 2],
       [keyOf(1, 3), 2],
     ]);
-    await settle();
+    await deliverAll();
     source.append('sourcing-events', eventRecord(idOf(1), [idOf(2), idOf(3)]));
     await pull('sourcing-events', never);
     expect(await marked()).toEqual([
@@ -549,7 +550,7 @@ describe('marking', () => {
     ]);
   });
 
-  test('knows a UUID in upper case for the same one', async () => {
+  test('takes a UUID in upper case as the same one', async () => {
     await registerFlows(db.database, [flow], timestampNow(clock));
     const { pull } = await startPuller();
     const id = 'ABCDEF00-0000-4000-8000-00000000000A';
@@ -563,17 +564,17 @@ describe('marking', () => {
     expect((await marked())[0]?.[0]).toBe(`${id.toLowerCase()}/${id.toLowerCase()}`);
   });
 
-  test('reaches a flow that is registered later, or shaped anew, with everything, and other flows with nothing', async () => {
+  test('marks all documents of a flow that is registered later or anew, and none of other flows', async () => {
     await registerFlows(db.database, [flow], timestampNow(clock));
     const { pull } = await startPuller();
     source.append('awards', ...[10, 11, 12].map((n) => lotAwardRecord(idOf(n), idOf(n), [{ supplier: idOf(2) }])));
     await pull('awards', never);
-    await settle();
+    await deliverAll();
     const second = flowOf({ name: 'later' });
     await registerFlows(db.database, [flow, second], timestampNow(clock));
     expect(await marked('later')).toHaveLength(3);
     expect(await marked()).toHaveLength(0);
-    await settle();
+    await deliverAll();
     await registerFlows(db.database, [flow, second], timestampNow(clock));
     expect(await marked('later'), 'nothing has changed').toHaveLength(0);
     await registerFlows(db.database, [{ ...flow, quantity_column: 'Volume' }, second], timestampNow(clock));
@@ -581,12 +582,12 @@ describe('marking', () => {
     expect(await marked('later')).toHaveLength(0);
   });
 
-  test('does not reach a flow that is not configured any more; back again, it gets everything, also what was lost', async () => {
+  test('skips a flow that is no longer configured; once it is back, all its documents are marked', async () => {
     await registerFlows(db.database, [flow], timestampNow(clock));
     const { pull } = await startPuller();
     source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(2) }]));
     await pull('awards', never);
-    await settle();
+    await deliverAll();
     await registerFlows(db.database, [], timestampNow(clock));
     clock.advance(pollMs);
     source.append('awards', lotAwardRecord(idOf(10), idOf(1), [{ supplier: idOf(3) }]));
@@ -596,7 +597,7 @@ describe('marking', () => {
     expect((await marked()).map(([key]) => key)).toEqual([keyOf(1, 2), keyOf(1, 3)]);
   });
 
-  test('misses nothing when a flow is registered while its source is pulled, and feeds of one event are read at once', async () => {
+  test('misses no document when flows are registered during pulls of several feeds of one event', async () => {
     const { pull } = await startPuller({ pageSize: 3 });
     const count = 30;
     source.append(

@@ -15,7 +15,7 @@ const pageOf = (n: number, next: string | undefined, more: Partial<PulledPage> =
   ...more,
 });
 
-/** Pages 1 to `count`; `answers` may give something else, or wait. */
+/** Answers with pages 1 to `count`; `answer` may replace an answer, or wait. */
 function readerOf(count: number, answer?: (n: number) => Promise<PulledPage> | undefined) {
   const asked: number[] = [];
   const reader: FeedReader = {
@@ -30,7 +30,7 @@ function readerOf(count: number, answer?: (n: number) => Promise<PulledPage> | u
 }
 
 describe('reading ahead', () => {
-  test('asks for the next page when it is told to, and for no page twice', async () => {
+  test('requests the next page when it is called, and no page twice', async () => {
     const { reader, asked } = readerOf(3);
     const seen: string[] = [];
     for await (const page of readForward(reader, {}, 'awards')) {
@@ -45,19 +45,19 @@ describe('reading ahead', () => {
     ]);
   });
 
-  test('gives the same pages as without, with the versions that the mirror would make of them', async () => {
+  test('yields the same pages as without it, with the versions that the mirror would make of them', async () => {
     const { reader } = readerOf(3);
-    const given: unknown[] = [];
+    const yielded: unknown[] = [];
     for await (const page of readForward(reader, {}, 'awards')) {
-      given.push([page.records, page.versions]);
+      yielded.push([page.records, page.versions]);
       page.readAhead();
     }
     const pages = [1, 2, 3].map((n) => lotAwards.slice(n, n + 1));
     const versions = pages.map((records, index) => (index === 0 ? undefined : versionsOf(records, 'awards')));
-    expect(given).toEqual(pages.map((records, index) => [records, versions[index]]));
+    expect(yielded).toEqual(pages.map((records, index) => [records, versions[index]]));
   });
 
-  test('leaves it to the store to refuse a record that cannot be kept', async () => {
+  test('leaves it to the page store to refuse a record that cannot be stored', async () => {
     const bad = { records: [{ modified: '2029-01-01' }] };
     const { reader } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : undefined, n === 2 ? bad : {}));
     const versions: unknown[] = [];
@@ -68,24 +68,24 @@ describe('reading ahead', () => {
     expect(versions).toEqual([undefined, undefined]);
   });
 
-  test('tells what went wrong when it is the turn of that page, not before', async () => {
+  test('throws the error of a page when that page is awaited, not before', async () => {
     const { reader, asked } = readerOf(3, (n) => (n === 2 ? Promise.reject(new Error('Page 2 is away.')) : undefined));
-    const given: number[] = [];
-    const walk = async () => {
+    const requests: number[] = [];
+    const follow = async () => {
       for await (const page of readForward(reader, {}, 'awards')) {
         page.readAhead();
-        given.push(asked.length);
+        requests.push(asked.length);
       }
     };
-    await expect(walk()).rejects.toThrow('Page 2 is away.');
-    expect([given, asked]).toEqual([[2], [1, 2]]);
+    await expect(follow()).rejects.toThrow('Page 2 is away.');
+    expect([requests, asked]).toEqual([[2], [1, 2]]);
   });
 
-  test('whoever leaves waits for the request that is under way, whatever becomes of it', async () => {
+  test('a caller that leaves the loop waits for the request that is under way, even if that fails', async () => {
     const { promise, reject } = Promise.withResolvers<PulledPage>();
     const { reader } = readerOf(3, (n) => (n === 2 ? promise : undefined));
     let left = false;
-    const walk = (async () => {
+    const following = (async () => {
       for await (const page of readForward(reader, {}, 'awards')) {
         page.readAhead();
         throw new Error('It could not be stored.');
@@ -93,7 +93,7 @@ describe('reading ahead', () => {
     })().finally(() => {
       left = true;
     });
-    const outcome = walk.catch((error: unknown) => error);
+    const outcome = following.catch((error: unknown) => error);
     for (let turns = 0; turns < 20; turns += 1) await Promise.resolve();
     expect(left).toBe(false);
     reject(new Error('cut off'));
@@ -102,10 +102,10 @@ describe('reading ahead', () => {
 
   test('follows no link that was followed before', async () => {
     const { reader, asked } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : '2'));
-    const walk = async () => {
+    const follow = async () => {
       for await (const page of readForward(reader, {}, 'awards')) page.readAhead();
     };
-    await expect(walk()).rejects.toThrow('leads nowhere');
+    await expect(follow()).rejects.toThrow('loop: "next" returns nothing new');
     expect(asked).toEqual([1, 2]);
   });
 });

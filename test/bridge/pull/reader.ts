@@ -1,4 +1,4 @@
-/** A bridge's reading of one feed, `awards`, of a source in memory: pulls, backfills and audits, with their SQL. */
+/** Reads one feed, `awards`, of a source in memory, as a bridge does: pulls, backfills and audits, with their SQL. */
 import { createLeases } from '#bridge/leases/lease.ts';
 import type { LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
@@ -14,7 +14,7 @@ import { Counter, Registry } from '#platform/metrics.ts';
 import { settingsOf, type TestClock } from '../parts.ts';
 import type { HostileQuirks } from './hostile-source.ts';
 
-/** A source that does nothing wrong, and says nothing of its order. */
+/** A source that does nothing wrong, and does not declare its order. */
 export const calm: HostileQuirks = {
   inclusiveAfter: true,
   inclusiveBefore: true,
@@ -27,10 +27,10 @@ export const calm: HostileQuirks = {
   lagSeconds: 0,
   skewSeconds: 0,
   dateSkewSeconds: 0,
-  blank: 0,
+  emptyShare: 0,
   unstamped: false,
   future: false,
-  circle: false,
+  loops: false,
   commitOrdered: false,
 };
 
@@ -93,7 +93,7 @@ export async function startReader(options: {
     refusals: counter('refusals', ['source', 'feed']),
   });
   const never = new AbortController().signal;
-  const one = async <Row extends object>(text: string) => (await database.query<Row>(text, [name]))[0];
+  const readRow = async <Row extends object>(text: string) => (await database.query<Row>(text, [name]))[0];
   return {
     feed,
     source,
@@ -106,7 +106,7 @@ export async function startReader(options: {
       }
     },
     backfill: (signal: AbortSignal = never) => backfill('awards', signal),
-    /** Opens the audit that is due, if there is one, and works what is open. */
+    /** Opens the audit that is due, if there is one, and works all open backfills. */
     audit: async () => {
       await database.transaction((tx) => openDueAudit(tx, source, 'awards', timestampNow(clock)));
       await backfill('awards', never);
@@ -120,11 +120,11 @@ export async function startReader(options: {
       return new Map(rows.map((row) => [row.record_id, (JSON.parse(row.body) as { value: number }).value]));
     },
     checkpoint: async (): Promise<CheckpointRow> => {
-      const row = await one<CheckpointRow>('select * from bridge.checkpoints where source = $1');
+      const row = await readRow<CheckpointRow>('select * from bridge.checkpoints where source = $1');
       if (!row) throw new Error('no checkpoint');
       return row;
     },
-    one,
+    readRow,
     metric: async (metric: string) => {
       const { values } = (await registry.getSingleMetric(metric)?.get()) ?? { values: [] };
       return values.reduce((sum, { value }) => sum + value, 0);

@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.drop());
 
-/** The pulling part of a process that reads these sources; nobody works, what is due is only asked for. */
+/** The pulling part of a process for these sources. No worker runs: tests only ask what is due. */
 async function start(names: readonly string[]) {
   const clock = testClock();
   const concurrency = new Map<string, number>();
@@ -49,17 +49,17 @@ async function start(names: readonly string[]) {
   );
   for (const { name, feeds } of settings.sources)
     for (const feed of feeds) await openCheckpoint(db.database, { source: name, feed }, timestampNow(clock));
-  const due = async (lane: string) => (await part.lanes.find((one) => one.lane === lane)?.due()) ?? [];
+  const due = async (lane: string) => (await part.lanes.find((candidate) => candidate.lane === lane)?.due()) ?? [];
   return { clock, concurrency, due };
 }
 
-test('a source whose pulls wait for its quota keeps no feed of another one waiting', async () => {
+test('a source whose pulls wait for its quota delays no feed of another source', async () => {
   const { concurrency } = await start(['a', 'b', 'c']);
   expect(concurrency.get(lanes.pull)).toBe(3 * 4);
   expect(concurrency.get(lanes.backfill)).toBeGreaterThanOrEqual(3 * 2);
 });
 
-test('nothing waits for a time that only a clock which was ahead had come near to', async () => {
+test('after the clock was set back, nothing waits for a time that was computed before', async () => {
   const { clock, due } = await start(['d']);
   const waitUntil = async (seconds: number) => {
     for (const statement of [
@@ -79,14 +79,14 @@ test('nothing waits for a time that only a clock which was ahead had come near t
   await waitUntil(600);
   expect(await read(), 'it waits').toEqual([[], [], []]);
   clock.advance(-30_000);
-  expect(await read(), 'for a small correction of the clock, too').toEqual([[], [], []]);
+  expect(await read(), 'it still waits after a small correction of the clock').toEqual([[], [], []]);
   clock.advance(30 * 86_400_000);
   await waitUntil(600);
   await read();
   clock.advance(-30 * 86_400_000);
   const [feeds, backfills] = await read();
   expect([feeds, backfills]).toEqual(everything.slice(0, 2));
-  // The list of suppliers is read when its interval is over.
+  // The supplier list is due when its interval is over.
   clock.advance(900_000);
   expect((await read())[2]).toEqual(['d']);
 });

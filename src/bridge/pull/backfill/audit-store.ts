@@ -1,4 +1,9 @@
-/** Audits in SQL: when one is due, and what becomes of a checkpoint when it has ended. One operation a function. */
+/**
+ * Audits in SQL: when an audit is due, and what its end changes in the checkpoint. One operation a function.
+ *
+ * An audit is a backfill that the bridge starts by itself: `audit` reads the last hours before the watermark again and
+ * counts late arrivals; `full` reads the whole feed again and also finds records that have vanished.
+ */
 
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -8,28 +13,33 @@ import type { FeedId } from '../feed/checkpoint-store.ts';
 import { type Backfill, insertBackfill, isBackfillOpen } from './backfill-store.ts';
 
 const hourMicros = 3_600_000_000;
-/** The lateness bound is doubled with each audit that has found something, up to an hour. */
+/** Each audit that has found late arrivals doubles the lateness bound, up to an hour. */
 const latenessMostMs = 3_600_000;
 const beginning: Timestamp = '1970-01-01T00:00:00.000000Z';
 
 type AuditSettings = Pick<SourceSettings, 'name' | 'audit_hours' | 'audit_window_hours' | 'audit_full_days'>;
 
-/** An interval that began at the column's time is over; also one that a clock began which was ahead, and is set back. */
+/**
+ * SQL: the interval that began at the column's time has passed. A time that is still to come was stored before the
+ * clock was set back: that interval counts as passed, too.
+ */
 function isOver(column: string, since: string): string {
-  return `(${since}::timestamptz is not null and (${column} <= ${since} or ${column} > $3::timestamptz + interval '1 minute'))`;
+  return `(${since}::timestamptz is not null
+    and (${column} <= ${since} or ${column} > $3::timestamptz + interval '1 minute'))`;
 }
 
 /**
- * Opens the audit that is due of the feed, if there is one and none is open: of the whole feed when it was asked for or
- * has its turn, else of the window before the watermark, or before now where the source dates its records later. The
- * first is due its interval after the first pull. Several processes may call it at once.
+ * Opens the audit of the feed that is due, unless one is open already. The whole feed is audited when that was
+ * requested or its interval has passed; otherwise the window before the watermark, or before now where the source's
+ * stamps lie in the future. The first audit comes its interval after the first pull. Several processes may call it at
+ * once: it opens one audit.
  */
 export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
   const id: FeedId = { source: source.name, feed };
   const full = `(audit_asked is not null or ${isOver('fully_audited', '$5')})`;
   const window = isOver('audited', '$4');
   const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
-    // Nothing is written while nothing is due, or what is due is open already.
+    // The condition keeps it from writing while no audit is due, or while the due one is open already.
     `update bridge.checkpoints c set audited = coalesce(audited, $3), fully_audited = coalesce(fully_audited, $3)
      where source = $1 and feed = $2 and watermark is not null and (audited is null
        or (${full} or ${window}) and not exists (
@@ -46,7 +56,7 @@ export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedNam
     ],
   );
   if (!row || (!row.full && !row.window)) return;
-  // Once more, as another process may have opened it just now. An audit of a window is part of one of the whole feed.
+  // Checked again under the lock, as another process may have opened it just now. A full audit contains the window.
   if (await isBackfillOpen(tx, id, row.full ? ['full'] : ['audit', 'full'])) return;
   await insertBackfill(tx, id, {
     kind: row.full ? 'full' : 'audit',
@@ -56,7 +66,7 @@ export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedNam
   });
 }
 
-export async function noteLateArrivals(tx: Sql, { source, feed }: FeedId, count: number): Promise<void> {
+export async function addLateArrivals(tx: Sql, { source, feed }: FeedId, count: number): Promise<void> {
   await tx.query('update bridge.checkpoints set late_arrivals = late_arrivals + $3 where source = $1 and feed = $2', [
     source,
     feed,
@@ -64,7 +74,7 @@ export async function noteLateArrivals(tx: Sql, { source, feed }: FeedId, count:
   ]);
 }
 
-/** It was cancelled: the next one is its interval away all the same. */
+/** For an audit that was cancelled: the next one comes after its usual interval. */
 export async function skipAudit(tx: Sql, { source, feed }: FeedId, audit: Backfill, now: Timestamp): Promise<void> {
   await tx.query(
     `update bridge.checkpoints set audited = $3,
@@ -75,8 +85,11 @@ export async function skipAudit(tx: Sql, { source, feed }: FeedId, audit: Backfi
   );
 }
 
-/** The next audit is its interval away; an audit that has found something raises the lateness bound. */
-export async function endAudit(
+/**
+ * Stores the end of an audit: its interval begins again, and an audit that has found late arrivals raises the lateness
+ * bound of a feed that does not declare its order.
+ */
+export async function finishAudit(
   tx: Sql,
   { source, feed }: FeedId,
   audit: Backfill,
@@ -88,8 +101,9 @@ export async function endAudit(
        fully_audited = case when $4 then $3 else fully_audited end,
        audit_asked = case when $4 and audit_asked <= $5 then null else audit_asked end,
        warning = case when $4 then $6 else warning end,
-       lateness_ms = case when $7 and commit_ordered is not true then least($8::bigint, $9::bigint * 2) else lateness_ms end,
-       -- What has no time is in no window: it is read once more, without a filter.
+       lateness_ms = case when $7 and commit_ordered is not true
+         then least($8::bigint, $9::bigint * 2) else lateness_ms end,
+       -- Records without a time lie in no window: the next pull reads the feed without a filter once more.
        unfiltered = case when $4 and commit_ordered is not true and exists (
          select from bridge.mirror m where m.source = $1 and m.feed = $2 and m.modified <= 'epoch'
        ) then null else unfiltered end

@@ -1,6 +1,6 @@
 /**
  * The rows of `bridge.backfills`: ranges of time that are read again beside the live pull. One operation a function.
- * Several may be open for a feed at once; one worker takes turns with them.
+ * Several backfills of a feed may be open at once; one worker reads them in turns.
  */
 
 import { storableText } from '#bridge/storable-text.ts';
@@ -9,7 +9,10 @@ import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 
-/** `range`: a person has asked for it. `audit`: counts what was missed. `full`: that, and tells what has vanished. */
+/**
+ * `range`: an operator has asked for it. `audit`: reads a window again and counts late arrivals. `full`: reads the
+ * whole feed again, counts late arrivals and finds records that have vanished.
+ */
 export type BackfillKind = 'range' | 'audit' | 'full';
 
 export interface Backfill {
@@ -19,11 +22,11 @@ export interface Backfill {
   readonly kind: BackfillKind;
   readonly from: Timestamp;
   readonly to: Timestamp;
-  /** Everything up to here is in the mirror; null at the beginning. */
+  /** Everything of the range up to here has been read; null before the first window. */
   readonly position: Timestamp | null;
   readonly records: number;
   readonly changed: number;
-  /** Of an audit: what the mirror should have had and had not. */
+  /** Of an audit: records that the mirror lacked, or held otherwise, although the watermark had passed them. */
   readonly lateArrivals: number;
   readonly asked: Timestamp;
   readonly finished: Timestamp | null;
@@ -35,7 +38,7 @@ export interface Backfill {
 const columns = `id, source, feed, kind, range_start as "from", range_end as "to", position, records, changed,
   late_arrivals as "lateArrivals", asked, finished, cancelled, failures, last_error as "lastError"`;
 
-/** Gives its number. */
+/** Opens a backfill and returns its number. */
 export async function insertBackfill(
   tx: Sql,
   { source, feed }: FeedId,
@@ -50,13 +53,15 @@ export async function insertBackfill(
   return row.id;
 }
 
-const latestMost = 100;
+const latestMax = 100;
 
-/** The open ones and the latest others, or those of these numbers; newest first. */
+/**
+ * Returns the open backfills and the latest others, or those with these numbers; the open ones first, then the newest.
+ */
 export async function readBackfills(sql: Sql, ids?: readonly number[]): Promise<Backfill[]> {
   return sql.query<Backfill>(
     `select ${columns} from bridge.backfills where $1::bigint[] is null or id = any($1)
-     order by finished is null and cancelled is null desc, id desc limit case when $1 is null then ${latestMost} end`,
+     order by finished is null and cancelled is null desc, id desc limit case when $1 is null then ${latestMax} end`,
     [ids ?? null],
   );
 }
@@ -74,7 +79,7 @@ export async function isBackfillOpen(
   return rows.length > 0;
 }
 
-/** Those that are to be worked on now, oldest first. */
+/** Returns the open backfills of the feed whose wait is over, oldest first. */
 export async function readDueBackfills(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<Backfill[]> {
   return sql.query<Backfill>(
     `select ${columns} from bridge.backfills
@@ -83,8 +88,8 @@ export async function readDueBackfills(sql: Sql, { source, feed }: FeedId, now: 
   );
 }
 
-/** The feeds that have one to be worked on now. */
-export async function feedsToBackfill(sql: Sql, now: Timestamp): Promise<FeedId[]> {
+/** Returns the feeds that have an open backfill whose wait is over. */
+export async function readFeedsToBackfill(sql: Sql, now: Timestamp): Promise<FeedId[]> {
   return sql.query<FeedId>(
     `select distinct source, feed from bridge.backfills
      where finished is null and cancelled is null and next_try <= $1`,
@@ -92,7 +97,10 @@ export async function feedsToBackfill(sql: Sql, now: Timestamp): Promise<FeedId[
   );
 }
 
-/** Notes what was stored, in the same transaction. False when it was cancelled meanwhile: nothing is to be stored then. */
+/**
+ * Stores the progress of a backfill, in the transaction that stored the records. Returns false when the backfill was
+ * cancelled meanwhile: the caller then rolls back.
+ */
 export async function advanceBackfill(
   tx: Sql,
   id: number,
@@ -107,7 +115,7 @@ export async function advanceBackfill(
   return rows.length > 0;
 }
 
-/** Gives it as it ended; undefined when it had ended before. */
+/** Ends a backfill and returns its final row; undefined when it had ended before. */
 export async function finishBackfill(tx: Sql, id: number, now: Timestamp): Promise<Backfill | undefined> {
   const [row] = await tx.query<Backfill>(
     `update bridge.backfills set finished = $2, last_error = null
@@ -117,7 +125,10 @@ export async function finishBackfill(tx: Sql, id: number, now: Timestamp): Promi
   return row;
 }
 
-/** Does nothing to one that has ended: the end of the transaction that ended it may not have been seen. */
+/**
+ * Stores a failure, and tries again from `next` on. Does nothing to a backfill that has ended: the commit that ended it
+ * may have succeeded although its answer was lost.
+ */
 export async function failBackfill(
   tx: Sql,
   id: number,
@@ -130,7 +141,10 @@ export async function failBackfill(
   );
 }
 
-/** What it has stored stays. Gives it as it was cancelled; undefined when it had ended before. */
+/**
+ * Cancels a backfill; the records that it has stored stay. Returns the cancelled row; undefined when it had ended
+ * before.
+ */
 export async function markCancelled(tx: Sql, id: number, now: Timestamp): Promise<Backfill | undefined> {
   const [row] = await tx.query<Backfill>(
     `update bridge.backfills set cancelled = $2 where id = $1 and finished is null and cancelled is null

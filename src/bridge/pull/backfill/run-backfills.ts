@@ -1,7 +1,8 @@
 /**
- * Backfills and audits of one feed: they walk closed ranges of time beside the live pull, whose watermark they do not
- * touch. Each window is one transaction with its position, so that a kill costs reading one window again. Those that are
- * open take turns, and all together they leave the live pull the better part of the service's quota.
+ * Runs the backfills and audits of one feed: they scan closed ranges of time beside the live pull and do not touch its
+ * watermark. Each window is one transaction together with the backfill's position, so a kill costs reading one window
+ * again. The open backfills of a feed take turns, and all of them together leave at least half of what the service
+ * allows in a minute to the live pull.
  */
 
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
@@ -13,28 +14,24 @@ import { addMicros, type Timestamp, timestampFromMicros, timestampFromMs } from 
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Counter } from '#platform/metrics.ts';
-import {
-  type FeedId,
-  lockCheckpoint,
-  readFeedTraits,
-  readNewest,
-  rememberNoIncludes,
-} from '../feed/checkpoint-store.ts';
-import { createFeedReader, type FeedReader, includesOf, PagesTooLarge } from '../feed/feed-reader.ts';
+import { type FeedId, lockCheckpoint, readFeedTraits, rememberNoIncludes } from '../feed/checkpoint-store.ts';
+import { createFeedReader, type FeedReader, includesToRequest, PagesTooLarge } from '../feed/feed-reader.ts';
+import { readNewestStamp } from '../feed/held-records.ts';
 import { createPageStore, type StorePage } from '../feed/page-store.ts';
-import type { ReadingDeps } from '../pull-feed.ts';
-import { type ScanDeps, type ScannedPage, scanFeed } from '../windows/advance-watermark.ts';
+import { latenessMsOf, type ReadingDeps } from '../feed/reading-deps.ts';
+import type { SourceProfile } from '../feed/source-profile.ts';
+import { type ScanDeps, type ScanStep, scanFeed } from '../windows/scan-feed.ts';
 import { defaultGranularityMicros } from '../windows/window-scan.ts';
-import { endAudit, noteLateArrivals } from './audit-store.ts';
+import { addLateArrivals, finishAudit } from './audit-store.ts';
 import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBackfills } from './backfill-store.ts';
-import { judgeMissing, markMissing, type Vanished } from './vanished-records.ts';
+import { markMissing, markVanished, type Vanished } from './vanished-records.ts';
 
 export interface BackfillDeps extends ReadingDeps {
   lateArrivals: Counter<'source' | 'feed'>;
   refusals: Counter<'source' | 'feed'>;
 }
 
-/** The backfill has ended otherwise, or its feed is gone: what was read for it is not stored. */
+/** The backfill was cancelled, or its feed is gone: what was read for it is not stored. */
 class BackfillEnded extends AppError {
   constructor(id: number) {
     super('conflict', `The backfill ${id} was cancelled.`, { recovery: { do: 'skip' } });
@@ -42,18 +39,19 @@ class BackfillEnded extends AppError {
   }
 }
 
-/** One that is being walked in this process, from where its row says. */
-interface Walking {
-  readonly steps: AsyncGenerator<ScannedPage>;
+/** A backfill that this process is scanning, from the position in its row on. */
+interface RunningScan {
+  readonly steps: AsyncGenerator<ScanStep>;
   readonly store: StorePage;
   readonly latenessMs: number;
-  readonly cut: Timestamp;
+  readonly to: Timestamp;
+  /** Everything of the range up to here was read; undefined before the first window of a whole feed. */
   reached: Timestamp | undefined;
 }
 
 /**
- * Creates the worker that walks all open backfills of one of the source's feeds, in turns. A failure ends in the
- * backfill's row, and is tried again later; only a database that is away makes it reject.
+ * Creates the worker that scans all open backfills of one of the source's feeds, in turns. A failure is stored in the
+ * backfill's row, and the backfill is tried again later; the worker rejects only when the database is away.
  */
 export function createBackfillWorker(deps: BackfillDeps) {
   const { source, database, clock } = deps;
@@ -61,7 +59,7 @@ export function createBackfillWorker(deps: BackfillDeps) {
     const feed = { source: source.name, feed: name };
     const lease = await deps.acquireLease(`backfill/${source.name}/${name}`);
     if (!lease) return;
-    const walking = new Map<number, Walking>();
+    const scans = new Map<number, RunningScan>();
     const readers = new Map<number, FeedReader>();
     const pace = createPace(source, clock, signal);
     try {
@@ -70,13 +68,13 @@ export function createBackfillWorker(deps: BackfillDeps) {
         if (due.length === 0) return;
         for (const backfill of due) {
           signal.throwIfAborted();
-          await takeTurn({ deps, lease, feed, walking, readers, pace, signal }, backfill);
+          await takeTurn({ deps, lease, feed, scans, readers, pace, signal }, backfill);
         }
       }
     } catch (error) {
       if (!(error instanceof LeaseLost) && !signal.aborted) throw error;
     } finally {
-      for (const { steps } of walking.values()) await steps.return(undefined);
+      for (const { steps } of scans.values()) await steps.return(undefined);
       await lease.release();
     }
   };
@@ -86,26 +84,27 @@ interface Worker {
   readonly deps: BackfillDeps;
   readonly lease: Lease;
   readonly feed: FeedId & { readonly feed: FeedName };
-  readonly walking: Map<number, Walking>;
-  /** They remember how large a page may be. */
+  /** By the number of the backfill. */
+  readonly scans: Map<number, RunningScan>;
+  /** By the number of the backfill: a reader remembers how large a page may be. */
   readonly readers: Map<number, FeedReader>;
   readonly pace: (lease: Lease) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
-/** One window of one backfill, or its end. */
+/** Reads one step of one backfill, or ends it. */
 async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
-  const { deps, lease, feed, walking, signal } = worker;
+  const { deps, lease, feed, scans, signal } = worker;
   try {
-    const walk = walking.get(backfill.id) ?? (await openWalk(worker, backfill));
-    walking.set(backfill.id, walk);
-    const step = await walk.steps.next();
-    if (step.done !== true) await storeStep(worker, backfill, walk, step.value);
-    else await endWalk(worker, backfill, walk);
+    const scan = scans.get(backfill.id) ?? (await startScan(worker, backfill));
+    scans.set(backfill.id, scan);
+    const step = await scan.steps.next();
+    if (step.done !== true) await storeStep(worker, backfill, scan, step.value);
+    else await finishScan(worker, backfill, scan);
   } catch (error) {
-    walking.delete(backfill.id);
+    scans.delete(backfill.id);
     if (error instanceof LeaseLost || signal.aborted) throw error;
-    // With smaller pages the next turn goes on from the position.
+    // After PagesTooLarge the next turn goes on from the position, with smaller pages.
     if (error instanceof BackfillEnded || error instanceof PagesTooLarge) return;
     deps.log.warn({ err: error, ...feed, backfill: backfill.id }, 'backfill failed');
     const floorMs = askedToWaitMs(error);
@@ -116,21 +115,21 @@ async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
   }
 }
 
-async function openWalk(worker: Worker, backfill: Backfill): Promise<Walking> {
+async function startScan(worker: Worker, backfill: Backfill): Promise<RunningScan> {
   const { deps, lease, feed, pace } = worker;
   const { source, clock, database } = deps;
   const { profile, commitOrdered, latenessMs: raisedMs } = await readFeedTraits(database, feed);
-  const latenessMs = Math.max(source.lateness_seconds * 1000, raisedMs ?? 0);
+  const latenessMs = latenessMsOf(source, raisedMs);
   const granularityMicros = profile?.granularityMicros;
   const transaction: ScanDeps['transaction'] = (work) =>
     lease.transaction(async (tx) => {
       await lockCheckpoint(tx, feed);
       return work(tx);
     });
-  const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile?.includes);
+  const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile);
   worker.readers.set(backfill.id, reader);
   const store = createPageStore({ ...deps, feed, latenessMs, transaction });
-  const reading = {
+  const scanDeps: ScanDeps = {
     feed,
     reader,
     store,
@@ -140,72 +139,76 @@ async function openWalk(worker: Worker, backfill: Backfill): Promise<Walking> {
     granularityMicros,
     pace: () => pace(lease),
   };
-  // What may still change under the walk is the live pull's, unless the order says that nothing appears in it.
+  // The range must be closed. Records can still appear within the lateness bound of now, which is left to the live
+  // pull; in a commit-ordered feed no record appears before those that were shown.
   const openMicros = commitOrdered === true ? 0 : latenessMs * 1_000 + (granularityMicros ?? defaultGranularityMicros);
   const closed = timestampFromMicros(clock.nowMs() * 1_000 - openMicros);
-  const cut = backfill.to < closed ? backfill.to : closed;
+  const to = backfill.to < closed ? backfill.to : closed;
   const from = backfill.position ?? (backfill.kind === 'full' ? undefined : addMicros(backfill.from, -1));
-  return { steps: scanFeed(reading, { from, cut }), store, latenessMs, cut, reached: from };
+  return { steps: scanFeed(scanDeps, { from, to }), store, latenessMs, to, reached: from };
 }
 
-function openReader({ deps, lease, feed, signal }: Worker, known: readonly string[] | undefined): FeedReader {
+function openReader({ deps, lease, feed, signal }: Worker, profile: SourceProfile | null): FeedReader {
   const { source, client, clock, database } = deps;
   return createFeedReader({
     client,
     feed: feed.feed,
     pageSize: source.page_size,
-    includes: source.includes ? includesOf(feed.feed).filter((name) => known?.includes(name) ?? true) : [],
+    includes: includesToRequest(feed.feed, { isWanted: source.includes, profile }),
     onRefused: () => rememberNoIncludes(database, feed),
     clock,
     during: (work) => lease.during((lost) => work(AbortSignal.any([signal, lost]))),
   });
 }
 
-async function storeStep({ deps, feed }: Worker, backfill: Backfill, walk: Walking, step: ScannedPage): Promise<void> {
+async function storeStep({ deps, feed }: Worker, backfill: Backfill, scan: RunningScan, step: ScanStep): Promise<void> {
   const { complete, observed } = step;
-  // What is beyond the range is the live pull's, and would count as missed.
+  // Records beyond the range are left to the live pull: here they would count as late arrivals.
   const records = step.records.filter(({ modified }) => modified <= backfill.to);
   const within = complete ? records.filter(({ modified }) => modified > (complete.after ?? '')).length : 0;
   let lateArrivals = 0;
-  await walk.store({
+  await scan.store({
     records: records.map(({ record }) => record),
     includes: step.includes,
     observed,
-    suspects: true,
-    also: async (tx, { changed }) => {
+    watchSuspects: true,
+    afterRecords: async (tx, { changed }) => {
       lateArrivals = backfill.kind === 'range' ? 0 : changed;
-      const taken = { position: complete?.to, records: within, changed, lateArrivals };
-      if (!(await advanceBackfill(tx, backfill.id, taken))) throw new BackfillEnded(backfill.id);
-      if (lateArrivals > 0) await noteLateArrivals(tx, feed, lateArrivals);
+      const progress = { position: complete?.to, records: within, changed, lateArrivals };
+      if (!(await advanceBackfill(tx, backfill.id, progress))) throw new BackfillEnded(backfill.id);
+      if (lateArrivals > 0) await addLateArrivals(tx, feed, lateArrivals);
       if (!complete || backfill.kind !== 'full') return;
       const ids = step.records.map(({ id }) => id);
       await markMissing(tx, feed, complete, { ids, observed, now: timestampNow(deps.clock) });
     },
   });
   if (lateArrivals > 0) deps.lateArrivals.inc(feed, lateArrivals);
-  if (complete) walk.reached = complete.to;
+  if (complete) scan.reached = complete.to;
 }
 
-/** Everything is read; or the feed answers with nothing at all, which proves nothing where something is known of it. */
-async function endWalk({ deps, lease, feed }: Worker, backfill: Backfill, walk: Walking): Promise<void> {
+/**
+ * Ends the backfill after its last step. Rejects with AppError `unavailable` when the feed has answered with nothing at
+ * all although the mirror holds records of it: such an answer proves nothing.
+ */
+async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, scan: RunningScan): Promise<void> {
   const { clock, database, log } = deps;
-  const isEmpty = async () => (await readNewest(database, feed, '9999-12-31T00:00:00.000000Z')) === null;
-  if ((walk.reached === undefined || walk.reached < walk.cut) && !(await isEmpty()))
-    throw new AppError('unavailable', 'The feed answers with no records at all, although it has had some.');
-  const { latenessMs } = walk;
+  const isEmpty = async () => (await readNewestStamp(database, feed, '9999-12-31T00:00:00.000000Z')) === null;
+  if ((scan.reached === undefined || scan.reached < scan.to) && !(await isEmpty()))
+    throw new AppError('unavailable', 'The feed answers with no records at all, although it had records before.');
+  const { latenessMs } = scan;
   const ended = await lease.transaction(async (tx) => {
     await lockCheckpoint(tx, feed);
     const now = timestampNow(clock);
     const finished = await finishBackfill(tx, backfill.id, now);
     if (!finished || finished.kind === 'range') return undefined;
     const none: Vanished = { gone: 0, refused: undefined };
-    const vanished = finished.kind === 'full' ? await judgeMissing(tx, feed, finished, { latenessMs, now }) : none;
-    await endAudit(tx, feed, finished, { latenessMs, warning: vanished.refused, now });
+    const vanished = finished.kind === 'full' ? await markVanished(tx, feed, finished, { latenessMs, now }) : none;
+    await finishAudit(tx, feed, finished, { latenessMs, warning: vanished.refused, now });
     return { ...vanished, lateArrivals: finished.lateArrivals };
   });
   if (!ended) return;
   if (ended.lateArrivals > 0)
-    log.warn({ ...feed, lateArrivals: ended.lateArrivals }, 'an audit has found records that were missed');
+    log.warn({ ...feed, lateArrivals: ended.lateArrivals }, 'an audit has found late arrivals');
   if (ended.gone > 0) {
     log.info({ ...feed, gone: ended.gone }, 'records have vanished from the feed');
     deps.wakeFlows();
@@ -216,7 +219,10 @@ async function endWalk({ deps, lease, feed }: Worker, backfill: Backfill, walk: 
   }
 }
 
-/** Half of what the service allows in a minute, and three quarters of what it allows for long, if it has limits. */
+/**
+ * Creates the wait between two requests of backfills: together they use at most half of what the service allows in a
+ * minute, and three quarters of what it allows in a day. No wait where the service has no limits.
+ */
 function createPace({ quotas }: SourceSettings, clock: Clock, signal: AbortSignal): (lease: Lease) => Promise<void> {
   if (quotas.enabled === false) return async () => undefined;
   const { burst, sustained } = limits.feeds;
@@ -228,9 +234,9 @@ function createPace({ quotas }: SourceSettings, clock: Clock, signal: AbortSigna
   );
   let nextMs = 0;
   return async (lease) => {
-    // Never for longer than that, also where the clock has been set back.
+    // Where the clock was set back, `nextMs` lies too far in the future: the wait is never longer than `everyMs`.
     const waitMs = Math.min(everyMs, nextMs - clock.nowMs());
-    // With few requests a day the wait is longer than the lease.
+    // Where few requests a day are allowed, the wait is longer than the lease: it is kept meanwhile.
     if (waitMs > 0) await lease.during((lost) => clock.sleep(waitMs, AbortSignal.any([signal, lost])));
     nextMs = clock.nowMs() + everyMs;
   };

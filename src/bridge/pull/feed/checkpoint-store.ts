@@ -1,4 +1,23 @@
-/** The rows of `bridge.checkpoints`, and the notifications that ask for a pull. One operation a function. */
+/**
+ * The rows of `bridge.checkpoints`, one for each feed, and the notifications that ask for a pull. One operation a
+ * function. The theory stands in `docs/checkpoints.md`.
+ *
+ * A row makes one promise: everything that the source stamped up to `watermark` is in the mirror. Every function that
+ * advances the watermark runs in the transaction that stored the records, so a crash cannot break the promise.
+ *
+ * In a feed that does not declare its order, the watermark must not pass the first-seen bound: a stamp that the bridge
+ * has known for the lateness bound at least. `noteFirstSeen` computes it from samples. Example with a lateness of 30 s:
+ *
+ * | pull at  | newest stamp | `newest_noted` at    | `first_seen_bound` | the sample before                          |
+ * |----------|--------------|----------------------|--------------------|--------------------------------------------|
+ * | 10:00:00 | 09:59:58     | 09:59:58 at 10:00:00 | null               | none: the first one                        |
+ * | 10:00:20 | 10:00:15     | 09:59:58 at 10:00:00 | null               | 20 s old: too young                        |
+ * | 10:00:40 | 10:00:33     | 10:00:33 at 10:00:40 | 09:59:58           | 40 s old: the bound; a new sample is taken |
+ * | 10:01:10 | 10:01:02     | 10:01:02 at 10:01:10 | 10:00:33           | 30 s old: the bound; a new sample is taken |
+ *
+ * Only our own clock measures the age of a sample, and it measures a difference. So the bound holds although the
+ * source's clock, or ours, is wrong by a day.
+ */
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -11,7 +30,10 @@ export interface FeedId {
   readonly feed: string;
 }
 
-/** Makes the feed's checkpoint if there is none, and makes it due: what was announced while nobody listened is read now. */
+/**
+ * Makes the feed's checkpoint if there is none, and makes it due: a change that was announced while no process listened
+ * is read now.
+ */
 export async function openCheckpoint(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
   await sql.query(
     `insert into bridge.checkpoints (source, feed, next_pull) values ($1, $2, $3)
@@ -21,43 +43,47 @@ export async function openCheckpoint(sql: Sql, { source, feed }: FeedId, now: Ti
 }
 
 /**
- * For a clock that was set back: what waits for a time of the clock as it was is due now. A wait that was right costs a
- * request by that.
+ * Makes every feed and every open backfill due that waits for a later time than now. For a clock that was set back: a
+ * time that was computed before lies too far in the future. A wait that was right ends early, which costs one request.
  */
-export async function endWaits(sql: Sql, now: Timestamp): Promise<void> {
+export async function makeWaitingFeedsDue(sql: Sql, now: Timestamp): Promise<void> {
   await sql.query('update bridge.checkpoints set next_pull = $1 where next_pull > $1', [now]);
   await sql.query('update bridge.backfills set next_try = $1 where next_try > $1 and finished is null', [now]);
 }
 
-/** A pull that is due: where it starts, and what it answers. */
+/** A pull that is due: where it starts, and which notifications it answers. */
 export interface DuePull {
   /** Everything of the feed up to here is in the mirror; null before the first page. */
   readonly watermark: Timestamp | null;
-  /** What the checkpoint must still be at whenever this pull writes. */
+  /** The checkpoint must still have this generation whenever the pull writes. */
   readonly generation: number;
   /** What the feed declared last; null before the first page. */
   readonly commitOrdered: boolean | null;
-  /** What an audit has raised the lateness bound to. */
+  /** The lateness bound, where an audit has raised it; null otherwise. */
   readonly latenessMs: number | null;
+  /** When the first read without a filter came to its end; null until then. */
   readonly unfiltered: Timestamp | null;
+  /** The page at which the read without a filter goes on; null: at its beginning. */
   readonly unfilteredNext: string | null;
   readonly profile: SourceProfile | null;
-  /** It is its time, or it was asked for; not only a notification. */
+  /** The pull is due by its schedule, not only because of a notification. */
   readonly scheduled: boolean;
-  /** The notifications that were waiting when it began. What comes later asks for another pull. */
+  /** The ids of the notifications that waited when the pull began. A later one asks for another pull. */
   readonly notifications: readonly number[];
 }
 
-/** By schedule, or by a notification; after a failure only when its wait is over, however many notifications come. */
+/**
+ * A feed is due by its schedule or because a notification waits. After a failure only the schedule counts, however many
+ * notifications arrive; and while notifications are throttled they do not count either.
+ */
 const isDue = `(c.next_pull <= $1 or (c.failures = 0 and (c.throttled_until <= $1) is not false and exists (
   select from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.processed is null)))`;
 
-/** The feeds that are due. */
-export async function feedsDue(sql: Sql, now: Timestamp): Promise<FeedId[]> {
+export async function readDueFeeds(sql: Sql, now: Timestamp): Promise<FeedId[]> {
   return sql.query<FeedId>(`select source, feed from bridge.checkpoints c where ${isDue}`, [now]);
 }
 
-/** Undefined when the feed is not due. */
+/** Returns undefined when the feed is not due. */
 export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<DuePull | undefined> {
   const [row] = await sql.query<DuePull>(
     `select watermark, generation, commit_ordered as "commitOrdered", lateness_ms as "latenessMs", unfiltered,
@@ -77,21 +103,25 @@ export interface FeedTraits {
   readonly profile: SourceProfile | null;
 }
 
+/** Returns nulls for a feed that has no checkpoint. */
 export async function readFeedTraits(sql: Sql, { source, feed }: FeedId): Promise<FeedTraits> {
   const [row] = await sql.query<FeedTraits>(
-    `select commit_ordered as "commitOrdered", lateness_ms as "latenessMs", source_profile as profile from bridge.checkpoints
-     where source = $1 and feed = $2`,
+    `select commit_ordered as "commitOrdered", lateness_ms as "latenessMs", source_profile as profile
+     from bridge.checkpoints where source = $1 and feed = $2`,
     [source, feed],
   );
   return row ?? { commitOrdered: null, latenessMs: null, profile: null };
 }
 
-/** Until the end of the transaction; whoever locks a source, too, locks the checkpoint before. */
+/**
+ * Locks the checkpoint until the end of the transaction. A transaction that locks a source, too, locks the checkpoint
+ * first: all do it in this order, so they cannot deadlock.
+ */
 export async function lockCheckpoint(tx: Sql, { source, feed }: FeedId): Promise<void> {
   await tx.query('select from bridge.checkpoints where source = $1 and feed = $2 for no key update', [source, feed]);
 }
 
-/** A person has set or reset the checkpoint while it was worked on: what was read belongs to another beginning. */
+/** An operator has set or reset the checkpoint during the pull: the pages that were read belong to the old position. */
 export class CheckpointMoved extends AppError {
   constructor({ source, feed }: FeedId) {
     super('conflict', `The checkpoint of ${source}/${feed} was set while the feed was read.`, {
@@ -101,8 +131,11 @@ export class CheckpointMoved extends AppError {
   }
 }
 
-/** Locks the checkpoint until the end of the transaction; throws CheckpointMoved when a person has set it since. */
-export async function holdCheckpoint(tx: Sql, feed: FeedId, generation: number): Promise<void> {
+/**
+ * Locks the checkpoint until the end of the transaction. Throws CheckpointMoved when it no longer has this generation:
+ * an operator has set it since.
+ */
+export async function lockCheckpointAt(tx: Sql, feed: FeedId, generation: number): Promise<void> {
   const [row] = await tx.query<{ generation: number }>(
     'select generation from bridge.checkpoints where source = $1 and feed = $2 for no key update',
     [feed.source, feed.feed],
@@ -110,18 +143,19 @@ export async function holdCheckpoint(tx: Sql, feed: FeedId, generation: number):
   if (row?.generation !== generation) throw new CheckpointMoved(feed);
 }
 
+/** Returns the bodies of these notifications as they were received: JSON, which was not parsed before. */
 export async function readNotificationBodies(sql: Sql, ids: readonly number[]): Promise<string[]> {
   const rows = await sql.query<{ body: string }>('select body from bridge.inbox where id = any($1)', [ids]);
   return rows.map(({ body }) => body);
 }
 
-export async function answerNotifications(tx: Sql, ids: readonly number[], now: Timestamp): Promise<void> {
+export async function markNotificationsProcessed(tx: Sql, ids: readonly number[], now: Timestamp): Promise<void> {
   if (ids.length > 0) await tx.query('update bridge.inbox set processed = $2 where id = any($1)', [ids, now]);
 }
 
 /**
- * In the transaction that stored everything up to it. It never goes back by itself, and does not pass a version that is
- * in suspectVersions. Gives where it stands then.
+ * Advances the watermark, in the transaction that stored everything up to it, and returns where it stands then. It
+ * never goes back here, and it stops one microsecond before a suspect version.
  */
 export async function moveWatermark(
   tx: Sql,
@@ -139,19 +173,23 @@ export async function moveWatermark(
 }
 
 export interface FinishedPull {
+  /** The notifications that this pull answers. */
   readonly notifications: readonly number[];
   readonly now: Timestamp;
   readonly next: Timestamp;
-  /** Notifications wait until then. */
+  /** Until then no notification asks for a pull. */
   readonly throttledUntil: Timestamp;
   readonly commitOrdered: boolean;
-  /** It has read the feed without a filter, to its end. */
+  /** The pull has read the feed without a filter, to its end. */
   readonly unfiltered: boolean;
 }
 
-/** The feed has been read to its end: what asked for it is answered; the next look is on schedule, or at a reread. */
+/**
+ * Stores that the feed has been read to its end. The notifications are processed; the next pull comes by schedule, or
+ * earlier where a range is to be read again.
+ */
 export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: FinishedPull): Promise<void> {
-  await answerNotifications(tx, pull.notifications, pull.now);
+  await markNotificationsProcessed(tx, pull.notifications, pull.now);
   await tx.query(
     `update bridge.checkpoints set last_pull = $4, failures = 0, last_error = null, commit_ordered = $5,
        throttled_until = $7,
@@ -163,7 +201,7 @@ export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: Finish
   );
 }
 
-/** Where the walk without a filter goes on after a restart; null: from its beginning. */
+/** Stores at which page the read without a filter goes on after a restart; null: at its beginning. */
 export async function saveUnfilteredNext(tx: Sql, { source, feed }: FeedId, next: string | null): Promise<void> {
   await tx.query('update bridge.checkpoints set unfiltered_next = $3 where source = $1 and feed = $2', [
     source,
@@ -172,41 +210,24 @@ export async function saveUnfilteredNext(tx: Sql, { source, feed }: FeedId, next
   ]);
 }
 
-/**
- * The newest stamp in the mirror that is not later than `until`; null when there is none. `expected`: of the records that
- * no sweep has missed, so that the feed should show it.
- */
-export async function readNewest(
-  sql: Sql,
-  { source, feed }: FeedId,
-  until: Timestamp,
-  { expected } = { expected: false },
-): Promise<Timestamp | null> {
-  const [row] = await sql.query<{ modified: Timestamp }>(
-    `select modified from bridge.mirror where source = $1 and feed = $2 and modified <= $3
-       ${expected ? 'and missing_since is null' : ''}
-     order by modified desc limit 1`,
-    [source, feed, until],
-  );
-  return row?.modified ?? null;
-}
-
-/** What is known of a feed that does not declare its order. */
+/** The state of the window scan, of a feed that does not declare its order. */
 export interface ScanState {
+  /** When the last scan was made. */
   readonly scanned: Timestamp | null;
   readonly watermark: Timestamp | null;
-  /** A stamp that has been known for the lateness bound at least. */
+  /** The newest stamp that is known to have been in the feed for the lateness bound. */
   readonly firstSeenBound: Timestamp | null;
 }
 
 /**
- * Notes what is newest now, and lets what was noted before `longAgo` noteFirstSeen. What was noted at a time that is yet to come
- * begins anew: the clock has been set back.
+ * Takes a sample of what is newest in the feed, and turns a sample from `firstSeenBefore` or earlier into the
+ * first-seen bound (see the head of this file). A sample whose time is still to come was taken before the clock was set
+ * back: it is replaced.
  */
 export async function noteFirstSeen(
   tx: Sql,
   { source, feed }: FeedId,
-  seen: { newest: Timestamp; now: Timestamp; longAgo: Timestamp },
+  sample: { newest: Timestamp; now: Timestamp; firstSeenBefore: Timestamp },
 ): Promise<ScanState> {
   const [row] = await tx.query<ScanState>(
     `update bridge.checkpoints set
@@ -215,7 +236,7 @@ export async function noteFirstSeen(
        newest_noted = case when newest_noted_at > $5 and newest_noted_at <= $4 then newest_noted else $3 end,
        newest_noted_at = case when newest_noted_at > $5 and newest_noted_at <= $4 then newest_noted_at else $4 end
      where source = $1 and feed = $2 returning scanned, watermark, first_seen_bound as "firstSeenBound"`,
-    [source, feed, seen.newest, seen.now, seen.longAgo],
+    [source, feed, sample.newest, sample.now, sample.firstSeenBefore],
   );
   return row ?? { scanned: null, watermark: null, firstSeenBound: null };
 }
@@ -224,15 +245,16 @@ export async function markScanned(tx: Sql, { source, feed }: FeedId, now: Timest
   await tx.query('update bridge.checkpoints set scanned = $3 where source = $1 and feed = $2', [source, feed, now]);
 }
 
-/** The service answers only without `include`: nobody needs to find that out again. */
+/** Stores that the service answers only without `include`, so that no later pull has to find it out again. */
 export async function rememberNoIncludes(sql: Sql, { source, feed }: FeedId): Promise<void> {
   await sql.query(
-    `update bridge.checkpoints set source_profile = coalesce(source_profile, '{}') || '{"includes": []}' where source = $1 and feed = $2`,
+    `update bridge.checkpoints set source_profile = coalesce(source_profile, '{}') || '{"includes": []}'
+     where source = $1 and feed = $2`,
     [source, feed],
   );
 }
 
-/** How many pulls in a row have failed. */
+/** Returns how many pulls in a row have failed. */
 export async function readFailures(sql: Sql, { source, feed }: FeedId): Promise<number> {
   const [row] = await sql.query<{ failures: number }>(
     'select failures from bridge.checkpoints where source = $1 and feed = $2',
@@ -242,8 +264,8 @@ export async function readFailures(sql: Sql, { source, feed }: FeedId): Promise<
 }
 
 /**
- * What asked for it stays waiting; nothing is asked again before `next`. `restart`: a walk without a filter begins anew.
- * Does nothing to a checkpoint that a person has set meanwhile.
+ * Stores that a pull failed. Its notifications go on waiting, and nothing is asked of the source before `next`. Does
+ * nothing when an operator has set the checkpoint since the pull began.
  */
 export async function failPull(
   tx: Sql,
@@ -251,8 +273,9 @@ export async function failPull(
   pull: {
     error: string;
     next: Timestamp;
-    /** It had to wait for the source's quota: nothing is wrong. */
-    hadToWait: boolean;
+    /** The source's quota was spent: the pull waits, and it does not count as a failure. */
+    isRateLimited: boolean;
+    /** A read without a filter begins again at its first page. */
     restart: boolean;
     generation: number | undefined;
   },
@@ -262,11 +285,11 @@ export async function failPull(
        failures = failures + case when $7 then 0 else 1 end,
        unfiltered_next = case when $5 then null else unfiltered_next end
      where source = $1 and feed = $2 and ($6::bigint is null or generation = $6)`,
-    [source, feed, pull.next, storableText(pull.error), pull.restart, pull.generation ?? null, pull.hadToWait],
+    [source, feed, pull.next, storableText(pull.error), pull.restart, pull.generation ?? null, pull.isRateLimited],
   );
 }
 
-/** What was learnt replaces what was known; a feed without a checkpoint is not read here. */
+/** Replaces the feed's profile; does nothing for a feed that has no checkpoint, as this bridge does not read it. */
 export async function saveSourceProfile(sql: Sql, { source, feed }: FeedId, profile: SourceProfile): Promise<void> {
   await sql.query('update bridge.checkpoints set source_profile = $3 where source = $1 and feed = $2', [
     source,

@@ -1,49 +1,63 @@
 /**
- * Asks for the pages of one feed, as far as a service takes such requests: with the related objects, unless it refuses to
- * be asked for them, and in pages so small that an answer can be held.
+ * Requests the pages of one feed in a form that the service accepts: with the related objects, unless it refuses to be
+ * asked for them, and in pages so small that an answer fits into memory.
  */
 
 import { includedKinds } from '#bridge/mirror/store-resources.ts';
 import { waitForRateLimit } from '#bridge/quota/wait-for-rate-limit.ts';
 import type { FeedPage, SourceClient } from '#client/source-client.ts';
-import type { FeedName } from '#contract/feed.ts';
-import { feedIncludes } from '#contract/feed.ts';
+import { type FeedName, feeds } from '#contract/feed.ts';
 import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import type { Bounds } from '../windows/window-scan.ts';
+import type { SourceProfile } from './source-profile.ts';
+import type { Bounds } from './time-range.ts';
 
 export interface PulledPage extends FeedPage {
-  /** When it was asked for. */
+  /** When the page was requested, before the request was sent. */
   readonly observed: Timestamp;
 }
 
+/** Where to read: a window, or the next page of an earlier answer. */
+export type ReadPosition = (Bounds & { readonly pageSize?: number }) | { readonly next: string };
+
 export interface FeedReader {
   /**
-   * A window, or the next page of an earlier answer. Throws AppError as the client does, and PagesTooLarge; `isPatient`
-   * waits for the source's quota instead.
+   * Reads one page. Rejects with AppError as the client does, and with PagesTooLarge. With `waitsForQuota` it waits
+   * until the source's quota is free again; otherwise it rejects with `too-many`.
    */
-  read(at: (Bounds & { pageSize?: number }) | { next: string }, options?: { isPatient: boolean }): Promise<PulledPage>;
-  /** The most records that are asked for at once; it may shrink. */
+  read(at: ReadPosition, options?: { waitsForQuota: boolean }): Promise<PulledPage>;
+  /** The most records that are requested at once; it shrinks when a page is too large. */
   pageSize(): number;
 }
 
-/** The page that follows is too large to be held, and the pages before it were cut too long: walk anew. */
+/**
+ * The next page is too large to be held, and the place of a page depends on the size of the pages before it: the caller
+ * reads again from the beginning, with the smaller `pageSize()`.
+ */
 export class PagesTooLarge extends AppError {
   constructor(feed: FeedName) {
-    super('too-large', `A page of the feed ${feed} is larger than an answer may be; smaller pages are asked for.`, {
+    super('too-large', `A page of the feed ${feed} is larger than an answer may be; smaller pages are requested.`, {
       recovery: { do: 'retry' },
     });
     this.name = 'PagesTooLarge';
   }
 }
 
-/** What of a page's related objects is kept. */
-export function includesOf(feed: FeedName): string[] {
-  return feedIncludes[feed].filter((name) => includedKinds[name] !== undefined);
+/** The names of a feed's related objects that the mirror keeps. */
+export function keptIncludes(feed: FeedName): string[] {
+  return feeds[feed].includes.filter((name) => includedKinds[name] !== null);
 }
 
-/** `includes` are asked for with each window; `onRefused` is called when the service refuses to be asked for them. */
+/** The related objects to request: none where the settings say so, and only those that the service is known to show. */
+export function includesToRequest(
+  feed: FeedName,
+  { isWanted, profile }: { isWanted: boolean; profile: SourceProfile | null },
+): string[] {
+  return isWanted ? keptIncludes(feed).filter((name) => profile?.includes?.includes(name) ?? true) : [];
+}
+
+/** `includes` are requested with each window; `onRefused` is called when the service refuses to be asked for them. */
 export function createFeedReader(options: {
   client: Pick<SourceClient, 'readFeed'>;
   feed: FeedName;
@@ -51,7 +65,7 @@ export function createFeedReader(options: {
   includes: readonly string[];
   onRefused: () => Promise<void>;
   clock: Clock;
-  /** Called around each request, to keep a lease meanwhile. */
+  /** Wraps each request, so that the caller can hold its lease meanwhile. */
   during: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
 }): FeedReader {
   const { client, feed, clock } = options;
@@ -60,27 +74,27 @@ export function createFeedReader(options: {
 
   type Ask = (at: Parameters<SourceClient['readFeed']>[1]) => Promise<PulledPage>;
   const askWith =
-    (isPatient: boolean): Ask =>
+    (waitsForQuota: boolean): Ask =>
     (at) =>
       options.during((signal) => {
-        const once = async () => {
+        const askOnce = async () => {
           const observed = timestampFromMs(clock.nowMs());
           return { ...(await client.readFeed(feed, at, signal)), observed };
         };
-        return isPatient ? waitForRateLimit(once, clock, signal) : once();
+        return waitsForQuota ? waitForRateLimit(askOnce, clock, signal) : askOnce();
       });
 
   async function readWindow(
     ask: Ask,
-    { after, before, pageSize: asked }: Bounds & { pageSize?: number },
+    { after, before, pageSize: wanted }: Bounds & { readonly pageSize?: number },
   ): Promise<PulledPage> {
     const windowOf = (include: readonly string[]) => ({
       ...(after === undefined ? {} : { modifiedAfter: after }),
       ...(before === undefined ? {} : { modifiedBefore: before }),
       ...(include.length > 0 ? { include } : {}),
-      pageSize: Math.min(asked ?? pageSize, pageSize),
+      pageSize: Math.min(wanted ?? pageSize, pageSize),
     });
-    const askForAll = async (): Promise<PulledPage | AppError> => {
+    const askWithIncludes = async (): Promise<PulledPage | AppError> => {
       try {
         return await ask(windowOf(includes));
       } catch (error) {
@@ -88,23 +102,23 @@ export function createFeedReader(options: {
         return error;
       }
     };
-    const full = await askForAll();
-    if (!(full instanceof AppError)) return full;
-    // It may be anything else that it does not like: then this one is refused, too, and says so.
+    const withIncludes = await askWithIncludes();
+    if (!(withIncludes instanceof AppError)) return withIncludes;
+    // The service may have refused something else. Then it refuses this request, too, and its error says what.
     const bare = await ask(windowOf([]));
-    // Or it did so for a moment only; what is given up is not asked for again.
-    const again = await askForAll();
+    // The refusal may have been momentary. A second refusal counts: includes that are given up are not requested again.
+    const again = await askWithIncludes();
     if (!(again instanceof AppError)) return again;
     includes = [];
-    // An answer that cannot be read is no refusal: the next pull asks for them.
+    // An answer that could not be read is no refusal: the next pull requests the includes again.
     if (again.issues.length === 0) await options.onRefused();
     return bare;
   }
 
   return {
     pageSize: () => pageSize,
-    async read(at, { isPatient } = { isPatient: false }) {
-      const ask = askWith(isPatient);
+    async read(at, { waitsForQuota } = { waitsForQuota: false }) {
+      const ask = askWith(waitsForQuota);
       for (;;) {
         try {
           return await ('next' in at ? ask({ next: at.next }) : readWindow(ask, at));
@@ -116,7 +130,7 @@ export function createFeedReader(options: {
               recovery: { do: 'halt' },
             });
           pageSize = Math.ceil(pageSize / 4);
-          // The place of a page may depend on the length of those before it.
+          // The place of this page may depend on the size of the pages before it.
           if ('next' in at) throw new PagesTooLarge(feed);
         }
       }

@@ -1,9 +1,8 @@
 /**
- * Stores what was read of a feed: in one transaction the versions, the related objects, the documents that they mark, the
- * versions in suspectVersions and the watermark. A kill leaves all of a page, or nothing.
+ * Stores what was read of a feed. One transaction holds the versions, the related objects, the documents that they mark
+ * as due, the suspect versions and the watermark: a kill leaves all of a page, or nothing of it.
  */
 
-import { createFreshStatistics } from '#bridge/mirror/fresh-statistics.ts';
 import { readVersionKey, type Version, withoutTime } from '#bridge/mirror/read-version.ts';
 import { type StoredPage, storeRecords } from '#bridge/mirror/store-records.ts';
 import { includedKinds, storeResources } from '#bridge/mirror/store-resources.ts';
@@ -16,38 +15,47 @@ import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import { type FeedId, moveWatermark } from './checkpoint-store.ts';
 import type { PulledPage } from './feed-reader.ts';
-import { suspectVersions } from './suspect-versions.ts';
+import { recordSuspects } from './suspect-versions.ts';
 
 export interface PageToStore {
   readonly records: readonly Record<string, unknown>[];
-  /** The records as the mirror takes them, where that has been worked out already. */
+  /** The same records as the mirror stores them, where they were prepared already. */
   readonly versions?: readonly Version[] | undefined;
   /** Called once while the database is at work. */
   readonly whileWriting?: () => void;
   readonly includes?: PulledPage['includes'];
-  /** When it was asked for; needed with `includes`. */
+  /** When the page was requested; needed with `includes`. */
   readonly observed?: Timestamp;
-  /** Everything up to what it gives, of the records' times, is in the mirror then; undefined: it says nothing of that. */
-  readonly completeTo?: (times: readonly Timestamp[]) => Timestamp | undefined;
-  /** Whether versions older than those held are looked at again; the quick news leave that to the walk that settles. */
-  readonly suspects: boolean | ((modified: Timestamp) => boolean);
-  /** In the same transaction, after the records. */
-  readonly also?: (tx: Sql, stored: { readonly changed: number }) => Promise<void>;
+  /**
+   * Is called with the stamps of the records, and returns the stamp up to which the mirror is complete once they are
+   * stored; undefined when the page proves nothing of that kind.
+   */
+  readonly completeTo?: (stamps: readonly Timestamp[]) => Timestamp | undefined;
+  /**
+   * Whether versions older than those in the mirror are recorded as suspect; a function decides by their stamp. The
+   * live read of a feed that does not declare its order leaves that to the window scan.
+   */
+  readonly watchSuspects: boolean | ((modified: Timestamp) => boolean);
+  /** Runs in the same transaction, after the records were stored. */
+  readonly afterRecords?: (tx: Sql, stored: { readonly changed: number }) => Promise<void>;
 }
 
-export interface KeptPage {
-  readonly times: readonly Timestamp[];
+/** What storing a page has changed. */
+export interface PageResult {
+  /** The stamp of each record, in the page's order. */
+  readonly stamps: readonly Timestamp[];
   readonly changed: number;
-  /** Where the watermark stands then; undefined when it was not to be moved. */
+  /** Where the watermark stands afterwards; undefined when the page was not to move it. */
   readonly watermark: Timestamp | null | undefined;
 }
 
-export type StorePage = (page: PageToStore) => Promise<KeptPage>;
+/** Rejects with AppError `invalid` when a record cannot be stored at all; its text says what an operator can do. */
+export type StorePage = (page: PageToStore) => Promise<PageResult>;
 
 export function createPageStore(deps: {
   feed: FeedId & { feed: FeedName };
   latenessMs: number;
-  /** A transaction that writes only while the work is still ours. */
+  /** A transaction that rejects when the work no longer belongs to this process. */
   transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
   database: Sql;
   clock: Clock;
@@ -56,22 +64,22 @@ export function createPageStore(deps: {
   wakeFlows: () => void;
 }): StorePage {
   const { feed, clock, log } = deps;
-  const keepStatistics = createFreshStatistics(deps.database);
+  const refreshStatistics = createStatisticsRefresh(deps.database);
   return async (page) => {
     const { stored, believed, resources, watermark } = await deps.transaction(async (tx) => {
       const now = timestampNow(clock);
       const stored = await storeReadable(tx, feed, page, now);
-      // One without a time has no place where it could be looked for again.
-      const { suspects } = page;
-      const isSuspect = typeof suspects === 'boolean' ? () => suspects : suspects;
-      const older = stored.older.filter(({ modified }) => modified > withoutTime && isSuspect(modified));
-      const shown = await suspectVersions(tx, feed, older, { now, latenessMs: deps.latenessMs });
-      const records = shown.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+      const { watchSuspects } = page;
+      const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
+      // A version without a time lies in no range that could be read again.
+      const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
+      const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
+      const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
       const believed = await storeRecords(tx, { ...feed, records, now }, { believeOlder: true });
       const resources = await storeIncludes(tx, feed.source, page, now);
       const completeTo = page.completeTo?.(stored.times);
       const watermark = completeTo === undefined ? undefined : await moveWatermark(tx, feed, completeTo);
-      await page.also?.(tx, { changed: stored.changed + believed.changed });
+      await page.afterRecords?.(tx, { changed: stored.changed + believed.changed });
       return { stored, believed, resources, watermark };
     });
     const changed = stored.changed + believed.changed;
@@ -82,25 +90,27 @@ export function createPageStore(deps: {
       log.warn({ ...feed, count: stored.unreadable.length }, `records are not as documented: ${stored.unreadable[0]}`);
     }
     if (changed + resources > 0) deps.wakeFlows();
-    await keepStatistics(changed);
-    return { times: stored.times, changed, watermark };
+    await refreshStatistics(changed);
+    return { stamps: stored.times, changed, watermark };
   };
 }
 
-/** Gives how many have changed. */
+/** Stores the related objects; returns how many have changed. */
 async function storeIncludes(tx: Sql, source: string, page: PageToStore, now: Timestamp): Promise<number> {
   const { includes, observed } = page;
   if (includes === undefined || observed === undefined) return 0;
   let changed = 0;
   for (const [name, kind] of Object.entries(includedKinds)) {
     const objects = includes[name];
-    if (objects === undefined || objects.length === 0) continue;
+    if (kind === null || objects === undefined || objects.length === 0) continue;
     changed += (await storeResources(tx, { source, kind, objects, observed, now })).changed;
   }
   return changed;
 }
 
-/** Stores the records; throws an error that says what a person can do about one that cannot be stored at all. */
+/**
+ * Stores the records; rejects with an error that says what an operator can do about one that cannot be stored at all.
+ */
 async function storeReadable(
   tx: Sql,
   feed: FeedId & { feed: FeedName },
@@ -112,21 +122,47 @@ async function storeReadable(
     return await storeRecords(tx, { ...feed, ...read, now }, whileWriting === undefined ? {} : { whileWriting });
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'invalid') throw error;
-    const times = records.flatMap((record, index) => timeOf(record, feed.feed, index));
-    const around = times.length > 0 ? ` It stands on a page with times from ${times[0]} to ${times.at(-1)}.` : '';
+    const stamps = records.flatMap((record, index) => stampOf(record, feed.feed, index));
+    const around = stamps.length > 0 ? ` It is on a page with times from ${stamps[0]} to ${stamps.at(-1)}.` : '';
     throw new AppError(
       'invalid',
-      `${error.publicMessage}${around} The feed waits for it: have it mended at the source, or step over it with ` +
+      `${error.publicMessage}${around} The feed waits for it: have it fixed at the source, or step over it with ` +
         `"bridge checkpoint set ${feed.source}/${feed.feed} <a time after it>".`,
       { cause: error, issues: error.issues, recovery: { do: 'halt' } },
     );
   }
 }
 
-function timeOf(record: Record<string, unknown>, feed: FeedName, index: number): Timestamp[] {
+/** The record's stamp as a list of one; empty when it cannot be read. */
+function stampOf(record: Record<string, unknown>, feed: FeedName, index: number): Timestamp[] {
   try {
     return [readVersionKey(record, feed, index).modified];
   } catch {
     return [];
   }
+}
+
+/** The statistics are checked after so many records, and again each time there are ten times as many. */
+const firstCheckAfter = 1_000;
+const checkAgainFactor = 10;
+
+/**
+ * Returns a function that is called after each commit with the number of changed records, and keeps the query planner's
+ * statistics of the mirror fresh. PostgreSQL analyses its tables once a minute; a first read stores a million records
+ * in that time. As long as the planner takes the table for empty, it scans the whole table for each page. Rejects when
+ * the database is away.
+ */
+function createStatisticsRefresh(sql: Sql): (changed: number) => Promise<void> {
+  let stored = 0;
+  let nextCheck = firstCheckAfter;
+  return async (changed) => {
+    stored += changed;
+    if (stored < nextCheck) return;
+    nextCheck = stored * checkAgainFactor;
+    const [known] = await sql.query<{ rows: number }>(
+      `select reltuples::float8 as rows from pg_class where oid = 'bridge.mirror'::regclass`,
+    );
+    // With `skip_locked` a process does not wait while another one analyses the same table.
+    if (known && known.rows < stored) await sql.query('analyze (skip_locked) bridge.mirror, bridge.flow_documents');
+  };
 }

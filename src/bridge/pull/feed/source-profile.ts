@@ -1,9 +1,12 @@
-/** What `check` has learned of a feed, kept in its checkpoint. Every part is optional: the pull is safe without any. */
+/**
+ * What `bridge check` has found out about a feed; it is kept in the feed's checkpoint. Every member is optional:
+ * reading is safe without any of them, and cheaper with them.
+ */
 
 export interface SourceProfile {
-  /** What stamps and bounds are cut or rounded to. */
+  /** The step that the source rounds stamps and bounds to, or truncates them to. */
   readonly granularityMicros?: number;
-  /** What the service shows beside the records when it is asked to; empty where it refuses to be asked. */
+  /** The related objects that the service shows when it is asked for them; empty where it refuses to be asked. */
   readonly includes?: readonly string[];
   readonly bounds?: 'inclusive' | 'exclusive';
   readonly paging?: 'cursor' | 'page number' | 'offset' | 'unknown';
@@ -11,7 +14,8 @@ export interface SourceProfile {
   readonly pageSize?: number;
   readonly order?: 'ascending' | 'descending' | 'none';
   readonly commitOrdered?: boolean;
-  /** How much the source's clock is ahead of ours; it is known to a second or two. */
+  /** How far the source's clock is ahead of ours; it is known to within a second or two. */
   readonly clockAheadMs?: number;
+  /** When the profile was made. */
   readonly learned?: string;
 }

@@ -1,19 +1,32 @@
 /**
- * Versions in suspectVersions, and ranges to be read once more: `bridge.suspect_versions` and `bridge.rereads`. A version that is older than
- * the one held may come from a replica that lags, and then only for a moment; or the source was set back. It is believed
- * when it is still shown after the lateness bound, for which its stamp is read again then. The watermark waits for it.
+ * Suspect versions (`bridge.suspect_versions`) and the ranges that are to be read again (`bridge.rereads`).
+ *
+ * A version that is older than the one in the mirror is suspect. A replica that lags shows one, but only for a moment;
+ * a source that was set back shows it for good. It is believed if the source still shows it after the lateness bound,
+ * and until that is known the watermark does not pass it. Example with a lateness of 30 s; the mirror holds award A
+ * with the stamp 10:00:00, and the watermark stands at 09:40:00:
+ *
+ * | time     | a scan shows          | what happens                                                              |
+ * |----------|-----------------------|---------------------------------------------------------------------------|
+ * | 10:05:00 | A stamped 09:50:00    | A is suspect since 10:05:00. The range (09:49:59.999999, 09:50:00] is to  |
+ * |          |                       | be read again at 10:05:30. The watermark stops at 09:49:59.999999.        |
+ * | 10:05:20 | A stamped 09:50:00    | It has been shown for 20 s: it stays suspect.                             |
+ * | 10:05:30 | either: nothing there | The replica had lagged. A is no longer suspect; the mirror is unchanged.  |
+ * |          | or: A of 09:50:00     | It has been shown for 30 s: the source was set back. The mirror takes it. |
  */
 
 import type { OlderVersion } from '#bridge/mirror/store-records.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import type { FeedId } from './checkpoint-store.ts';
+import type { Range } from './time-range.ts';
 
 /**
- * Notes that these were shown; gives those that have been shown for `latenessMs`, which are in suspectVersions no more: the caller
- * stores them in the same transaction. The others are read again when their time has come.
+ * Records that these older versions were shown, and returns those that have been shown for `latenessMs`. These are no
+ * longer suspect: the caller stores them in the same transaction. The others are read again once they have been suspect
+ * for that long.
  */
-export async function suspectVersions(
+export async function recordSuspects(
   tx: Sql,
   { source, feed }: FeedId,
   shown: readonly OlderVersion[],
@@ -22,11 +35,12 @@ export async function suspectVersions(
   if (shown.length === 0) return [];
   const { now, latenessMs } = options;
   const rows = await tx.query<{ record_id: string; first_shown: Timestamp }>(
-    `insert into bridge.suspect_versions as d (source, feed, record_id, modified, content_hash, body, first_shown, last_shown)
+    `insert into bridge.suspect_versions as d
+       (source, feed, record_id, modified, content_hash, body, first_shown, last_shown)
      select $1, $2, shown.*, $3::timestamptz, $3::timestamptz
      from unnest($4::text[], $5::timestamptz[], $6::bytea[], $7::text[]) as shown
      on conflict (source, feed, record_id) do update set
-       -- One of a time that is yet to come was noted by a clock that has been set back.
+       -- A first time that is still to come was recorded before the clock was set back: the version counts as new.
        first_shown = case when d.modified = excluded.modified and d.content_hash = excluded.content_hash
          and d.first_shown <= excluded.first_shown then d.first_shown else excluded.first_shown end,
        modified = excluded.modified, content_hash = excluded.content_hash, body = excluded.body,
@@ -43,16 +57,16 @@ export async function suspectVersions(
     ],
   );
   const firstShown = new Map(rows.map((row) => [row.record_id, row.first_shown]));
-  const longAgo = addMicros(now, -latenessMs * 1_000);
-  const believed = shown.filter(({ recordId }) => (firstShown.get(recordId) ?? now) <= longAgo);
+  const firstShownBefore = addMicros(now, -latenessMs * 1_000);
+  const believed = shown.filter(({ recordId }) => (firstShown.get(recordId) ?? now) <= firstShownBefore);
   await dropSuspects(
     tx,
     { source, feed },
     believed.map(({ recordId }) => recordId),
   );
-  const open = shown.filter((version) => !believed.includes(version));
-  for (const { recordId, modified } of open)
-    await rereadLater(
+  const stillSuspect = shown.filter((version) => !believed.includes(version));
+  for (const { recordId, modified } of stillSuspect)
+    await scheduleReread(
       tx,
       { source, feed },
       {
@@ -73,11 +87,14 @@ async function dropSuspects(tx: Sql, { source, feed }: FeedId, ids: readonly str
   ]);
 }
 
-/** What a complete reading of the range did not show any more was a replica's. */
+/**
+ * Drops the suspect versions of a range that a complete read of it, from `since` to `now`, did not show: a replica had
+ * lagged. A last time later than `now` was recorded before the clock was set back; that version is dropped, too.
+ */
 export async function dropSuspectsNotShown(
   tx: Sql,
   { source, feed }: FeedId,
-  range: { after: Timestamp; to: Timestamp; since: Timestamp; now: Timestamp },
+  range: Reread & { since: Timestamp; now: Timestamp },
 ): Promise<void> {
   await tx.query(
     `delete from bridge.suspect_versions
@@ -86,19 +103,22 @@ export async function dropSuspectsNotShown(
   );
 }
 
-export interface Reread {
+/** A range that is to be read again; unlike other ranges it always has a beginning. */
+export interface Reread extends Range {
   readonly after: Timestamp;
-  readonly to: Timestamp;
 }
 
-/** The range is read again at `due`, by the next pull then. Asked twice, it is read at the later time. */
-export async function rereadLater(
+/**
+ * Stores that the range is to be read again at `due`: by the first pull from then on, which is due at that time. A
+ * range that is scheduled twice is read at the later time.
+ */
+export async function scheduleReread(
   tx: Sql,
   { source, feed }: FeedId,
   { after, to, due }: Reread & { due: Timestamp },
 ): Promise<void> {
   await tx.query(
-    `with asked as (
+    `with scheduled as (
        insert into bridge.rereads (source, feed, range_start, range_end, due) values ($1, $2, $3, $4, $5)
        on conflict (source, feed, range_start, range_end) do update set due = greatest(bridge.rereads.due, excluded.due)
      )
@@ -107,12 +127,13 @@ export async function rereadLater(
   );
 }
 
-/** `latest`: what is due later than that was noted by a clock that has been set back, and is due now. */
+/** A range that is due later than `latest` was scheduled before the clock was set back: it is due now. */
 interface DueTimes {
   readonly now: Timestamp;
   readonly latest: Timestamp;
 }
 
+/** Returns the ranges that are to be read again now, the one that has waited longest first. */
 export async function readDueRereads(sql: Sql, { source, feed }: FeedId, { now, latest }: DueTimes): Promise<Reread[]> {
   return sql.query<Reread>(
     `select range_start as after, range_end as "to" from bridge.rereads
@@ -121,7 +142,8 @@ export async function readDueRereads(sql: Sql, { source, feed }: FeedId, { now, 
   );
 }
 
-export async function endReread(
+/** Deletes a range that was read again, unless it was scheduled once more for a later time meanwhile. */
+export async function finishReread(
   tx: Sql,
   { source, feed }: FeedId,
   { after, to }: Reread,
@@ -132,21 +154,4 @@ export async function endReread(
      where source = $1 and feed = $2 and range_start = $3 and range_end = $4 and (due <= $5 or due > $6)`,
     [source, feed, after, to, now, latest],
   );
-}
-
-/** What of the current mirror stands in a range: the ids that an answer for it should show. */
-export async function readKnownIds(
-  sql: Sql,
-  { source, feed }: FeedId,
-  { after, to }: { after: Timestamp | undefined; to: Timestamp },
-  limit: number,
-): Promise<Set<string>> {
-  const rows = await sql.query<{ record_id: string }>(
-    `select record_id from bridge.mirror
-     where source = $1 and feed = $2 and modified <= $4 and modified > coalesce($3, 'epoch'::timestamptz)
-       and missing_since is null
-     limit $5`,
-    [source, feed, after ?? null, to, limit],
-  );
-  return new Set(rows.map((row) => row.record_id));
 }

@@ -1,8 +1,9 @@
 /**
- * Reading the list of suppliers: it has no feed, so that it is read wholly from time to time. Its pages are numbered, and
- * a row that moves to another page while it is read may be passed over: the list counts as read when as many suppliers
- * were seen as it says that it has, or when two passes saw the same. What is passed over all the same is found by the
- * next sweep, or the one after it. A kill costs reading the list once more; two that sweep wait for each other's lease.
+ * Pulls a source's supplier list. The list has no feed, so the whole of it is read on a schedule. Its pages are
+ * numbered, and a supplier that moves to another page during the read may be skipped. So the list counts as read when
+ * as many suppliers were seen as the list says that it has, or when two passes saw the same suppliers. A supplier that
+ * was skipped all the same is found by the next pull, or by the one after it. A kill costs reading the list once more.
+ * A lease keeps two processes from pulling the same list at once.
  */
 
 import { type AcquireLease, type Lease, LeaseLost, unlessLost } from '#bridge/leases/lease.ts';
@@ -32,13 +33,13 @@ export interface SupplierListDeps {
 const passesMax = 4;
 
 /**
- * Creates the worker that reads the source's list of suppliers, if it is due. Failures end in SQL; only a database that
- * is away makes it reject.
+ * Creates the worker that pulls the source's supplier list, if it is due. A failure is stored in SQL; the worker
+ * rejects only when the database is away.
  */
 export function createSupplierListPull(deps: SupplierListDeps) {
   const { source, database, clock } = deps;
   return async (signal: AbortSignal): Promise<void> => {
-    // Looked at again without the lease: a wake-up that came while it was held went to a worker that did not get it.
+    // Checked again after the lease was released: a worker that was woken while it was held did not get it.
     while (!signal.aborted && (await isListDue(database, source.name, timestampNow(clock)))) {
       const lease = await deps.acquireLease(`suppliers/${source.name}`);
       if (!lease) return;
@@ -56,7 +57,7 @@ async function pullListIfDue(deps: SupplierListDeps, lease: Lease, signal: Abort
   const beganMs = clock.nowMs();
   try {
     if (!(await lease.transaction((tx) => isListDue(tx, source.name, timestampFromMs(beganMs))))) return;
-    await sweep(deps, lease, signal);
+    await pullWholeList(deps, lease, signal);
     await lease.transaction((tx) =>
       finishListPull(tx, source.name, {
         now: timestampNow(clock),
@@ -65,50 +66,50 @@ async function pullListIfDue(deps: SupplierListDeps, lease: Lease, signal: Abort
     );
   } catch (error) {
     if (error instanceof LeaseLost || signal.aborted) return;
-    log.warn({ err: error, source: source.name }, 'reading the list of suppliers failed');
-    const noted = lease.transaction(async (tx) => {
+    log.warn({ err: error, source: source.name }, 'pull of the supplier list failed');
+    const stored = lease.transaction(async (tx) => {
       const failures = await readListFailures(tx, source.name);
       const waitMs = retryWaitMs(retrySchedules.supplierList, failures, { floorMs: askedToWaitMs(error) });
       await failListPull(tx, source.name, { error: errorText(error), next: timestampFromMs(clock.nowMs() + waitMs) });
     });
-    await unlessLost(noted);
+    await unlessLost(stored);
   }
 }
 
-/** Passes over the list until it was seen whole, or has not held still for too long. */
-async function sweep(deps: SupplierListDeps, lease: Lease, signal: AbortSignal): Promise<void> {
-  let before: Pass | undefined;
+/** Reads the list in passes until it was seen whole, or has changed during every pass. */
+async function pullWholeList(deps: SupplierListDeps, lease: Lease, signal: AbortSignal): Promise<void> {
+  let passBefore: Pass | undefined;
   let pageSize = deps.source.page_size;
   for (let passes = 1; ; ) {
     let pass: Pass;
     try {
       pass = await readList(deps, lease, pageSize, signal);
     } catch (error) {
-      // Suppliers may have a thousand contacts each.
+      // A supplier may have a thousand contacts.
       if (!(error instanceof AppError) || error.code !== 'too-large' || pageSize === 1) throw error;
       pageSize = Math.ceil(pageSize / 4);
       continue;
     }
-    if (isWhole(pass) || (before !== undefined && sawTheSame(before, pass))) return;
+    if (isWhole(pass) || (passBefore !== undefined && sawTheSame(passBefore, pass))) return;
     if (passes === passesMax) {
       const { ids, count } = pass;
       deps.log.warn(
         { source: deps.source.name, seen: ids.size, count },
-        'the list of suppliers does not hold still, or counts wrongly; the next sweep reads it again',
+        'the supplier list changed during every pass, or states a wrong count; the next pull reads it again',
       );
       return;
     }
-    before = pass;
+    passBefore = pass;
     passes += 1;
   }
 }
 
-/** One reading of the list from its first page to its last. */
+/** One read of the list from its first page to its last. */
 interface Pass {
   readonly ids: ReadonlySet<unknown>;
-  /** How many rows were shown, one that came twice counted twice. */
+  /** How many rows were shown; a supplier that was shown twice counts twice. */
   readonly rows: number;
-  /** What every page said that the list has; undefined when they did not say it, or not the same. */
+  /** How many suppliers the list has by its own count; undefined when its pages state none, or different ones. */
   readonly count: number | undefined;
 }
 
@@ -117,8 +118,10 @@ function isWhole({ ids, count }: Pass): boolean {
 }
 
 function sawTheSame(before: Pass, now: Pass): boolean {
-  const isStill = (pass: Pass) => pass.rows === pass.ids.size;
-  return isStill(before) && isStill(now) && before.ids.size === now.ids.size && before.ids.isSubsetOf(now.ids);
+  const hasNoRepeats = (pass: Pass) => pass.rows === pass.ids.size;
+  return (
+    hasNoRepeats(before) && hasNoRepeats(now) && before.ids.size === now.ids.size && before.ids.isSubsetOf(now.ids)
+  );
 }
 
 type At = Parameters<SourceClient['listSuppliers']>[0];
@@ -136,21 +139,17 @@ async function readList(deps: SupplierListDeps, lease: Lease, pageSize: number, 
     counts.add(page.count);
     if (page.next === undefined) return { ids, rows, count: counts.size === 1 ? page.count : undefined };
     if (page.items.length === 0 || links.has(page.next))
-      throw new AppError(
-        'unavailable',
-        'A page of the list of suppliers leads nowhere: its "next" gives nothing new.',
-        {
-          recovery: { do: 'halt' },
-        },
-      );
+      throw new AppError('unavailable', 'The pages of the supplier list loop: "next" returns nothing new.', {
+        recovery: { do: 'halt' },
+      });
     links.add(page.next);
     at = { next: page.next };
   }
 }
 
 /**
- * Where the source allows no more requests for now, the wait is sat out here: the list begins at its first page, and with
- * more pages than are allowed at once it would never be read to its end.
+ * Reads one page, and waits for the source's quota where it is spent. A pull that ended there would begin again at the
+ * first page: a list with more pages than the quota allows at once would never be read to its end.
  */
 async function readPage(
   { client, clock }: SupplierListDeps,
@@ -159,12 +158,12 @@ async function readPage(
   signal: AbortSignal,
 ): Promise<Awaited<ReturnType<SourceClient['listSuppliers']>> & { observed: Timestamp }> {
   return lease.during(async (lost) => {
-    const ends = AbortSignal.any([signal, lost]);
+    const stopped = AbortSignal.any([signal, lost]);
     const ask = async () => {
       const observed = timestampNow(clock);
-      return { ...(await client.listSuppliers(at, ends)), observed };
+      return { ...(await client.listSuppliers(at, stopped)), observed };
     };
-    return waitForRateLimit(ask, clock, ends);
+    return waitForRateLimit(ask, clock, stopped);
   });
 }
 
@@ -181,7 +180,7 @@ async function storePage(
   if (stored.unreadable > 0)
     log.warn(
       { source: source.name, count: stored.unreadable },
-      'suppliers of the list have no external_id that can be stored; they are passed over',
+      'suppliers of the list have no external_id that can be stored; they are skipped',
     );
   if (stored.changed > 0) deps.wakeFlows();
 }

@@ -1,4 +1,4 @@
-/** The workers that read the lists of suppliers, of the sources that are to be read so. */
+/** The workers that pull the supplier lists, of the sources whose settings ask for it. */
 
 import { type BridgeDeps, lanes } from '#bridge/bridge-deps.ts';
 import type { AcquireLease } from '#bridge/leases/lease.ts';
@@ -8,9 +8,9 @@ import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
 import type { SweptLane } from '#platform/sweep.ts';
 import { createSupplierListPull } from './pull-supplier-list.ts';
-import { openSupplierList, supplierListsDue } from './supplier-list-store.ts';
+import { openSupplierList, readDueSupplierLists } from './supplier-list-store.ts';
 
-/** Starts the workers; they end with `deps.signals`. Gives the lane that the sweep looks after. */
+/** Starts the workers; they end with `deps.signals`. Returns the lane in which the sweep finds what is due. */
 export function startSupplierLists(
   deps: BridgeDeps,
   acquireLease: AcquireLease,
@@ -18,7 +18,7 @@ export function startSupplierLists(
 ): SweptLane {
   const { settings, database, signals, clock, log } = deps;
   const sources = settings.sources.filter(({ suppliers }) => suppliers);
-  const sweeps = new Map(
+  const pulls = new Map(
     sources.map((source) => {
       const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
       const wakeFlows = () => void signals.signal(lanes.push, flows);
@@ -26,22 +26,22 @@ export function startSupplierLists(
       return [source.name, createSupplierListPull({ source, client, database, acquireLease, clock, log, wakeFlows })];
     }),
   );
-  // A list may be waited for, page by page, while the source allows no more.
+  // A pull waits for its source's quota, page by page: with a worker for each source none waits for another source.
   signals.work(lanes.suppliers, { concurrency: Math.max(1, sources.length) }, async (source, signal) => {
-    await sweeps.get(source)?.(signal);
+    await pulls.get(source)?.(signal);
   });
-  const watchClock = createClockWatch(clock);
+  const whenClockWasSetBack = createClockWatch(clock);
   return {
     lane: lanes.suppliers,
     due: async () => {
-      await watchClock(async () => {
+      await whenClockWasSetBack(async () => {
         for (const { name, suppliers_poll_seconds: seconds } of sources) {
           const latest = timestampFromMs(clock.nowMs() + seconds * 1000);
           await openSupplierList(database, name, { now: timestampNow(clock), latest });
         }
       });
-      const due = await supplierListsDue(database, timestampNow(clock));
-      return due.filter((source) => sweeps.has(source));
+      const due = await readDueSupplierLists(database, timestampNow(clock));
+      return due.filter((source) => pulls.has(source));
     },
   };
 }

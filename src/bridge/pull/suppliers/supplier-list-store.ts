@@ -1,10 +1,10 @@
-/** The rows of `bridge.supplier_lists`. One operation a function. */
+/** The rows of `bridge.supplier_lists`: when each source's supplier list is pulled. One operation a function. */
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 
-/** Makes the source's sweep if there is none; it is due now, or at `latest` where it would be due later than that. */
+/** Makes the source's row if there is none, due now; makes an existing one due at `latest` if it would be due later. */
 export async function openSupplierList(
   sql: Sql,
   source: string,
@@ -17,8 +17,8 @@ export async function openSupplierList(
   );
 }
 
-/** The sources whose list is to be read now. */
-export async function supplierListsDue(sql: Sql, now: Timestamp): Promise<string[]> {
+/** Returns the sources whose supplier list is due. */
+export async function readDueSupplierLists(sql: Sql, now: Timestamp): Promise<string[]> {
   const rows = await sql.query<{ source: string }>('select source from bridge.supplier_lists where next_pull <= $1', [
     now,
   ]);
@@ -33,7 +33,7 @@ export async function isListDue(sql: Sql, source: string, now: Timestamp): Promi
   return rows.length > 0;
 }
 
-/** The list has been read to its end. */
+/** Stores that the list has been read to its end. */
 export async function finishListPull(
   tx: Sql,
   source: string,
@@ -46,7 +46,7 @@ export async function finishListPull(
   );
 }
 
-/** How many sweeps in a row have failed. */
+/** Returns how many pulls of the list in a row have failed. */
 export async function readListFailures(sql: Sql, source: string): Promise<number> {
   const [row] = await sql.query<{ failures: number }>('select failures from bridge.supplier_lists where source = $1', [
     source,
@@ -54,6 +54,7 @@ export async function readListFailures(sql: Sql, source: string): Promise<number
   return row?.failures ?? 0;
 }
 
+/** Stores a failure; the list is tried again at `next`. */
 export async function failListPull(
   tx: Sql,
   source: string,

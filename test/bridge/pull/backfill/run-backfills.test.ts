@@ -26,7 +26,7 @@ afterAll(async () => {
 
 const hourMs = 3_600_000;
 
-/** A feed of `count` rows, a minute apart and the last an hour old, and a reader in step with it. */
+/** A feed of `count` rows, a minute apart, the newest an hour old; and a reader that has read all of it. */
 async function start(count = 40, settings = {}, leases: { renewEveryMs?: number } = {}) {
   const clock = testClock();
   const source = new ListSource(clock);
@@ -55,7 +55,7 @@ async function start(count = 40, settings = {}, leases: { renewEveryMs?: number 
 }
 
 describe('a backfill', () => {
-  test('reads its range again, and no other, and does not touch the checkpoint', async () => {
+  test('reads its range again, no other, and does not touch the checkpoint', async () => {
     const { source, reader, forget, ask, read } = await start();
     await forget('r0', 'r20', 'r21', 'r39');
     const before = await reader.checkpoint();
@@ -71,7 +71,7 @@ describe('a backfill', () => {
     expect(source.state.size).toBe(40);
   });
 
-  test('goes on after a kill from where it was, and several take turns', async () => {
+  test('goes on after a kill from its position; several backfills take turns', async () => {
     const { clock, source, reader, forget, ask, read } = await start();
     await forget(...source.rows.keys());
     const [first, second] = [await ask(3, 0), await ask(2, 1)];
@@ -97,7 +97,7 @@ describe('a backfill', () => {
     expect([(await read(first)).finished, (await read(second)).finished]).not.toContain(null);
   });
 
-  test('that is cancelled while an answer is under way stores nothing of it', async () => {
+  test('that is cancelled while a request is under way stores nothing of its answer', async () => {
     const { clock, source, reader, forget, ask, read } = await start();
     await forget(...source.rows.keys());
     const id = await ask(3, 0);
@@ -122,7 +122,7 @@ describe('a backfill', () => {
     expect((await reader.mirror()).get('r5')).toBe(500);
   });
 
-  test('that fails keeps what it has, says why, waits, and goes on', async () => {
+  test('that fails keeps what it has stored, says why, waits, and goes on', async () => {
     const { clock, source, reader, forget, ask, read } = await start();
     await forget(...source.rows.keys());
     const id = await ask(3, 0);
@@ -134,14 +134,14 @@ describe('a backfill', () => {
     const asked = source.asked.length;
     source.answer = () => undefined;
     await reader.backfill();
-    expect(source.asked, 'not before its time').toHaveLength(asked);
+    expect(source.asked, 'no request while it waits').toHaveLength(asked);
     clock.advance(60_000);
     await reader.backfill();
     expect((await read(id)).finished).not.toBeNull();
     expect(await reader.mirror()).toEqual(source.state);
   });
 
-  test('that has ended shows no failure of a process that has not seen its end', async () => {
+  test('that has ended stores no failure of a process that did not see it end', async () => {
     const { clock, reader, ask, read } = await start(5);
     const id = await ask(3, 0);
     await reader.backfill();
@@ -149,7 +149,7 @@ describe('a backfill', () => {
     expect(await read(id)).toMatchObject({ failures: 0, lastError: null });
   });
 
-  test('leaves the live pull the better part of the quota, however many there are', async () => {
+  test('leaves half of the quota to the live pull, however many backfills there are', async () => {
     const { clock, source, ask, reader } = await start(40, { quotas: { feeds: { burst: 60, sustained: 43_200 } } });
     for (let n = 0; n < 3; n += 1) await ask(3, 0);
     const asked = source.asked.length;
@@ -159,7 +159,7 @@ describe('a backfill', () => {
     expect((source.asked.length - asked - 1) / minutes).toBeLessThanOrEqual(30);
   });
 
-  test('keeps its lease while it waits for its turn, which may be longer than a lease', async () => {
+  test('keeps its lease while it waits between requests, which may be longer than a lease', async () => {
     const quotas = { feeds: { burst: 1, sustained: 500 } };
     const { clock, source, ask, reader, read } = await start(40, { quotas }, { renewEveryMs: 5 });
     const id = await ask(3, 0);
@@ -167,7 +167,7 @@ describe('a backfill', () => {
     const renewed: boolean[] = [];
     clock.sleep = async (ms, signal) => {
       await sleep(ms, signal);
-      // Longer than a minute: by then anybody may take it that has not been renewed.
+      // The wait is longer than a minute: a lease that was not renewed could be taken by another process.
       await db.database.query(`update bridge.leases set expires = clock_timestamp() + interval '1 s'`);
       renewed.push(
         await vi
@@ -195,18 +195,20 @@ describe('a backfill', () => {
   test('of a range that ends before it begins, or of a feed that is not read here, is refused', async () => {
     const { ask } = await start(1);
     await expect(ask(1, 2)).rejects.toThrow('ends before it begins');
-    const nowhere = {
+    const neverRead = {
       source: 'nowhere',
       feed: 'awards',
       from: '2029-01-01T00:00:00.000000Z',
       to: '2029-01-02T00:00:00.000000Z',
     };
-    await expect(startBackfill(db.database, nowhere, '2030-01-01T00:00:00.000000Z')).rejects.toThrow('nowhere/awards');
+    await expect(startBackfill(db.database, neverRead, '2030-01-01T00:00:00.000000Z')).rejects.toThrow(
+      'nowhere/awards',
+    );
   });
 });
 
 describe('an audit', () => {
-  test('reads a longer window, counts what was missed or differs, and raises the lateness bound', async () => {
+  test('reads the last hours again, counts late arrivals, and raises the lateness bound', async () => {
     const { clock, source, reader, forget } = await start(40, { audit_hours: 24, audit_window_hours: 2 });
     await reader.audit();
     clock.advance(23 * hourMs);
@@ -214,31 +216,32 @@ describe('an audit', () => {
     await reader.pullFor(80);
     const asked = source.asked.length;
     await reader.audit();
-    expect(source.asked, 'not before its time').toHaveLength(asked);
+    expect(source.asked, 'no audit before its interval is over').toHaveLength(asked);
     await forget('fresh');
     clock.advance(hourMs);
     await reader.audit();
     expect((await reader.mirror()).get('fresh')).toBe(1);
     expect(await reader.metric('late_arrivals')).toBe(1);
-    // The setting is 30 s.
+    // The setting is 30 s: the bound is doubled.
     expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 1, lateness_ms: 60_000 });
     const done = source.asked.length;
     await reader.audit();
     expect(source.asked, 'once a day').toHaveLength(done);
     clock.advance(25 * hourMs);
     await reader.audit();
-    expect(await reader.checkpoint(), 'nothing found, nothing raised').toMatchObject({
+    expect(await reader.checkpoint(), 'it found nothing, so the bound stays').toMatchObject({
       late_arrivals: 1,
       lateness_ms: 60_000,
     });
   });
 
-  test('that is due writes nothing while it is open, and is opened once by two processes at once', async () => {
+  test('that is due is opened once, by several processes at once, and writes nothing while it is open', async () => {
     const { clock, reader } = await start(20, { audit_hours: 24 });
     const open = () => db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
     const state = () =>
-      reader.one<{ xmin: string; xmax: string; audits: number }>(
-        `select xmin::text, xmax::text, (select count(*)::int from bridge.backfills b where b.source = c.source) as audits
+      reader.readRow<{ xmin: string; xmax: string; audits: number }>(
+        `select xmin::text, xmax::text,
+           (select count(*)::int from bridge.backfills b where b.source = c.source) as audits
          from bridge.checkpoints c where source = $1`,
       );
     await open();
@@ -250,36 +253,39 @@ describe('an audit', () => {
     expect(await state()).toEqual(opened);
     await requestAudit(db.database, reader.feed, timestampNow(clock));
     await open();
-    expect((await state())?.audits, 'one of the whole feed is more than that').toBe(2);
+    expect((await state())?.audits, 'a full audit beside that of a window').toBe(2);
     const both = await state();
     await open();
     expect(await state()).toEqual(both);
   });
 
-  test.each(['audit', 'full'] as const)('that is cancelled (%s) is not opened again before its time', async (kind) => {
-    const { clock, source, reader } = await start(20, { audit_hours: 24 });
-    await reader.audit();
-    clock.advance(25 * hourMs);
-    if (kind === 'full') await requestAudit(db.database, reader.feed, timestampNow(clock));
-    await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
-    const [audit] = (await readBackfills(db.database)).filter((one) => one.source === reader.feed.source);
-    expect(audit).toMatchObject({ kind, finished: null });
-    await cancelBackfill(db.database, audit?.id ?? 0, timestampNow(clock));
-    const asked = source.asked.length;
-    await reader.audit();
-    expect(source.asked).toHaveLength(asked);
-    clock.advance(24 * hourMs);
-    await reader.audit();
-    expect(source.asked.length).toBeGreaterThan(asked);
-  });
+  test.each(['audit', 'full'] as const)(
+    'that is cancelled (%s) is opened again only after its interval',
+    async (kind) => {
+      const { clock, source, reader } = await start(20, { audit_hours: 24 });
+      await reader.audit();
+      clock.advance(25 * hourMs);
+      if (kind === 'full') await requestAudit(db.database, reader.feed, timestampNow(clock));
+      await db.database.transaction((tx) => openDueAudit(tx, reader.source, 'awards', timestampNow(clock)));
+      const [audit] = (await readBackfills(db.database)).filter((backfill) => backfill.source === reader.feed.source);
+      expect(audit).toMatchObject({ kind, finished: null });
+      await cancelBackfill(db.database, audit?.id ?? 0, timestampNow(clock));
+      const asked = source.asked.length;
+      await reader.audit();
+      expect(source.asked).toHaveLength(asked);
+      clock.advance(24 * hourMs);
+      await reader.audit();
+      expect(source.asked.length).toBeGreaterThan(asked);
+    },
+  );
 
-  test('reads back from now where a record of next year has carried the watermark away', async () => {
+  test('reads the hours before now where a record stamped next year has moved the watermark there', async () => {
     const { clock, source, reader } = await start(20, { audit_hours: 24, audit_window_hours: 48 });
     source.commitOrdered = true;
     source.rows.set('future', { modified: timestampFromMs(clock.nowMs() + 365 * 24 * hourMs), value: 1 });
     await reader.pullFor(40);
     await reader.audit();
-    // Against what the source declares: nothing that comes now is later than that.
+    // The source breaks its declared order: a new record has an earlier stamp than the one of next year.
     source.put('now', 2);
     await reader.pullFor(40);
     clock.advance(25 * hourMs);
@@ -288,7 +294,7 @@ describe('an audit', () => {
     expect(await reader.metric('late_arrivals')).toBe(1);
   });
 
-  test('has its turn although the one before was made by a clock that was a month ahead', async () => {
+  test('is due although the audit before was made while our clock was a month ahead', async () => {
     const { clock, source, reader, forget } = await start(20, { audit_hours: 24 });
     clock.advance(30 * 24 * hourMs);
     await reader.audit();
@@ -300,8 +306,8 @@ describe('an audit', () => {
     expect((await reader.mirror()).get('fresh')).toBe(1);
   });
 
-  /** Two complete readings, further apart than the lateness bound, with pulls between them. */
-  async function sweep({ clock, reader }: Awaited<ReturnType<typeof start>>, times = 2): Promise<void> {
+  /** Complete audits of the whole feed, further apart than the lateness bound, with pulls between them. */
+  async function auditAll({ clock, reader }: Awaited<ReturnType<typeof start>>, times = 2): Promise<void> {
     for (let count = 0; count < times; count += 1) {
       await reader.pullFor(80);
       await requestAudit(db.database, reader.feed, timestampNow(clock));
@@ -310,41 +316,41 @@ describe('an audit', () => {
     }
   }
 
-  test('takes a record for deleted when two complete readings both lacked it, and back when it is shown', async () => {
+  test('takes a record as deleted when two complete reads lacked it; shown again, it is restored', async () => {
     const started = await start();
     const { source, reader } = started;
     const row = source.rows.get('r7');
     source.rows.delete('r7');
-    await sweep(started, 1);
-    expect((await reader.mirror()).has('r7'), 'once proves nothing').toBe(true);
-    await sweep(started, 1);
+    await auditAll(started, 1);
+    expect((await reader.mirror()).has('r7'), 'one read proves nothing').toBe(true);
+    await auditAll(started, 1);
     expect((await reader.mirror()).has('r7')).toBe(false);
     expect((await reader.mirror()).size).toBe(39);
     if (row) source.rows.set('r7', row);
-    await sweep(started, 1);
+    await auditAll(started, 1);
     expect((await reader.mirror()).get('r7')).toBe(7);
     expect((await reader.checkpoint()).warning).toBeNull();
   });
 
-  test('takes nothing for deleted that one of two readings showed, or that changed meanwhile', async () => {
+  test('takes no record as deleted that one of two reads showed, or that changed meanwhile', async () => {
     const started = await start();
     const { source, reader } = started;
     const row = source.rows.get('r7');
     for (let round = 0; round < 3; round += 1) {
       source.rows.delete('r7');
-      await sweep(started, 1);
+      await auditAll(started, 1);
       expect((await reader.mirror()).has('r7')).toBe(true);
       if (row) source.rows.set('r7', row);
-      await sweep(started, 1);
+      await auditAll(started, 1);
     }
     source.put('r8', 800);
-    await sweep(started, 1);
+    await auditAll(started, 1);
     source.put('r8', 801);
-    await sweep(started, 1);
+    await auditAll(started, 1);
     expect(await reader.mirror()).toEqual(source.state);
   });
 
-  test('takes nothing for deleted while nobody pulls: what has changed stands elsewhere', async () => {
+  test('takes no record as deleted while no process pulls: one that has changed lies elsewhere', async () => {
     const { clock, source, reader } = await start();
     source.put('r7', 700);
     for (let count = 0; count < 3; count += 1) {
@@ -352,12 +358,12 @@ describe('an audit', () => {
       await requestAudit(db.database, reader.feed, timestampNow(clock));
       await reader.audit();
     }
-    expect((await reader.mirror()).get('r7'), 'as it was').toBe(7);
+    expect((await reader.mirror()).get('r7'), 'the version before').toBe(7);
     await reader.pullFor(80);
     expect(await reader.mirror()).toEqual(source.state);
   });
 
-  test('counts nothing for missed that came just after the watermark', async () => {
+  test('counts no record as a late arrival that came just after the watermark', async () => {
     const { clock, source, reader } = await start();
     await reader.pullFor(80);
     const watermark = (await reader.checkpoint()).watermark ?? '';
@@ -367,13 +373,13 @@ describe('an audit', () => {
     expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 0, lateness_ms: null });
   });
 
-  test('has not ended while the feed answers with nothing', async () => {
+  test('does not end while the feed answers with no records', async () => {
     const { clock, source, reader } = await start();
-    const answer = () => ({ records: [], next: undefined });
-    source.answer = answer;
+    source.answer = () => ({ records: [], next: undefined });
     await requestAudit(db.database, reader.feed, timestampNow(clock));
     await reader.audit();
-    const last = async () => (await readBackfills(db.database)).find((one) => one.source === reader.feed.source);
+    const last = async () =>
+      (await readBackfills(db.database)).find((backfill) => backfill.source === reader.feed.source);
     expect(await last()).toMatchObject({ finished: null, lastError: expect.stringContaining('no records at all') });
     source.answer = () => undefined;
     clock.advance(60_000);
@@ -381,35 +387,35 @@ describe('an audit', () => {
     expect((await last())?.finished).not.toBeNull();
   });
 
-  test('takes nothing for deleted while the feed answers with nothing, or when very many are missing at once', async () => {
+  test('takes no record as deleted while the feed shows none, or when very many are missing at once', async () => {
     const started = await start(200);
     const { source, reader } = started;
     const rows = new Map(source.rows);
     source.rows.clear();
-    await sweep(started);
+    await auditAll(started);
     expect((await reader.mirror()).size).toBe(200);
     for (const [id, row] of rows) if (Number(id.slice(1)) >= 11) source.rows.set(id, row);
     started.clock.advance(hourMs);
     await reader.audit();
-    await sweep(started, 3);
-    // 11 of 200: more than ten, and more than five per cent.
+    await auditAll(started, 3);
+    // 11 of 200 are more than ten, and more than five per cent.
     expect((await reader.mirror()).size).toBe(200);
     expect((await reader.checkpoint()).warning).toContain('11 of 200 records were missing');
     expect(await reader.metric('refusals')).toBeGreaterThan(0);
     const back = rows.get('r0');
     if (back) source.rows.set('r0', back);
-    await sweep(started);
+    await auditAll(started);
     expect((await reader.mirror()).size).toBe(190);
     expect((await reader.checkpoint()).warning).toBeNull();
   });
 
-  test('takes the newest records for deleted although nothing newer shows that the feed answers, also after a kill', async () => {
+  test('takes the newest records as deleted although no newer record is shown, also after a kill', async () => {
     const started = await start();
     const { source, reader } = started;
     for (let n = 31; n < 40; n += 1) source.rows.delete(`r${n}`);
     const killed = new AbortController();
     source.answer = (at) => {
-      // In the first reading the process dies where nothing is left.
+      // During the first read the process dies where no record is left.
       if ('modifiedBefore' in at && (at.modifiedAfter ?? '') > (source.rows.get('r30')?.modified ?? '')) killed.abort();
       return undefined;
     };
@@ -419,11 +425,11 @@ describe('an audit', () => {
     await reader.backfill(killed.signal);
     expect(killed.signal.aborted).toBe(true);
     source.answer = () => undefined;
-    await sweep(started, 2);
+    await auditAll(started, 2);
     expect(await reader.mirror()).toEqual(source.state);
   });
 
-  test('of the whole feed has its turn by itself, too', async () => {
+  test('of the whole feed is also made without a request, after its interval', async () => {
     const started = await start(20, { audit_full_days: 7 });
     const { clock, source, reader } = started;
     await reader.audit();

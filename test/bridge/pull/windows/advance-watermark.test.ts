@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
 import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
-import { endWaits } from '#bridge/pull/feed/checkpoint-store.ts';
+import { makeWaitingFeedsDue } from '#bridge/pull/feed/checkpoint-store.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -23,8 +23,8 @@ afterAll(async () => {
   await db.drop();
 });
 
-/** A feed with the rows a, b and c, ten seconds apart and long settled, and its reader in step with it. */
-async function start(options: { settled?: boolean; commitOrdered?: boolean; settings?: object } = {}) {
+/** A feed with the rows a, b and c, ten seconds apart and minutes old, and a reader whose watermark has passed them. */
+async function start(options: { caughtUp?: boolean; commitOrdered?: boolean; settings?: object } = {}) {
   const clock = testClock();
   const source = new ListSource(clock);
   source.commitOrdered = options.commitOrdered ?? false;
@@ -33,21 +33,21 @@ async function start(options: { settled?: boolean; commitOrdered?: boolean; sett
   source.put('c', 3, 280);
   const { settings = {} } = options;
   const reader = await startReader({ database: db.database, liveness, client: source.client, clock, settings });
-  if (options.settled ?? true) await reader.pullFor(80);
+  if (options.caughtUp ?? true) await reader.pullFor(80);
   const count = async (table: 'suspect_versions' | 'rereads') =>
-    (await reader.one<{ n: number }>(`select count(*)::int as n from bridge.${table} where source = $1`))?.n;
+    (await reader.readRow<{ n: number }>(`select count(*)::int as n from bridge.${table} where source = $1`))?.n;
   return { clock, source, reader, count };
 }
 
-const ended = { records: [], next: undefined };
+const noRows = { records: [], next: undefined };
 
-describe('an older version than the one held', () => {
-  test('is not taken when a replica shows it for a moment, and holds the watermark until that is clear', async () => {
+describe('a suspect version: older than the one in the mirror', () => {
+  test('is not stored when a replica shows it for a moment only; meanwhile it stops the watermark', async () => {
     const { clock, source, reader, count } = await start();
     const old = { id: 'a', ...source.rows.get('a') };
     await setCheckpoint(db.database, reader.feed, addMicros(old.modified ?? '', -1), timestampNow(clock));
     source.put('a', 4);
-    // The news show a as it is; the reading that settles shows it as it was.
+    // The live read shows the new version of a, the window scan the old one.
     source.answer = (at) => ('modifiedBefore' in at ? { records: [old], next: undefined } : undefined);
     await reader.pull();
     source.answer = () => undefined;
@@ -75,7 +75,7 @@ describe('an older version than the one held', () => {
     expect(await count('suspect_versions')).toBe(0);
   });
 
-  test('is looked at again after the lateness bound, however rarely the feed is polled', async () => {
+  test('is read again after the lateness bound, however rarely the feed is polled', async () => {
     const { clock, source, reader } = await start({ commitOrdered: true, settings: { poll_seconds: 3_600 } });
     const old = { ...source.rows.get('c'), value: 3 };
     source.put('c', 4);
@@ -86,7 +86,7 @@ describe('an older version than the one held', () => {
     expect((await reader.checkpoint()).next_pull).toBe(addMicros(timestampNow(clock), 30_000_000));
   });
 
-  test('is believed after the lateness bound also when it was first shown while our clock was a month ahead', async () => {
+  test('is believed after the lateness bound, although our clock was a month ahead at first', async () => {
     const { clock, source, reader } = await start();
     const month = 30 * 86_400_000;
     const old = { ...source.rows.get('a'), value: 1 };
@@ -97,12 +97,12 @@ describe('an older version than the one held', () => {
     await resetFeed(db.database, reader.feed, timestampNow(clock));
     await reader.pull();
     clock.advance(-month);
-    await endWaits(db.database, timestampNow(clock));
+    await makeWaitingFeedsDue(db.database, timestampNow(clock));
     await reader.pullFor(120);
     expect((await reader.mirror()).get('a')).toBe(1);
   });
 
-  test('stays in suspectVersions while the feed answers with nothing, and is believed when it is shown again', async () => {
+  test('stays suspect while the feed answers with no rows, and is believed when it is shown again', async () => {
     const { clock, source, reader, count } = await start();
     const old = { ...source.rows.get('a'), value: 1 };
     source.put('a', 4);
@@ -111,7 +111,7 @@ describe('an older version than the one held', () => {
     await resetFeed(db.database, reader.feed, timestampNow(clock));
     await reader.pull();
     expect(await count('suspect_versions')).toBe(1);
-    source.answer = () => ended;
+    source.answer = () => noRows;
     await reader.pullFor(60);
     expect(await count('suspect_versions')).toBe(1);
     source.answer = () => undefined;
@@ -134,16 +134,16 @@ describe('an older version than the one held', () => {
 });
 
 describe('"200, no rows"', () => {
-  test('does not move the watermark over a range of which nothing is known, however often it comes', async () => {
+  test('does not advance the watermark over a range that may hold unknown records', async () => {
     const { clock, source, reader } = await start();
     const before = (await reader.checkpoint()).watermark;
-    // In between is something that no pull has seen: the news show only what is newest.
+    // No pull has seen this record: the live read shows only the newest one.
     const missed = source.put('missed', 5);
     clock.advance(10_000);
     source.put('d', 6);
-    source.answer = (at) => ('modifiedBefore' in at ? ended : { records: [{ id: 'd', ...source.rows.get('d') }] });
+    source.answer = (at) => ('modifiedBefore' in at ? noRows : { records: [{ id: 'd', ...source.rows.get('d') }] });
     await reader.pullFor(60);
-    source.answer = () => ended;
+    source.answer = () => noRows;
     await reader.pullFor(60);
     expect((await reader.checkpoint()).watermark).toBe(before);
     source.answer = () => undefined;
@@ -152,7 +152,7 @@ describe('"200, no rows"', () => {
     expect((await reader.checkpoint()).watermark ?? '' > missed).toBeTruthy();
   });
 
-  test('is asked again for what is known to have been there', async () => {
+  test('is asked for again where the mirror holds a record of that range', async () => {
     const { clock, source, reader } = await start();
     const d = source.put('d', 6);
     await reader.pullFor(20);
@@ -167,8 +167,8 @@ describe('"200, no rows"', () => {
 });
 
 describe('records without a time', () => {
-  test('are read by the first pull, which asks without a filter, and only by that', async () => {
-    const { source, reader, clock } = await start({ settled: false });
+  test('are read by the first pull, which reads without a filter, and by no other', async () => {
+    const { source, reader, clock } = await start({ caughtUp: false });
     source.rows.set('untimed', { value: 9 });
     await reader.pull();
     expect((await reader.mirror()).get('untimed')).toBe(9);
@@ -180,7 +180,7 @@ describe('records without a time', () => {
   });
 
   test('are read to the end after a kill, from the page that was not stored', async () => {
-    const { source, reader, clock } = await start({ settled: false, settings: { page_size: 2 } });
+    const { source, reader, clock } = await start({ caughtUp: false, settings: { page_size: 2 } });
     for (const n of [1, 2, 3]) source.rows.set(`u${n}`, { value: n });
     const killed = new AbortController();
     source.answer = () => {
@@ -193,15 +193,15 @@ describe('records without a time', () => {
     const asked = source.asked.length;
     clock.advance(1_000);
     await reader.pull();
-    expect(source.asked[asked], 'it goes on with a page').toHaveProperty('next');
+    expect(source.asked[asked], 'it goes on at a page').toHaveProperty('next');
     expect(await reader.mirror()).toEqual(source.state);
     expect((await reader.checkpoint()).unfiltered).not.toBeNull();
   });
 });
 
-describe('a record of a first reading that can neither be kept nor be passed over', () => {
-  test('is stepped over by setting the checkpoint, for good', async () => {
-    const { clock, source, reader } = await start({ settled: false });
+describe('a record of the first read that cannot be stored', () => {
+  test('is stepped over for good by setting the checkpoint', async () => {
+    const { clock, source, reader } = await start({ caughtUp: false });
     source.rows.set('bad', { modified: '1999-13-01', value: 0 });
     await reader.pull();
     expect((await reader.checkpoint()).last_error).toContain('bridge checkpoint set');
@@ -212,8 +212,8 @@ describe('a record of a first reading that can neither be kept nor be passed ove
     expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
   });
 
-  test('is asked for again by its page, not with all pages before it', async () => {
-    const { source, reader, clock } = await start({ settled: false, settings: { page_size: 2 } });
+  test('is asked for again alone, without the pages before its own', async () => {
+    const { source, reader, clock } = await start({ caughtUp: false, settings: { page_size: 2 } });
     source.rows.set('bad', { modified: '2030-13-01', value: 0 });
     await reader.pull();
     expect((await reader.mirror()).size).toBe(2);
@@ -228,8 +228,8 @@ describe('a record of a first reading that can neither be kept nor be passed ove
   });
 });
 
-test('a service that declares its order only now has not been read in it before: the watermark passes nothing of that', async () => {
-  const { clock, source, reader } = await start({ settled: false, settings: { page_size: 2 } });
+test('pages that were read before a service declared its order do not advance the watermark', async () => {
+  const { clock, source, reader } = await start({ caughtUp: false, settings: { page_size: 2 } });
   const killed = new AbortController();
   source.answer = () => {
     if (source.asked.length === 2) killed.abort(new Error('killed'));
@@ -238,7 +238,7 @@ test('a service that declares its order only now has not been read in it before:
   await reader.pull(killed.signal);
   source.answer = () => undefined;
   expect((await reader.mirror()).size, 'the first page').toBe(2);
-  // Committed late, before the service was made to keep its order.
+  // Committed late, before the service kept the order that it declares now.
   source.put('late', 9, 295);
   source.commitOrdered = true;
   clock.advance(1_000);
@@ -248,7 +248,7 @@ test('a service that declares its order only now has not been read in it before:
   expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
 });
 
-test('one stamp that holds more than a page is read by paging, and once more after the lateness bound', async () => {
+test('a stamp that holds more than a page is read page by page, and once more after the lateness bound', async () => {
   const { clock, source, reader, count } = await start({ settings: { page_size: 3 } });
   for (let n = 0; n < 10; n += 1) source.put(`tied-${n}`, n);
   await reader.pullFor(60, 10);
@@ -264,26 +264,26 @@ test('one stamp that holds more than a page is read by paging, and once more aft
   expect(await count('rereads')).toBe(0);
 });
 
-describe('what is read once more', () => {
-  async function crowd() {
+describe('a crowded stamp that is to be read again', () => {
+  async function startCrowded() {
     const started = await start({ settings: { page_size: 3 } });
     const { clock, source, reader } = started;
     for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
     const modified = source.rows.get('tied-0')?.modified ?? '';
-    // The news show this one only.
+    // The live read begins at the newest record.
     clock.advance(10_000);
     const newest = source.put('newest', 8);
     await reader.pullFor(60, 10);
     expect((await reader.checkpoint()).watermark).toBe(newest);
-    /** Committed now, and stamped long ago. */
-    const commit = (id: string) => source.rows.set(id, { modified, value: 9 });
-    return { ...started, commit };
+    /** Commits a record now, with a stamp of long ago. */
+    const commitLate = (id: string) => source.rows.set(id, { modified, value: 9 });
+    return { ...started, commitLate };
   }
 
-  test('stays to be read while the feed answers with nothing', async () => {
-    const { source, reader, commit } = await crowd();
-    commit('late');
-    source.answer = () => ended;
+  test('stays due while the feed answers with no rows', async () => {
+    const { source, reader, commitLate } = await startCrowded();
+    commitLate('late');
+    source.answer = () => noRows;
     await reader.pullFor(60);
     expect((await reader.mirror()).has('late')).toBe(false);
     source.answer = () => undefined;
@@ -291,12 +291,12 @@ describe('what is read once more', () => {
     expect((await reader.mirror()).get('late')).toBe(9);
   });
 
-  test('is read again until it shows nothing new', async () => {
-    const { source, reader, commit, count } = await crowd();
-    commit('late');
+  test('is read again until a read shows nothing new', async () => {
+    const { source, reader, commitLate, count } = await startCrowded();
+    commitLate('late');
     for (let seconds = 0; seconds < 60 && !(await reader.mirror()).has('late'); seconds += 5)
       await reader.pullFor(5, 5);
-    commit('later');
+    commitLate('later');
     await reader.pullFor(40, 10);
     expect(await reader.mirror()).toEqual(source.state);
     await reader.pullFor(40, 10);
@@ -304,7 +304,7 @@ describe('what is read once more', () => {
   });
 });
 
-test('a source whose clock is behind is settled by its clock, although one of its records is of our time', async () => {
+test("where the source's clock is behind, the upper bound follows it, despite one stamp of our time", async () => {
   const { clock, source, reader } = await start();
   const behindSeconds = 300;
   source.answer = () => ({ sourceMs: clock.nowMs() - behindSeconds * 1_000 - 1_000 });
@@ -316,14 +316,14 @@ test('a source whose clock is behind is settled by its clock, although one of it
   expect((await reader.checkpoint()).watermark ?? '').toSatisfy((watermark: string) => watermark >= modified);
 });
 
-test('a record of tomorrow is mirrored, and lets the watermark not past what is not written yet', async () => {
+test('a record stamped tomorrow is mirrored, but the watermark does not pass the records in between', async () => {
   const { clock, source, reader } = await start();
   source.rows.set('future', { modified: addMicros(timestampNow(clock), 86_400_000_000), value: 7 });
   await reader.pullFor(60);
   expect((await reader.mirror()).get('future')).toBe(7);
   const asked = source.asked.length;
   await reader.pullFor(600, 60);
-  expect(source.asked.length - asked, 'one request a poll').toBe(10);
+  expect(source.asked.length - asked, 'one request for each poll').toBe(10);
   expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
   source.put('d', 8);
   await reader.pullFor(100);
@@ -331,7 +331,7 @@ test('a record of tomorrow is mirrored, and lets the watermark not past what is 
   expect((await reader.checkpoint()).watermark).toBe(source.rows.get('d')?.modified);
 });
 
-test('a version of tomorrow that the source takes back is taken back, although nothing else of the feed changes', async () => {
+test('a version stamped tomorrow that the source takes back is replaced, even if no other record changes', async () => {
   const { clock, source, reader } = await start();
   source.rows.set('a', { modified: addMicros(timestampNow(clock), 86_400_000_000), value: 7 });
   await reader.pullFor(100);
@@ -342,10 +342,10 @@ test('a version of tomorrow that the source takes back is taken back, although n
   expect((await reader.checkpoint()).watermark).toBe(modified);
 });
 
-describe('a version of the day after tomorrow that the source takes back for one of tomorrow', () => {
+describe('a version stamped the day after tomorrow that the source replaces by one stamped tomorrow', () => {
   const day = 86_400_000_000;
 
-  test('is taken back when the older one has been shown for the lateness bound', async () => {
+  test('is replaced once the older one has been shown for the lateness bound', async () => {
     const { clock, source, reader, count } = await start();
     const before = (await reader.checkpoint()).watermark;
     source.rows.set('a', { modified: addMicros(timestampNow(clock), 2 * day), value: 7 });
@@ -358,10 +358,10 @@ describe('a version of the day after tomorrow that the source takes back for one
     expect((await reader.mirror()).get('a')).toBe(8);
     await reader.pullFor(60);
     expect([await count('suspect_versions'), await count('rereads')]).toEqual([0, 0]);
-    expect((await reader.checkpoint()).watermark, 'which is of no other record').toBe(before);
+    expect((await reader.checkpoint()).watermark, 'no other record is so new').toBe(before);
   });
 
-  test('stays when the older one was shown for a moment only, and holds nothing up', async () => {
+  test('stays when the older one was shown for a moment only, and does not stop the watermark', async () => {
     const { clock, source, reader, count } = await start();
     const older = { modified: addMicros(timestampNow(clock), day), value: 6 };
     const newer = { modified: addMicros(timestampNow(clock), 2 * day), value: 7 };
@@ -379,7 +379,7 @@ describe('a version of the day after tomorrow that the source takes back for one
   });
 });
 
-test('our own clock was a month ahead and is set right: nothing waits for that time', async () => {
+test('after our clock was a month ahead and is set right, nothing waits for a time of the wrong clock', async () => {
   const { clock, source, reader, count } = await start({ settings: { page_size: 3 } });
   const month = 30 * 86_400_000;
   const old = { id: 'a', ...source.rows.get('a') };
@@ -387,7 +387,7 @@ test('our own clock was a month ahead and is set right: nothing waits for that t
   for (let n = 0; n < 6; n += 1) source.put(`tied-${n}`, n);
   const shown = new Map(source.rows);
   clock.advance(month);
-  // Everything is open meanwhile: a stamp that is crowded, a version in suspectVersions, a walk that was made just now.
+  // Three times of the wrong clock are stored: of a crowded stamp, of a suspect version, and of the last scan.
   source.answer = (at) =>
     'modifiedBefore' in at && (at.modifiedBefore ?? '') < (shown.get('a')?.modified ?? '')
       ? { records: [old], next: undefined }
@@ -398,15 +398,15 @@ test('our own clock was a month ahead and is set right: nothing waits for that t
   source.answer = () => undefined;
   clock.advance(-month);
   const modified = source.put('d', 8);
-  // As each start, and each process that sees its clock set back, does.
-  await endWaits(db.database, timestampNow(clock));
+  // Every process does this at its start, and when it sees that its clock was set back.
+  await makeWaitingFeedsDue(db.database, timestampNow(clock));
   await reader.pullFor(120);
   expect(await reader.mirror()).toEqual(source.state);
   expect((await reader.checkpoint()).watermark).toBe(modified);
   expect([await count('suspect_versions'), await count('rereads')]).toEqual([0, 0]);
 });
 
-test('a walk that the quota interrupts waits in its place, and comes to its end', async () => {
+test('a scan waits where the quota is spent, and comes to its end', async () => {
   const { clock, source, reader } = await start({ settings: { page_size: 4 } });
   for (let n = 0; n < 60; n += 1) source.put(`day-${n}`, n, 7_200 - n * 100);
   let left = 0;
@@ -420,11 +420,11 @@ test('a walk that the quota interrupts waits in its place, and comes to its end'
   await resetFeed(db.database, reader.feed, timestampNow(clock));
   await reader.pullFor(300);
   expect((await reader.mirror()).size).toBeGreaterThanOrEqual(60);
-  // The newest of all.
+  // c is the newest record.
   expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
 });
 
-test('after a day of changes the feed is settled with little more than one request for each full page', async () => {
+test('a day of changes is scanned with little more than one request for each full page', async () => {
   const { clock, source, reader } = await start({ settings: { page_size: 100 } });
   const day: Timestamp[] = [];
   for (let n = 0; n < 5_000; n += 1) day.push(source.put(`day-${n}`, n, 86_400 - n * 17));
@@ -435,29 +435,29 @@ test('after a day of changes the feed is settled with little more than one reque
   await reader.pullFor(100);
   expect((await reader.checkpoint()).watermark ?? '').toSatisfy((watermark: string) => watermark >= (day.at(-1) ?? ''));
   const windows = source.asked.slice(before).filter((at) => 'modifiedBefore' in at).length;
-  const news = source.asked.length - before - windows;
-  expect(news, '50 full pages, and a look with each of five pulls').toBeLessThanOrEqual(55);
+  const liveReads = source.asked.length - before - windows;
+  expect(liveReads, '50 full pages, and one live read for each of five pulls').toBeLessThanOrEqual(55);
   expect(windows, 'windows that fill a page to 85 per cent').toBeLessThanOrEqual(68);
 });
 
 describe('related objects', () => {
   const event = { id: 'e1', name: 'Office chairs' };
 
-  test('are asked for with each window, and kept', async () => {
-    const { source, reader } = await start({ settled: false });
+  test('are requested with each window, and stored', async () => {
+    const { source, reader } = await start({ caughtUp: false });
     source.answer = () => ({ includes: { sourcing_events: [event], suppliers: [{ id: 's1', name: 'Seats Ltd' }] } });
     await reader.pull();
     expect(source.asked[0]).toMatchObject({ include: ['sourcing_events', 'suppliers'] });
-    const kept = await reader.one<{ kinds: string[] }>(
+    const kept = await reader.readRow<{ kinds: string[] }>(
       'select array_agg(kind order by kind) as kinds from bridge.resources where source = $1',
     );
     expect(kept?.kinds).toEqual(['sourcing-event', 'supplier']);
   });
 
-  test('are not asked for when the settings say so, nor again from a service that refuses to be asked', async () => {
+  test('are not requested when the settings say so, nor again from a service that refused to show them', async () => {
     const without = await start({ settings: { includes: false } });
     expect(without.source.asked.filter((at) => 'include' in at)).toEqual([]);
-    const { clock, source, reader } = await start({ settled: false });
+    const { clock, source, reader } = await start({ caughtUp: false });
     source.answer = (at) => {
       if ('include' in at) throw new AppError('invalid', 'GET /api/feeds/awards was answered with 400.');
       return undefined;
@@ -472,8 +472,8 @@ describe('related objects', () => {
   });
 });
 
-test('related objects that were refused for a moment only are asked for again', async () => {
-  const { clock, source, reader } = await start({ settled: false });
+test('related objects that were refused for a moment only are requested again', async () => {
+  const { clock, source, reader } = await start({ caughtUp: false });
   let refusals = 1;
   source.answer = (at) => {
     if ('include' in at && refusals-- > 0) throw new AppError('invalid', 'The answer of the awards feed is not valid.');
@@ -488,9 +488,9 @@ test('related objects that were refused for a moment only are asked for again', 
 });
 
 test.each([true, false])(
-  'pages that are too large to be held are asked for in smaller ones (commit-ordered: %s)',
+  'after a page that is too large, smaller pages are requested (commit-ordered: %s)',
   async (commitOrdered) => {
-    const { source, reader } = await start({ settled: false, commitOrdered });
+    const { source, reader } = await start({ caughtUp: false, commitOrdered });
     for (let n = 0; n < 20; n += 1) source.put(`more-${n}`, n, 200 - n);
     const sizeOf = (at: object) =>
       ('pageSize' in at ? at.pageSize : JSON.parse((at as { next: string }).next).pageSize) as number;
@@ -524,12 +524,12 @@ describe('a notification', () => {
     );
   const waiting = async (reader: Awaited<ReturnType<typeof start>>['reader']) =>
     (
-      await reader.one<{ n: number }>(
+      await reader.readRow<{ n: number }>(
         'select count(*)::int as n from bridge.inbox where source = $1 and processed is null',
       )
     )?.n;
 
-  test('of what has been read costs no request in a commit-ordered feed; one of news, or unreadable, does', async () => {
+  test('in a commit-ordered feed costs a request only if it announces a new record, or cannot be read', async () => {
     const { source, reader } = await start({ commitOrdered: true });
     const asked = source.asked.length;
     await announce(reader, source.rows.get('c')?.modified ?? '');
@@ -546,7 +546,7 @@ describe('a notification', () => {
     expect(await waiting(reader)).toBe(0);
   });
 
-  test('is not believed of a feed that does not declare its order', async () => {
+  test('always costs a request in a feed that does not declare its order', async () => {
     const { source, reader } = await start();
     const asked = source.asked.length;
     await announce(reader, source.rows.get('a')?.modified ?? '');
@@ -555,18 +555,18 @@ describe('a notification', () => {
   });
 });
 
-describe('a checkpoint that a person sets', () => {
-  test('back: everything after it is read again; and a time that is yet to come is refused', async () => {
+describe('a checkpoint that an operator sets', () => {
+  test('back: everything after it is read again; a time in the future is refused', async () => {
     for (const commitOrdered of [true, false]) {
       const { clock, source, reader } = await start({ commitOrdered });
       await db.database.query('delete from bridge.mirror where source = $1', [reader.feed.source]);
-      const said = await setCheckpoint(
+      const answer = await setCheckpoint(
         db.database,
         reader.feed,
         source.rows.get('b')?.modified ?? '',
         timestampNow(clock),
       );
-      expect(said).toContain('read again from');
+      expect(answer).toContain('read again from');
       await reader.pullFor(80);
       expect([...(await reader.mirror()).keys()]).toEqual(expect.arrayContaining(['b', 'c']));
       const future = addMicros(timestampNow(clock), 1);
@@ -576,12 +576,12 @@ describe('a checkpoint that a person sets', () => {
     }
   });
 
-  test('forward: what lies between is not read', async () => {
+  test('forward: the records in between are not read', async () => {
     const { clock, source, reader } = await start({ commitOrdered: true });
     source.put('skipped', 8);
     clock.advance(10_000);
-    const said = await setCheckpoint(db.database, reader.feed, timestampNow(clock), timestampNow(clock));
-    expect(said).toContain('is not read');
+    const answer = await setCheckpoint(db.database, reader.feed, timestampNow(clock), timestampNow(clock));
+    expect(answer).toContain('is not read');
     clock.advance(1_000);
     source.put('d', 9);
     await reader.pull();
@@ -591,7 +591,7 @@ describe('a checkpoint that a person sets', () => {
   });
 
   test.each([true, false])(
-    'while it is pulled: the pull writes nothing more of what it began (commit-ordered: %s)',
+    'during a pull: the pull stores nothing of what it read from the old checkpoint (commit-ordered: %s)',
     async (commitOrdered) => {
       const { clock, source, reader } = await start({ commitOrdered });
       source.put('d', 4);
@@ -601,7 +601,7 @@ describe('a checkpoint that a person sets', () => {
         if (!set) {
           set = true;
           await setCheckpoint(db.database, reader.feed, target, timestampNow(clock));
-          // Whatever the pull does now, the checkpoint is read before it starts anew.
+          // Records where the checkpoint stands before the pull begins again.
           source.answer = async () => {
             seen.push((await reader.checkpoint()).watermark);
             source.answer = () => undefined;
@@ -620,7 +620,7 @@ describe('a checkpoint that a person sets', () => {
     },
   );
 
-  test('while a pull fails: it is read from there at once, and has not failed', async () => {
+  test('while a pull fails: the feed is read from there at once, and no failure is stored', async () => {
     const { clock, source, reader } = await start();
     clock.advance(60_000);
     source.answer = async () => {
@@ -634,13 +634,13 @@ describe('a checkpoint that a person sets', () => {
     expect(source.asked.length - asked).toBeGreaterThan(1);
   });
 
-  test('that was never read is named', async () => {
+  test('of a feed that was never read is refused by its name', async () => {
     const nowhere = { source: 'nowhere', feed: 'awards' };
     await expect(resetFeed(db.database, nowhere, '2030-01-01T00:00:00.000000Z')).rejects.toThrow('nowhere/awards');
   });
 });
 
-test('a reset reads everything again and makes no second version of what is held', async () => {
+test('a reset reads everything again and stores no second version of a record', async () => {
   const { clock, source, reader } = await start({ commitOrdered: true });
   const asked = source.asked.length;
   await resetFeed(db.database, reader.feed, timestampNow(clock));
@@ -648,8 +648,51 @@ test('a reset reads everything again and makes no second version of what is held
   await reader.pull();
   expect(source.asked[asked]).not.toHaveProperty('modifiedAfter');
   expect((await reader.checkpoint()).watermark).toBe(source.rows.get('c')?.modified);
-  const history = await reader.one<{ n: number }>(
+  const history = await reader.readRow<{ n: number }>(
     'select count(*)::int as n from bridge.mirror_history where source = $1',
   );
   expect(history?.n).toBe(0);
+});
+
+test('the examples at the heads of checkpoint-store.ts and advance-watermark.ts are true', async () => {
+  const clock = testClock();
+  clock.advance(10 * 3_600_000);
+  const source = new ListSource(clock);
+  const settings = { poll_seconds: 600 };
+  const reader = await startReader({ database: db.database, liveness, client: source.client, clock, settings });
+  const secondOf = (time: string | null | undefined) => time?.slice(11, 19) ?? null;
+  const seen: unknown[] = [];
+  const pullAt = async (advanceSeconds: number, newest?: { id: string; agoSeconds: number }) => {
+    clock.advance(advanceSeconds * 1_000);
+    if (newest) source.put(newest.id, 1, newest.agoSeconds);
+    await db.database.query('update bridge.checkpoints set next_pull = $2 where source = $1', [
+      reader.feed.source,
+      timestampNow(clock),
+    ]);
+    await reader.pull();
+    const row = await reader.readRow<Record<'newest_noted' | 'newest_noted_at' | 'first_seen_bound', string | null>>(
+      'select newest_noted, newest_noted_at, first_seen_bound from bridge.checkpoints where source = $1',
+    );
+    const { watermark, next_pull: nextPull } = await reader.checkpoint();
+    seen.push([
+      secondOf(timestampNow(clock)),
+      secondOf(row?.newest_noted),
+      secondOf(row?.newest_noted_at),
+      secondOf(row?.first_seen_bound),
+      secondOf(watermark),
+    ]);
+    return secondOf(nextPull);
+  };
+  await pullAt(0, { id: 'a', agoSeconds: 2 });
+  await pullAt(20, { id: 'b', agoSeconds: 5 });
+  await pullAt(20, { id: 'c', agoSeconds: 7 });
+  expect(await pullAt(10), 'the next scan').toBe('10:00:55');
+  await pullAt(20, { id: 'd', agoSeconds: 8 });
+  expect(seen).toEqual([
+    ['10:00:00', '09:59:58', '10:00:00', null, null],
+    ['10:00:20', '09:59:58', '10:00:00', null, null],
+    ['10:00:40', '10:00:33', '10:00:40', '09:59:58', '09:59:58'],
+    ['10:00:50', '10:00:33', '10:00:40', '09:59:58', '09:59:58'],
+    ['10:01:10', '10:01:02', '10:01:10', '10:00:33', '10:00:33'],
+  ]);
 });

@@ -1,29 +1,30 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type ScannedRecord, scanWindows, upperBound, type WindowAnswer } from '#bridge/pull/windows/window-scan.ts';
+import { upperBound } from '#bridge/pull/windows/upper-bound.ts';
+import { type ScannedRow, scanWindows, type WindowAnswer } from '#bridge/pull/windows/window-scan.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
 
-/** A feed with bad quirks, in a time of its own: each request takes a while, and writers write meanwhile. */
+/** How the simulated feed misbehaves. It has a clock of its own: each request takes time, and rows change meanwhile. */
 interface Quirks {
   inclusive: boolean;
   wholeSeconds: boolean;
   order: 'ascending' | 'descending';
   paging: 'page-number' | 'snapshot';
   pageSize: number;
-  /** Records become visible so much later than their stamp says. */
+  /** Rows become visible up to this many seconds later than their stamp says. */
   lateSeconds: number;
 }
 
-interface Row extends ScannedRecord {
+interface Row extends ScannedRow {
   version: number;
 }
 
-type Ask<Record extends ScannedRecord> = (
+type Ask<Answer extends ScannedRow> = (
   at: { after?: Timestamp; before?: Timestamp } | { next: string },
-) => Promise<WindowAnswer<Record>>;
+) => Promise<WindowAnswer<Answer>>;
 
-/** The quick news: page after page from the newest stamp seen, as any reader would. */
-async function* readFresh<Record extends ScannedRecord>(ask: Ask<Record>, newest: Timestamp | undefined) {
+/** The live read: page after page from the newest stamp seen, as any reader would. */
+async function* readLive(ask: Ask<Row>, newest: Timestamp | undefined) {
   let answer = await ask(newest === undefined ? {} : { after: newest });
   for (;;) {
     yield { records: answer.records };
@@ -47,7 +48,7 @@ class HostileSource {
     this.#random = random;
   }
 
-  /** Time passes, and somebody writes. */
+  /** Lets time pass, with so many writes in it. */
   live(seconds: number, writes: number): void {
     for (let count = 0; count < writes; count += 1) {
       this.nowMicros += Math.floor((seconds * second) / writes);
@@ -112,12 +113,12 @@ class HostileSource {
   };
 }
 
-/** The reader's memory: what the mirror and the checkpoint are in the bridge. */
+/** A reader in memory, in place of the bridge's mirror and checkpoint. */
 class Reader {
   readonly held = new Map<string, Row & { seenMicros: number }>();
   readonly firstSeen: { modified: Timestamp; micros: number }[] = [];
   watermark: Timestamp = '1970-01-01T00:00:00.000000Z';
-  #settledMicros = 0;
+  #scannedMicros = 0;
 
   store(records: readonly Row[], nowMicros: number): void {
     for (const row of records) {
@@ -132,35 +133,35 @@ class Reader {
     }
   }
 
-  async pull(source: HostileSource, fresh: boolean): Promise<void> {
+  async pull(source: HostileSource, withLiveRead: boolean): Promise<void> {
     const newest = [...this.held.values()]
       .map(({ modified }) => modified)
       .sort()
       .at(-1);
-    if (fresh || newest === undefined)
-      for await (const { records } of readFresh(source.ask, newest)) this.store(records, source.nowMicros);
-    if (source.nowMicros - this.#settledMicros < latenessMicros / 2) return;
-    this.#settledMicros = source.nowMicros;
-    const longAgo = source.nowMicros - latenessMicros;
-    const cut = upperBound({
+    if (withLiveRead || newest === undefined)
+      for await (const { records } of readLive(source.ask, newest)) this.store(records, source.nowMicros);
+    if (source.nowMicros - this.#scannedMicros < latenessMicros / 2) return;
+    this.#scannedMicros = source.nowMicros;
+    const firstSeenBefore = source.nowMicros - latenessMicros;
+    const to = upperBound({
       sentMicros: source.nowMicros,
       sourceMicros: undefined,
       latenessMicros,
       firstSeenBound: this.firstSeen
-        .filter(({ micros }) => micros <= longAgo)
+        .filter(({ micros }) => micros <= firstSeenBefore)
         .map(({ modified }) => modified)
         .sort()
         .at(-1),
     });
-    if (cut === undefined || cut <= this.watermark) return;
-    for await (const walked of scanWindows({
+    if (to === undefined || to <= this.watermark) return;
+    for await (const scanned of scanWindows({
       ask: source.ask,
       from: this.watermark,
-      cut,
+      to,
       pageSize: () => source.pageSize,
     })) {
-      this.store(walked.records, source.nowMicros);
-      if (walked.complete !== undefined && walked.complete.to > this.watermark) this.watermark = walked.complete.to;
+      this.store(scanned.records, source.nowMicros);
+      if (scanned.complete !== undefined && scanned.complete.to > this.watermark) this.watermark = scanned.complete.to;
     }
   }
 
@@ -186,7 +187,7 @@ const quirks = fc.record({
   lateSeconds: fc.constantFrom(0, 5, 20),
 });
 
-test('whatever the quirks of a feed, when it is quiet the reader holds the last state of every record', async () => {
+test('once a feed with any quirks is quiet, the reader holds the last state of every row', async () => {
   await fc.assert(
     fc.asyncProperty(quirks, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
       const source = new HostileSource(quirk, seeded(seed));
@@ -195,11 +196,11 @@ test('whatever the quirks of a feed, when it is quiet the reader holds the last 
         source.live(8, 10);
         await reader.pull(source, true);
       }
-      // The fresh walk is switched off: from here on only settled ranges may bring what is missing.
+      // No live read shows older rows from here on: only window scans can find those that are missing.
       source.writing = false;
       const end = source.nowMicros;
       source.live(60, 1);
-      for await (const { records } of readFresh(source.ask, undefined))
+      for await (const { records } of readLive(source.ask, undefined))
         reader.store(
           records.filter(({ modified }) => microsFromTimestamp(modified) >= end),
           source.nowMicros,
@@ -214,20 +215,20 @@ test('whatever the quirks of a feed, when it is quiet the reader holds the last 
   );
 });
 
-test('what the watermark has passed is held, at every moment', async () => {
+test('the reader holds every row that the watermark has passed, at every moment', async () => {
   await fc.assert(
     fc.asyncProperty(quirks, fc.integer({ min: 1, max: 2 ** 31 }), async (quirk, seed) => {
       const source = new HostileSource(quirk, seeded(seed));
       const reader = new Reader();
       for (let round = 0; round < 25; round += 1) {
         source.live(8, 10);
-        // Without the fresh walk but for the first look: the watermark alone must keep its promise.
+        // A live read every third round only: the watermark must keep its promise without it.
         await reader.pull(source, round % 3 === 0);
         const passed = microsFromTimestamp(reader.watermark);
         source.writing = false;
         source.live(quirk.lateSeconds + 1, 1);
         const everything = new Map<string, Row>();
-        for await (const { records } of readFresh(source.ask, undefined))
+        for await (const { records } of readLive(source.ask, undefined))
           for (const row of records) everything.set(row.id, row);
         source.writing = true;
         for (const row of everything.values()) {
@@ -240,7 +241,7 @@ test('what the watermark has passed is held, at every moment', async () => {
   );
 });
 
-test('settled windows leave nothing out between them, wherever their bounds fall', async () => {
+test('complete windows leave no row out between them, wherever their bounds fall', async () => {
   await fc.assert(
     fc.asyncProperty(
       quirks,
@@ -248,19 +249,19 @@ test('settled windows leave nothing out between them, wherever their bounds fall
       fc.uniqueArray(fc.integer({ min: 0, max: 60 }), { minLength: 1, maxLength: 40 }),
       async (quirk, halfSeconds) => {
         const base = microsFromTimestamp('2026-01-01T00:00:00.000000Z');
-        const cutTo = (micros: number) => (quirk.wholeSeconds ? Math.floor(micros / second) * second : micros);
+        const stampOf = (micros: number) => (quirk.wholeSeconds ? Math.floor(micros / second) * second : micros);
         const rows = halfSeconds.map((half, index) => ({
           id: `r${index}`,
           version: 0,
-          modified: timestampFromMicros(cutTo(base + (half * second) / 2)),
+          modified: timestampFromMicros(stampOf(base + (half * second) / 2)),
         }));
-        // Later than everything asked for: an empty range counts only where something later is seen.
+        // Later than the range: an empty window counts only where a later row is shown.
         const later = { id: 'later', version: 0, modified: '2026-01-01T00:02:00.000000Z' };
         rows.push(later);
         rows.sort((a, b) => (a.modified < b.modified ? -1 : 1) * (quirk.order === 'ascending' ? 1 : -1));
         const ask: Ask<Row> = async (at) => {
           const query = 'next' in at ? JSON.parse(at.next) : { ...at, page: 0 };
-          const bound = (text?: string) => (text === undefined ? undefined : cutTo(microsFromTimestamp(text)));
+          const bound = (text?: string) => (text === undefined ? undefined : stampOf(microsFromTimestamp(text)));
           const [after, before] = [bound(query.after), bound(query.before)];
           const found = rows.filter(({ modified }) => {
             const micros = microsFromTimestamp(modified);
@@ -273,16 +274,16 @@ test('settled windows leave nothing out between them, wherever their bounds fall
         };
         const found = new Set<string>();
         let completeTo = '';
-        for await (const walked of scanWindows({
+        for await (const scanned of scanWindows({
           ask,
           pageSize: () => quirk.pageSize,
           from: '1970-01-01T00:00:00.000000Z',
-          cut: '2026-01-01T00:01:00.000000Z',
+          to: '2026-01-01T00:01:00.000000Z',
         })) {
-          // Rows of an unfinished window are a gift; only finished ones may be relied on.
-          if (walked.complete === undefined) continue;
-          for (const { id } of walked.records) found.add(id);
-          completeTo = walked.complete.to;
+          // Rows of an incomplete window arrive sooner, but only a complete window proves something.
+          if (scanned.complete === undefined) continue;
+          for (const { id } of scanned.records) found.add(id);
+          completeTo = scanned.complete.to;
         }
         expect(found).toEqual(new Set(rows.filter((row) => row !== later).map(({ id }) => id)));
         expect(completeTo).toBe('2026-01-01T00:01:00.000000Z');
@@ -292,7 +293,7 @@ test('settled windows leave nothing out between them, wherever their bounds fall
   );
 });
 
-test('a feed in step costs one request a settled range', async () => {
+test('a range that fits a page costs one request', async () => {
   const rows: Row[] = Array.from({ length: 50 }, (_, index) => ({
     id: `r${index}`,
     version: 0,
@@ -303,44 +304,28 @@ test('a feed in step costs one request a settled range', async () => {
     asked += 1;
     return { records: rows, next: undefined };
   };
-  const walked = [];
-  for await (const one of scanWindows({
+  const scanned = [];
+  for await (const window of scanWindows({
     ask,
     pageSize: () => 100,
     from: '2023-11-14T00:00:00.000000Z',
-    cut: '2023-11-15T00:00:00.000000Z',
+    to: '2023-11-15T00:00:00.000000Z',
   }))
-    walked.push(one);
+    scanned.push(window);
   expect(asked).toBe(1);
-  expect(walked).toEqual([
+  expect(scanned).toEqual([
     {
       records: rows,
       complete: { after: '2023-11-14T00:00:00.000000Z', to: '2023-11-15T00:00:00.000000Z' },
-      drained: false,
+      crowded: false,
     },
   ]);
 });
 
-test.each([
-  ['our own clock is behind', { sentMicros: 100 * second, sourceMicros: 500 * second }, 69],
-  ['the clock of the source is behind', { sentMicros: 500 * second, sourceMicros: 100 * second }, 69],
-  ['the source gives no date', { sentMicros: 100 * second, sourceMicros: undefined }, 69],
-])('the cut lies the lateness and a second before the earlier clock: %s', (_case, clocks, expected) => {
-  const cut = upperBound({ ...clocks, latenessMicros, firstSeenBound: '2026-01-01T00:00:00.000000Z' });
-  expect(cut).toBe(timestampFromMicros(expected * second));
-});
-
-test('the cut does not pass what was first seen the lateness ago, so a future clock lets nothing through', () => {
-  const future = microsFromTimestamp('2030-01-01T00:00:00.000000Z');
-  const firstSeenBound = '2026-01-01T00:00:00.000000Z';
-  expect(upperBound({ sentMicros: future, sourceMicros: future, latenessMicros, firstSeenBound })).toBe(firstSeenBound);
-  expect(
-    upperBound({ sentMicros: future, sourceMicros: future, latenessMicros, firstSeenBound: undefined }),
-  ).toBeUndefined();
-});
-
-/** Twelve rows of one second, a page of five, and what a test makes of it. */
-function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>) {
+/**
+ * Scans twelve rows of one second in pages of five; `answerOf` answers. Returns how many rows each complete window has.
+ */
+function scanCrowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>) {
   const rows: Row[] = Array.from({ length: 12 }, (_, index) => ({
     id: `r${index}`,
     version: 0,
@@ -349,14 +334,14 @@ function crowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[0]) 
   let asked = 0;
   const ask: Ask<Row> = async (at) => {
     asked += 1;
-    expect(asked, 'it ends').toBeLessThan(500);
+    expect(asked, 'the scan ends').toBeLessThan(500);
     return answerOf(rows, at);
   };
   return async () => {
     const completed: number[] = [];
-    const range = { from: '2025-12-31T23:59:58.000000Z', cut: '2026-01-01T00:00:02.000000Z' };
-    for await (const walked of scanWindows({ ask, pageSize: () => 5, ...range }))
-      if (walked.complete) completed.push(walked.records.length);
+    const range = { from: '2025-12-31T23:59:58.000000Z', to: '2026-01-01T00:00:02.000000Z' };
+    for await (const { records, complete } of scanWindows({ ask, pageSize: () => 5, ...range }))
+      if (complete) completed.push(records.length);
     return completed;
   };
 }
@@ -367,15 +352,15 @@ const pageFrom = (records: readonly Row[], skip: number): WindowAnswer<Row> => (
 });
 
 test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]) => WindowAnswer<Row>]>([
-  ['goes round in a circle', 'leads nowhere', (rows) => ({ records: rows.slice(0, 5), next: 'again' })],
+  ['returns to the same page', 'its pages loop', (rows) => ({ records: rows.slice(0, 5), next: 'again' })],
   [
     'is new each time and shows nothing new',
-    'leads nowhere',
+    'its pages loop',
     (rows) => ({ records: rows.slice(0, 5), next: String(Math.random()) }),
   ],
   [
-    'gives empty pages without an end',
-    'leads nowhere',
+    'shows empty pages without an end',
+    'its pages loop',
     (rows, at) => ('next' in at ? { records: [], next: `${at.next}x` } : { records: rows.slice(0, 5), next: 'x' }),
   ],
   [
@@ -384,26 +369,26 @@ test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]
     (rows, at) => ({ records: rows.slice(0, (at as { pageSize?: number }).pageSize ?? 5), next: undefined }),
   ],
   [
-    'never shows the same twice',
-    'did not hold still',
+    'never shows the same rows twice',
+    'they changed all the time',
     (rows, at) => ({
       records: rows.slice(0, 5).map((row) => ({ ...row, id: `${row.id}-${Math.random()}` })),
       next: 'next' in at ? undefined : 'more',
     }),
   ],
-])('a crowded second whose "next" %s is refused, not passed over', async (_what, message, answerOf) => {
-  await expect(crowd(answerOf)()).rejects.toThrow(message);
+])('a crowded second whose "next" %s is refused, not skipped', async (_what, message, answerOf) => {
+  await expect(scanCrowd(answerOf)()).rejects.toThrow(message);
 });
 
-test('a crowded second is given whole, by pages that may be empty on the way', async () => {
-  const completed = await crowd((rows, at) => {
+test('a crowded second is read whole, even when a page in between is empty', async () => {
+  const completed = await scanCrowd((rows, at) => {
     if (!('next' in at)) return pageFrom(rows, 0);
     return at.next === '5' ? { records: [], next: '5b' } : pageFrom(rows, Number.parseInt(at.next, 10));
   })();
   expect(Math.max(...completed)).toBe(12);
 });
 
-test.each(['the upper bound', 'the lower bound'])('a feed that takes no notice of %s is refused', async (which) => {
+test.each(['the upper bound', 'the lower bound'])('a feed that ignores %s is refused', async (which) => {
   const rows: Row[] = Array.from({ length: 40 }, (_, index) => ({
     id: `r${index}`,
     version: 0,
@@ -414,14 +399,14 @@ test.each(['the upper bound', 'the lower bound'])('a feed that takes no notice o
     const shown = rows.filter(({ modified }) => (which === 'the upper bound' ? modified >= after : modified <= before));
     return { records: shown.slice(0, 5), next: shown.length > 5 ? 'more' : undefined };
   };
-  const walk = async () => {
-    const range = { from: '2026-01-01T00:10:00.000000Z', cut: '2026-01-01T00:20:00.000000Z' };
-    for await (const walked of scanWindows({ ask, pageSize: () => 5, ...range })) expect(walked.drained).toBe(false);
+  const scan = async () => {
+    const range = { from: '2026-01-01T00:10:00.000000Z', to: '2026-01-01T00:20:00.000000Z' };
+    for await (const { crowded } of scanWindows({ ask, pageSize: () => 5, ...range })) expect(crowded).toBe(false);
   };
-  await expect(walk()).rejects.toThrow('does not keep modified_after or modified_before');
+  await expect(scan()).rejects.toThrow('does not keep modified_after or modified_before');
 });
 
-test('rows that are known and missing are asked for again, three times in all', async () => {
+test('a window that lacks a known row is asked for again, three times in all', async () => {
   const row: Row = { id: 'known', version: 0, modified: '2026-01-01T00:00:10.000000Z' };
   const other: Row = { id: 'other', version: 0, modified: '2026-01-01T00:00:11.000000Z' };
   for (const [missingTimes, expected] of [
@@ -433,35 +418,35 @@ test('rows that are known and missing are asked for again, three times in all', 
       asked += 1;
       return { records: asked > missingTimes ? [row, other] : [other], next: undefined };
     };
-    const known = async () => new Set(['known']);
-    const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
-    for await (const walked of scanWindows({ ask, known, pageSize: () => 5, ...range }))
-      expect(walked.records.map(({ id }) => id)).toEqual(expected);
+    const knownIds = async () => new Set(['known']);
+    const range = { from: '2026-01-01T00:00:00.000000Z', to: '2026-01-01T00:00:20.000000Z' };
+    for await (const { records } of scanWindows({ ask, knownIds, pageSize: () => 5, ...range }))
+      expect(records.map(({ id }) => id)).toEqual(expected);
     expect(asked).toBe(3);
   }
 });
 
-test('records without a time, which every open beginning shows, keep no window from being empty', async () => {
+test('a window is empty although the feed shows records without a time where there is no lower bound', async () => {
   const undated = { id: 'u', modified: '1970-01-01T00:00:00.000000Z', version: 0 };
   const dated = [1, 2, 3, 4].map((n) => ({ id: `r${n}`, modified: `2026-01-01T00:00:0${n}.000000Z`, version: n }));
   const ask: Ask<Row> = async (at) => {
-    if ('next' in at) throw new Error('no window needs its pages followed');
+    if ('next' in at) throw new Error('every window fits a page');
     const shown = dated
       .filter(({ modified }) => modified >= (at.after ?? '') && modified <= (at.before ?? '9'))
-      // Newest first: where a window has to be shorter, it is halved.
+      // With the newest first, a window that is too long is halved.
       .toReversed();
     const all = [...(at.after === undefined && at.before === undefined ? [undated] : []), ...shown];
-    return { records: all.slice(0, 3), next: all.length > 3 ? 'further' : undefined };
+    return { records: all.slice(0, 3), next: all.length > 3 ? 'more' : undefined };
   };
   const read = new Set<string>();
   let reached: Timestamp | undefined;
-  const range = { from: undefined, cut: '2026-01-01T00:00:05.000000Z' };
+  const range = { from: undefined, to: '2026-01-01T00:00:05.000000Z' };
   for await (const { records, complete } of scanWindows({ ask, pageSize: () => 3, ...range })) {
     for (const { id } of records) read.add(id);
     reached = complete?.to ?? reached;
   }
   expect([...read].sort()).toEqual(['r1', 'r2', 'r3', 'r4']);
-  expect(reached).toBe(range.cut);
+  expect(reached).toBe(range.to);
 });
 
 /** A feed of these rows, oldest first and inclusive, that answers in pages of five. */
@@ -476,13 +461,13 @@ function listed(rows: readonly Row[]): Ask<Row> {
 
 const rowAt = (id: string, time: string): Row => ({ id, version: 0, modified: `2026-01-01T00:${time}Z` });
 
-test('an empty answer does not count because of rows before its range, of which there are more than a page', async () => {
-  const crowd = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`before-${n}`, `00:09.${n}00000`));
-  const list = listed([...crowd, rowAt('missed', '00:15.000000')]);
+test('an empty answer does not count where more than a page of rows lies before its range', async () => {
+  const rowsBefore = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`before-${n}`, `00:09.${n}00000`));
+  const list = listed([...rowsBefore, rowAt('missed', '00:15.000000')]);
   let blank = 1;
   const ask: Ask<Row> = async (at) => ('before' in at && blank-- > 0 ? { records: [], next: undefined } : list(at));
   const read = new Set<string>();
-  const range = { from: '2026-01-01T00:00:10.000000Z', cut: '2026-01-01T00:00:20.000000Z' };
+  const range = { from: '2026-01-01T00:00:10.000000Z', to: '2026-01-01T00:00:20.000000Z' };
   const passed = new Set<string>();
   for await (const { records, complete } of scanWindows({ ask, pageSize: () => 5, ...range })) {
     for (const { id } of records) read.add(id);
@@ -491,27 +476,27 @@ test('an empty answer does not count because of rows before its range, of which 
   expect([...passed]).toEqual(['true']);
 });
 
-test('an empty end of a range counts when what the walk itself was shown before is shown still', async () => {
-  // The newest rows are deleted at the source; the reader holds them still, and believes them to be there.
+test('an empty end of a range counts when the feed still shows a row that the scan has read before', async () => {
+  // The source has deleted the newest rows; the reader does not know it, and offers their stamps as anchors.
   const rows = Array.from({ length: 12 }, (_, n) => rowAt(`r${n}`, `${10 + n}:00.000000`));
   const anchor = async (time: Timestamp) =>
     ['2026-01-01T00:10:00.000000Z', '2026-01-01T00:21:30.000000Z', '2026-01-01T00:40:00.000000Z'].findLast(
       (held) => held <= time,
     );
-  const range = { from: '2026-01-01T00:00:00.000000Z', cut: '2026-01-01T00:59:00.000000Z' };
+  const range = { from: '2026-01-01T00:00:00.000000Z', to: '2026-01-01T00:59:00.000000Z' };
   let reached: Timestamp | undefined;
   for await (const { complete } of scanWindows({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
     reached = complete?.to ?? reached;
-  expect(reached).toBe(range.cut);
+  expect(reached).toBe(range.to);
 });
 
-/** What the completed windows have shown of a feed, and how far they reach. */
+/** The ids that the complete windows have shown, and how far they reach. */
 async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01T00:00:10.000000Z') {
   const ids = new Set<string>();
   let reached: Timestamp | undefined;
-  const range = { from, cut: '2026-01-01T00:00:20.000000Z' };
-  const walk = scanWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
-  for await (const { records, complete } of walk) {
+  const range = { from, to: '2026-01-01T00:00:20.000000Z' };
+  const scan = scanWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
+  for await (const { records, complete } of scan) {
     if (!complete) continue;
     for (const { id } of records) ids.add(id);
     reached = complete.to;
@@ -522,9 +507,9 @@ async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01
 const perSecond = (count: number) =>
   Array.from({ length: count }, (_, n) => rowAt(`r${n}`, `${11 + n}.000000`.padStart(12, '00:0')));
 
-test('a window begins so early that a stamp which was rounded up is in it', async () => {
+test('a window is asked for with so early a bound that a stamp which was rounded up is shown', async () => {
   const row = rowAt('rounded', '00:12.000000');
-  // The source compares what it has rounded the stamp from.
+  // The source shows a rounded stamp, and compares the bounds with the exact one.
   const exact = '2026-01-01T00:00:11.600000Z';
   const ask: Ask<Row> = async (at) => {
     const { after = '', before = '9' } = at as { after?: Timestamp; before?: Timestamp };
@@ -533,7 +518,7 @@ test('a window begins so early that a stamp which was rounded up is in it', asyn
   expect((await completedOf(ask, undefined, '2026-01-01T00:00:11.999999Z')).ids).toEqual(['rounded']);
 });
 
-test('a full page without "next" does not count for its window: that is made shorter', async () => {
+test('a full page without "next" does not prove its window: a shorter one is asked for', async () => {
   const rows = perSecond(8);
   const list = listed(rows);
   const ask: Ask<Row> = async (at) => ({ ...(await list(at)), next: undefined });
@@ -543,19 +528,19 @@ test('a full page without "next" does not count for its window: that is made sho
   });
 });
 
-test('two passes over a crowded second that agree do not count where they have seen a row twice', async () => {
-  let bad = 2;
-  const completed = await crowd((rows, at) => {
+test('two passes over a crowded second that agree do not count when they have seen a row twice', async () => {
+  let movedPasses = 2;
+  const completed = await scanCrowd((rows, at) => {
     if (!('next' in at)) return pageFrom(rows, 0);
-    // Row 4 has been pushed to the second page, and row 9 from it.
-    if (at.next === '5' && bad-- > 0) return { records: rows.slice(4, 9), next: 'third' };
+    // Row 4 has moved to the second page, and row 9 has left it.
+    if (at.next === '5' && movedPasses-- > 0) return { records: rows.slice(4, 9), next: 'third' };
     if (at.next === 'third') return { records: rows.slice(10), next: undefined };
     return pageFrom(rows, Number(at.next));
   })();
   expect(new Set(completed.filter((count) => count > 5))).toEqual(new Set([12]));
 });
 
-test('an empty answer does not count where what comes after a known row fills more than a page', async () => {
+test('an empty answer does not count where more than a page of rows follows the anchor', async () => {
   const crowded = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`r${n}`, `00:0${n}.000000`));
   const list = listed([...crowded, rowAt('missed', '00:15.000000')]);
   const ask: Ask<Row> = async (at) =>
@@ -565,14 +550,45 @@ test('an empty answer does not count where what comes after a known row fills mo
   expect((await completedOf(ask, '2026-01-01T00:00:01.000000Z')).reached).toBeUndefined();
 });
 
-test('a shorter window that lacks what the longer one has shown is asked for again', async () => {
+test('a shorter window that lacks a row which the longer one has shown is asked for again', async () => {
   const rows = perSecond(8);
   const list = listed(rows);
   let asked = 0;
   const ask: Ask<Row> = async (at) => {
     asked += 1;
-    // A replica that lags answers the second time.
+    // The second answer comes from a replica that lags.
     return asked === 2 ? { records: rows.slice(0, 1), next: undefined } : list(at);
   };
   expect((await completedOf(ask)).ids).toEqual(rows.map(({ id }) => id));
+});
+
+test('the example at the head of window-scan.ts is true', async () => {
+  const rows = ['05', '15', '25', '40'].map((seconds, n) => ({
+    id: 'ABCD'.charAt(n),
+    version: 0,
+    modified: `2026-01-01T10:00:${seconds}.000000Z`,
+  }));
+  const steps: unknown[] = [];
+  const secondOf = (time: Timestamp | undefined) => time?.slice(11, 19);
+  let asked: unknown[] = [];
+  const scan = scanWindows<Row>({
+    ask: async (at) => {
+      if ('next' in at) throw new Error('every window fits a page');
+      const { after = '', before = '9', pageSize } = at;
+      const shown = rows.filter(({ modified }) => modified >= after && modified <= before);
+      asked = [secondOf(after), secondOf(before)];
+      return { records: shown.slice(0, pageSize), next: shown.length > pageSize ? 'more' : undefined };
+    },
+    from: '2026-01-01T10:00:00.000000Z',
+    to: '2026-01-01T10:00:50.000000Z',
+    pageSize: () => 3,
+  });
+  for await (const { records, complete } of scan)
+    steps.push([...asked, records.map(({ id }) => id).join(''), secondOf(complete?.after), secondOf(complete?.to)]);
+  expect(steps).toEqual([
+    ['09:59:59', '10:00:51', 'ABC', undefined, undefined],
+    ['09:59:59', '10:00:15', 'AB', '10:00:00', '10:00:14'],
+    ['10:00:13', '10:00:35', 'BC', '10:00:14', '10:00:34'],
+    ['10:00:33', '10:00:51', 'D', '10:00:34', '10:00:50'],
+  ]);
 });
