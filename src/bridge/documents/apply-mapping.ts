@@ -1,19 +1,21 @@
-/** Makes the fields of documents and lines that a flow's mapping asks for. */
+/** Adds the fields of a flow's mapping to documents and their lines. */
 import { type Document, type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { type CompiledField, compileField, FieldFault } from './compile-field.ts';
 import { rejected } from './made-document.ts';
-import type { MappingRule, MappingSettings } from './mapping-settings.ts';
+import type { MappingRule } from './mapping-rule.ts';
+import type { MappingSettings } from './mapping-settings.ts';
 import { compareText } from './text-order.ts';
 
-/** Gives the document with its fields. Throws `Unmade` that names flow, kind, field and line, and says what to do. */
+/** Returns the document with its fields. Throws `Unmade` that names flow, kind, field and line, and says what to do. */
 export type ApplyMapping = (document: Document) => Document;
 
-/** The settings have been checked when they were read. */
+/** Compiles a mapping. Throws TypeError for settings that `mappingSettings` has not checked. */
 export function compileMapping(flow: string, mapping: MappingSettings): ApplyMapping {
   const byKind = new Map(
     documentKinds.flatMap((kind) => {
-      const given = mapping[kind];
-      return given ? [[kind, { fields: all(kind, given.fields, false), lines: all(kind, given.lines, true) }]] : [];
+      const rules = mapping[kind];
+      if (!rules) return [];
+      return [[kind, { fields: compileAll(kind, rules.fields, false), lines: compileAll(kind, rules.lines, true) }]];
     }),
   );
   return (document) => {
@@ -27,8 +29,12 @@ export function compileMapping(flow: string, mapping: MappingSettings): ApplyMap
   };
 }
 
-/** By name: fields that change their places in the configuration change no document. */
-function all(kind: DocumentKind, rules: Readonly<Record<string, MappingRule>>, inLine: boolean): CompiledField[] {
+/** In the order of their names, so that a new order of the fields in the configuration changes no document. */
+function compileAll(
+  kind: DocumentKind,
+  rules: Readonly<Record<string, MappingRule>>,
+  inLine: boolean,
+): CompiledField[] {
   const compiled = Object.entries(rules).map(([name, rule]) => {
     const field = compileField(kind, name, rule, inLine);
     if ('fault' in field) throw new TypeError(`the field "${name}" of ${kind} was not checked: ${field.fault}`);
@@ -49,7 +55,7 @@ function makeFields(flow: string, document: Document, fields: readonly CompiledF
       throw rejected(`flow "${flow}", ${document.kind}: the field "${name}"${of} ${error.message}`);
     }
   }
-  // Own members whatever they are called, also __proto__.
+  // Unlike an assignment, this makes an own member of any name, also of __proto__.
   return Object.fromEntries(made);
 }
 

@@ -1,4 +1,4 @@
-/** A row of the bid sheet in a document's line, and the numbers that a flow reads from it. */
+/** The bid sheet row of a lot as a document's line shows it, and the numbers that a flow reads from its columns. */
 import { z } from 'zod';
 import type { BidSheetRow } from '#connector/documents.ts';
 import { type BidSheetValue, bidSheetValue } from '#contract/bid.ts';
@@ -7,13 +7,13 @@ import { type EventInFlow, exchangeRates } from './event-parts.ts';
 import { exactDecimal } from './exact-decimal.ts';
 import { rejected } from './made-document.ts';
 
-/** Which bid sheet columns a flow reads quantity and price from. */
+/** The bid sheet columns from which a flow reads quantity and unit price. */
 export interface LineColumns {
   readonly quantity: string | undefined;
   readonly unitPrice: string | undefined;
 }
 
-/** A cell that holds nothing may come without its value, and a lot without cells without its row. */
+/** A source may leave out the value of an empty cell, and the row of a lot without cells. */
 export const bidSheetForm = z.array(bidSheetValue.extend({ value: z.string().default('') })).default([]);
 
 export function bidSheetRow(values: readonly BidSheetValue[]): BidSheetRow {
@@ -24,7 +24,10 @@ export function bidSheetRow(values: readonly BidSheetValue[]): BidSheetRow {
   }));
 }
 
-/** The number that the lot's row has in this column; undefined where it has no such column or an empty cell. */
+/**
+ * Returns the number in this column of the lot's row; undefined when there is no such column or its cell is empty.
+ * Throws `Unmade`, rejected, for a cell that holds anything else.
+ */
 export function quantityIn(
   lot: string,
   values: readonly BidSheetValue[],
@@ -34,8 +37,9 @@ export function quantityIn(
 }
 
 /**
- * The same of an amount, in the event's primary currency: a document has one currency, and a supplier may bid in another.
- * Converted as the service converts a cost, by the event's exchange rate; exact.
+ * Returns the amount in this column in the event's primary currency, as a document has one currency and a supplier may
+ * bid in another. It is converted as the service converts a cost, by the event's exchange rate, and exactly. Undefined
+ * and throws as `quantityIn`; also rejected when the event has no exchange rate of the currency.
  */
 export function amountIn(
   lot: string,
@@ -48,11 +52,11 @@ export function amountIn(
   const amount = numberIn(lot, column, cell);
   const code = cell?.currency ?? '';
   if (amount === undefined || code === '' || code === event.event.primary_currency) return amount;
-  const [rate] = exchangeRates(event).filter((one) => one.code === code);
+  const rate = exchangeRates(event).find((candidate) => candidate.code === code);
   const factor = exactDecimal(rate?.exchange_rate ?? '', `the exchange rate of ${code}`);
   if (factor !== undefined) return amount.times(factor);
   throw rejected(
-    `lot "${lot}": the column "${column}" is in ${code}, of which its sourcing event has no exchange rate`,
+    `lot "${lot}": the column "${column}" is in ${code}, for which its sourcing event has no exchange rate`,
   );
 }
 
@@ -60,7 +64,7 @@ function cellOf(values: readonly BidSheetValue[], column: string): BidSheetValue
   return values.find((value) => value.column_name === column);
 }
 
-/** A cell that holds something else is not left out: an order without its quantity would look complete. */
+/** A cell that holds no number is rejected and not left out: an order without its quantity would look complete. */
 function numberIn(lot: string, column: string, cell: BidSheetValue | undefined): Decimal | undefined {
   const text = cell?.value.trim() ?? '';
   if (text === '') return undefined;

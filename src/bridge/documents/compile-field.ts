@@ -1,26 +1,31 @@
-/** One field of a mapping: how its value is found, what is made of it, and what is wrong with its settings. */
+/**
+ * Compiles one field of a mapping: how its value is read from a document and converted. Finds wrong settings when they
+ * are read, so that they cannot make dead letters later.
+ */
 import { PathError, templateParts } from '#connector/document-paths.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { fieldForms } from './field-types.ts';
 import { Unmade } from './made-document.ts';
 import { compileMappingPath, type ReadPath } from './mapping-path.ts';
-import type { MappingRule } from './mapping-settings.ts';
+import type { FullRule, MappingRule } from './mapping-rule.ts';
 
 export interface CompiledField {
   readonly name: string;
-  /** The field's value; undefined where it has none. Throws FieldFault. */
+  /** Returns the field's value; undefined when it has none. Throws FieldFault when the value is wrong or missing. */
   readonly make: (document: Document, line: unknown) => string | undefined;
 }
 
-/** Why a field cannot be made of a document, and what to do. */
+/** The value of a field cannot be made of a document; the message says why, and what to do. */
 export class FieldFault extends Error {}
 
-/** What is wrong with a field's settings, and with which member. */
+/** A field's settings are wrong. */
 interface SettingsFault {
   readonly fault: string;
+  /** The path of the wrong member in the rule; empty for the rule as a whole. */
   readonly at: readonly string[];
 }
 
+/** Compiles a field of the documents of a kind, or of their lines (`inLine`). Returns the fault of wrong settings. */
 export function compileField(
   kind: DocumentKind,
   name: string,
@@ -35,32 +40,31 @@ export function compileField(
   const fault = faultOfConstants(full);
   if (fault !== undefined) return fault;
   try {
-    const { read, says } = finderOf(kind, full, inLine);
-    return { name, make: (document, line) => madeOf(full, read(document, line), says) };
+    const { read, emptiness } = readerOf(kind, full, inLine);
+    return { name, make: (document, line) => valueOf(full, read(document, line), emptiness) };
   } catch (error) {
     if (error instanceof PathError) return { fault: error.message, at: typeof rule === 'string' ? [] : [source] };
     throw error;
   }
 }
 
-type Rule = Exclude<MappingRule, string>;
-
-/** What the settings say themselves must read as the type: else each document would be a dead letter. */
-function faultOfConstants({ default: given, value, map, type, cut: most }: Rule): SettingsFault | undefined {
+/** Values in the settings must read as the field's type: else every document would be a dead letter. */
+function faultOfConstants(rule: FullRule): SettingsFault | undefined {
+  const { default: fallback, value, map, type, cut: charactersMax } = rule;
   const constants: [readonly string[], string | undefined][] = [
-    [['default'], given],
-    // What a map makes of it counts.
+    [['default'], fallback],
+    // With a map, the mapped value counts.
     [['value'], map === undefined ? value : undefined],
-    ...Object.entries(map ?? {}).map(([key, made]): [string[], string] => [['map', key], made]),
+    ...Object.entries(map ?? {}).map(([key, mappedValue]): [string[], string] => [['map', key], mappedValue]),
   ];
   for (const [at, text] of constants)
     if (text !== undefined && !readsAs(type, text)) return { fault: `must be ${fieldForms[type].expected}`, at };
-  if (most !== undefined && (type === 'decimal' || type === 'integer'))
+  if (charactersMax !== undefined && (type === 'decimal' || type === 'integer'))
     return { fault: 'is not possible: a number that is cut is another number', at: ['cut'] };
   return undefined;
 }
 
-function readsAs(type: Rule['type'], text: string): boolean {
+function readsAs(type: FullRule['type'], text: string): boolean {
   try {
     return fieldForms[type].read(text) !== undefined;
   } catch (error) {
@@ -69,15 +73,16 @@ function readsAs(type: Rule['type'], text: string): boolean {
   }
 }
 
-function finderOf(kind: DocumentKind, { from, template, value }: Rule, inLine: boolean) {
+/** Returns how the value is read, and in words why it has none when it is undefined. */
+function readerOf(kind: DocumentKind, { from, template, value }: FullRule, inLine: boolean) {
   if (from !== undefined) {
     const paths = [from].flat();
     const reads = paths.map((path) => compileMappingPath(kind, path, inLine));
-    return { read: firstOf(reads), says: `${paths.join(' and ')} ${paths.length > 1 ? 'lead' : 'leads'} to nothing` };
+    return { read: firstOf(reads), emptiness: `${paths.join(' and ')} ${paths.length > 1 ? 'are' : 'is'} empty` };
   }
   if (template !== undefined)
-    return { read: templateOf(kind, template, inLine), says: `a part of ${template} leads to nothing` };
-  return { read: () => value, says: '' };
+    return { read: templateOf(kind, template, inLine), emptiness: `a part of ${template} is empty` };
+  return { read: () => value, emptiness: '' };
 }
 
 function firstOf(reads: readonly ReadPath[]): ReadPath {
@@ -90,7 +95,7 @@ function firstOf(reads: readonly ReadPath[]): ReadPath {
   };
 }
 
-/** Nothing at all when a part of it leads to nothing. */
+/** The text of the template is undefined as a whole when one of its paths is empty. */
 function templateOf(kind: DocumentKind, template: string, inLine: boolean): ReadPath {
   const parts = templateParts(template).map((part) =>
     typeof part === 'string' ? part : compileMappingPath(kind, part.path, inLine),
@@ -110,23 +115,25 @@ function isBlank(text: string | undefined): boolean {
   return text === undefined || text.trim() === '';
 }
 
-function madeOf(rule: Rule, found: string | undefined, says: string): string | undefined {
+function valueOf(rule: FullRule, found: string | undefined, emptiness: string): string | undefined {
   if (found === undefined || (isBlank(found) && rule.value === undefined)) {
     if (rule.default !== undefined) return cut(fieldForms[rule.type].read(rule.default), rule);
     if (rule.required)
-      throw new FieldFault(`has no value, as ${says}; fill it in the sourcing service, or give the field a default`);
+      throw new FieldFault(
+        `has no value, as ${emptiness}; fill it in the sourcing service, or give the field a default`,
+      );
     return undefined;
   }
   return cut(typed(rule, mapped(rule, found)), rule);
 }
 
-function mapped({ map }: Rule, text: string): string {
+function mapped({ map }: FullRule, text: string): string {
   if (map === undefined) return text;
   for (const key of [text, text.trim(), '*']) if (Object.hasOwn(map, key)) return map[key] ?? '';
   throw new FieldFault(`is ${quoted(text)}, which its map does not have; add it, or "*" for any other value`);
 }
 
-function typed({ type }: Rule, text: string): string {
+function typed({ type }: FullRule, text: string): string {
   const form = fieldForms[type];
   try {
     const value = form.read(text);
@@ -138,15 +145,14 @@ function typed({ type }: Rule, text: string): string {
   throw new FieldFault(`is ${quoted(text)}; it must be ${form.expected}`);
 }
 
-function cut(text: string | undefined, { cut: most }: Rule): string | undefined {
-  // A character that takes two code units is not cut in its middle.
-  return text === undefined || most === undefined || text.length <= most
-    ? text
-    : Array.from(text).slice(0, most).join('');
+function cut(text: string | undefined, { cut: charactersMax }: FullRule): string | undefined {
+  if (text === undefined || charactersMax === undefined || text.length <= charactersMax) return text;
+  // By characters: one of two code units is not split.
+  return Array.from(text).slice(0, charactersMax).join('');
 }
 
-const quotedMax = 60;
+const quotedCharactersMax = 60;
 
 function quoted(text: string): string {
-  return JSON.stringify(text.length > quotedMax ? `${text.slice(0, quotedMax)}…` : text);
+  return JSON.stringify(text.length > quotedCharactersMax ? `${text.slice(0, quotedCharactersMax)}…` : text);
 }

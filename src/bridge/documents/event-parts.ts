@@ -1,5 +1,6 @@
 /**
- * What a document shows of its event, and whether the flow takes it. An event is read once for all of its documents.
+ * What a document shows of its sourcing event, and whether the flow takes the event. An event is parsed once for all of
+ * its documents.
  */
 import { z } from 'zod';
 import type { DocumentOf, EventHead } from '#connector/documents.ts';
@@ -10,19 +11,19 @@ import { type FlowFilter, isTaken } from './flow-filter.ts';
 import { type NotMade, readRecord, Unmade } from './made-document.ts';
 import { compareEntries, compareText } from './text-order.ts';
 
-/** What is known of an event. */
+/** Everything that the mirror holds of an event. */
 export interface EventSources {
-  /** Its record of the sourcing events feed. */
+  /** Its record in the feed of sourcing events. */
   readonly record?: unknown;
-  /** Two complete sweeps did not show the record any more: it counts as deleted. */
+  /** Two full audits did not find the record any more: the event counts as deleted. */
   readonly gone?: boolean;
-  /** As a page of another feed included it: it stands in while the record has not been read. */
+  /** The event as a page of another feed included it: used while the record has not been read. */
   readonly included?: unknown;
 }
 
 /**
- * What every document of an event is made of; what its own document shows beside that is read there, so that it spoils no
- * others. When it was made says nothing here: an included event has no such time, and a source may leave it out.
+ * What every document of an event needs. What only the `sourcing-event` document shows is read there, so that a fault
+ * in it affects no other document. `modified` is not needed: an included event has none, and a source may leave it out.
  */
 const eventForm = sourcingEventEssentials.omit({ modified: true, columns: true }).extend({
   tags: z.array(z.looseObject({ name: z.string(), value: z.string().default('') })).default([]),
@@ -33,28 +34,28 @@ const eventForm = sourcingEventEssentials.omit({ modified: true, columns: true }
 type EventRecord = z.output<typeof eventForm>;
 export type EventSupplier = EventRecord['suppliers'][number];
 
-/** Of a deleted event a source may show no more than that: it withdraws its documents all the same. */
+/** A source may show little more of a deleted event than its status: its documents are withdrawn nevertheless. */
 const deletedForm = eventForm.extend({
   name: z.string().default(''),
   type: z.string().default(''),
   primary_currency: z.string().default(''),
 });
 
-/** An event as the documents of one flow see it. */
+/** An event for the documents of one flow. */
 export interface EventInFlow {
   readonly event: EventRecord;
-  /** False while something stands in for the record. */
+  /** False while an included event is used in place of the record. */
   readonly isRecord: boolean;
   readonly suppliers: ReadonlyMap<string, EventSupplier>;
-  /** Whether its documents are wanted; when not, they are withdrawn. */
+  /** Whether the flow wants the event's documents; if not, they are withdrawn. */
   readonly wanted: boolean;
-  /** A draft shows neither bids nor answers, so that their absence says nothing. */
+  /** A draft hides its bids and answers, so their absence says nothing. */
   readonly isDraft: boolean;
 }
 
 const deleted = 'DELETED';
 
-/** Reads an event; gives why not when its documents cannot be made now. */
+/** Parses an event; returns why when its documents cannot be made now. */
 export function parseEvent(sources: EventSources | undefined, filter: FlowFilter): EventInFlow | NotMade {
   try {
     return readSources(sources ?? {}, filter);
@@ -71,14 +72,15 @@ function readSources({ record, gone = false, included }: EventSources, filter: F
   const event = isRecord
     ? readRecord(saysDeleted(record) ? deletedForm : eventForm, record, "the sourcing event's record")
     : readRecord(eventForm, included, 'the sourcing event that a page included');
-  // Included events do not say it: a test must not reach the ERP because its record comes late.
+  // Included events do not say whether they are tests: a test must not reach the ERP because its record comes late.
   if (!isRecord && event.is_test === undefined && !filter.testEvents)
-    throw new Unmade('not-yet', 'only the record of its sourcing event, which was not read yet, says if it is a test');
+    throw new Unmade('not-yet', 'the record of its sourcing event, which says if it is a test, has not been read yet');
   const isDeleted = gone || event.status === deleted;
   if (!isDeleted && filter.status !== undefined && !filter.status.includes(event.status))
     throw new Unmade('held', `its sourcing event is ${event.status}, and this flow takes ${filter.status.join(', ')}`);
   const suppliers = new Map<string, EventSupplier>();
-  // Of one that stands twice the same counts in whatever order they stand: one that says its external id before others.
+  // A supplier may be listed twice. Which entry counts does not depend on their order: an entry with an external id
+  // first.
   for (const entry of event.suppliers) {
     const known = suppliers.get(entry.id);
     if (known === undefined || compareEntries(entry, known) < 0) suppliers.set(entry.id, entry);
@@ -96,6 +98,7 @@ function saysDeleted(record: unknown): boolean {
   return typeof record === 'object' && record !== null && 'status' in record && record.status === deleted;
 }
 
+/** Returns what every document shows of its event. */
 export function eventHead({ event }: EventInFlow, eventId: string): EventHead {
   return {
     id: eventId,
@@ -110,6 +113,7 @@ export function eventHead({ event }: EventInFlow, eventId: string): EventHead {
   };
 }
 
+/** Returns the event's exchange rates in a fixed order, so that the same rates make the same document. */
 export function exchangeRates({ event }: EventInFlow): DocumentOf<'award'>['exchange_rates'] {
   return event.secondary_currencies
     .map(({ code, exchange_rate: rate }) => ({ code, exchange_rate: rate }))
@@ -123,29 +127,29 @@ const includedSupplierForm = z.looseObject({
 });
 
 /**
- * A supplier as a document of the event shows it: as the event names it, and what that leaves out as a page included it.
- * Undefined when neither knows it.
+ * Returns a supplier as the documents of the event show it: as the event names it, completed by what a page included.
+ * Undefined when neither names the supplier.
  */
 export function supplierHead({ suppliers }: EventInFlow, supplierId: string, included: unknown) {
   const named = suppliers.get(supplierId);
-  const other = includedSupplierForm.safeParse(included).data;
-  const known = other !== undefined && idOf(other.id) === supplierId ? other : undefined;
-  if (named === undefined && known === undefined) return undefined;
-  const externalId = named?.external_id ?? known?.external_id;
+  const read = includedSupplierForm.safeParse(included).data;
+  const fromPage = read !== undefined && idOf(read.id) === supplierId ? read : undefined;
+  if (named === undefined && fromPage === undefined) return undefined;
+  const externalId = named?.external_id ?? fromPage?.external_id;
   return {
     id: supplierId,
     ...(externalId === undefined ? {} : { external_id: externalId }),
-    name: named?.name || known?.name || '',
+    name: named?.name || fromPage?.name || '',
   };
 }
 
 /**
- * The supplier whose document it is. Throws `Unmade`, `not-yet`, while neither the event nor a page names it; a document
- * that is withdrawn needs no name.
+ * Returns the supplier of a document about an event and a supplier. Throws `Unmade`, `not-yet`, while neither the event
+ * nor a page names the supplier of a document that is wanted. A document that is withdrawn needs no name.
  */
 export function ownSupplier(event: EventInFlow, supplierId: string, included: unknown, isWanted: boolean) {
-  const known = supplierHead(event, supplierId, included);
-  if (known === undefined && isWanted)
+  const head = supplierHead(event, supplierId, included);
+  if (head === undefined && isWanted)
     throw new Unmade('not-yet', 'the record of its sourcing event does not name the supplier yet');
-  return known ?? { id: supplierId, name: '' };
+  return head ?? { id: supplierId, name: '' };
 }

@@ -1,4 +1,4 @@
-/** The types of mapped fields: what each takes, and the one form in which it gives it. */
+/** The types of mapped fields: which texts each type accepts, and the one form in which it returns them. */
 import { parseTimestamp } from '#contract/timestamp.ts';
 import { exactDecimal } from './exact-decimal.ts';
 
@@ -6,13 +6,13 @@ export const fieldTypes = ['text', 'decimal', 'integer', 'date', 'time', 'boolea
 export type FieldType = (typeof fieldTypes)[number];
 
 interface Form {
-  /** Undefined when the text is none. */
+  /** Returns the value in its one form; undefined when the text is not of this type. */
   read(text: string): string | undefined;
-  /** Follows "must be". */
+  /** What the text must be; follows "must be" in messages. */
   readonly expected: string;
 }
 
-/** Numbers have a point and no thousands separators: a comma may be either, and is never guessed. */
+/** Numbers have a decimal point and no thousands separators: a comma could be either, and the bridge never guesses. */
 export const fieldForms: Readonly<Record<FieldType, Form>> = {
   text: { read: (text) => text, expected: 'text' },
   decimal: {

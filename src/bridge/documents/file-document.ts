@@ -1,9 +1,11 @@
 /**
- * The `file` document: one for each file that an answer or a question names. Where several name it, it shows the one of
- * the event whose id comes first, of those that the flow takes; removed from all of them it is withdrawn.
+ * The `file` document: one for each file that an answer or a question references. When several records reference a
+ * file, the document shows the record whose event id comes first, among the events that the flow takes. When no record
+ * references the file any more, the document is withdrawn.
  */
 import { z } from 'zod';
 import type { FileDocument } from '#connector/documents.ts';
+import { type FeedWithFiles, feeds } from '#contract/feed.ts';
 import { uuid } from '#contract/scalars.ts';
 import { idOf, plainKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, supplierHead } from './event-parts.ts';
@@ -11,13 +13,15 @@ import { type MadeDocument, making, type NotMade, readRecord, rejected } from '.
 import { questionHead } from './question-head.ts';
 import { compareText } from './text-order.ts';
 
-/** An answer or a question that names the file, or did. */
+/** An answer or a question that references the file, or once did. */
 export interface FileReference {
-  readonly part: 'rfi-responses' | 'question';
-  /** Of which it was when it named the file: a record that was moved since then does not take the file with it. */
+  readonly part: FeedWithFiles | 'question';
+  /**
+   * The event of the record when it referenced the file: a record that was moved since does not take the file along.
+   */
   readonly event: string;
   readonly record: unknown;
-  /** Of an answer: two complete sweeps did not show it any more. */
+  /** Of an answer: two full audits did not find it any more. */
   readonly gone: boolean;
 }
 
@@ -29,6 +33,16 @@ const referenceForm = z.looseObject({
   attachment_file_uuids: z.array(z.unknown()).default([]),
 });
 
+/** What a record that names files is called in messages, and which members hold its question and its files. */
+const membersOf = {
+  question: { what: "a question's record", questionIn: 'id', filesIn: 'attachment_file_uuids' },
+  'rfi-responses': {
+    what: "an answer's record",
+    questionIn: 'question_uuid',
+    filesIn: feeds['rfi-responses'].files,
+  },
+} as const satisfies Record<FileReference['part'], object>;
+
 interface ReadReference {
   readonly part: FileReference['part'];
   readonly gone: boolean;
@@ -36,12 +50,13 @@ interface ReadReference {
   readonly question: string;
   readonly supplier: string | undefined;
   readonly id: string;
-  readonly namesIt: boolean;
+  /** Whether the current version of the record references the file. */
+  readonly isCurrent: boolean;
 }
 
 /**
- * Made of everything that is known to name it or to have named it, in any order. `eventOf`, `questionOf` and
- * `includedSupplierOf` look up what they are given the id of.
+ * Makes the document of a file from all records that reference it or once did, in any order. `eventOf`, `questionOf`
+ * and `includedSupplierOf` look things up by their ids.
  */
 export function makeFileDocument(input: {
   fileId: string;
@@ -52,7 +67,7 @@ export function makeFileDocument(input: {
 }): MadeDocument<FileDocument> {
   const { fileId, eventOf } = input;
   return making(() => {
-    // The service would refuse a request for links that names it, with all the others in it.
+    // The service would refuse a whole request for links if it contained this id.
     if (!uuid.safeParse(fileId).success) throw rejected("the file's id is no UUID");
     const references = input.references.map((reference) => readReference(fileId, reference)).sort(compareReferences);
     let reason: NotMade | undefined;
@@ -60,25 +75,25 @@ export function makeFileDocument(input: {
     for (const reference of references) {
       const event = eventOf(reference.event);
       if ('made' in event) {
-        if (reference.namesIt) reason ??= event;
+        if (reference.isCurrent) reason ??= event;
         continue;
       }
-      const wanted = event.wanted && reference.namesIt && (!reference.gone || event.isDraft);
+      const wanted = event.wanted && reference.isCurrent && (!reference.gone || event.isDraft);
       if (wanted) return { made: 'document', wanted, document: documentOf(input, reference, event) };
       withdrawn ??= { made: 'document', wanted, document: documentOf(input, reference, event) };
     }
-    // Where an event that may want it is not known or held, nothing is withdrawn.
+    // Nothing is withdrawn while an event that may want the file has not been read or is on hold.
     if (reason !== undefined) return reason;
-    return withdrawn ?? { made: 'held', reason: 'nothing that is known names this file' };
+    return withdrawn ?? { made: 'held', reason: 'no record that has been read references this file' };
   });
 }
 
 function readReference(fileId: string, { part, event, record, gone }: FileReference): ReadReference {
-  const what = part === 'question' ? "a question's record" : "an answer's record";
+  const { what, questionIn, filesIn } = membersOf[part];
   const read = readRecord(referenceForm, record, what);
-  const question = part === 'question' ? idOf(read.id) : read.question_uuid;
-  if (question === undefined) throw rejected(`${what}: question_uuid is missing`);
-  const files = part === 'question' ? read.attachment_file_uuids : read.document_file_uuids;
+  const question = questionIn === 'id' ? idOf(read.id) : read[questionIn];
+  if (question === undefined) throw rejected(`${what}: ${questionIn} is missing`);
+  const files = read[filesIn];
   return {
     part,
     gone,
@@ -86,11 +101,11 @@ function readReference(fileId: string, { part, event, record, gone }: FileRefere
     question,
     supplier: part === 'question' ? undefined : read.supplier,
     id: read.id,
-    namesIt: files.some((file) => idOf(file) === fileId),
+    isCurrent: files.some((file) => idOf(file) === fileId),
   };
 }
 
-/** Those of a question before those of its answers. */
+/** By event and question; a question comes before its answers. */
 function compareReferences(a: ReadReference, b: ReadReference): number {
   return (
     compareText(a.event, b.event) ||

@@ -1,16 +1,18 @@
 /**
- * Which events a flow takes. Tags and test events decide membership: what was delivered of an event that is no member any
- * more is withdrawn. The status decides when: while it is another one, documents stay as they are.
+ * Which events a flow takes. Tags and the test mark decide whether the flow wants an event: when it does not want the
+ * event any more, what was delivered of it is withdrawn. The status decides when: while the event has another status,
+ * its documents are on hold and stay as they are.
  */
 
 export interface FlowFilter {
   readonly testEvents: boolean;
-  /** Each of these tags, with one of its values. */
+  /** An event must carry each of these tags, with one of its values. */
   readonly tags: ReadonlyMap<string, readonly string[]>;
-  /** Undefined: any. */
+  /** The statuses that the flow takes; undefined: any. */
   readonly status: readonly string[] | undefined;
 }
 
+/** Returns the filter of a flow's settings. */
 export function flowFilter(flow: {
   test_events: boolean;
   only: { tags: Readonly<Record<string, string | readonly string[]>>; status?: readonly string[] | undefined };
@@ -19,7 +21,7 @@ export function flowFilter(flow: {
   return { testEvents: flow.test_events, tags: new Map(tags), status: flow.only.status };
 }
 
-/** An event may carry one tag several times. */
+/** Whether the flow wants the event. An event may carry one tag several times. */
 export function isTaken(
   event: { is_test?: boolean | undefined; tags: readonly { name: string; value: string }[] },
   { testEvents, tags }: FlowFilter,

@@ -1,19 +1,19 @@
-/** What came of making a document, and how records are read for it. */
+/** The result of making a document, and how records are read for it. */
 import type { z } from 'zod';
 
 export type MadeDocument<Document> =
-  /** Not wanted: it is to be withdrawn where it was delivered. */
+  /** The document, also when it is not wanted: then it is withdrawn if it was delivered. */
   { made: 'document'; document: Document; wanted: boolean } | NotMade;
 
 export type NotMade =
-  /** Something that it is made of has not been read yet. */
+  /** A record that it is made of has not been read yet. */
   | { made: 'not-yet'; reason: string }
-  /** A record, or what the flow's mapping makes of it, cannot be understood: a dead letter. */
+  /** A record cannot be read, or the flow's mapping cannot be applied to it: a dead letter. */
   | { made: 'rejected'; reason: string }
-  /** It stays in the ERP as it is, or is not made yet, until what it is made of changes. */
+  /** On hold: the ERP keeps what it has until a record that the document is made of changes. */
   | { made: 'held'; reason: string };
 
-/** Ends the making of one document; `making` turns it into a result. */
+/** Thrown to end the making of a document; `making` turns it into a result. */
 export class Unmade extends Error {
   readonly made: NotMade['made'];
 
@@ -23,11 +23,12 @@ export class Unmade extends Error {
   }
 }
 
+/** Returns the error to throw when a document becomes a dead letter. */
 export function rejected(reason: string): Unmade {
   return new Unmade('rejected', reason);
 }
 
-/** Runs `make`; what it throws as `Unmade` is the result. */
+/** Returns the result of `make`; an `Unmade` that it throws becomes the result. Throws any other error of `make`. */
 export function making<Document>(make: () => MadeDocument<Document>): MadeDocument<Document> {
   try {
     return make();
@@ -38,8 +39,8 @@ export function making<Document>(make: () => MadeDocument<Document>): MadeDocume
 }
 
 /**
- * Reads a record as the source sent it. A member that is null counts as left out, as the contract has it. Throws `Unmade`
- * that names what is wrong; `what` opens the message.
+ * Reads a record as the source sent it. A member that is null counts as left out, as the contract has it. Throws
+ * `Unmade`, rejected, that names the wrong member; `what` opens the message.
  */
 export function readRecord<Schema extends z.ZodType>(schema: Schema, record: unknown, what: string): z.output<Schema> {
   const read = schema.safeParse(record);
@@ -50,7 +51,7 @@ export function readRecord<Schema extends z.ZodType>(schema: Schema, record: unk
   throw rejected(`${what}: ${issue?.path.map(String).join('.') ?? ''} ${issue?.message ?? ''}`.trim());
 }
 
-/** No record has anything deeper. */
+/** Records are not nested deeper than this. */
 const depthMax = 20;
 
 function withoutNulls(value: unknown, depth: number): unknown {

@@ -1,11 +1,11 @@
-/** Paths of a field mapping: those of documents, and in the fields of lines `line` as well. */
+/** Paths of a field mapping: paths into the document, and in the fields of lines also paths that begin with `line`. */
 import { compileValuePath, documentShape, PathError, type Roots, type Shape } from '#connector/document-paths.ts';
 import { type Document, type DocumentKind, documentSchemas } from '#connector/documents.ts';
 
-/** The text at the path's end; undefined where it leads to nothing. */
+/** Returns the text at the end of the path; undefined when the document has no such value. */
 export type ReadPath = (document: Document, line: unknown) => string | undefined;
 
-/** Throws SettingFault. `line.` is known only where `inLine`. */
+/** Compiles a path. `line` is only allowed with `inLine`. Throws PathError for a path that documents cannot have. */
 export function compileMappingPath(kind: DocumentKind, path: string, inLine: boolean): ReadPath {
   const isOfLine = /^line(?=$|[.[])/.test(path);
   if (isOfLine && !inLine) throw new PathError('line is known only under lines');
@@ -18,7 +18,7 @@ export function hasLines(kind: DocumentKind): boolean {
   return 'lines' in documentSchemas[kind].shape;
 }
 
-/** Without what the mapping makes itself. */
+/** The shapes of document and line, without the `fields` that the mapping itself makes. */
 function rootsOf(kind: DocumentKind): Roots {
   const document = documentShape(kind);
   const line = document.properties?.['lines']?.items;

@@ -16,7 +16,8 @@ const questionForm = z.looseObject({
 });
 
 /**
- * Of a question that is not known, or of another event, its id only. Throws `Unmade` when it cannot be understood.
+ * Returns what a document shows of a question: only its id when the question has not been read or belongs to another
+ * event. Throws `Unmade`, rejected, when the question cannot be read.
  */
 export function questionHead(questionId: string, eventId: string, question: unknown): QuestionHead {
   if (question === undefined) return { id: questionId, categories: [] };

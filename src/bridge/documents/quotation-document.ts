@@ -12,7 +12,10 @@ import { type MadeDocument, making, type NotMade, readRecord } from './made-docu
 import { type MirroredRecord, shownRecords } from './shown-records.ts';
 import { compareText } from './text-order.ts';
 
-/** `bids` are all records of this supplier in this event, in any order; `supplier` is it as a page included it. */
+/**
+ * Makes a quotation. `bids` are all records of this supplier in this event, in any order; `supplier` is the supplier as
+ * a page included it. Never throws for any content of the records.
+ */
 export function makeQuotationDocument(input: {
   eventId: string;
   supplierId: string;
@@ -47,14 +50,14 @@ export function makeQuotationDocument(input: {
   });
 }
 
-/** What is empty may be left out, and so may the time, which says nothing here. */
+/** Empty lists may be left out, and so may `modified`, which the document does not show. */
 const bidForm = supplierLotBid.omit({ modified: true }).extend({
   bids: supplierLotBid.shape.bids.default([]),
   bid_sheet_values: bidSheetForm,
 });
 type Bid = z.output<typeof bidForm>;
 
-/** The bid was there, and was taken back after a reopening. */
+/** Whether the supplier took the bid back after a reopening. */
 function isWithdrawn(bid: Bid): boolean {
   return bid.bids.length === 0 && bid.bid_sheet_values.length === 0;
 }

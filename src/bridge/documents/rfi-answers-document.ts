@@ -1,6 +1,6 @@
 /**
  * The `rfi-answers` document: what one supplier answered to the questions of one event. Made of the event, its RFI
- * responses and its questions; an answer whose question is not known yet is shown with the question's id.
+ * responses and its questions. An answer whose question has not been read yet is shown with the question's id.
  */
 import { z } from 'zod';
 import type { RfiAnswer, RfiAnswersDocument } from '#connector/documents.ts';
@@ -13,8 +13,9 @@ import { type MirroredRecord, shownRecords } from './shown-records.ts';
 import { compareLabels, compareText, labelParts } from './text-order.ts';
 
 /**
- * `responses` are all records of this supplier in this event, in any order; `questions` are resources by id; `supplier`
- * is it as a page included it.
+ * Makes the answers of a supplier. `responses` are all records of this supplier in this event, in any order;
+ * `questions` are resources by id; `supplier` is the supplier as a page included it. Never throws for any content of
+ * the records.
  */
 export function makeRfiAnswersDocument(input: {
   eventId: string;
@@ -29,14 +30,14 @@ export function makeRfiAnswersDocument(input: {
   return making(() => {
     const lines = shownRecords(event, input.responses)
       .map((record) => readRecord(responseForm, record, "an answer's record"))
-      .filter((response) => response.supplier === supplierId && holdsSomething(response))
+      .filter((response) => response.supplier === supplierId && hasContent(response))
       .map((response) => {
         const question = questionHead(response.question_uuid, eventId, questions.get(response.question_uuid));
         return { id: response.id, line: lineOf(response, question), label: labelParts(question.identifier ?? '') };
       })
       .sort(
         (a, b) =>
-          // Those without a label stand last.
+          // Answers without a label come last.
           Number(a.label.length === 0) - Number(b.label.length === 0) ||
           compareLabels(a.label, b.label) ||
           compareText(a.line.question.identifier ?? '', b.line.question.identifier ?? '') ||
@@ -60,14 +61,16 @@ export function makeRfiAnswersDocument(input: {
   });
 }
 
-/** When it was made says nothing here, and a source may leave it out; also whether an option satisfies a gate. */
+/** A source may leave out `modified`, which the document does not show, and whether an option satisfies a gate. */
 const responseForm = supplierQuestionResponse.omit({ modified: true }).extend({
   selected_options: z.array(z.looseObject({ value: z.string(), satisfies_gating: z.boolean().optional() })).optional(),
 });
 type Response = z.output<typeof responseForm>;
 
-/** Where a file was the whole answer, and it was removed, the record stays and holds nothing. */
-function holdsSomething({ value, selected_options: options, comment, document_file_uuids: files }: Response): boolean {
+/**
+ * Whether the answer is not empty: when a file was the whole answer and was removed, the record stays without content.
+ */
+function hasContent({ value, selected_options: options, comment, document_file_uuids: files }: Response): boolean {
   return Boolean(value) || Boolean(comment) || (options?.length ?? 0) > 0 || (files?.length ?? 0) > 0;
 }
 

@@ -1,15 +1,15 @@
-/** Which records of an event's bids and answers count. */
+/** Which bids and answers of an event count for its documents. */
 import type { EventInFlow } from './event-parts.ts';
 
-/** A record of a feed, and whether two complete sweeps did not show it any more. */
+/** A record of a feed. `gone`: two full audits did not find it any more. */
 export interface MirroredRecord {
   readonly record: unknown;
   readonly gone: boolean;
 }
 
 /**
- * Bids and answers that count. A record that is gone does not, except in a draft: unpublishing hides an event's bids and
- * answers until it is published again, and says nothing against them.
+ * Returns the bids and answers that count. A record that is gone does not count, except in a draft: unpublishing an
+ * event hides its bids and answers until it is published again, and does not withdraw them.
  */
 export function shownRecords(event: EventInFlow, records: readonly MirroredRecord[]): unknown[] {
   if (!event.wanted) return [];

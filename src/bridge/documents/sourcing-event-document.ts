@@ -7,7 +7,7 @@ import { type EventInFlow, type EventSupplier, eventHead, exchangeRates } from '
 import { type MadeDocument, making, type NotMade, readRecord } from './made-document.ts';
 import { compareText } from './text-order.ts';
 
-/** What no other document shows. */
+/** What only this document shows of an event. */
 const shownForm = z.looseObject({
   created: timestamp.optional(),
   published: timestamp.optional(),
@@ -34,6 +34,7 @@ const participationForm = z.looseObject({
   participated: z.boolean().optional(),
 });
 
+/** Makes the document of an event; `not-yet` while its record has not been read. */
 export function makeSourcingEventDocument(input: {
   eventId: string;
   event: EventInFlow | NotMade;

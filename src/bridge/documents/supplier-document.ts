@@ -1,7 +1,8 @@
 /**
- * The `supplier` document: master data under the external id, else under the service's own id. Made of the list of
- * suppliers; of a supplier that is not in it, of what a page included; else of the event that named it last. It is never
- * withdrawn: what nothing knows any more stays as it was, and so does the old key of a supplier that gets an external id.
+ * The `supplier` document: master data of a supplier. Its key is the external id, or the service's own id when there is
+ * none. It is made of the supplier list; for a supplier that is not in the list, of what a page included; else of the
+ * event that named the supplier last. It is never withdrawn: a supplier that no source names any more stays as it was,
+ * and so does the document under the old key of a supplier that gets an external id.
  */
 import { z } from 'zod';
 import type { SupplierDocument } from '#connector/documents.ts';
@@ -35,14 +36,15 @@ const namedForm = z.looseObject({
 });
 
 export interface SupplierSources {
-  /** From the list of suppliers: the one whose external id is the key. */
+  /** The entry of the supplier list whose external id is the key. */
   readonly master?: unknown;
-  /** As pages included them: those that have the key as their external id or as their id. In any order. */
+  /** Suppliers that pages included and that have the key as their external id or their id, in any order. */
   readonly included: readonly unknown[];
-  /** The record of the newest event that names one with the key as its external id or as its id. */
+  /** The record of the newest event that names a supplier with the key as its external id or its id. */
   readonly event?: unknown;
 }
 
+/** Makes the document of a supplier; on hold when no source names the supplier any more, or it has another key now. */
 export function makeSupplierDocument(input: { key: string; sources: SupplierSources }): MadeDocument<SupplierDocument> {
   const { key, sources } = input;
   return making(() => {
@@ -52,23 +54,26 @@ export function makeSupplierDocument(input: { key: string; sources: SupplierSour
       const attributes = Object.entries(master.fields)
         .map(([name, value]) => ({ name, value }))
         .sort((a, b) => compareText(a.name, b.name));
-      return made(key, { ...master, id: named?.id, attributes });
+      return documentOf(key, { ...master, id: named?.id, attributes });
     }
-    if (named === undefined) throw new Unmade('held', 'nothing names this supplier any more: it stays as it is');
+    if (named === undefined) throw new Unmade('held', 'no record names this supplier any more: it stays as it is');
     if (supplierKey(named.id, named.external_id) !== key)
       throw new Unmade('held', 'the supplier has an external id now, and another document: this one stays as it is');
-    return made(key, { ...named, archived: undefined, attributes: [] });
+    return documentOf(key, { ...named, archived: undefined, attributes: [] });
   });
 }
 
-/** What pages included goes before what an event named when it was written. Of several the first by id counts. */
+/**
+ * Returns the supplier with this key: from pages, which are newer than an event that was written with the supplier's
+ * data of that time. Of several suppliers the first by id counts.
+ */
 function namedSupplier(key: string, { included, event }: SupplierSources) {
   const candidates = [included, entriesOf(event)]
     .map((list) => list.filter((entry) => isNamed(entry, key)))
     .find((list) => list.length > 0);
   if (candidates === undefined) return undefined;
   const read = candidates.map((entry) => readRecord(namedForm, entry, "the supplier's entry"));
-  // One whose key this is goes before one that had it once.
+  // A supplier whose key this is now comes before one that had it once.
   const own = read.filter((entry) => supplierKey(entry.id, entry.external_id) === key);
   return (own.length > 0 ? own : read).sort(compareEntries)[0];
 }
@@ -86,7 +91,7 @@ function entriesOf(event: unknown): readonly unknown[] {
   return Array.isArray(suppliers) ? suppliers : [];
 }
 
-function made(
+function documentOf(
   key: string,
   supplier: Pick<SupplierDocument, 'name' | 'attributes' | 'contacts'> & {
     archived: boolean | undefined;

@@ -1,11 +1,11 @@
-/** Orders of text that are the same on every machine, whatever its language. */
+/** Orders of text that are the same on every machine, whatever its language settings are. */
 
-/** By code units. */
+/** Compares by code units. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Entries of one id, or of several: by id, those that say an external id first, then by external id and name. */
+/** Compares by id; entries with an external id come first; then by external id and name. */
 export function compareEntries(a: NamedEntry, b: NamedEntry): number {
   return (
     compareText(a.id, b.id) ||
@@ -21,12 +21,12 @@ interface NamedEntry {
   readonly name: string;
 }
 
-/** A label in parts: `1.10` is `1`, `.`, `10`. */
+/** Splits a label into numbers and other text: `1.10` is `1`, `.`, `10`. */
 export function labelParts(label: string): readonly string[] {
   return label.match(/\d+|\D+/g) ?? [];
 }
 
-/** Numbers by value and anything else by code units: 1.2 before 1.10. */
+/** Compares labels: numbers by value and other text by code units, so that 1.2 comes before 1.10. */
 export function compareLabels(a: readonly string[], b: readonly string[]): number {
   for (let index = 0; index < Math.min(a.length, b.length); index += 1) {
     const order = compareParts(a[index] ?? '', b[index] ?? '');

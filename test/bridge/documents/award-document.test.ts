@@ -30,14 +30,14 @@ interface Given {
 }
 
 describe('an award document', () => {
-  test('of a deleted event holds nothing, so that it is withdrawn', () => {
+  test('of a deleted event has no lines, so that it is withdrawn', () => {
     const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1, cost: '1' }])];
     expect(documentOf(make(awards)).lines).toHaveLength(1);
     const deleted = { ...eventRecord(event, [s1, s2]), status: 'DELETED' };
     expect(documentOf(make(awards, { event: deleted })).lines).toEqual([]);
   });
 
-  test('holds what one supplier won in one event, and nothing of the others', () => {
+  test('shows what one supplier won in one event, and nothing of other suppliers', () => {
     const made = make(
       [
         lotAwardRecord(
@@ -119,7 +119,7 @@ describe('an award document', () => {
     });
   });
 
-  test('is empty for a supplier that has won nothing, or nothing any more', () => {
+  test('has no lines for a supplier that has won nothing, or lost what it had won', () => {
     for (const awards of [
       [],
       [lotAwardRecord(idOf(21), event, [])],
@@ -128,7 +128,7 @@ describe('an award document', () => {
       expect(make(awards)).toMatchObject({ wanted: false, document: { lines: [], total_cost: '0' } });
   });
 
-  test('is not made before the event is here, and names the supplier', () => {
+  test('is not made before an event is known that names the supplier', () => {
     const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1 }])];
     const unread = {
       eventId: event,
@@ -147,7 +147,7 @@ describe('an award document', () => {
     });
   });
 
-  test('is rejected where a column that the flow reads holds no number, and does without an empty or missing one', () => {
+  test('is rejected when a column that the flow reads holds no number; an empty or missing cell is left out', () => {
     const withVolume = (value: string) =>
       make([lotAwardRecord(idOf(21), event, [{ supplier: s1, values: [['Volume', value]] }], { lot_name: 'A' })], {
         columns: { quantity: 'Volume', unitPrice: 'Price' },
@@ -164,7 +164,7 @@ describe('an award document', () => {
     }
   });
 
-  test('adds up amounts of any size to the last digit, and refuses what is no amount any more', () => {
+  test('adds up amounts of any size to the last digit, and rejects numbers of more than 1,000 digits', () => {
     const many = `${'9'.repeat(500)}.${'9'.repeat(499)}`;
     const costs = [many, `0.${'0'.repeat(498)}1`];
     const awards = costs.map((cost, n) => lotAwardRecord(idOf(21 + n), event, [{ supplier: s1, cost }]));
@@ -173,7 +173,7 @@ describe('an award document', () => {
     expect(make([tooMany])).toEqual({ made: 'rejected', reason: 'lot "A": the cost has more than 1000 digits' });
   });
 
-  test('has unit prices in its own currency, whatever each supplier bid in, exact', () => {
+  test('has exact unit prices in its own currency, whatever currency the supplier bid in', () => {
     const inCurrency = (currency: string | undefined, value: string) => {
       const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1 }], { lot_name: 'A' });
       const [entry] = lot['awards'] as Record<string, unknown>[];
@@ -203,12 +203,12 @@ describe('an award document', () => {
     }
     expect(inCurrency('GBP', '12.50')).toEqual({
       made: 'rejected',
-      reason: 'lot "A": the column "Price" is in GBP, of which its sourcing event has no exchange rate',
+      reason: 'lot "A": the column "Price" is in GBP, for which its sourcing event has no exchange rate',
     });
     expect(documentOf(inCurrency('GBP', ' ')).lines[0], 'nothing to convert').not.toHaveProperty('unit_price');
   });
 
-  test('takes a cell that holds nothing without its value, and a lot without its row', () => {
+  test('accepts an empty cell without its value, and a lot without its bid sheet row', () => {
     const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1 }]);
     const [entry] = lot['awards'] as Record<string, unknown>[];
     const valuesOf = (cells: unknown) =>
@@ -227,7 +227,7 @@ describe('an award document', () => {
     for (const row of [null, undefined, []]) expect(valuesOf(row)).toMatchObject({ values: [] });
   });
 
-  test('takes what a lot says beside its cost, and leaves out what it does not say', () => {
+  test('shows what a lot says beside its cost, and leaves out what it does not say', () => {
     const lot = lotAwardRecord(idOf(21), event, [{ supplier: s1, cost: '9' }], { lot_name: 'A' });
     const [entry] = lot['awards'] as Record<string, unknown>[];
     const more = { ...entry, historic_cost: '10.50', savings: '1.50', colour: 'unknown here' };
@@ -244,7 +244,7 @@ describe('an award document', () => {
     expect(documentOf(make([lot])).lines).toEqual([{ lot: 'A', share: '1', cost: '9', values: [] }]);
   });
 
-  test('loses a lot whose award is gone, also in a draft, which shows its awards', () => {
+  test('loses a lot whose award is gone, also in a draft, as a draft shows its awards', () => {
     const [stays, gone] = [21, 22].map((n) => lotAwardRecord(idOf(n), event, [{ supplier: s1 }]));
     for (const status of ['CLOSED', 'DRAFT']) {
       const made = makeAwardDocument({
@@ -262,7 +262,7 @@ describe('an award document', () => {
     }
   });
 
-  test('shows shares as they are, whatever they add up to, and minus zero as nothing', () => {
+  test('shows shares as they are, whatever they add up to, and minus zero as zero', () => {
     const shares = ['0.7', '0.7', '-0', '1.5'];
     const awards = shares.map((share, n) =>
       lotAwardRecord(idOf(21 + n), event, [{ supplier: s1, share, cost: '-0', values: [['Volume', '3']] }]),
@@ -277,7 +277,7 @@ describe('an award document', () => {
     expect(document.total_cost).toBe('0');
   });
 
-  test('is not spoiled by what it does not show of its event', () => {
+  test('is not affected by faults in members of its event that it does not show', () => {
     const awards = [lotAwardRecord(idOf(21), event, [{ supplier: s1 }])];
     for (const odd of [
       { rounds: 'many' },
@@ -288,14 +288,14 @@ describe('an award document', () => {
       expect(make(awards, { event: eventRecord(event, [s1], odd) })).toMatchObject({ wanted: true });
   });
 
-  test('takes names as they are, whatever characters they hold', () => {
+  test('shows names as they are, whatever characters they hold', () => {
     for (const name of ['\0', '\ud800', '"', '👩‍👩‍👧'])
       expect(
         documentOf(make([lotAwardRecord(idOf(21), event, [{ supplier: s1 }], { lot_name: name })])).lines,
       ).toMatchObject([{ lot: name }]);
   });
 
-  test('knows a UUID in upper case for the same one', () => {
+  test('recognises a UUID in upper case', () => {
     const upper = s1.replace('b', 'B').toUpperCase();
     const made = make([lotAwardRecord(idOf(21), event.toUpperCase(), [{ supplier: upper }])], {
       event: eventRecord(event.toUpperCase(), [upper]),
@@ -304,7 +304,7 @@ describe('an award document', () => {
   });
 });
 
-/** Why it was rejected; empty when it was not. */
+/** Returns why the document was rejected; empty when it was not. */
 function reasonOf(made: ReturnType<typeof make>): string {
   return made.made === 'rejected' ? made.reason : '';
 }
@@ -329,14 +329,14 @@ const awardRecords = fc
     lots.map(({ lot, winners }, index) => lotAwardRecord(idOf(1000 + index), event, winners, { lot_name: lot })),
   );
 
-/** Decimals as whole numbers of 10^-50, worked out without our own arithmetic. */
+/** Returns decimals as whole numbers of 10^-50, computed without the code under test. */
 function scaled(text: string): bigint {
   const [whole = '', fraction = ''] = text.replace('-', '').split('.');
   return BigInt(whole + fraction.padEnd(50, '0')) * (text.startsWith('-') ? -1n : 1n);
 }
 
 describe('for any records', () => {
-  test('the same ones give the same document, whatever their order', () => {
+  test('the same records make the same document, whatever their order', () => {
     fc.assert(
       fc.property(
         awardRecords.chain((records) =>
@@ -346,7 +346,7 @@ describe('for any records', () => {
           const event_ = eventRecord(event, [s1, s2]);
           const one = make(records, { event: event_ });
           expect(JSON.stringify(make(shuffled, { event: event_ }))).toBe(JSON.stringify(one));
-          // Also of its entries, although one supplier should not stand in a lot twice.
+          // The order of the entries is changed, too, although a supplier should not be in a lot twice.
           const turned = records.map((record) => ({ ...record, awards: (record['awards'] as unknown[]).toReversed() }));
           expect(JSON.stringify(make(turned, { event: event_ }))).toBe(JSON.stringify(one));
           expect(documentSchemas.award.parse(documentOf(one))).toEqual(documentOf(one));
@@ -367,7 +367,7 @@ describe('for any records', () => {
     );
   });
 
-  test('hostile ones are rejected with a reason, or wait, and never throw', () => {
+  test('hostile records are rejected with a reason, or wait, and never throw', () => {
     fc.assert(
       fc.property(fc.anything(), fc.anything(), fc.anything(), (award, entry, eventPart) => {
         const records = [

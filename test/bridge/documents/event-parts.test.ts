@@ -11,16 +11,16 @@ const record = (more: Record<string, unknown> = {}) => eventRecord(event, [idOf(
 describe('an event that a page included', () => {
   const included = record({ status: 'OPEN' });
 
-  test('stands in while the record has not been read, where it does not matter whether it is a test', () => {
+  test('is used while the record has not been read, if the flow also takes test events', () => {
     expect(inFlow({ included }, { test_events: true })).toMatchObject({ wanted: true, isRecord: false });
     expect(inFlow({ included: { ...included, is_test: false } })).toMatchObject({ wanted: true });
     expect(inFlow({ included })).toEqual({
       made: 'not-yet',
-      reason: 'only the record of its sourcing event, which was not read yet, says if it is a test',
+      reason: 'the record of its sourcing event, which says if it is a test, has not been read yet',
     });
   });
 
-  test('counts for nothing beside the record, and makes no document of the event itself', () => {
+  test('is ignored once the record has been read, and makes no document of the event itself', () => {
     const both = inFlow({ record: record({ name: 'As its feed shows it' }), included });
     expect(both).toMatchObject({ isRecord: true, event: { name: 'As its feed shows it' } });
     const made = makeSourcingEventDocument({ eventId: event, event: inFlow({ included }, { test_events: true }) });
@@ -29,7 +29,7 @@ describe('an event that a page included', () => {
 });
 
 describe('a deleted event', () => {
-  test('withdraws its documents however little its source still shows of it', () => {
+  test('withdraws its documents however little the source still shows of it', () => {
     const tombstone = { id: event, status: 'DELETED', name: null };
     const read = inFlow({ record: tombstone });
     expect(read).toMatchObject({ wanted: false, isRecord: true });
@@ -43,7 +43,7 @@ describe('a deleted event', () => {
 });
 
 describe('the suppliers of an event', () => {
-  test('have no external id where it is empty', () => {
+  test('have no external id when it is empty', () => {
     const shown = inFlow({ record: record({ suppliers: [{ id: idOf(11), name: 'A', external_id: '' }] }) });
     if ('made' in shown) throw new Error(shown.reason);
     expect(supplierHead(shown, idOf(11), undefined)).toEqual({ id: idOf(11), name: 'A' });
@@ -55,7 +55,7 @@ describe('the suppliers of an event', () => {
     });
   });
 
-  test('count once each, the same one in whatever order they stand', () => {
+  test('count once each, and which entry counts does not depend on their order', () => {
     const twice = [
       { id: idOf(11), name: 'A' },
       { id: idOf(11).toUpperCase(), name: 'B', external_id: 'V-2' },
@@ -68,7 +68,7 @@ describe('the suppliers of an event', () => {
   });
 });
 
-test('a tag without a value is one', () => {
+test('a tag without a value is accepted', () => {
   const shown = inFlow({ record: record({ tags: [{ name: 'Urgent', value: null }] }) });
   if ('made' in shown) throw new Error(shown.reason);
   expect(eventHead(shown, event).tags).toEqual([{ name: 'Urgent', value: '' }]);
@@ -99,7 +99,7 @@ describe('the filter of a flow', () => {
     expect(inFlow({ record: shown }, flow)).toMatchObject({ wanted });
   });
 
-  test('holds what has another status, member or not', () => {
+  test('puts documents of events of another status on hold, wanted or not', () => {
     const held = { made: 'held', reason: 'its sourcing event is PAUSED, and this flow takes OPEN, CLOSED' };
     expect(inFlow({ record: record({ status: 'PAUSED' }) }, only({}, ['OPEN', 'CLOSED']))).toEqual(held);
     const left = only({ Plant: '1000' }, ['OPEN', 'CLOSED']);
@@ -112,7 +112,7 @@ describe('a sourcing event document', () => {
   const make = (shown: Record<string, unknown>) =>
     makeSourcingEventDocument({ eventId: event, event: inFlow({ record: shown }) });
 
-  test('shows what the feed shows, in an order of its own where the feed has none', () => {
+  test('shows what the feed shows, in a fixed order when the feed has none', () => {
     const made = make(
       record({
         status: 'PONDERED',
@@ -191,7 +191,7 @@ describe('a sourcing event document', () => {
   });
 });
 
-test('what each document says of its event is the same in all of them', () => {
+test('all documents show their event in the same way', () => {
   const read = inFlow({ record: record({ secondary_currencies: [{ code: 'USD', exchange_rate: '1.10' }] }) });
   if ('made' in read) throw new Error(read.reason);
   expect(eventHead(read, event)).toEqual({ id: event, name: 'Office chairs', type: 'RFQ', is_test: false, tags: [] });

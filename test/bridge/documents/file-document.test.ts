@@ -65,11 +65,11 @@ describe('a file', () => {
     expect(documentSchemas.file.parse(documentOf(made))).toEqual(documentOf(made));
   });
 
-  test("is the purchaser's where the question itself names it", () => {
+  test("shows no supplier when the question itself references it: it is the purchaser's", () => {
     expect(documentOf(make([answer(), question()]))).not.toHaveProperty('supplier');
   });
 
-  test('that several name shows the event whose id comes first, in whatever order they come', () => {
+  test('that several records reference shows the event whose id comes first, whatever their order', () => {
     for (const references of [
       [answer(e2), answer(e1)],
       [answer(e1), answer(e2)],
@@ -78,7 +78,7 @@ describe('a file', () => {
     expect(documentOf(make([answer(e1), answer(e2)], new Map([...statuses, [e1, 'DELETED']]))).event.id).toBe(e2);
   });
 
-  test('is withdrawn when it was removed from all of them, and stays while one that may want it is not known', () => {
+  test('is withdrawn when no record references it any more, unless an event that may want it is unknown', () => {
     const removed = answer(e1, { document_file_uuids: [] });
     expect(make([removed])).toMatchObject({ made: 'document', wanted: false, document: { event: { id: e1 } } });
     expect(make([removed, answer(e2)])).toMatchObject({ wanted: true, document: { event: { id: e2 } } });
@@ -91,12 +91,12 @@ describe('a file', () => {
     expect(make([])).toMatchObject({ made: 'held' });
   });
 
-  test('goes with an answer that is gone, except in a draft, which shows no answers', () => {
+  test('is withdrawn with an answer that is gone, except in a draft, which hides its answers', () => {
     expect(make([answer(e1, {}, true)])).toMatchObject({ wanted: false });
     expect(make([answer(e1, {}, true)], new Map([[e1, 'DRAFT']]))).toMatchObject({ wanted: true });
   });
 
-  test('whose id is no UUID is rejected: a request for its link would spoil the links of others', () => {
+  test('whose id is no UUID is rejected: with it the service would refuse the links of other files', () => {
     const made = makeFileDocument({
       fileId: 'a',
       references: [answer(e1, { document_file_uuids: ['a'] })],

@@ -111,7 +111,7 @@ describe('a path', () => {
     expect(fieldsOf(document, { F: path })).toEqual(value === undefined ? {} : { F: value });
   });
 
-  test('of a line is read in each of them, and leads to the document, too', () => {
+  test('of a line field is read in each line, and can also lead into the document', () => {
     expect(linesOf(award, { Lot: 'line.lot', Delivery: 'line.values[Delivery]', Ref: 'event.reference_id' })).toEqual([
       { Lot: 'A', Delivery: '2030-01-31T23:30:00-05:00', Ref: 'R-1' },
       { Lot: 'B', Ref: 'R-1' },
@@ -142,7 +142,7 @@ describe('a path', () => {
     ['award', 'constructor.name', 'the document has no member constructor'],
     ['rfi-answers', 'answers', 'answers are read by the identifier of their question: answers[1.2]'],
     ['supplier', 'supplier.external_id', 'the document has no member supplier'],
-  ])('of %s that is wrong is refused when it is read: %s', (kind, path, message) => {
+  ])('of %s that is wrong is refused when the settings are read: %s', (kind, path, message) => {
     const read = () => parseInput(mappingSettings, { [kind]: { fields: { Plant: path } } }, 'The mapping');
     expect(read).toThrow(`The mapping is not valid: ${kind}.fields.Plant `);
     expect(read).toThrow(message);
@@ -150,7 +150,7 @@ describe('a path', () => {
 });
 
 describe('a field', () => {
-  test('has the first of several paths that leads to something, a template of all its parts, or a fixed value', () => {
+  test('has the first of several paths that is not empty, a template of all its parts, or a fixed value', () => {
     expect(
       fieldsOf(award, {
         First: { from: ['supplier.external_id', 'supplier.id'] },
@@ -161,7 +161,7 @@ describe('a field', () => {
     ).toEqual({ First: 's', Both: 'R-1/Ärmel {x}', Fixed: 'NB' });
   });
 
-  test('has its default where there is nothing, also where a cell is blank', () => {
+  test('has its default when there is no value, also when a cell is blank', () => {
     const rule = { from: 'lines[1].values[Empty]', default: '1000' };
     expect(fieldsOf(award, { Plant: rule, Other: { default: 'only this' } })).toEqual({
       Plant: '1000',
@@ -169,7 +169,7 @@ describe('a field', () => {
     });
   });
 
-  test('passes over what is blank in its paths and its template', () => {
+  test('treats blank values as empty in its paths and its template', () => {
     const blank = { ...award, event: { ...award.event, reference_id: ' ' } };
     expect(
       fieldsOf(blank, {
@@ -179,7 +179,7 @@ describe('a field', () => {
     ).toEqual({ First: 'Ärmel', Part: 'without' });
   });
 
-  test('has a default of its type, as short as any other value', () => {
+  test('converts and cuts its default as any other value', () => {
     expect(
       fieldsOf(award, {
         Number: { from: 'event.category', type: 'decimal', default: '01.50' },
@@ -188,7 +188,7 @@ describe('a field', () => {
     ).toEqual({ Number: '1.5', Text: 'lo' });
   });
 
-  test('is put into the words of the ERP by its map', () => {
+  test('is translated into the values of the ERP by its map', () => {
     const map = { DAP: '10', '*': '99' };
     expect(fieldsOf(award, { T: { from: 'lines[1].values[Incoterm]', map } })).toEqual({ T: '10' });
     expect(fieldsOf(award, { T: { from: 'event.type', map } })).toEqual({ T: '99' });
@@ -237,32 +237,32 @@ describe('a field', () => {
     expect(made).toEqual(value === undefined ? refused : { F: value });
   });
 
-  test('that is wrong in a line names the lot and what to do', () => {
+  test('that is wrong in a line has an error that names the lot and what to do', () => {
     expect(() => linesOf(award, { Qty: { from: 'line.values[Annual Volume]', type: 'decimal' } })).toThrow(
       'flow "erp", award: the field "Qty" of lot "B" is "1,5"; it must be a number with a decimal point and without ' +
         'separators, as 1234.50',
     );
     expect(() => linesOf(award, { Del: { from: 'line.values[Delivery]', required: true } })).toThrow(
-      'flow "erp", award: the field "Del" of lot "B" has no value, as line.values[Delivery] leads to nothing; fill it in ' +
+      'flow "erp", award: the field "Del" of lot "B" has no value, as line.values[Delivery] is empty; fill it in ' +
         'the sourcing service, or give the field a default',
     );
     expect(() => linesOf(answers, { N: { from: 'line.value', type: 'integer' } })).toThrow('of question 1.2 is "yes"');
   });
 
-  test('with more digits than any number has says so', () => {
+  test('with more than 1,000 digits has an error that says so', () => {
     const document = { ...award, event: { ...award.event, name: '9'.repeat(1_001) } };
     expect(() => fieldsOf(document, { F: { from: 'event.name', type: 'decimal' } })).toThrow(
       `flow "erp", award: the field "F" is "${'9'.repeat(60)}…"; the number has more than 1000 digits`,
     );
   });
 
-  test('is cut where the ERP takes no more, between characters', () => {
+  test('is cut to the length that the ERP takes, between characters', () => {
     const document = { ...award, event: { ...award.event, name: 'a😀b😀c' } };
     expect(fieldsOf(document, { F: { from: 'event.name', cut: 3 } })).toEqual({ F: 'a😀b' });
     expect(fieldsOf(document, { F: { from: 'event.name', cut: 30 } })).toEqual({ F: 'a😀b😀c' });
   });
 
-  test('whose settings contradict themselves is refused', () => {
+  test('with contradictory settings is refused', () => {
     const issuesOf = (rule: unknown) => mappingSettings.safeParse({ award: { fields: { F: rule } } }).error?.issues;
     expect(issuesOf({ from: 'key', value: 'x' })).toMatchObject([
       { message: 'must have one of from, template and value' },
@@ -292,22 +292,24 @@ describe('a field', () => {
     expect(mappingSettings.safeParse({ supplier: { lines: { F: 'line.lot' } } }).success).toBe(false);
   });
 
-  test('that is always the same may be blank', () => {
+  test('with a fixed value may be blank', () => {
     expect(fieldsOf(award, { Blank: { value: ' ' }, Other: { value: ' ', default: 'x' } })).toEqual({
       Blank: ' ',
       Other: ' ',
     });
   });
 
-  test('that changes its place in the configuration changes no document', () => {
-    const one = apply(award, { award: { fields: { A: 'key', B: 'event.name' }, lines: { C: 'key', D: 'line.lot' } } });
-    const other = apply(award, {
+  test('that is moved within the configuration changes no document', () => {
+    const first = apply(award, {
+      award: { fields: { A: 'key', B: 'event.name' }, lines: { C: 'key', D: 'line.lot' } },
+    });
+    const reordered = apply(award, {
       award: { lines: { D: 'line.lot', C: 'key' }, fields: { B: 'event.name', A: 'key' } },
     });
-    expect(JSON.stringify(other)).toBe(JSON.stringify(one));
+    expect(JSON.stringify(reordered)).toBe(JSON.stringify(first));
   });
 
-  test('may be called anything', () => {
+  test('may have any name', () => {
     expect(fieldsOf(award, { toString: 'event.name', 'E-Mail / 2': 'key' })).toEqual({
       toString: 'Chairs',
       'E-Mail / 2': 'e/s',
@@ -315,7 +317,7 @@ describe('a field', () => {
   });
 });
 
-/** Any document of a kind, made from its schema. */
+/** Returns any documents that fit this schema. */
 function anyOf(schema: z.ZodType): fc.Arbitrary<unknown> {
   if (schema instanceof z.ZodOptional) return fc.option(anyOf(schema.unwrap() as z.ZodType), { nil: undefined });
   if (schema instanceof z.ZodArray) return fc.array(anyOf(schema.element as z.ZodType), { maxLength: 3 });
@@ -346,7 +348,7 @@ function outcomeOf(kind: DocumentKind, make: () => Document): string {
   }
 }
 
-test('a mapping makes a document of its kind, or says why not, whatever the document holds', () => {
+test('a mapping makes a document of its kind, or says why not, whatever the document contains', () => {
   for (const kind of Object.keys(documentSchemas) as DocumentKind[]) {
     const types = fc.constantFrom('text', 'decimal', 'integer', 'date', 'time', 'boolean');
     fc.assert(

@@ -24,7 +24,7 @@ function make(
 }
 
 describe('a quotation', () => {
-  test('holds what one supplier bids: the whole lot, without a share', () => {
+  test('shows what one supplier bids: the whole lot, without a share', () => {
     const made = make(
       standing([
         bidRecord(idOf(22), event, s1, '25.00', {
@@ -75,7 +75,7 @@ describe('a quotation', () => {
     expect(documentSchemas.quotation.parse(documentOf(made))).toEqual(documentOf(made));
   });
 
-  test('of a Dutch auction holds each price with its volume', () => {
+  test('of a Dutch auction shows each price with its volume', () => {
     const bids = [
       { value: '9.5', volume: '100' },
       { value: '9', volume: '500' },
@@ -84,13 +84,13 @@ describe('a quotation', () => {
     expect(line).toMatchObject({ bids });
   });
 
-  test('is the same in whatever order its bids come, also of lots with one name', () => {
+  test('is the same whatever the order of its bids, also for lots with the same name', () => {
     const bids = [1, 2, 3].map((n) => bidRecord(idOf(20 + n), event, s1, `${n}`, { lot_name: n < 3 ? 'B' : 'A' }));
     for (const order of [bids, bids.toReversed()])
       expect(documentOf(make(standing(order))).lines.map(({ bids: [bid] }) => bid?.value)).toEqual(['3', '1', '2']);
   });
 
-  test('keeps a bid that has only one of price and values', () => {
+  test('keeps a bid that has only a price or only values', () => {
     const [priced, described] = [
       bidRecord(idOf(21), event, s1, null, { bids: [{ value: '1' }] }),
       bidRecord(idOf(22), event, s1, null, { bid_sheet_values: [{ column_name: 'Colour', value: 'red' }] }),
@@ -106,12 +106,12 @@ describe('a quotation', () => {
     const withdrawn = { ...a, bids: [], bid_sheet_values: [] };
     expect(documentOf(make(standing([withdrawn, b]))).lines).toMatchObject([{ bids: [{ value: '2' }] }]);
     expect(make(standing([withdrawn]))).toMatchObject({ made: 'document', wanted: false, document: { lines: [] } });
-    // What is empty may be left out of a record.
+    // A record may leave out empty members.
     const { bids: _bids, bid_sheet_values: _values, ...bare } = withdrawn;
     expect(make(standing([bare]))).toMatchObject({ made: 'document', wanted: false });
   });
 
-  test('loses the line of a bid that is gone, except in a draft, which shows no bids', () => {
+  test('loses the line of a bid that is gone, except in a draft, which hides its bids', () => {
     const bids = [{ record: bidRecord(idOf(21), event, s1, '1'), gone: true }];
     const open = inFlow({ record: eventRecord(event, [s1], { status: 'OPEN' }) });
     const draft = inFlow({ record: eventRecord(event, [s1], { status: 'DRAFT' }) });
@@ -122,25 +122,25 @@ describe('a quotation', () => {
     });
   });
 
-  test('is withdrawn with a deleted event, and with one whose record is gone', () => {
+  test('is withdrawn with a deleted event, and with an event whose record is gone', () => {
     const bids = standing([bidRecord(idOf(21), event, s1, '1')]);
     const deleted = inFlow({ record: eventRecord(event, [s1], { status: 'DELETED' }) });
     const gone = inFlow({ record: eventRecord(event, [s1]), gone: true });
     for (const each of [deleted, gone]) expect(make(bids, { event: each })).toMatchObject({ wanted: false });
   });
 
-  test('names a supplier as a page included it where the event does not, and waits where nothing does', () => {
+  test('names a supplier as a page included it if the event does not, and waits if neither does', () => {
     const bids = standing([bidRecord(idOf(21), event, s1, '1')]);
     const unnamed = inFlow({ record: eventRecord(event, [s2]) });
     expect(make(bids, { event: unnamed })).toMatchObject({ made: 'not-yet' });
     const supplier = { id: s1.toUpperCase(), name: 'Ärmel GmbH', external_id: 'V-1' };
     expect(documentOf(make(bids, { event: unnamed, supplier })).supplier).toEqual({ ...supplier, id: s1 });
-    // What the event leaves out is taken from there, too.
+    // What the event leaves out is taken from the page, too.
     expect(documentOf(make(bids, { supplier })).supplier).toEqual({ id: s1, name: 'Supplier 0', external_id: 'V-1' });
     expect(documentOf(make(bids, { supplier: { ...supplier, id: s2 } })).supplier).not.toHaveProperty('external_id');
   });
 
-  test('is made of a record whose members are null or without a time, and is rejected for one that cannot be read', () => {
+  test('accepts records with null members or without a time, and is rejected for an unreadable record', () => {
     const record = { ...bidRecord(idOf(21), event, s1, '1'), modified: undefined, sourcing_request: null };
     expect(documentOf(make(standing([record]))).lines).toHaveLength(1);
     const wrong = bidRecord(idOf(21), event, s1, null, { bids: [{ value: '1,5' }] });

@@ -1,4 +1,4 @@
-/** Records of the feeds beside those in parts.ts, and events as the documents of a flow see them. */
+/** More records of the feeds than in parts.ts, and events as the documents of a flow see them. */
 import { type EventInFlow, type EventSources, parseEvent } from '#bridge/documents/event-parts.ts';
 import { flowFilter } from '#bridge/documents/flow-filter.ts';
 import type { MadeDocument, NotMade } from '#bridge/documents/made-document.ts';
@@ -9,7 +9,7 @@ export function inFlow(sources: EventSources, flow: Partial<FlowSettings> = {}):
   return parseEvent(sources, flowFilter(flowOf(flow)));
 }
 
-/** The document of a result; throws when there is none. */
+/** Returns the document of a result; throws when there is none. */
 export function documentOf<Document>(made: MadeDocument<Document>): Document {
   if (made.made !== 'document') throw new Error(`${made.made}: ${made.reason}`);
   return made.document;

@@ -22,7 +22,7 @@ function make(responses: readonly unknown[], questions: Record<string, unknown> 
 }
 
 describe('RFI answers', () => {
-  test('stand in the order of their questions, 1.2 before 1.10, those of unknown questions last', () => {
+  test('are in the order of their questions, 1.2 before 1.10, answers to unknown questions last', () => {
     const made = make(
       [
         answerRecord(1, event, s1, q3, { value: 'whose question was not read' }),
@@ -71,7 +71,7 @@ describe('RFI answers', () => {
     expect(documentSchemas['rfi-answers'].parse(documentOf(made))).toEqual(documentOf(made));
   });
 
-  test('lose an answer that holds nothing any more, and are withdrawn without any', () => {
+  test('lose an answer that is empty now, and are withdrawn when none is left', () => {
     const emptied = answerRecord(1, event, s1, q1, { document_file_uuids: [] });
     expect(make([emptied])).toMatchObject({ wanted: false, document: { lines: [] } });
     expect(make([{ ...emptied, document_file_uuids: [idOf(41)] }])).toMatchObject({ wanted: true });
@@ -79,7 +79,7 @@ describe('RFI answers', () => {
     expect(make([answerRecord(1, event, s1, q1, { value: '0' })], {}, 'DELETED')).toMatchObject({ wanted: false });
   });
 
-  test('keep an answer that holds anything at all, and lose one that holds blanks only', () => {
+  test('keep an answer that has any content, and lose one that has only blanks', () => {
     const wanted = (more: Record<string, unknown>) => make([answerRecord(1, event, s1, q1, more)]);
     for (const more of [
       { value: 'x' },
@@ -92,7 +92,7 @@ describe('RFI answers', () => {
       expect(wanted(more)).toMatchObject({ wanted: false });
   });
 
-  test('are those of one supplier, the same in whatever order they come', () => {
+  test('are those of one supplier, the same whatever the order of the records', () => {
     const responses = [
       answerRecord(10, event, s1, q1, { value: 'later' }),
       answerRecord(9, event, s1, q1.toUpperCase(), { value: 'earlier' }),
@@ -106,7 +106,7 @@ describe('RFI answers', () => {
     }
   });
 
-  test('show what is unknown of an option or a question as left out, and files in an order of their own', () => {
+  test('leave out what is unknown of an option or a question, and show files in a fixed order', () => {
     const made = make(
       [
         answerRecord(1, event, s1, q1, {
@@ -136,7 +136,7 @@ const label = fc.stringMatching(/^[0-9a.\- ]{0,6}$/);
 describe('the order of labels', () => {
   const sorted = (labels: readonly string[]) => labels.toSorted((a, b) => compareLabels(labelParts(a), labelParts(b)));
 
-  test('takes numbers in them by value', () => {
+  test('compares numbers in them by value', () => {
     expect(sorted(['1.10', '10', '1.2', '2', '1', '1.2.1', 'A.10', 'A.9', '1.02'])).toEqual([
       '1',
       '1.2',
@@ -150,7 +150,7 @@ describe('the order of labels', () => {
     ]);
   });
 
-  test('is one for any labels', () => {
+  test('is a total order for any labels', () => {
     fc.assert(
       fc.property(label, label, label, (a, b, c) => {
         const order = (one: string, other: string) => Math.sign(compareLabels(labelParts(one), labelParts(other)));

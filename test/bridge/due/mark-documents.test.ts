@@ -13,7 +13,7 @@ async function stateOf(world: World) {
   return { documents: await world.documents(), marks: await world.marks() };
 }
 
-/** What was never delivered may be nothing, or left as it is. */
+/** Without the documents that are not wanted: those that were never delivered are either that or on hold. */
 function wantedOf(documents: ReadonlyMap<string, string>) {
   return new Map([...documents].filter(([, document]) => document !== nothing));
 }
@@ -26,7 +26,7 @@ const flows = fc.constantFrom<Partial<FlowSettings>>(
   { quantity_column: 'Volume' },
 );
 
-test('whatever changes, no document becomes another without being marked', async () => {
+test('whatever changes, no document changes without being marked', async () => {
   await fc.assert(
     fc.asyncProperty(flows, changes(12), async (flow, list) => {
       const world = await createWorld(db, flow);
@@ -47,24 +47,24 @@ test('whatever changes, no document becomes another without being marked', async
   );
 });
 
-test('the same versions make the same documents, in whatever order they come', async () => {
+test('the same versions make the same documents, whatever the order in which they are stored', async () => {
   await fc.assert(
     fc.asyncProperty(
       changes(14).chain((list) =>
         fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length, maxLength: list.length })),
       ),
       async ([list, shuffled]: [Change[], Change[]]) => {
-        const [one, other] = [await createWorld(db), await createWorld(db)];
-        await one.store(...list);
-        await other.store(...shuffled);
-        expect(wantedOf(await other.documents())).toEqual(wantedOf(await one.documents()));
+        const [inOrder, reordered] = [await createWorld(db), await createWorld(db)];
+        await inOrder.store(...list);
+        await reordered.store(...shuffled);
+        expect(wantedOf(await reordered.documents())).toEqual(wantedOf(await inOrder.documents()));
       },
     ),
     { numRuns: 40 },
   );
 });
 
-test('a flow that comes later is marked for every document that there is', async () => {
+test('for a flow that is registered later, every document is marked', async () => {
   await fc.assert(
     fc.asyncProperty(changes(14), async (list) => {
       const late = await createWorld(db);
