@@ -4,7 +4,8 @@ import { AppError } from '#platform/errors.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * POST award: chooses the scenario that closing will publish; null takes the choice back. Touches no feed by itself.
+ * POST award: chooses the scenario whose awards are published when the event closes; null removes the choice. Updates
+ * no feed.
  */
 export function awardEvent({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -1,6 +1,6 @@
 /**
- * Entries in the bid sheet, read and checked the same way whoever makes them: a supplier's bid, the buyer's edit, the
- * buyer's values.
+ * Reads and checks entries in the bid sheet, with the same rules for a supplier's bid, the buyer's edit of a bid and
+ * the buyer's values.
  */
 import type { BuyerValues, SubmitBid } from '#contract/desk.ts';
 import type { Issue } from '#contract/issue.ts';
@@ -13,7 +13,7 @@ import { repeatsIn } from '../domain/issue.ts';
 import type { Invitation, SourcingEvent } from '../domain/sourcing-event.ts';
 import { cellsOf } from '../events/event-store.ts';
 
-/** Throws `conflict` for a supplier that is not invited, and `invalid` naming every lot and column that is wrong. */
+/** Throws `conflict` for a supplier that is not invited, and `invalid` with an issue for each wrong lot and column. */
 export function readSubmission(event: SourcingEvent, sheet: BidSheet, body: SubmitBid): Entries {
   const invitation = invitationOf(event, body.supplier);
   throwIssues(
@@ -29,14 +29,14 @@ export function readSubmission(event: SourcingEvent, sheet: BidSheet, body: Subm
   };
 }
 
-/** Throws `conflict` when there is none. */
+/** The supplier's invitation, by its `external_id`. Throws `conflict` when the supplier is not invited. */
 export function invitationOf(event: SourcingEvent, supplier: string): Invitation {
   const found = event.invitations.find((invitation) => invitation.externalId === supplier);
   if (!found) throw new AppError('conflict', `Supplier "${supplier}" is not invited to this event.`);
   return found;
 }
 
-/** Every lot and column that is wrong in what this side enters. */
+/** An issue for each wrong lot and column in the entries of the buyer or of a supplier (`by`). */
 export function entryIssues(
   event: SourcingEvent,
   sheet: BidSheet,
@@ -61,23 +61,23 @@ export function entryIssues(
   return [...issues, ...cellIssues(sheet, global, ['global'], by, 'EVENT')];
 }
 
-/** Where a lot, by its name, stands in the body; what is wrong with one that is not named there comes from `global`. */
+/** The path of a lot in the body, by its name. A fault of a lot that the body does not name comes from `global`. */
 export function pathsOfLots(lots: BuyerValues['lots']): (name: string) => string {
   const paths = new Map(lots.map(({ lot }, index) => [lot, `lots[${index}]`]));
   return (name) => paths.get(name) ?? 'global';
 }
 
-/** Names of lots that do not exist, or stand twice. */
+/** An issue for each lot that does not exist or is named twice. */
 export function lotIssues(event: SourcingEvent, names: readonly string[], pathOf: (index: number) => string): Issue[] {
   const known = new Set(event.lots.map((lot) => lot.name));
   const repeats = repeatsIn(names);
   return names.flatMap((name, index) => {
     if (!known.has(name)) return [{ path: pathOf(index), message: `there is no lot "${name}"` }];
-    return repeats.has(index) ? [{ path: pathOf(index), message: `the lot "${name}" stands twice` }] : [];
+    return repeats.has(index) ? [{ path: pathOf(index), message: `the lot "${name}" is named twice` }] : [];
   });
 }
 
-/** Values that this side may not enter here, or that their columns do not take. */
+/** An issue for each value that this side may not enter here, or that its column does not accept. */
 function cellIssues(
   sheet: BidSheet,
   values: Readonly<Record<string, Cell>>,

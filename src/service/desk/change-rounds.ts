@@ -1,6 +1,6 @@
 /**
- * The rounds of an event by command: add, close, extend, reopen. Rounds do not overlap; no more than one is active.
- * Closing one is announced; the rest touches no feed by itself.
+ * The commands on an event's rounds: add, close, extend, reopen. Rounds do not overlap; at most one is active. Closing
+ * a round is announced; the other commands update no feed.
  */
 import type { z } from 'zod';
 import { createRoundRequest, extendRoundRequest, noBody, reopenRoundRequest } from '#contract/desk.ts';
@@ -16,7 +16,7 @@ import { applyEventChange } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
 import { renderRound } from './render-event.ts';
 
-/** POST rounds: one more round, after all others. Without `starts` it begins when the one before it has closed. */
+/** POST rounds: adds a round after all others. Without `starts` it begins when the round before it has closed. */
 export function addRound({ clock }: { clock: Clock }) {
   return deskCommand({
     command: 'add-round',
@@ -34,18 +34,18 @@ export function addRound({ clock }: { clock: Clock }) {
         ends: body.ends,
       });
       checkTimes([...event.rounds, round], round, now);
-      const settled = await applyEventChange(
+      const changed = await applyEventChange(
         unit,
         event,
         { event: { ...event, rounds: [...event.rounds, round] } },
         now,
       );
-      return { status: 201, body: renderRound(found(settled.rounds, round.number)) };
+      return { status: 201, body: renderRound(found(changed.rounds, round.number)) };
     },
   });
 }
 
-/** POST rounds/{n}/close: ends it now, and the event with it when it was the last and the settings say so. */
+/** POST rounds/{n}/close: closes the round now, and the event with it if it closes after its last round. */
 export function closeRound({ clock }: { clock: Clock }) {
   return roundCommand({
     command: 'close-round',
@@ -61,7 +61,7 @@ export function closeRound({ clock }: { clock: Clock }) {
   });
 }
 
-/** POST rounds/{n}/extend: another end for a round that is not over. */
+/** POST rounds/{n}/extend: sets another end of a round that is not over. */
 export function extendRound({ clock }: { clock: Clock }) {
   return roundCommand({
     command: 'extend-round',
@@ -78,7 +78,7 @@ export function extendRound({ clock }: { clock: Clock }) {
   });
 }
 
-/** POST rounds/{n}/reopen: active again until it is closed, or until the `ends` that is given. */
+/** POST rounds/{n}/reopen: the round is active again until it is closed, or until the given `ends`. */
 export function reopenRound({ clock }: { clock: Clock }) {
   return roundCommand({
     command: 'reopen-round',
@@ -102,7 +102,7 @@ function roundCommand<BodySchema extends z.ZodType>(definition: {
   body: BodySchema;
   clock: Clock;
   domainEvent?: DomainEvent;
-  /** Gives the round as the command makes it; throws what speaks against it. */
+  /** Returns the round after the command. Throws `conflict` or `invalid` when the round does not allow the command. */
   change: (call: CommandCall<z.output<BodySchema>> & { round: Round }) => Round;
 }) {
   const { command, name, summary, body, clock, domainEvent, change } = definition;
@@ -119,14 +119,14 @@ function roundCommand<BodySchema extends z.ZodType>(definition: {
       const number = call.params['number'] ?? '';
       const round = found(event.rounds, /^[1-9]\d{0,5}$/.test(number) ? Number(number) : undefined);
       const rounds = replaced(event.rounds, change({ ...call, round }));
-      const settled = await applyEventChange(unit, event, { event: { ...event, rounds }, domainEvent }, now);
-      return { status: 200, body: renderRound(found(settled.rounds, round.number)) };
+      const changed = await applyEventChange(unit, event, { event: { ...event, rounds }, domainEvent }, now);
+      return { status: 200, body: renderRound(found(changed.rounds, round.number)) };
     },
   });
 }
 
 function found(rounds: readonly Round[], number: number | undefined): Round {
-  const round = rounds.find((one) => one.number === number);
+  const round = rounds.find((round) => round.number === number);
   if (!round) throw new AppError('not-found', 'This event has no such round.');
   return round;
 }
@@ -139,14 +139,15 @@ function refused(round: Round, what: string): AppError {
   return new AppError('conflict', `Round ${round.number} is ${round.status}: ${what}.`);
 }
 
-/** Throws `invalid` when a round that gets new times ends in the past, or does not fit between the others. */
+/** Throws `invalid` when the changed round ends in the past, or does not fit between the others. */
 function checkTimes(rounds: readonly Round[], changed: Round, now: Timestamp): void {
   if (changed.ends !== null && changed.ends <= now)
     throw invalidTime({ path: 'ends', message: `must be in the future; it is ${now} now` });
   const place = rounds.findIndex((round) => round.number === changed.number);
   const fault = roundFault(rounds.slice(0, place), changed);
   if (fault) throw invalidTime(fault);
-  // A round that follows has times of its own, unless it has ended: what was, the reopened round comes after.
+  // The next round must begin after the changed one, unless it is over: a reopened round runs after rounds that are
+  // over.
   const next = rounds.slice(place + 1).find((round) => !isOver(round));
   if (next && roundFault([changed], next))
     throw invalidTime({

@@ -3,7 +3,8 @@ import { closedEvent } from '../events/apply-event-change.ts';
 import { stateCommand } from './state-command.ts';
 
 /**
- * POST close: ends the rounds and publishes the awards of the chosen scenario: a LotAward for every lot that changed.
+ * POST close: closes the rounds, and publishes the awards of the chosen scenario: a LotAward for every lot that
+ * changed.
  */
 export function closeEvent({ clock }: { clock: Clock }) {
   return stateCommand({

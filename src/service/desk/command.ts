@@ -1,7 +1,7 @@
 /**
- * What every desk command shares: the event is loaded, held and brought up to date, and its state must then allow the
- * command. A round whose time is over is closed before the command looks, also when no timer has run. A refusal takes
- * that back with the rest of the transaction; the timers, which find in SQL what is due, then do it.
+ * The common part of all desk commands: load and lock the event, apply what is due by now, and check that its state
+ * allows the command. A round whose time is over is closed before the check, even if no timer has run. A refusal rolls
+ * that back with the rest of the transaction; the timers find in SQL what is due, and do it then.
  */
 import type { z } from 'zod';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -22,11 +22,14 @@ export interface CommandCall<Body> {
   params: Readonly<Record<string, string>>;
 }
 
-/** An endpoint under `/desk/events/{id}`; answers 409 with the reason when the event's state does not allow it. */
+/**
+ * Creates an endpoint under `/desk/events/{id}`. It answers 409 with the reason when the event's state forbids the
+ * command.
+ */
 export function deskCommand<BodySchema extends z.ZodType>(definition: {
   command: Command;
   method: Method;
-  /** Below `/desk/events/:id`. */
+  /** The rest of the path, after `/desk/events/:id`. */
   path: string;
   summary?: string;
   answers?: EndpointAnswers;

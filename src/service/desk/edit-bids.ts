@@ -11,8 +11,8 @@ import { pathsOfLots, readSubmission } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * PATCH bids: the buyer enters values for one supplier after a round has closed. A bid that could not be computed with
- * them is refused with its reason, and the whole edit with it: a buyer's edit leaves no drafts.
+ * PATCH bids: the buyer enters values for one supplier after a round has closed. If the cost of a bid cannot be
+ * computed with them, the whole edit is refused with the reason: a buyer's edit leaves no drafts.
  */
 export function editBids({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -9,9 +9,9 @@ import { deskCommand } from './command.ts';
 import { renderInvitation } from './render-event.ts';
 
 /**
- * POST invitations: adds suppliers with all their contacts. Who is invited already is invited once more; what a draft
- * invites is sent, and counted, when it is published. Touches no feed. An archived supplier takes no new invitation,
- * and keeps those it has.
+ * POST invitations: invites suppliers with all their contacts. A supplier that is invited already is invited once more.
+ * A draft's invitations are sent, and counted, when it is published. An archived supplier cannot be invited, but keeps
+ * the invitations it has. Updates no feed.
  */
 export function inviteSuppliers({ clock }: { clock: Clock }) {
   return deskCommand({
@@ -35,7 +35,7 @@ export function inviteSuppliers({ clock }: { clock: Clock }) {
         const supplier = known.get(externalId);
         if (!supplier) issues.push({ path, message: `there is no supplier "${externalId}"` });
         else if (supplier.archived) issues.push({ path, message: `supplier "${externalId}" is archived` });
-        else if (repeats.has(index)) issues.push({ path, message: `supplier "${externalId}" stands twice` });
+        else if (repeats.has(index)) issues.push({ path, message: `supplier "${externalId}" is named twice` });
       }
       throwIssues(issues, ({ path, message }) => `The body is not valid: ${path}: ${message}.`);
       await unit.tx.query(

@@ -1,7 +1,7 @@
 import type { Clock } from '#platform/clock.ts';
 import { stateCommand } from './state-command.ts';
 
-/** POST pause: nobody bids, and the rounds stand still. */
+/** POST pause: suppliers cannot bid, and no round begins or ends. */
 export function pauseEvent({ clock }: { clock: Clock }) {
   return stateCommand({
     command: 'pause',
@@ -11,7 +11,7 @@ export function pauseEvent({ clock }: { clock: Clock }) {
   });
 }
 
-/** POST resume: goes on, with the rounds where time has brought them meanwhile. */
+/** POST resume: opens the event again. Rounds that became due during the pause begin and end now. */
 export function resumeEvent({ clock }: { clock: Clock }) {
   return stateCommand({
     command: 'resume',

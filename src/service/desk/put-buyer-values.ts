@@ -9,9 +9,9 @@ import { entryIssues, pathsOfLots } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * PUT buyer-values: the buyer's values of lots and of the event; columns that are not named keep theirs. Bids that
- * stand get the cost that follows; if one had none any more, nothing is changed. Touches no feed by itself: the records
- * of bids catch up at the next point.
+ * PUT buyer-values: sets the buyer's values of lots and of the event; columns that are not named keep their values. The
+ * costs of standing bids are computed again; if one of them can no longer be computed, nothing is changed. Updates no
+ * feed: the records of bids are updated with the next domain event that updates the latest bids feed.
  */
 export function putBuyerValues({ clock }: { clock: Clock }) {
   return deskCommand({
@@ -36,11 +36,11 @@ export function putBuyerValues({ clock }: { clock: Clock }) {
       const after = { ...event, globalValues, lots };
       const bids = await loadBids(unit.tx, event.id);
       const { changed, completed, broken } = recomputeBids({ event: after, sheet }, affected, bids);
-      const supplierOf = new Map(event.invitations.map((one) => [one.supplierId, one.externalId]));
+      const supplierOf = new Map(event.invitations.map(({ supplierId, externalId }) => [supplierId, externalId]));
       const pathOf = pathsOfLots(body.lots);
       const issues = broken.map(({ bid, lot, missing }) => ({
         path: pathOf(lot.name),
-        message: `the bid of "${supplierOf.get(bid.supplierId)}" for lot "${lot.name}" could not be computed any more: ${missing}`,
+        message: `the bid of "${supplierOf.get(bid.supplierId)}" for lot "${lot.name}" could no longer be computed: ${missing}`,
       }));
       throwIssues(issues, ({ path, message }) => `The values were not set: ${path}: ${message}.`, 'conflict');
       await unit.tx.query(

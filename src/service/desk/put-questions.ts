@@ -7,8 +7,8 @@ import { saveQuestions } from '../rfi/question-store.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * PUT questions: the body is the whole list, in its order. Editing a question fires the RFI trigger and changes no
- * response; adding, moving and removing questions fires nothing.
+ * PUT questions: replaces the whole list, in the order of the body. Editing a question fires the RFI trigger and
+ * changes no response; adding, moving and removing questions fires no trigger.
  */
 export function putQuestions({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -12,7 +12,10 @@ import { deskCommand } from './command.ts';
 
 const scenarioPath = z.object({ name: text(255, 1) });
 
-/** PUT scenario: replaces its awards. Shares of a lot add up to at most 1; only bids that stand can be awarded. */
+/**
+ * PUT scenario: saves a scenario, replacing its awards. The shares of a lot add up to at most 1; only standing bids can
+ * be awarded.
+ */
 export function putScenario({ clock }: { clock: Clock }) {
   return deskCommand({
     command: 'scenario',
@@ -25,7 +28,7 @@ export function putScenario({ clock }: { clock: Clock }) {
     run: async ({ event, body, params, unit }) => {
       const { name } = parseInput(scenarioPath, params, 'The path');
       const lotIds = new Map(event.lots.map((lot) => [lot.name, lot.id]));
-      const supplierIds = new Map(event.invitations.map((one) => [one.externalId, one.supplierId]));
+      const supplierIds = new Map(event.invitations.map(({ externalId, supplierId }) => [externalId, supplierId]));
       const standing = await standingBids(unit.tx, event.id);
       const issues: Issue[] = [];
       const shares = new Map<string, Decimal>();
@@ -69,7 +72,10 @@ export function putScenario({ clock }: { clock: Clock }) {
   });
 }
 
-/** As `lot supplier`; without what the bids hold, since an event may have hundreds of thousands of them. */
+/**
+ * The standing bids as texts `<lot id> <supplier id>`. Their values are not loaded: an event may have hundreds of
+ * thousands of bids.
+ */
 async function standingBids(tx: Sql, eventId: string): Promise<Set<string>> {
   const rows = await tx.query<{ bid: string }>(
     `select lot_id || ' ' || supplier_id as bid from service.bids where event_id = $1 and cost is not null`,

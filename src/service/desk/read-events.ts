@@ -27,7 +27,7 @@ type EventRow = Pick<SourcingEvent, 'status'> & {
   rounds: Pick<Round, 'status' | 'reopened'>[];
 };
 
-/** GET /desk/events: newest first. */
+/** GET /desk/events: the organisation's events, newest first. */
 export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuery>({
   method: 'GET',
   path: '/desk/events',
@@ -60,7 +60,7 @@ export const listEvents = endpoint<Caller, z.ZodUndefined, typeof listEventsQuer
   },
 });
 
-/** GET /desk/events/{id}: the live event as time has made it, which the feeds may lag behind. */
+/** GET /desk/events/{id}: the event as it is now, with what is due applied. The feeds may lag behind it. */
 export function readEvent({ clock }: { clock: Clock }) {
   return endpoint<Caller>({
     method: 'GET',
@@ -85,7 +85,7 @@ export function readEvent({ clock }: { clock: Clock }) {
   });
 }
 
-/** The scenarios of an event by name, their awards in the order of the lots. */
+/** The scenarios of an event in the order of their names, their awards in the order of the lots. */
 async function loadScenarios(sql: Sql, eventId: string) {
   const rows = await sql.query<{ name: string } & { [Member in keyof ScenarioAward]: ScenarioAward[Member] | null }>(
     `select s.name, a.lot_id as "lotId", a.supplier_id as "supplierId", a.share

@@ -12,14 +12,14 @@ const path = '/desk/sourcing-requests';
 
 type Listed = z.input<typeof listedSourcingRequest>;
 
-/** Over `page`, a request's row. */
+/** The columns of an answer, from `page`, which has a request's row. */
 const shown = `id, name, description, reference_id, requested_by, needed_by, category, tags, created,
   array(select e.id::text from service.event_requests r join service.sourcing_events e on e.id = r.event_id
         where r.request_id = page.id and e.status <> 'DELETED' order by e.created, e.id) as sourcing_events`;
 
 const listRequestsQuery = z.strictObject(listQuery);
 
-/** GET: newest first. */
+/** GET /desk/sourcing-requests: newest first. */
 export const listSourcingRequests = endpoint<Caller, z.ZodUndefined, typeof listRequestsQuery>({
   method: 'GET',
   path,
@@ -44,7 +44,7 @@ export const listSourcingRequests = endpoint<Caller, z.ZodUndefined, typeof list
   },
 });
 
-/** GET: one request with its items, its files, and the events that serve it. */
+/** GET /desk/sourcing-requests/{id}: one request with its items, its files, and the events that serve it. */
 export const readSourcingRequest = endpoint<Caller>({
   method: 'GET',
   path: `${path}/:id`,

@@ -6,8 +6,8 @@ import { removeResponseFile } from '../rfi/response-store.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * DELETE a response attachment. The response stays under its id, also when its last file goes: its record then has no
- * file, which tells readers that the files which they know are no answer any more.
+ * DELETE answers/{supplier}/{question}/files/{file}: removes a file from an answer. The response keeps its record id,
+ * also when its last file is removed: the record then shows readers that it has no file any more.
  */
 export function removeAnswerFile({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -1,4 +1,4 @@
-/** The live event as `/desk` shows it: nulls stay, suppliers are named by their `external_id`, lots by name. */
+/** The event as `/desk` shows it: null members are shown; suppliers are named by `external_id`, lots by name. */
 import { allowedCommands } from '../domain/lifecycle.ts';
 import { gatingSatisfied, renderQuestion } from '../domain/rfi.ts';
 import type {
@@ -21,9 +21,10 @@ export interface LiveEvent {
   readonly files: readonly object[];
 }
 
+/** The event with everything in it, as GET /desk/events/{id} shows it. */
 export function renderEvent({ event, bids, scenarios, questions, responses, files }: LiveEvent): object {
   const lotName = new Map(event.lots.map((lot) => [lot.id, lot.name]));
-  const externalId = new Map(event.invitations.map((one) => [one.supplierId, one.externalId]));
+  const externalId = new Map(event.invitations.map((invitation) => [invitation.supplierId, invitation.externalId]));
   const responsesOf = Map.groupBy(responses, (response) => response.supplierId);
   return {
     id: event.id,
@@ -98,11 +99,13 @@ export function renderEvent({ event, bids, scenarios, questions, responses, file
   };
 }
 
+/** A round, as every desk answer shows it. */
 export function renderRound(round: Round): object {
   const { number, starts, ends, status, awardedCost, awardedLotCount, reopened } = round;
   return { number, starts, ends, status, awarded_cost: awardedCost, awarded_lot_count: awardedLotCount, reopened };
 }
 
+/** An invitation, as every desk answer shows it. */
 export function renderInvitation(invitation: Invitation): object {
   return {
     id: invitation.supplierId,

@@ -3,7 +3,7 @@ import { reopenedRound } from '../domain/rounds.ts';
 import { stateCommand } from './state-command.ts';
 
 /**
- * POST reopen: the last round is active again, without an end. The awarded scenario stays chosen until it is changed.
+ * POST reopen: opens a closed event again. Its last round is active without an end. The chosen scenario stays chosen.
  */
 export function reopenEvent({ clock }: { clock: Clock }) {
   return stateCommand({

@@ -1,4 +1,4 @@
-/** A step in the event's lifecycle: POST without a body, answered with the event's new status. */
+/** A command that moves an event through its lifecycle: POST without a body. The answer has the event's new status. */
 import { noBody } from '#contract/desk.ts';
 import { eventState } from '#contract/live-event.ts';
 import type { Clock } from '#platform/clock.ts';
@@ -6,7 +6,7 @@ import type { Command } from '../domain/lifecycle.ts';
 import { applyEventChange, type EventChange } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
 
-/** `change` gives the event as the step makes it; what that announces comes last in the transaction. */
+/** Creates the endpoint. `change` returns the event after the command, and the domain event to announce. */
 export function stateCommand(definition: {
   command: Command;
   summary: string;

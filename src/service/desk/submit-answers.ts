@@ -11,8 +11,8 @@ import { invitationOf } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * POST answers: one submission of one supplier, kept as a whole or not at all. An answer replaces the one that the
- * supplier gave before to that question, under the same record id; other answers stay.
+ * POST answers: one submission of one supplier, stored as a whole or not at all. An answer replaces the supplier's
+ * earlier answer to that question and keeps its record id; other answers stay.
  */
 export function submitAnswers({ clock }: { clock: Clock }) {
   return deskCommand({

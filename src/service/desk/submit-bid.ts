@@ -10,8 +10,8 @@ import { readSubmission } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * POST bids: one submission of one supplier. Values add to those that the supplier gave before. A lot whose cost cannot
- * be computed yet is kept as a draft beside the bid that stands, and named in `incomplete`.
+ * POST bids: one submission of one supplier. Its values are added to the supplier's earlier values. A lot whose cost
+ * cannot be computed yet is stored as a draft beside the standing bid, and named in `incomplete`.
  */
 export function submitBid({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -11,8 +11,9 @@ import { invitationOf, lotIssues } from './bid-entries.ts';
 import { deskCommand } from './command.ts';
 
 /**
- * POST bids/withdraw: takes bids that stand back, and with them what scenarios award to them, which the answer names.
- * The records say so, under the ids that they have, until the supplier bids again. All of them are withdrawn or none.
+ * POST bids/withdraw: withdraws standing bids, and removes the awards that scenarios make to them; the answer names
+ * those. The records keep their ids and show the withdrawal until the supplier bids again. All of the bids are
+ * withdrawn or none.
  */
 export function withdrawBids({ clock }: { clock: Clock }) {
   return deskCommand({

@@ -1,6 +1,6 @@
 /**
- * The part of a pre-signed download link that carries the right to a file: the file's id, when the link expires, and a
- * MAC over both. 54 bytes are 72 digits of base64url without a rest, so that a token has one spelling only.
+ * The token of a pre-signed download link: the file's id, the time when the link expires, and a MAC over both. 54 bytes
+ * are exactly 72 characters of base64url, so a token has only one spelling.
  */
 import type { SecretBox } from '#platform/secrets.ts';
 
@@ -9,7 +9,7 @@ const signedBytes = idBytes + 6;
 const tokenForm = /^[\w-]{72}$/;
 const context = 'download link';
 
-/** A token for the file (a UUID) that is good until `expiresMs`, milliseconds since 1970. */
+/** A token for the file (a UUID) that is valid until `expiresMs`, milliseconds since 1970. */
 export function createDownloadToken(secrets: SecretBox, fileId: string, expiresMs: number): string {
   const signed = Buffer.alloc(signedBytes);
   signed.write(fileId.replaceAll('-', ''), 'hex');
@@ -17,7 +17,10 @@ export function createDownloadToken(secrets: SecretBox, fileId: string, expiresM
   return Buffer.concat([signed, secrets.mac(signed, context)]).toString('base64url');
 }
 
-/** The file's id; undefined for a token that was not made here, was altered, or has expired by `nowMs`. */
+/**
+ * The file's id; undefined for a token that this service did not make, that was altered, or that has expired by
+ * `nowMs`.
+ */
 export function readDownloadToken(secrets: SecretBox, token: string, nowMs: number): string | undefined {
   if (!tokenForm.test(token)) return undefined;
   const bytes = Buffer.from(token, 'base64url');

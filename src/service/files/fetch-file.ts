@@ -6,18 +6,22 @@ type Limits = Pick<GuardedRequest, 'allowedNetworks' | 'timeoutMs' | 'responseBy
 export type FetchedFile = { bytes: Buffer; contentType: string | undefined } | { error: FileFetchError };
 
 /**
- * Fetches a file through the network guard. Whatever the other side does wrong is a short code and not an exception;
- * throws FetchError `aborted` when we gave up ourselves.
+ * Fetches a file through the network guard. Every failure of the other server is returned as a short code. Throws
+ * FetchError `aborted` when the signal aborted.
  */
 export async function fetchFile(fetch: GuardedFetch, url: string, limits: Limits): Promise<FetchedFile> {
   if (limits.timeoutMs <= 0) return { error: 'timeout' };
   try {
     const headers = { accept: '*/*', 'accept-encoding': 'identity' };
-    const { status, headers: said, body } = await fetch({ url, method: 'GET', headers, onTooLarge: 'fail', ...limits });
+    const {
+      status,
+      headers: answered,
+      body,
+    } = await fetch({ url, method: 'GET', headers, onTooLarge: 'fail', ...limits });
     if (status >= 300 && status < 400) return { error: 'redirect' };
     if (status !== 200) return { error: `http_${status}` };
-    if (!/^(identity)?$/i.test(said['content-encoding'] ?? '')) return { error: 'encoded' };
-    return { bytes: body, contentType: contentType.safeParse(said['content-type']).data };
+    if (!/^(identity)?$/i.test(answered['content-encoding'] ?? '')) return { error: 'encoded' };
+    return { bytes: body, contentType: contentType.safeParse(answered['content-type']).data };
   } catch (error) {
     if (!(error instanceof FetchError) || error.reason === 'aborted') throw error;
     return { error: error.reason === 'too-large' ? 'too_large' : error.reason };

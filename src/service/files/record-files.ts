@@ -1,8 +1,8 @@
 /**
- * Files from bytes to rows. First an upload is noted and committed, then its bytes are made durable, then the row of
- * the file takes the note's place, in the transaction of whoever wants the file. What a crash leaves at any instant is
- * a note, and `sweep-uploads.ts` removes what belongs to it after a day, which no upload takes: never a file without
- * bytes, never bytes that nobody knows of.
+ * Turns uploaded bytes into file rows. First the row of an upload is committed, then its bytes are made durable, then
+ * the row of the file replaces the row of the upload, in the transaction of the caller that needs the file. A crash at
+ * any instant leaves at most an upload row, and `sweep-uploads.ts` removes it with its bytes after a day; no upload
+ * takes that long. So there is never a file without bytes, and there are never bytes without a row.
  */
 import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -17,8 +17,8 @@ export interface NewFile extends StoredBytes {
   readonly contentType: string;
 }
 
-/** Notes so many uploads and gives their ids; `sql` must not be in a transaction that may be rolled back. */
-export async function noteUploads(sql: Sql, count: number, now: Timestamp): Promise<string[]> {
+/** Inserts `count` upload rows and returns their ids. `sql` must not be in a transaction that may be rolled back. */
+export async function beginUploads(sql: Sql, count: number, now: Timestamp): Promise<string[]> {
   const ids = Array.from({ length: count }, () => randomUUID());
   await sql.query('insert into service.file_uploads (id, created) select id, $2 from unnest($1::uuid[]) as id', [
     ids,
@@ -27,7 +27,7 @@ export async function noteUploads(sql: Sql, count: number, now: Timestamp): Prom
   return ids;
 }
 
-/** Writes the rows; throws `unavailable` when the sweep has given up one of the uploads: it must be made anew. */
+/** Inserts the file rows. Throws `unavailable` when the sweep has abandoned one of the uploads: it must be repeated. */
 export async function recordFiles(
   tx: Sql,
   organisationId: string,

@@ -1,7 +1,7 @@
 /**
- * GET /downloads/{token}: the pre-signed links. The token is all that is asked for; whoever holds one that is good may
- * read that one file. What was uploaded is somebody else's text: it is served so that no browser takes it for a page of
- * ours. Source: API document, "Authentication" 6 and "Errors".
+ * GET /downloads/{token}: the pre-signed links. No other authentication is needed: a client that has a valid token may
+ * read that one file. An uploaded file may hold anything, so it is served in a way that no browser shows it as a page
+ * of this service. Source: API document, "Authentication" 6 and "Errors".
  */
 import { pipeline } from 'node:stream/promises';
 import type { Express, Response } from 'express';
@@ -28,13 +28,13 @@ interface Deps {
 }
 
 const path = '/downloads/:token';
-/** A client that takes nothing for so long is cut off. */
+/** The connection of a client that has read nothing for this long is closed. */
 const stalledMs = 60_000;
 
-/** Mounts the route; it needs no bearer, and no unit of work as it changes nothing. */
+/** Mounts the route. It needs no bearer token, and no unit of work, because it changes nothing. */
 export function serveDownloads(app: Express, { database, storage, secrets, clock }: Deps): void {
   app.get(path, async (request, response) => {
-    // The template: the token itself must not get into metrics or logs.
+    // The route's template, not its path: the token must not get into metrics or logs.
     response.locals.route = path;
     response.setHeader('Cache-Control', 'private, no-store');
     const id = readDownloadToken(secrets, request.params.token, clock.nowMs());
@@ -53,7 +53,7 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
   app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
 }
 
-/** Throws `internal`, which is logged, where the storage has lost the file or part of it. */
+/** Throws `internal`, which is logged, when the storage has lost the file or part of it. */
 async function openWhole(storage: FileStorage, { id, size }: FileRow): Promise<OpenFile> {
   const open = await storage.get(id);
   if (open === undefined) throw missing(id, 'bytes');
@@ -67,14 +67,17 @@ function missing(id: string, what: string): AppError {
 }
 
 /**
- * RFC 6266: the name in quotes for every client, and in UTF-8 (RFC 8187) beside it where the first cannot say it all. A
- * percent sign can't, as some clients decode it.
+ * RFC 6266: the name in quotes for every client, and also in UTF-8 (RFC 8187) when the quoted form cannot hold it. A
+ * percent sign needs the second form, because some clients decode it in the first.
  */
 function dispositionOf(name: string): string {
   const plain = name.replaceAll(/[^\x20-\x7e]/gu, '?');
   const quoted = `attachment; filename="${plain.replaceAll('"', '\\"')}"`;
   if (plain === name && !name.includes('%')) return quoted;
-  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (one) => `%${one.charCodeAt(0).toString(16)}`);
+  const encoded = encodeURIComponent(name).replaceAll(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16)}`,
+  );
   return `${quoted}; filename*=UTF-8''${encoded}`;
 }
 
@@ -93,7 +96,7 @@ async function send(response: Response, file: FileRow, { stream }: OpenFile, hea
   try {
     await pipeline(stream, response);
   } catch (error) {
-    // The client hung up: the stream is closed, and there is nobody to tell.
+    // The client has closed the connection: the stream is closed, and no answer can be sent.
     if (hasErrorCode(error, 'ERR_STREAM_PREMATURE_CLOSE')) return;
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * Removes the bytes of uploads that never became files, a day after they began. An upload is given up in SQL first;
- * from then on it cannot become a file, so nothing that is removed here is or will be in use. Two processes may do it
- * at once.
+ * Removes the bytes of uploads that never became files, a day after they began. An upload is first marked as abandoned
+ * in SQL; from then on it cannot become a file, so bytes that are removed here are never in use. Two processes may do
+ * this at once.
  */
 import { addMicros } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -11,17 +11,20 @@ import type { Logger } from '#platform/log.ts';
 
 const keptMs = 24 * 60 * 60 * 1000;
 const batchSize = 100;
-/** What is cut off in the middle of a removal is removed after the next start. */
+/** How long closing waits. A removal that is interrupted is repeated by the next run. */
 const patienceMs = 1_000;
 
 export interface UploadSweep {
-  /** Starts unless it is running. Not waited for: a storage that is slow must not hold up the search for other work. */
+  /**
+   * Starts a run unless one is running. The caller does not await it: a slow storage must not delay the rest of the
+   * sweep.
+   */
   start(): void;
-  /** Stops after the file that is being removed, and does not wait long for a storage that does not answer. */
+  /** Stops after the file that is being removed, but waits at most a second for a storage that does not answer. */
   close(): Promise<void>;
 }
 
-/** What cannot be removed is logged, and the next start tries it again. */
+/** Creates the upload sweep. A failure is logged, and the next run tries again. */
 export function createUploadSweep(deps: {
   database: Sql;
   storage: FileStorage;

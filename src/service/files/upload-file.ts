@@ -6,9 +6,9 @@ import type { FileStorage } from '#platform/file-storage.ts';
 import { type RawBody, rawEndpoint } from '#platform/http/endpoint.ts';
 import { messageOf } from '#platform/input.ts';
 import type { Caller } from '../caller.ts';
-import { type NewFile, noteUploads, recordFiles } from './record-files.ts';
+import { beginUploads, type NewFile, recordFiles } from './record-files.ts';
 
-/** POST /desk/files: the bytes go to the storage as they come, the row follows when all of them are durable. */
+/** POST /desk/files: streams the bytes to the storage, and inserts the file's row when all of them are durable. */
 export function uploadFile({ clock, storage }: { clock: Clock; storage: FileStorage }) {
   return rawEndpoint<Caller, NewFile>({
     method: 'POST',
@@ -18,7 +18,7 @@ export function uploadFile({ clock, storage }: { clock: Clock; storage: FileStor
     answers: { 201: uploadedFile },
     prepare: async ({ body, caller: { unit } }) => {
       const described = readHeaders(body.headers);
-      const [id = ''] = await noteUploads(unit.tx, 1, timestampNow(clock));
+      const [id = ''] = await beginUploads(unit.tx, 1, timestampNow(clock));
       return { id, ...described, ...(await storage.put(id, body.bytes)) };
     },
     handle: async ({ caller: { unit, organisationId } }, file) => {
@@ -31,7 +31,7 @@ export function uploadFile({ clock, storage }: { clock: Clock; storage: FileStor
   });
 }
 
-/** Throws `invalid` naming each header that is missing or wrong. */
+/** Throws `invalid` with an issue for each header that is missing or wrong. */
 function readHeaders(headers: RawBody['headers']): { fileName: string; contentType: string } {
   const name = readFileName(headers[fileNameHeader.toLowerCase()]);
   const type = contentType.safeParse(headers['content-type'], { error: messageOf });
@@ -43,7 +43,7 @@ function readHeaders(headers: RawBody['headers']): { fileName: string; contentTy
   throw new AppError('invalid', text, { issues });
 }
 
-/** Percent-encoded UTF-8. Node reads raw bytes beyond ASCII as Latin-1, so what they were meant to be is not known. */
+/** Percent-encoded UTF-8. Node reads raw bytes beyond ASCII as Latin-1, so their intended encoding would be unknown. */
 function readFileName(given: string | string[] | undefined): { fileName: string } | { fault: string } {
   if (typeof given !== 'string' || given === '')
     return { fault: 'is missing: it names the file, as percent-encoded UTF-8' };

@@ -1,7 +1,8 @@
 /**
- * ATTACH_FILES_TO_SOURCING_EVENT and _REQUEST: fetches and stores the files, some at once, then writes their rows and
- * links in the transaction that ends the job. A file that cannot be had is told in `detail.errors`, and the job is
- * COMPLETED all the same. A job that is prepared again stores its files anew; the first ones are swept.
+ * ATTACH_FILES_TO_SOURCING_EVENT and _REQUEST: fetches and stores the files, a few at a time, then writes their rows
+ * and links in the transaction that ends the job. A file that cannot be fetched is an entry of `detail.errors`; the job
+ * is COMPLETED nevertheless. A job that is prepared again stores its files again, and the upload sweep removes the
+ * first copies.
  */
 import type { AttachedFile, FileFetchError } from '#contract/file.ts';
 import type { JobPayload } from '#contract/job.ts';
@@ -11,7 +12,7 @@ import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { fetchFile } from '../files/fetch-file.ts';
-import { type NewFile, noteUploads, recordFiles } from '../files/record-files.ts';
+import { beginUploads, type NewFile, recordFiles } from '../files/record-files.ts';
 import type { JobContext, JobResult, JobWork } from './job-work.ts';
 import { refuse } from './refuse.ts';
 
@@ -23,17 +24,21 @@ export interface AttachDeps {
   settings: { bodyBytesMax: number };
 }
 
+/** A file whose bytes are stored, or the reason why it could not be fetched. */
 export type PreparedFile = NewFile | { readonly fileName: string; readonly error: FileFetchError };
 
-/** Files of one job that are under way at once; each is in memory as a whole. */
+/** Files of one job that are fetched and stored at once; each is in memory as a whole. */
 const concurrency = 4;
-/** From the request to a file's last byte. */
+/** The time limit of one file, from the request to its last byte. */
 const fileMs = 30_000;
-/** Of all fetching of one job: a server that is slow for every file does not hold up the others' jobs for ever. */
+/**
+ * The time limit of all fetches of one job: a server that is slow for every file must not delay other jobs for long.
+ */
 const jobMs = 120_000;
 
 const octetStream = 'application/octet-stream';
 
+/** ATTACH_FILES_TO_SOURCING_EVENT. */
 export function attachFilesToSourcingEvent(
   deps: AttachDeps,
 ): JobWork<'ATTACH_FILES_TO_SOURCING_EVENT', PreparedFile[]> {
@@ -45,6 +50,7 @@ export function attachFilesToSourcingEvent(
   });
 }
 
+/** ATTACH_FILES_TO_SOURCING_REQUEST. */
 export function attachFilesToSourcingRequest(
   deps: AttachDeps,
 ): JobWork<'ATTACH_FILES_TO_SOURCING_REQUEST', PreparedFile[]> {
@@ -56,12 +62,14 @@ export function attachFilesToSourcingRequest(
   });
 }
 
-/** What files are attached to. */
+/** The kind of object that files are attached to. */
 interface Target<Payload> {
   idIn: (payload: Payload) => string;
-  /** Throws `invalid`, with the member of the payload that named it, when it is not there or takes no files. */
+  /**
+   * Throws `invalid`, with the path in the payload, when the object does not exist or files cannot be attached to it.
+   */
   require: (sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock') => Promise<void>;
-  /** $1: its id; $2: the files, whose order is kept. */
+  /** The SQL that attaches the files. $1: the object's id; $2: the files' ids, whose order is kept. */
   link: string;
 }
 
@@ -104,7 +112,7 @@ async function requireRequest(sql: Sql, organisationId: string, id: string, mode
   if (found.length === 0) refuse([{ path: 'sourcing_request', message: 'there is no such sourcing request' }]);
 }
 
-/** Throws what the storage or the database throws, after everything that was under way has ended. */
+/** Throws what the storage or the database throws, after the files that were being fetched or stored have ended. */
 async function prepareFiles(
   deps: AttachDeps,
   files: readonly AttachedFile[],
@@ -116,24 +124,24 @@ async function prepareFiles(
     [organisationId],
   );
   const allowedNetworks = parseCidrs(organisation?.allowed_networks ?? []);
-  const ids = await noteUploads(deps.database, files.length, timestampNow(deps.clock));
+  const ids = await beginUploads(deps.database, files.length, timestampNow(deps.clock));
   const until = performance.now() + jobMs;
   return concurrently(files, signal, async (file, index, running) => {
     const timeoutMs = Math.min(fileMs, Math.ceil(until - performance.now()));
     const limits = { allowedNetworks, timeoutMs, responseBytesMax: deps.settings.bodyBytesMax, signal: running };
-    const got =
+    const fetched =
       file.url === undefined
         ? { bytes: Buffer.from(file.content ?? '', 'base64'), contentType: undefined }
         : await fetchFile(deps.fetch, file.url, limits);
     const fileName = file.file_name;
-    if ('error' in got) return { fileName, error: got.error };
+    if ('error' in fetched) return { fileName, error: fetched.error };
     const id = ids[index] as string;
-    const contentType = file.content_type ?? got.contentType ?? octetStream;
-    return { id, fileName, contentType, ...(await deps.storage.put(id, oneChunk(got.bytes))) };
+    const contentType = file.content_type ?? fetched.contentType ?? octetStream;
+    return { id, fileName, contentType, ...(await deps.storage.put(id, oneChunk(fetched.bytes))) };
   });
 }
 
-/** A few at a time; the first that throws, and the signal, end the others, too. */
+/** Works on a few items at a time. When one throws, or the signal aborts, the others are aborted, too. */
 async function concurrently<Item, Result>(
   items: readonly Item[],
   signal: AbortSignal,

@@ -14,12 +14,14 @@ import type { JobContext, JobResult, JobWork } from './job-work.ts';
 import { found, refuse } from './refuse.ts';
 import { resolvePayload } from './resolve-payload.ts';
 
-/** CREATE_SOURCING_EVENT: an event in draft. */
+/** CREATE_SOURCING_EVENT: creates an event with status DRAFT. */
 export const createSourcingEvent: JobWork<'CREATE_SOURCING_EVENT'> = {
   apply: (unit, { payload, job, now }) => createEvent(unit, payload, job, now),
 };
 
-/** CREATE_SOURCING_EVENT_FROM_TEMPLATE: an event in draft, like the template but for the members that are given. */
+/**
+ * CREATE_SOURCING_EVENT_FROM_TEMPLATE: creates a copy of the template, except for the members that the payload gives.
+ */
 export const createSourcingEventFromTemplate: JobWork<'CREATE_SOURCING_EVENT_FROM_TEMPLATE'> = {
   apply: async (unit, { payload: { template, ...overrides }, job, now }) => {
     const payload = payloadFromTemplate(
@@ -35,7 +37,7 @@ export const createSourcingEventFromTemplate: JobWork<'CREATE_SOURCING_EVENT_FRO
   },
 };
 
-/** Writes and announces the event; throws `invalid` for everything that is wrong with the payload. */
+/** Inserts and announces the event. Throws `invalid` with an issue for everything that is wrong with the payload. */
 async function createEvent(
   unit: UnitOfWork,
   payload: CreateSourcingEventPayload,
@@ -51,7 +53,7 @@ async function createEvent(
   return { createdEntity: id };
 }
 
-/** The lock keeps an update of the template from coming in between its parts. */
+/** Locks the template, so that no update changes it between the statements that read its parts. */
 async function loadTemplate(tx: Sql, organisationId: string, id: string): Promise<CreateSourcingEventPayload> {
   const event = await found('template', loadEvent(tx, organisationId, id, 'lock'));
   if (event.status === 'DELETED') refuse([{ path: 'template', message: 'this template was deleted' }]);
@@ -60,7 +62,7 @@ async function loadTemplate(tx: Sql, organisationId: string, id: string): Promis
   return payloadOf(event, await loadQuestions(tx, event.id), await loadInvitedContacts(tx, event.id));
 }
 
-/** Whoever sent the overrides does not see the template's members: each issue says where it comes from. */
+/** Marks the issues that come from the template: the client that sent the overrides does not see its members. */
 function withOrigin(error: AppError, overrides: EventChanges): AppError {
   const isGiven = ({ path }: Issue) => Object.hasOwn(overrides, path.split(/[.[]/)[0] ?? '');
   const issues = error.issues.map((issue) =>

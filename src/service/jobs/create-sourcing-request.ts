@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { JobWork } from './job-work.ts';
 
-/** CREATE_SOURCING_REQUEST: a request that events can serve. No feed shows it by itself. */
+/** CREATE_SOURCING_REQUEST: creates a request that events can serve. It updates no feed. */
 export const createSourcingRequest: JobWork<'CREATE_SOURCING_REQUEST'> = {
   apply: async (unit, { payload, job, now }) => {
     const id = randomUUID();

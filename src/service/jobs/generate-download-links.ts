@@ -5,8 +5,8 @@ import { createDownloadToken } from '../files/download-token.ts';
 import type { JobWork } from './job-work.ts';
 
 /**
- * GENERATE_FILE_DOWNLOAD_LINKS: links that are good for 60 seconds after the job has completed. A file asked for twice
- * is answered once. Source: API document, "Job" and "Limits".
+ * GENERATE_FILE_DOWNLOAD_LINKS: creates links that are valid for 60 seconds after the job has completed. A file that is
+ * named twice gets one link. Source: API document, "Job" and "Limits".
  */
 export function generateDownloadLinks({ secrets }: { secrets: SecretBox }): JobWork<'GENERATE_FILE_DOWNLOAD_LINKS'> {
   return {

@@ -1,6 +1,7 @@
 /**
- * What a job type does. The worker calls `prepare` outside any transaction, then `apply` in the one that also ends the
- * job: so a job ends exactly once, and a crash leaves it pending with nothing of `apply` done.
+ * The interface of a job type's work. The worker calls `prepare` outside of any transaction, then `apply` in the
+ * transaction that also ends the job. So a job ends exactly once, and a crash leaves it pending with nothing of `apply`
+ * done.
  */
 import type { z } from 'zod';
 import type { JobPayload, JobType, job } from '#contract/job.ts';
@@ -11,11 +12,11 @@ export interface JobContext {
   readonly organisationId: string;
   /** The API key that submitted it. */
   readonly createdBy: string;
-  /** What absolute links in its result start with. */
+  /** The base of absolute links in the job's result. */
   readonly baseUrl: string;
 }
 
-/** What the job shows when it has completed. */
+/** What answers show of a completed job. */
 export interface JobResult {
   readonly createdEntity?: string;
   readonly detail?: NonNullable<z.infer<typeof job>['detail']>;
@@ -23,11 +24,14 @@ export interface JobResult {
 
 export interface JobWork<Type extends JobType, Prepared = undefined> {
   /**
-   * What takes long or asks other servers. It may run more than once for a job, also in two processes at once, and
-   * must change nothing that anybody sees. Throws AppError `invalid`: the job fails with its issues.
+   * Work that takes long or calls other servers. It may run more than once for a job, also in two processes at once, so
+   * it must change nothing that a client can see. If it throws AppError `invalid`, the job fails with its issues.
    */
   prepare?(payload: JobPayload<Type>, job: JobContext, signal: AbortSignal): Promise<Prepared>;
-  /** Throws AppError `invalid`, `conflict` or `not-found`: the job fails with its issues, or its message. */
+  /**
+   * Does the work. If it throws AppError `invalid`, `conflict` or `not-found`, the job fails with its issues or
+   * message.
+   */
   apply(
     unit: UnitOfWork,
     call: { payload: JobPayload<Type>; job: JobContext; now: Timestamp; prepared: Prepared },

@@ -23,7 +23,7 @@ interface JobRow {
 
 const selectJobs = 'select id, type, status, created, created_entity, errors, detail from service.jobs';
 
-/** GET: the organisation's jobs, newest first. */
+/** GET /api/jobs: the organisation's jobs, newest first. */
 export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
   method: 'GET',
   path,
@@ -34,7 +34,7 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
   query: listJobsQuery,
   handle: async ({ query, baseUrl, caller: { unit, organisationId } }) => {
     const { type, status, created_after: createdAfter, created_before: createdBefore } = query;
-    // Only the filters that are given: for each of these statements the index gives the range and the order.
+    // Only the filters that were given: the index then yields the range and the order of each of these statements.
     const params: unknown[] = [organisationId];
     const given = (condition: string, value: unknown) =>
       value === undefined ? '' : ` and ${condition} $${params.push(value)}`;
@@ -63,7 +63,7 @@ export const listJobs = endpoint<Caller, z.ZodUndefined, typeof listJobsQuery>({
 /** GET /api/jobs/{id}: the job directly, without an envelope. */
 export const readJob = readJobUnder(path, 'Read a job', jobTypeNames);
 
-/** GET under the path of each job type: as `readJob`, for jobs of that type. */
+/** GET /api/jobs/{type's path}/{id}: as `readJob`, but only for jobs of that type. */
 export const readJobsOfType = jobTypeNames.map((type) =>
   readJobUnder(`${path}/${jobTypes[type].path}`, `Read a job of type ${type}`, [type]),
 );

@@ -1,12 +1,12 @@
 import type { Issue } from '#contract/issue.ts';
 import { AppError, throwIssues } from '#platform/errors.ts';
 
-/** Throws `invalid` with these issues, unless there are none. `what` opens the message: "The payload". */
+/** Throws `invalid` with these issues, unless there are none. `what` begins the message: "The payload". */
 export function refuse(issues: readonly Issue[], what = 'The payload'): void {
   throwIssues(issues, ({ path, message }) => `${what} is not valid: ${path}: ${message}.`);
 }
 
-/** Gives what was loaded by an id of the payload; where there is no such thing, throws `invalid` with the id's path. */
+/** Returns what `loading` resolves to. When it rejects with `not-found`, throws `invalid` with the path of the id. */
 export async function found<Thing>(path: string, loading: Promise<Thing>): Promise<Thing> {
   try {
     return await loading;

@@ -6,9 +6,9 @@ import type { ResolvedPayload } from '../events/write-event.ts';
 import { refuse } from './refuse.ts';
 
 /**
- * Finds what a payload names: suppliers, their contacts, sourcing requests. A request that a lot names is served by the
- * event, too. Throws `invalid` with an issue for each that this organisation has not, and for archived suppliers that
- * are not among those `invited` already.
+ * Looks up the suppliers, contacts and sourcing requests that a payload names. The event also serves the requests that
+ * its lots name. Throws `invalid` with an issue for each that does not exist in this organisation, and for each
+ * archived supplier that is not `invited` already.
  */
 export async function resolvePayload(
   sql: Sql,

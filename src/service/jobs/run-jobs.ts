@@ -1,9 +1,8 @@
 /**
- * The worker of the lanes `jobs` and `file-jobs`: works an organisation's jobs in the order they came, those that ask
- * other servers in a lane of their own, as they would hold up the others. A job's work and its end are one transaction,
- * so a job ends exactly once: a crash leaves it pending with nothing done.
+ * The worker of the lanes `jobs` and `file-jobs`. It runs an organisation's jobs in the order of their submission. Jobs
+ * that fetch from other servers have a lane of their own, because they would delay the others. A job's work and its end
+ * are one transaction, so a job ends exactly once: a crash leaves it pending with nothing done.
  */
-
 import type { Issue } from '#contract/issue.ts';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -37,9 +36,9 @@ interface Deps extends AttachDeps {
   log: Logger;
 }
 
-type Works = { readonly [Type in JobType]: JobWork<Type, unknown> };
+type WorkByType = { readonly [Type in JobType]: JobWork<Type, unknown> };
 
-function worksOf(deps: Deps): Works {
+function workByTypeOf(deps: Deps): WorkByType {
   return {
     CREATE_SOURCING_EVENT: createSourcingEvent,
     CREATE_SOURCING_EVENT_FROM_TEMPLATE: createSourcingEventFromTemplate,
@@ -53,28 +52,29 @@ function worksOf(deps: Deps): Works {
 
 export type JobLane = Extract<ServiceLane, 'jobs' | 'file-jobs'>;
 
-/** The lane in which a job is worked; the key is its organisation. */
+/** The lane that runs jobs of this type; its key is the organisation. */
 export function jobLane(type: JobType): JobLane {
-  return fetching.includes(type) ? 'file-jobs' : 'jobs';
+  return fetchingTypes.includes(type) ? 'file-jobs' : 'jobs';
 }
 
-/** They wait for other people's servers. */
-const fetching: readonly JobType[] = ['ATTACH_FILES_TO_SOURCING_EVENT', 'ATTACH_FILES_TO_SOURCING_REQUEST'];
+/** Job types that wait for servers of others. */
+const fetchingTypes: readonly JobType[] = ['ATTACH_FILES_TO_SOURCING_EVENT', 'ATTACH_FILES_TO_SOURCING_REQUEST'];
 const typesOf = (lane: JobLane) => jobTypeNames.filter((type) => jobLane(type) === lane);
 
+/** Creates the worker of a lane: it runs the organisation's pending jobs one by one until none is left. */
 export function runJobs(deps: Deps, lane: JobLane) {
   const { runUnitOfWork, clock, log } = deps;
-  const works = worksOf(deps);
+  const workByType = workByTypeOf(deps);
   const types = typesOf(lane);
   return async (organisationId: string, signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
       const job = await readNext(deps.database, organisationId, types);
       if (!job) return;
       try {
-        await workJob(runUnitOfWork, clock, job, works[job.type], signal);
+        await runJob(runUnitOfWork, clock, job, workByType[job.type], signal);
       } catch (error) {
         if (isWorthRepeating(error) || signal.aborted) throw error;
-        // A fault of ours ends the job, too: left pending, it would hold up every later job of its organisation.
+        // An internal error also ends the job: if it stayed pending, no later job of its organisation would run.
         const known = toAppError(error);
         if (known.code === 'internal') log.error({ err: error, job: job.id }, 'job failed');
         await failJob(runUnitOfWork, job, known, clock);
@@ -83,7 +83,7 @@ export function runJobs(deps: Deps, lane: JobLane) {
   };
 }
 
-/** The organisations that have jobs waiting in the lane: what the sweep wakes. */
+/** The organisations that have pending jobs in the lane: the sweep wakes them. */
 export async function organisationsWithJobs(sql: Sql, lane: JobLane): Promise<string[]> {
   const rows = await sql.query<{ organisation_id: string }>(
     `select distinct organisation_id from service.jobs where status = 'PENDING' and type = any($1)`,
@@ -101,7 +101,7 @@ async function readNext(sql: Sql, organisationId: string, types: readonly JobTyp
   return job;
 }
 
-async function workJob(
+async function runJob(
   runUnitOfWork: RunUnitOfWork,
   clock: Clock,
   row: JobRow,
@@ -113,7 +113,7 @@ async function workJob(
     createdBy: row.created_by,
     baseUrl: row.base_url ?? '',
   };
-  // It was valid when it was taken; a newer version of ours may read it otherwise.
+  // It was valid when it was submitted, but a newer version of this program may have other rules.
   const payload = parseInput(jobTypes[row.type].payload, row.payload, 'The payload');
   const prepared = await work.prepare?.(payload, job, signal);
   await runUnitOfWork(async (unit) => {
@@ -124,7 +124,7 @@ async function workJob(
   });
 }
 
-/** False where another process has ended it since it was read. */
+/** Locks the job; false when another process has ended it since it was read. */
 async function lockPending(tx: Sql, id: string): Promise<boolean> {
   const rows = await tx.query(`select from service.jobs where id = $1 and status = 'PENDING' for update`, [id]);
   return rows.length > 0;
@@ -137,7 +137,7 @@ async function failJob(runUnitOfWork: RunUnitOfWork, job: JobRow, error: AppErro
   });
 }
 
-/** The first of very many say enough. */
+/** The most errors that a job shows. */
 const errorsMax = 100;
 
 function errorsOf(error: AppError): Partial<Issue>[] {
@@ -158,7 +158,7 @@ async function endJob(
   end: { status: 'COMPLETED' | 'FAILED'; errors?: readonly Partial<Issue>[] } & JobResult,
 ): Promise<void> {
   await unit.tx.query(
-    // The files of an attach job are megabytes that nobody reads again.
+    // The files of an attach job are megabytes that are never read again.
     `update service.jobs set status = $2, created_entity = $3, errors = $4, detail = $5,
        payload = case when payload ? 'files' then payload - 'files' else payload end
      where id = $1`,

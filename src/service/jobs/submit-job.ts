@@ -22,7 +22,10 @@ const summaries: Readonly<Record<JobType, string>> = {
   GENERATE_FILE_DOWNLOAD_LINKS: 'Generate download links for files',
 };
 
-/** What a body alone shows, beyond its schema. The rest is seen when the job is worked, and fails it. */
+/**
+ * Checks of the body beyond its schema that need no database. Every other fault is found when the job runs, and fails
+ * it.
+ */
 const checks: { [Type in JobType]?: (payload: JobPayload<Type>) => Issue[] } = {
   CREATE_SOURCING_EVENT: (payload) => checkEventPayload(payload),
   CREATE_SOURCING_EVENT_FROM_TEMPLATE: ({ template: _template, ...changes }) => checkEventChanges(changes),
@@ -33,7 +36,7 @@ function limitOf(type: unknown) {
   return type === 'GENERATE_FILE_DOWNLOAD_LINKS' ? 'file_links' : 'jobs_write';
 }
 
-/** POST under the path of each job type. */
+/** POST /api/jobs/{type's path}: submits a job of that type. */
 export function submitJobs(deps: Deps): Endpoint<Caller>[] {
   return jobTypeNames.map((type) => {
     const { path, payload } = jobTypes[type];
@@ -50,7 +53,7 @@ export function submitJobs(deps: Deps): Endpoint<Caller>[] {
   });
 }
 
-/** POST /api/jobs: a job of any type. It counts against the limit of that type. */
+/** POST /api/jobs: submits a job of any type. It counts against the limit of that type. */
 export function submitJob(deps: Deps) {
   return endpoint<Caller, typeof jobRequest>({
     method: 'POST',

@@ -16,8 +16,8 @@ import { resolvePayload } from './resolve-payload.ts';
 const updatable: readonly string[] = ['DRAFT', 'OPEN', 'PAUSED'];
 
 /**
- * UPDATE_SOURCING_EVENT: all of the changes or none. It touches no feed by itself: the records catch up at the next
- * point.
+ * UPDATE_SOURCING_EVENT: makes all of the changes or none. It updates no feed: the records are updated with the event's
+ * next domain event.
  */
 export function updateSourcingEvent({ clock }: { clock: Clock }): JobWork<'UPDATE_SOURCING_EVENT'> {
   return {
@@ -34,7 +34,7 @@ export function updateSourcingEvent({ clock }: { clock: Clock }): JobWork<'UPDAT
       refuse(updateRefusals(event, before, after, await loadEntered(tx, event.id)));
       const invited = new Set(event.invitations.map(({ externalId }) => externalId));
       await updateEvent(tx, event, await resolvePayload(tx, organisationId, after, invited), changes, now);
-      if (event.status === 'DRAFT') await keepBidsTrue(tx, event, now);
+      if (event.status === 'DRAFT') await recomputeDraftBids(tx, event, now);
       return {};
     },
   };
@@ -59,9 +59,10 @@ async function loadEntered(sql: Sql, eventId: string): Promise<Entered> {
 }
 
 /**
- * The bids of an event that was published before go with its sheet: what they say when it is published again is true.
+ * Recomputes the bids of a draft that was published before against the changed bid sheet, so that they are right when
+ * the event is published again.
  */
-async function keepBidsTrue(tx: Sql, before: SourcingEvent, now: Timestamp): Promise<void> {
+async function recomputeDraftBids(tx: Sql, before: SourcingEvent, now: Timestamp): Promise<void> {
   const bids = await loadBids(tx, before.id);
   if (bids.length === 0) return;
   const after = await loadEvent(tx, before.organisationId, before.id, 'read');

@@ -1,7 +1,8 @@
 /**
- * The worker of the lane `supplier-changes`: applies an organisation's submissions in the order they came, each in one
- * transaction that also marks it processed. A crash leaves it unprocessed and unapplied, never half of each. One that
- * cannot be applied by a fault of ours is processed, too, and says so: the later ones do not wait for it.
+ * The worker of the lane `supplier-changes`. It applies an organisation's submissions in the order they came, each in
+ * one transaction that also marks it as processed: a crash leaves it unprocessed with nothing applied. A submission
+ * that fails because of an internal error is also marked as processed, with that error, so that later ones do not wait
+ * for it.
  */
 import { randomUUID } from 'node:crypto';
 import type { SupplierChange } from '#contract/supplier.ts';
@@ -12,6 +13,7 @@ import type { Logger } from '#platform/log.ts';
 import { applySupplierChange, emailKey, type SupplierState } from '../domain/supplier-change.ts';
 import { isWorthRepeating, type RunUnitOfWork } from '../unit-of-work.ts';
 
+/** Creates the worker: it applies the organisation's unprocessed submissions one by one until none is left. */
 export function applySupplierChanges(deps: { runUnitOfWork: RunUnitOfWork; database: Sql; clock: Clock; log: Logger }) {
   const { runUnitOfWork, database, clock, log } = deps;
   return async (organisationId: string, signal: AbortSignal): Promise<void> => {
@@ -23,13 +25,13 @@ export function applySupplierChanges(deps: { runUnitOfWork: RunUnitOfWork; datab
       } catch (error) {
         if (isWorthRepeating(error) || signal.aborted) throw error;
         log.error({ err: error, submission: submission.id }, 'supplier change submission failed');
-        await runUnitOfWork(({ tx }) => giveUp(tx, organisationId, submission, clock));
+        await runUnitOfWork(({ tx }) => failSubmission(tx, organisationId, submission, clock));
       }
     }
   };
 }
 
-/** The organisations that have submissions waiting: what the sweep wakes. */
+/** The organisations that have unprocessed submissions: the sweep wakes them. */
 export async function organisationsWithSubmissions(sql: Sql): Promise<string[]> {
   const rows = await sql.query<{ organisation_id: string }>(
     `select distinct organisation_id from service.supplier_submissions where state = 'UNPROCESSED'`,
@@ -37,7 +39,7 @@ export async function organisationsWithSubmissions(sql: Sql): Promise<string[]> 
   return rows.map((row) => row.organisation_id);
 }
 
-/** What a submission says about one supplier. */
+/** A note in a submission's summary or warnings, on one supplier. */
 interface SubmissionNote {
   header: string;
   messages: string[];
@@ -57,7 +59,7 @@ async function readNext(sql: Sql, organisationId: string): Promise<Submission | 
   return submission;
 }
 
-/** Keeps two workers from applying submissions of one organisation in another order than they came. */
+/** Locks the head of the supplier list, so that two workers cannot apply an organisation's submissions out of order. */
 async function lockHead(tx: Sql, organisationId: string): Promise<Timestamp | undefined> {
   const [head] = await tx.query<{ last_modified: Timestamp | null }>(
     `select last_modified from service.feed_heads where organisation_id = $1 and feed = 'suppliers' for update`,
@@ -68,7 +70,7 @@ async function lockHead(tx: Sql, organisationId: string): Promise<Timestamp | un
 
 async function applySubmission(tx: Sql, organisationId: string, submission: Submission, clock: Clock): Promise<void> {
   const lastModified = await lockHead(tx, organisationId);
-  // Another process may have ended it since it was read.
+  // Another process may have processed it since it was read.
   const waiting = await tx.query(
     `select from service.supplier_submissions where organisation_id = $1 and id = $2 and state = 'UNPROCESSED'`,
     [organisationId, submission.id],
@@ -114,16 +116,16 @@ async function applySubmission(tx: Sql, organisationId: string, submission: Subm
        where organisation_id = $1 and feed = 'suppliers'`,
       [organisationId, modified, changed.length],
     );
-  await endSubmission(tx, organisationId, submission, { errors, summary, warnings, now });
+  await markProcessed(tx, organisationId, submission, { errors, summary, warnings, now });
 }
 
-/** Nothing of it was applied, and nothing is said of the inside. */
-async function giveUp(tx: Sql, organisationId: string, submission: Submission, clock: Clock): Promise<void> {
+/** Marks a submission as processed with nothing applied. Its errors reveal no internals. */
+async function failSubmission(tx: Sql, organisationId: string, submission: Submission, clock: Clock): Promise<void> {
   await lockHead(tx, organisationId);
   const messages = ['could not be processed because of a fault on our side; send it again'];
   const notes = submission.suppliers.map((change) => notChanged(change, messages));
   const errors = new Map(submission.suppliers.map((change) => [change.external_id, messages]));
-  await endSubmission(tx, organisationId, submission, {
+  await markProcessed(tx, organisationId, submission, {
     errors,
     summary: notes,
     warnings: notes,
@@ -135,12 +137,17 @@ function notChanged(change: SupplierChange, messages: string[]): SubmissionNote 
   return { header: `Supplier ${change.external_id} not changed`, messages };
 }
 
-/** Changes nothing where another process has ended it. */
-async function endSubmission(
+/** Marks the submission as processed. Changes nothing when another process has done that. */
+async function markProcessed(
   tx: Sql,
   organisationId: string,
   submission: Submission,
-  end: { errors: ReadonlyMap<string, string[]>; summary: SubmissionNote[]; warnings: SubmissionNote[]; now: Timestamp },
+  outcome: {
+    errors: ReadonlyMap<string, string[]>;
+    summary: SubmissionNote[];
+    warnings: SubmissionNote[];
+    now: Timestamp;
+  },
 ): Promise<void> {
   await tx.query(
     `update service.supplier_submissions
@@ -149,10 +156,10 @@ async function endSubmission(
     [
       organisationId,
       submission.id,
-      JSON.stringify(Object.fromEntries(end.errors)),
-      JSON.stringify(end.summary),
-      end.warnings.length > 0 ? JSON.stringify(end.warnings) : null,
-      end.now,
+      JSON.stringify(Object.fromEntries(outcome.errors)),
+      JSON.stringify(outcome.summary),
+      outcome.warnings.length > 0 ? JSON.stringify(outcome.warnings) : null,
+      outcome.now,
     ],
   );
 }
@@ -179,7 +186,7 @@ async function loadSuppliers(tx: Sql, organisationId: string, externalIds: reado
   );
 }
 
-/** Writes all changed suppliers and their contacts with a fixed number of statements. A contact keeps its id. */
+/** Writes all changed suppliers and their contacts in a fixed number of statements. A contact keeps its id. */
 async function saveSuppliers(
   tx: Sql,
   organisationId: string,

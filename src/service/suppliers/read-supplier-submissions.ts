@@ -27,7 +27,7 @@ const selectSubmissions = `select s.id, s.organisation_id as organisation, s.sta
 
 const listSubmissionsQuery = z.strictObject(listQuery);
 
-/** GET: the submissions of the organisation, newest first. */
+/** GET /api/manage/supplier_changes: the organisation's submissions, newest first. */
 export const listSupplierSubmissions = endpoint<Caller, z.ZodUndefined, typeof listSubmissionsQuery>({
   method: 'GET',
   path: supplierChangesPath,
@@ -53,7 +53,7 @@ export const listSupplierSubmissions = endpoint<Caller, z.ZodUndefined, typeof l
   }),
 });
 
-/** GET: one submission with what became of it. */
+/** GET /api/manage/supplier_changes/{uuid}: one submission with its outcome. */
 export const readSupplierSubmission = endpoint<Caller>({
   method: 'GET',
   path: `${supplierChangesPath}/:uuid`,
@@ -79,7 +79,7 @@ export const readSupplierSubmission = endpoint<Caller>({
   },
 });
 
-/** Without a `file_name`: no submission of ours comes from a file. */
+/** The submission as answers show it. It has no `file_name`, because this service takes no submissions from files. */
 function renderSubmission(row: SubmissionRow, baseUrl: string): z.input<typeof supplierSubmission> {
   const isProcessed = row.state === 'PROCESSED';
   return {

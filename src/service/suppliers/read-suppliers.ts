@@ -10,13 +10,14 @@ const path = '/api/manage/suppliers';
 
 type Supplier = z.infer<typeof supplier>;
 
-/** Over `page`, a table with the id of a supplier. */
+/** The columns of an answer, from `page`, which has a supplier's row. */
 const shown = `external_id, name, fields, archived,
   coalesce((select json_agg(json_build_object('name', c.name, 'email', c.email) order by c.email_key)
             from service.supplier_contacts c where c.supplier_id = page.id), '[]') as contacts`;
 
 /**
- * GET: the organisation's suppliers by their `external_id`, the archived ones among them unless they are filtered out.
+ * GET /api/manage/suppliers: the organisation's suppliers in the order of `external_id`, archived ones included unless
+ * the query filters them out.
  */
 export const listSuppliers = endpoint<Caller, z.ZodUndefined, typeof listSuppliersQuery>({
   method: 'GET',
@@ -49,7 +50,10 @@ export const listSuppliers = endpoint<Caller, z.ZodUndefined, typeof listSupplie
   },
 });
 
-/** GET: one supplier. Any character of its `external_id` may be percent-encoded, and a slash must be. */
+/**
+ * GET /api/manage/suppliers/{external_id}: one supplier. Any character of the id may be percent-encoded; a slash must
+ * be.
+ */
 export const readSupplier = endpoint<Caller>({
   method: 'GET',
   path: `${path}/:external_id`,

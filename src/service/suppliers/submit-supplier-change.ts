@@ -8,7 +8,10 @@ import { manageReceipt } from '../manage-envelope.ts';
 
 export const supplierChangesPath = '/api/manage/supplier_changes';
 
-/** POST: takes a submission; it is applied later, once, in the order of its organisation's submissions. */
+/**
+ * POST /api/manage/supplier_changes: stores a submission. The worker applies it later, exactly once, in the order of
+ * submission.
+ */
 export function submitSupplierChange({ clock }: { clock: Clock }) {
   return endpoint<Caller, typeof supplierChangeRequest>({
     method: 'POST',

@@ -51,7 +51,7 @@ describe('an invitation', () => {
         ['suppliers[2]', 'supplier "gone" is archived'],
       ],
     ],
-    ['that names one twice', ['S2', 'S2'], [['suppliers[1]', 'supplier "S2" stands twice']]],
+    ['that names one twice', ['S2', 'S2'], [['suppliers[1]', 'supplier "S2" is named twice']]],
     ['of nobody', [], [['suppliers', expect.any(String)]]],
     ['that is no list', 'S1', [['suppliers', expect.any(String)]]],
   ])('%s: 400 naming each, and nobody is invited', async (_what, suppliers, issues) => {
