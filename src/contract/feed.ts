@@ -1,26 +1,173 @@
 /**
- * Feeds: names, queries and the envelope. Source: API document, "Feeds"; bounds and page sizes from the decisions.
+ * The feeds: one table of what both programs must know of each, and made of it the queries, the pages and the names.
+ * Source: API document, "Feeds"; bounds and page sizes from the decisions.
+ *
  * A service whose feeds show records in the order of their commits, and whose `next` is a cursor over that order, says
- * so in the header `Feed-Order: commit`; a reader may then follow `next` and needs no second look (see the bridge's
- * `pull/`).
+ * so in the header `Feed-Order: commit`. A reader of such a feed may follow `next` and need not scan it again (see the
+ * bridge's `pull/`).
  */
 import { z } from 'zod';
 import { lotAward } from './award.ts';
 import { supplierLotBid } from './bid.ts';
 import { rfiQuestion, supplierQuestionResponse } from './rfi.ts';
 import { text, timestampInQuery, uuid } from './scalars.ts';
-import { eventStatuses, includedColumn, includedSourcingEvent, sourcingEventRecord } from './sourcing-event.ts';
+import {
+  type EventStatus,
+  eventStatuses,
+  includedColumn,
+  includedSourcingEvent,
+  sourcingEventEssentials,
+  sourcingEventRecord,
+} from './sourcing-event.ts';
 import { includedSupplier } from './supplier.ts';
 import type { Written } from './written.ts';
 
-export const feedNames = ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'] as const;
-export type FeedName = (typeof feedNames)[number];
+/** What a feed can show beside its records, under `includes`: the schema of each object. */
+export const includedObjects = {
+  sourcing_events: includedSourcingEvent,
+  suppliers: includedSupplier,
+  columns: includedColumn,
+  questions: rfiQuestion,
+} as const satisfies Record<string, z.ZodObject>;
+
+export type IncludeName = keyof typeof includedObjects;
+
+interface FeedFacts {
+  /** A record as the service makes it, with every member of the document. */
+  readonly record: z.ZodObject;
+  /** As much of a record as a reader needs. */
+  readonly essentials: z.ZodObject;
+  /** The member that holds the id of the record's event; `id` where the records are the events themselves. */
+  readonly event: 'id' | 'sourcing_event';
+  /** The member that holds the id of the record's only supplier; null where a record has none, or several. */
+  readonly supplier: 'supplier' | null;
+  /** The member that lists the ids of files; null where records name no files. */
+  readonly files: 'document_file_uuids' | null;
+  /** What announces the feed to webhooks. */
+  readonly trigger: string;
+  /** What another service of this kind calls the trigger; null where no other name is known. */
+  readonly triggerElsewhere: string | null;
+  /** Statuses of an event in which the feed does not show the event's records. */
+  readonly hiddenWhile: readonly EventStatus[];
+  /** The parameters of this feed, beside those that all feeds have. */
+  readonly parameters: z.ZodRawShape;
+  /** Whose tags the tag filters compare. */
+  readonly tagsOf: 'record' | 'event';
+  readonly includes: readonly IncludeName[];
+}
+
+const uuidList = z
+  .string()
+  .transform((list) => list.split(',').map((id) => id.trim()))
+  .pipe(z.array(uuid).min(1).max(100));
+
+const parametersOfEvent = {
+  sourcing_event: uuid.optional().describe('Only records of this event.'),
+  sourcing_request: uuid.optional().describe('Only records that serve this sourcing request.'),
+};
+
+/**
+ * What both programs know of each feed. What only one of them knows stands in a table of its own: `feedDocuments` of
+ * the bridge says which documents a feed's records make, `announce` and `feedUpdates` of the service say how records are
+ * made and when.
+ */
+export const feeds = {
+  'sourcing-events': {
+    record: sourcingEventRecord,
+    essentials: sourcingEventEssentials,
+    event: 'id',
+    supplier: null,
+    files: null,
+    trigger: 'SOURCING_EVENTS_FEED_UPDATED',
+    triggerElsewhere: null,
+    hiddenWhile: [],
+    parameters: {
+      id: uuid.optional().describe('Only this event.'),
+      sourcing_requests: uuidList.optional().describe('Only events that serve any of these sourcing requests.'),
+      status: z.enum(eventStatuses).optional().describe('Only events of this status, as the feed shows it.'),
+    },
+    tagsOf: 'record',
+    includes: [],
+  },
+  'latest-bids': {
+    record: supplierLotBid,
+    essentials: supplierLotBid,
+    event: 'sourcing_event',
+    supplier: 'supplier',
+    files: null,
+    trigger: 'LATEST_BIDS_FEED_UPDATED',
+    triggerElsewhere: null,
+    hiddenWhile: ['DRAFT', 'DELETED'],
+    parameters: parametersOfEvent,
+    tagsOf: 'event',
+    includes: ['sourcing_events', 'suppliers', 'columns'],
+  },
+  awards: {
+    record: lotAward,
+    essentials: lotAward,
+    event: 'sourcing_event',
+    // A record is a lot's award; each entry of its `awards` names a supplier.
+    supplier: null,
+    files: null,
+    trigger: 'AWARDS_FEED_UPDATED',
+    triggerElsewhere: 'AWARD_FEED_UPDATED',
+    hiddenWhile: ['DELETED'],
+    parameters: parametersOfEvent,
+    tagsOf: 'event',
+    includes: ['sourcing_events', 'suppliers', 'columns'],
+  },
+  'rfi-responses': {
+    record: supplierQuestionResponse,
+    essentials: supplierQuestionResponse,
+    event: 'sourcing_event',
+    supplier: 'supplier',
+    files: 'document_file_uuids',
+    trigger: 'RFI_RESPONSES_FEED_UPDATED',
+    triggerElsewhere: null,
+    hiddenWhile: ['DRAFT', 'DELETED'],
+    parameters: parametersOfEvent,
+    tagsOf: 'event',
+    includes: ['sourcing_events', 'suppliers', 'questions'],
+  },
+} as const satisfies Record<string, FeedFacts>;
+
+export type FeedName = keyof typeof feeds;
+export const feedNames = Object.keys(feeds) as [FeedName, ...FeedName[]];
+
+/** A feed whose records name files. */
+export type FeedWithFiles = {
+  [Feed in FeedName]: (typeof feeds)[Feed]['files'] extends null ? never : Feed;
+}[FeedName];
+
+/** What the service writes into a record; `modified` is added when the record is appended. */
+export type FeedRecordContent<Feed extends FeedName> = Feed extends FeedName
+  ? Omit<Written<(typeof feeds)[Feed]['record']>, 'modified'>
+  : never;
+
+/** The feeds that do not show the records of an event in this status. */
+export function feedsHiddenWhile(status: EventStatus): FeedName[] {
+  return feedNames.filter((feed) => factsOf(feed).hiddenWhile.includes(status));
+}
+
+/**
+ * Whether a record that the feed does not show any more was deleted. In other feeds it may be hidden: its event is a
+ * draft, and when it is published again the record comes back with its old time (API document, "Rules common to all
+ * feeds" 6).
+ */
+export function missingMeansDeleted(feed: FeedName): boolean {
+  return !factsOf(feed).hiddenWhile.includes('DRAFT');
+}
+
+/** The row of a feed, without the types of that feed alone. */
+function factsOf(feed: FeedName): FeedFacts {
+  return feeds[feed];
+}
 
 export const feedOrderHeader = 'feed-order';
 export const pageSizeDefault = 100;
 export const pageSizeMax = 1_000;
 
-const page = {
+const parametersOfAll = {
   modified_after: timestampInQuery
     .optional()
     .describe('Only records changed at this time or later. A date without a time means 00:00 UTC.'),
@@ -35,27 +182,11 @@ const page = {
   cursor: text(500, 1).optional().describe('Where an earlier page of this feed ended, as its `next` says it.'),
 };
 
-/** Comma-separated ids. */
-const uuidList = z
-  .string()
-  .transform((list) => list.split(',').map((one) => one.trim()))
-  .pipe(z.array(uuid).min(1).max(100));
-
-/** What a feed can show beside its records, under `includes`. */
-export const feedIncludes = {
-  'sourcing-events': [],
-  'latest-bids': ['sourcing_events', 'suppliers', 'columns'],
-  awards: ['sourcing_events', 'suppliers', 'columns'],
-  'rfi-responses': ['sourcing_events', 'suppliers', 'questions'],
-} as const satisfies Record<FeedName, readonly string[]>;
-
-export type IncludeName = (typeof feedIncludes)[FeedName][number];
-
-/** `include=a&include=b`: one is text, several are a list; a single wrong one is named without a position. */
-const includes = <Name extends string>(names: readonly [Name, ...Name[]]) =>
+/** `include=a&include=b`: a single name is text, several are a list; a single wrong name is reported without a position. */
+const includesOf = (names: readonly [IncludeName, ...IncludeName[]]) =>
   z
     .union([
-      z.string().refine((one) => z.enum(names).safeParse(one).success, `must be one of ${names.join(', ')}`),
+      z.string().refine((name) => z.enum(names).safeParse(name).success, `must be one of ${names.join(', ')}`),
       z.array(z.string()),
     ])
     .transform((given) => [given].flat())
@@ -63,26 +194,23 @@ const includes = <Name extends string>(names: readonly [Name, ...Name[]]) =>
     .optional()
     .describe('What to show under `includes`, of the records on this page. May be repeated.');
 
-/** What the name in a tag filter begins with: the tags are the record's own, or those of its event. */
-export const tagFilterPrefixes = {
-  'sourcing-events': 'tags.',
-  'latest-bids': 'sourcing_event.tags.',
-  awards: 'sourcing_event.tags.',
-  'rfi-responses': 'sourcing_event.tags.',
-} as const satisfies Record<FeedName, string>;
-
 export interface TagFilter {
   name: string;
   value: string;
+}
+
+/** What the name in a tag filter of this feed begins with. */
+export function tagFilterPrefix(feed: FeedName): string {
+  return { record: 'tags.', event: 'sourcing_event.tags.' }[feeds[feed].tagsOf];
 }
 
 const tagFiltersMax = 100;
 const tagFilterValue = text(255);
 
 /**
- * `filter[tags.Region]=EMEA` has the tag's name in the parameter's: OpenAPI shows all of them as one parameter `filter`
- * of style `deepObject`, which is what this schema takes. The same tag given twice demands both values, as an event may
- * carry one tag several times.
+ * `filter[tags.Region]=EMEA` has the tag's name in the parameter's name. OpenAPI shows all such parameters as one
+ * parameter `filter` of style `deepObject`, which is what this schema takes. The same tag given twice requires both
+ * values, as an event may have several tags of one name.
  */
 const tagFilters = (prefix: string) =>
   z
@@ -103,7 +231,7 @@ const tagFilters = (prefix: string) =>
       `\`filter[${prefix}<TagName>]=<value>\`: only what carries this tag with this value, and so each that is given.`,
     );
 
-/** Moves the tag filters of a query under `filter`; any other `filter[…]` stays, and is refused by its name. */
+/** Moves the tag filters of a query under `filter`. Any other `filter[…]` stays where it is, and is refused by its name. */
 function takeTagFilters(query: object, prefix: string): object {
   const filters: [string, unknown][] = [];
   const rest: [string, unknown][] = [];
@@ -117,43 +245,40 @@ function takeTagFilters(query: object, prefix: string): object {
   return Object.fromEntries([...taken, ...rest]);
 }
 
-function feedQuery<Shape extends z.ZodRawShape>(feed: FeedName, shape: Shape) {
-  const prefix = tagFilterPrefixes[feed];
-  return z.preprocess(
-    (query) => (typeof query === 'object' && query !== null ? takeTagFilters(query, prefix) : query),
-    z.strictObject({ ...page, ...shape, filter: tagFilters(prefix) }),
-  );
-}
+type ParametersOf<Feed extends FeedName> = (typeof feeds)[Feed]['parameters'];
+type OwnParameter = { [Feed in FeedName]: keyof ParametersOf<Feed> }[FeedName];
+type OwnParameterSchema<Name extends OwnParameter> = {
+  [Feed in FeedName]: Name extends keyof ParametersOf<Feed> ? ParametersOf<Feed>[Name] : never;
+}[FeedName];
 
-const ofEvent = {
-  sourcing_event: uuid.optional().describe('Only records of this event.'),
-  sourcing_request: uuid.optional().describe('Only records that serve this sourcing request.'),
+/** What the records of a page can be asked for, beside tags: the parameters of all feeds, and those of any. */
+export type FeedConditions = { [Name in keyof typeof parametersOfAll]: z.output<(typeof parametersOfAll)[Name]> } & {
+  [Name in OwnParameter]?: z.output<OwnParameterSchema<Name>>;
 };
 
-/** The query of each feed. All that is given must hold. */
-export const feedQueries = {
-  'sourcing-events': feedQuery('sourcing-events', {
-    id: uuid.optional().describe('Only this event.'),
-    sourcing_requests: uuidList.optional().describe('Only events that serve any of these sourcing requests.'),
-    status: z.enum(eventStatuses).optional().describe('Only events of this status, as the feed shows it.'),
-  }),
-  'latest-bids': feedQuery('latest-bids', { ...ofEvent, include: includes(feedIncludes['latest-bids']) }),
-  awards: feedQuery('awards', { ...ofEvent, include: includes(feedIncludes.awards) }),
-  'rfi-responses': feedQuery('rfi-responses', { ...ofEvent, include: includes(feedIncludes['rfi-responses']) }),
-} as const satisfies Record<FeedName, z.ZodType>;
+/** A query of any feed, as its schema reads it. All conditions that are given must hold. */
+export type FeedQuery = Partial<FeedConditions> & {
+  include?: IncludeName[] | undefined;
+  filter?: TagFilter[] | undefined;
+};
 
-/** The record of each feed. */
-const feedRecords = {
-  'sourcing-events': sourcingEventRecord,
-  'latest-bids': supplierLotBid,
-  awards: lotAward,
-  'rfi-responses': supplierQuestionResponse,
-} as const satisfies Record<FeedName, z.ZodObject>;
+function queryOf(feed: FeedName): z.ZodType<FeedQuery> {
+  const prefix = tagFilterPrefix(feed);
+  const { parameters, includes } = factsOf(feed);
+  const [first, ...others] = includes;
+  return z.preprocess(
+    (query) => (typeof query === 'object' && query !== null ? takeTagFilters(query, prefix) : query),
+    z.strictObject({
+      ...parametersOfAll,
+      ...parameters,
+      ...(first === undefined ? {} : { include: includesOf([first, ...others]) }),
+      filter: tagFilters(prefix),
+    }),
+  ) as z.ZodType<FeedQuery>;
+}
 
-/** What a record says. `modified` is left out: the service adds it when the record is appended. */
-export type FeedRecordContent<Feed extends FeedName> = Feed extends FeedName
-  ? Omit<Written<(typeof feedRecords)[Feed]>, 'modified'>
-  : never;
+/** The query of each feed. */
+export const feedQueries = ofEachFeed(queryOf);
 
 /** A page of any feed as a client reads it. */
 export const feedPage = z.looseObject({
@@ -162,28 +287,23 @@ export const feedPage = z.looseObject({
   includes: z.looseObject({}).optional(),
 });
 
-const ofPage = {
-  sourcing_events: z.array(includedSourcingEvent).optional(),
-  suppliers: z.array(includedSupplier).optional(),
-};
-const columns = z.array(includedColumn).optional();
-const questions = z.array(rfiQuestion).optional();
-
-function pageOf<Item extends z.ZodType, Includes extends z.ZodRawShape>(record: Item, includes: Includes) {
-  return feedPage.extend({
+function pageOf(feed: FeedName) {
+  const { record, includes } = factsOf(feed);
+  const page = feedPage.extend({
     data: z.array(record),
     includes: z
-      .looseObject(includes)
+      .looseObject(Object.fromEntries(includes.map((name) => [name, z.array(includedObjects[name]).optional()])))
       .optional()
       .describe('Only when `include` was given: a member for each name, empty when nothing on this page is related.'),
     next: z.string().nullable().describe('The next page, absolute; null when nothing follows.'),
   });
+  return includes.length === 0 ? page.omit({ includes: true }) : page;
 }
 
 /** What each feed answers. */
-export const feedPages = {
-  'sourcing-events': pageOf(sourcingEventRecord, {}).omit({ includes: true }),
-  'latest-bids': pageOf(supplierLotBid, { ...ofPage, columns }),
-  awards: pageOf(lotAward, { ...ofPage, columns }),
-  'rfi-responses': pageOf(supplierQuestionResponse, { ...ofPage, questions }),
-} as const satisfies Record<FeedName, z.ZodType>;
+export const feedPages = ofEachFeed(pageOf);
+
+/** Makes one thing for each feed. */
+export function ofEachFeed<Made>(make: (feed: FeedName) => Made): Readonly<Record<FeedName, Made>> {
+  return Object.fromEntries(feedNames.map((feed) => [feed, make(feed)])) as Record<FeedName, Made>;
+}

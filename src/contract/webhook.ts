@@ -1,32 +1,25 @@
 /** Webhooks and their notifications. Source: API document, "Webhook" and "Events"; trigger names from the decisions. */
 import { z } from 'zod';
-import type { FeedName } from './feed.ts';
+import { type FeedName, feedNames, feeds } from './feed.ts';
 import { manageList } from './list.ts';
 import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
 
-export const triggers = [
-  'SOURCING_EVENTS_FEED_UPDATED',
-  'LATEST_BIDS_FEED_UPDATED',
-  'AWARDS_FEED_UPDATED',
-  'RFI_RESPONSES_FEED_UPDATED',
-  'JOB_UPDATED',
-  'TEST',
-] as const;
-export type Trigger = (typeof triggers)[number];
+export type Trigger = (typeof feeds)[FeedName]['trigger'] | 'JOB_UPDATED' | 'TEST';
+export const triggers: readonly Trigger[] = [...feedNames.map((feed) => feeds[feed].trigger), 'JOB_UPDATED', 'TEST'];
 
 /** The trigger that each feed fires. */
-export const feedTriggers = {
-  'sourcing-events': 'SOURCING_EVENTS_FEED_UPDATED',
-  'latest-bids': 'LATEST_BIDS_FEED_UPDATED',
-  awards: 'AWARDS_FEED_UPDATED',
-  'rfi-responses': 'RFI_RESPONSES_FEED_UPDATED',
-} as const satisfies Record<FeedName, Trigger>;
+export const feedTriggers = Object.fromEntries(feedNames.map((feed) => [feed, feeds[feed].trigger])) as {
+  readonly [Feed in FeedName]: (typeof feeds)[Feed]['trigger'];
+};
 
-/** The feed that a notification speaks of; also under the name that another service of this kind uses for awards. */
+/** What another service of this kind calls the trigger of this feed; null where no other name is known. */
+export function triggerElsewhere(feed: FeedName): string | null {
+  return feeds[feed].triggerElsewhere;
+}
+
+/** The feed that a trigger announces, also under the name that another service uses; undefined for any other trigger. */
 export function feedOfTrigger(trigger: string): FeedName | undefined {
-  if (trigger === 'AWARD_FEED_UPDATED') return 'awards';
-  const found = Object.entries(feedTriggers).find(([, name]) => name === trigger);
-  return found?.[0] as FeedName | undefined;
+  return feedNames.find((feed) => trigger === feeds[feed].trigger || trigger === triggerElsewhere(feed));
 }
 
 /** OAuth client credentials: how the service gets the bearer token that it sends with each notification. */

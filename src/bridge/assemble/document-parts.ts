@@ -1,12 +1,11 @@
 /**
- * Reads what documents are made of: a number of statements that does not grow with the documents, and pages of rows
- * where an event has many, of which only what the documents need is kept.
+ * Reads the parts that documents are made of. The number of statements does not grow with the number of documents. The
+ * records of an event are read in pages, and only those that the documents need are kept.
  */
 import type { DocumentKind } from '#connector/documents.ts';
-import type { FeedName } from '#contract/feed.ts';
+import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { splitAward } from '../documents/award-document.ts';
-import { idOf, pairKey, readPairKey, supplierOfRecord } from '../documents/document-keys.ts';
+import { feedDocuments, idOf, pairKey, readPairKey } from '../documents/document-keys.ts';
 import type { EventSources } from '../documents/event-parts.ts';
 import type { FileReference } from '../documents/file-document.ts';
 import type { MirroredRecord } from '../documents/shown-records.ts';
@@ -17,70 +16,71 @@ export interface KindAndKey {
   readonly key: string;
 }
 
-/** The feed that documents of an event and a supplier are made of. */
-export const pairFeeds: ReadonlyMap<DocumentKind, FeedName> = new Map([
-  ['quotation', 'latest-bids'],
-  ['award', 'awards'],
-  ['rfi-answers', 'rfi-responses'],
-]);
+/** The feed of each kind of document that is about one supplier in one event (a pair). */
+export const pairFeeds: ReadonlyMap<DocumentKind, FeedName> = new Map(
+  feedNames.flatMap((feed) => {
+    const { pair } = feedDocuments[feed];
+    return pair === null ? [] : [[pair.kind, feed] as const];
+  }),
+);
 
 export interface Parts {
   readonly events: ReadonlyMap<string, EventSources>;
-  /** As pages included them, by id. */
+  /** Suppliers as pages of the feeds included them, by id. */
   readonly suppliers: ReadonlyMap<string, unknown>;
   readonly questions: ReadonlyMap<string, unknown>;
-  /** By `<kind> <key>`, of the kinds that are about an event and a supplier. */
+  /** The records of the documents about a pair, by `<kind> <key>`. */
   readonly records: ReadonlyMap<string, readonly MirroredRecord[]>;
-  /** By key. */
+  /** By the key of the `supplier` document. */
   readonly supplierSources: ReadonlyMap<string, SupplierSources>;
-  /** By key. */
+  /** By the key of the `file` document. */
   readonly fileReferences: ReadonlyMap<string, readonly FileReference[]>;
 }
 
-/** From where to where references of a file are read: it may be named by any number of records. */
+/** Which references of each file are read, as a half-open range: any number of records may reference a file. */
 export interface ReferenceWindow {
   readonly from: number;
   readonly to: number;
 }
 
-/** Reads the parts of these documents. `references` is the table that says what names a supplier or a file. */
+/** Reads the parts of these documents. `references` is the table of the records that reference a supplier or a file. */
 export async function loadParts(
   sql: Sql,
   source: string,
   keys: readonly KindAndKey[],
-  { references, window }: { references: string; window: ReferenceWindow },
+  { referencesTable, window }: { referencesTable: string; window: ReferenceWindow },
 ): Promise<Parts> {
-  const keysOf = (kind: DocumentKind) => keys.flatMap((one) => (one.kind === kind ? [one.key] : []));
+  const keysOf = (kind: DocumentKind) => keys.flatMap((entry) => (entry.kind === kind ? [entry.key] : []));
   const pairs = keys.flatMap(({ kind, key }) => {
     const feed = pairFeeds.get(kind);
     return feed === undefined ? [] : [{ kind, key, feed, ...readPairKey(key) }];
   });
-  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), references, window);
-  const named = [...fileReferences.values()].flat();
-  const mentioning = named.map(({ record }) => record as Fields);
+  const fileReferences = await loadFileReferences(sql, source, keysOf('file'), referencesTable, window);
+  const references = [...fileReferences.values()].flat();
+  const referencing = references.map(({ record }) => record as Fields);
   const records = await loadRecords(sql, source, pairs);
-  const answers = [...records].flatMap(([place, list]) => (place.startsWith('rfi-answers ') ? list : []));
+  const answers = [...records].flatMap(([id, list]) => (id.startsWith('rfi-answers ') ? list : []));
   return {
     fileReferences,
     records,
     events: await loadEvents(sql, source, [
       ...keysOf('sourcing-event'),
       ...pairs.map(({ event }) => event),
-      ...named.map(({ event }) => event),
+      ...references.map(({ event }) => event),
     ]),
     suppliers: await loadResources(sql, source, 'supplier', [
       ...pairs.map(({ supplier }) => supplier),
-      ...idsIn(mentioning, 'supplier'),
+      ...idsIn(referencing, 'supplier'),
     ]),
     questions: await loadResources(sql, source, 'question', [
-      ...idsIn(mentioning, 'id'),
-      ...idsIn(mentioning, 'question_uuid'),
+      ...idsIn(referencing, 'id'),
+      ...idsIn(referencing, 'question_uuid'),
       ...idsIn(
         answers.map(({ record }) => record as Fields),
         'question_uuid',
       ),
     ]),
-    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), references),
+    supplierSources: await loadSupplierSources(sql, source, keysOf('supplier'), referencesTable),
   };
 }
 
@@ -132,7 +132,10 @@ interface Pair {
   readonly supplier: string;
 }
 
-/** Who is named in a row is in its text where it is many, or where the row is older than the column. */
+/**
+ * Reads the records of these pairs, in pages. The supplier column of a row is empty when its record names several
+ * suppliers, or when the row is older than the column: then the suppliers are read from the record itself.
+ */
 async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Promise<Map<string, MirroredRecord[]>> {
   const records = new Map(pairs.map(({ kind, key }) => [`${kind} ${key}`, [] as MirroredRecord[]]));
   const kinds = new Map(pairs.map(({ kind, feed }) => [feed, kind]));
@@ -165,12 +168,12 @@ async function loadRecords(sql: Sql, source: string, pairs: readonly Pair[]): Pr
   return records;
 }
 
-/** Where in the index the rows of these documents stand, each place once. */
+/** Returns the places in the mirror's index where the rows of these pairs can be, each place once. */
 export function placesOf(
   pairs: readonly Pick<Pair, 'feed' | 'event' | 'supplier'>[],
 ): { feed: FeedName; event: string; supplier: string }[] {
   const places = pairs.flatMap(({ feed, event, supplier }) => [
-    ...(feed === 'awards' ? [] : [{ feed, event, supplier }]),
+    ...(feeds[feed].supplier === null ? [] : [{ feed, event, supplier }]),
     { feed, event, supplier: '' },
   ]);
   return [...new Map(places.map((place) => [JSON.stringify(Object.values(place)), place])).values()];
@@ -181,30 +184,29 @@ function recordsByKey(
   record: Fields,
   pairs: readonly Pair[],
 ): readonly { key: string; record: unknown }[] {
-  const event = idOf(record['sourcing_event']);
+  const event = idOf(record[feeds[feed].event]);
   if (event === undefined) return [];
-  if (feed === 'awards') {
-    const own = splitAward(record);
-    // Nobody knows whose it is: each of them says that it cannot be read, and nothing is taken back.
-    if (own === undefined)
-      return pairs.flatMap((pair) => (pair.feed === feed && pair.event === event ? [{ key: pair.key, record }] : []));
-    return own.map(({ supplier, record: one }) => ({ key: pairKey(event, supplier), record: one }));
-  }
-  const supplier = supplierOfRecord(feed, record);
-  return supplier === undefined ? [] : [{ key: pairKey(event, supplier), record }];
+  const parts = feedDocuments[feed].pair?.bySupplier(record);
+  // It is not known whose record it is: each of these documents says that it cannot be read, and nothing is taken back.
+  if (parts === undefined)
+    return pairs.flatMap((pair) => (pair.feed === feed && pair.event === event ? [{ key: pair.key, record }] : []));
+  return parts.map(({ supplier, record: own }) => ({ key: pairKey(event, supplier), record: own }));
 }
 
-/** The list of suppliers and what pages included; the newest event only of those that are in neither. */
+/**
+ * Reads what is known of these suppliers: from the supplier list and from what pages included. The newest event that
+ * names a supplier is only read when the supplier is in neither.
+ */
 async function loadSupplierSources(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  references: string,
+  referencesTable: string,
 ): Promise<Map<string, SupplierSources>> {
   if (keys.length === 0) return new Map();
   const masters = await loadResources(sql, source, 'supplier-master', keys);
   const rows = await sql.query<{ key: string; body: string }>(
-    `select t.key, r.body from ${references} t
+    `select t.key, r.body from ${referencesTable} t
      join bridge.resources r on r.source = t.source and r.kind = t.part and r.id = t.record_id
      where t.source = $1 and t.kind = 'supplier' and t.key = any($2) and t.part = 'supplier' and t.current
      order by t.key, t.record_id`,
@@ -218,7 +220,7 @@ async function loadSupplierSources(
       : await sql.query<{ key: string; body: string }>(
           `select k.key, e.body from unnest($2::text[]) as k (key)
            cross join lateral (
-             select m.body from ${references} t
+             select m.body from ${referencesTable} t
              join bridge.mirror m on m.source = t.source and m.feed = t.part and m.record_id = t.record_id
              where t.source = $1 and t.kind = 'supplier' and t.key = k.key and t.part = 'sourcing-events' and t.current
                and m.gone is null
@@ -240,12 +242,12 @@ async function loadSupplierSources(
   );
 }
 
-/** What names a file now goes before what named it once. */
+/** Reads the records that reference these files; records that reference a file now come before those that once did. */
 async function loadFileReferences(
   sql: Sql,
   source: string,
   keys: readonly string[],
-  references: string,
+  referencesTable: string,
   { from, to }: ReferenceWindow,
 ): Promise<Map<string, FileReference[]>> {
   if (keys.length === 0) return new Map();
@@ -259,7 +261,7 @@ async function loadFileReferences(
     `select k.key, t.part, t.sourcing_event as event, coalesce(m.body, r.body) as body, m.gone is not null as gone
      from unnest($2::text[]) as k (key)
      cross join lateral (
-       select * from ${references} t where t.source = $1 and t.kind = 'file' and t.key = k.key
+       select * from ${referencesTable} t where t.source = $1 and t.kind = 'file' and t.key = k.key
        order by t.current desc, t.sourcing_event collate "C", t.part, t.record_id collate "C"
        offset $3 limit $4
      ) as t
@@ -271,8 +273,8 @@ async function loadFileReferences(
   const found = new Map<string, FileReference[]>();
   for (const { key, part, event, body, gone } of rows) {
     const reference = { part, event, record: JSON.parse(body) as unknown, gone };
-    const sofar = found.get(key);
-    if (sofar) sofar.push(reference);
+    const references = found.get(key);
+    if (references) references.push(reference);
     else found.set(key, [reference]);
   }
   return found;

@@ -1,9 +1,12 @@
-/** A flow's settings tried on what the bridge holds: the documents that they make now, and why others cannot be made. */
+/**
+ * Tries a flow's settings on the mirror, for `bridge mapping try`: which documents they make now, and why others cannot
+ * be made.
+ */
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
-import { type DocumentKey, documentKeysOf, documentKeysOfResource, keyParts } from '../documents/document-keys.ts';
+import { type DocumentKey, documentKeysOf, documentKeysOfResource, partsNaming } from '../documents/document-keys.ts';
 import type { MadeDocument } from '../documents/made-document.ts';
 import { indexReferences } from '../due/index-references.ts';
 import type { FlowSettings } from '../settings.ts';
@@ -12,18 +15,18 @@ import { type DocumentsMade, makeDocuments } from './make-documents.ts';
 export interface TriedDocument {
   readonly kind: DocumentKind;
   readonly key: string;
-  /** `withdrawn`: it would be taken back, if it was delivered. */
+  /** `withdrawn`: the document is not wanted; it would be cancelled in the ERP if it was delivered. */
   readonly result: 'document' | 'withdrawn' | 'not-yet' | 'rejected' | 'held';
-  /** Why it cannot be made, or not now. */
+  /** Why the document cannot be made, or not yet. */
   readonly reason?: string;
   readonly document?: Document;
 }
 
-const table = 'pg_temp.tried_references';
+const triedTable = 'pg_temp.tried_references';
 
 /**
- * Makes at most `limit` documents of each kind that the flow takes, of these events or of what changed last, whether the
- * flow is known or not. Changes nothing.
+ * Makes at most `limit` documents of each kind that the flow takes: of these events, or of the records that changed
+ * last. The flow need not be registered. Writes nothing that stays.
  */
 export async function tryMapping(
   database: Database,
@@ -35,9 +38,9 @@ export async function tryMapping(
     const tried: TriedDocument[] = [];
     for (const kind of flow.documents) {
       const keys = await findKeys(tx, flow.source, kind, { events, limit });
-      await indexReferences(tx, { source: flow.source, table }, keys.named);
+      await indexReferences(tx, { source: flow.source, table: triedTable }, keys.referenced);
       for (let open = keys.found; open.length > 0; ) {
-        const made: DocumentsMade = await makeDocuments(tx, flow, open, { references: table });
+        const made: DocumentsMade = await makeDocuments(tx, flow, open, { referencesTable: triedTable });
         for (const { key } of open) {
           const result = made.get(`${kind} ${key}`);
           if (result) tried.push(triedOf(kind, key, result));
@@ -56,8 +59,8 @@ function triedOf(kind: DocumentKind, key: string, made: MadeDocument<Document>):
 
 interface FoundKeys {
   readonly found: readonly DocumentKey[];
-  /** Also what names them beside what was found first. */
-  readonly named: readonly DocumentKey[];
+  /** Every reference to the found keys, not only the one by which a key was found first. */
+  readonly referenced: readonly DocumentKey[];
 }
 
 async function findKeys(
@@ -67,18 +70,19 @@ async function findKeys(
   { events, limit }: { events: readonly string[] | undefined; limit: number },
 ): Promise<FoundKeys> {
   const found = new Map<string, DocumentKey>();
-  const named: DocumentKey[] = [];
+  const referenced: DocumentKey[] = [];
+  /** Returns whether there is room for more keys. */
   const take = (keys: readonly DocumentKey[]) => {
     for (const key of keys) {
       if (key.kind !== kind) continue;
       const isNew = !found.has(key.key);
       if (isNew && found.size >= limit) continue;
-      named.push(key);
+      referenced.push(key);
       if (isNew && key.noteOnly !== true) found.set(key.key, key);
     }
     return found.size < limit;
   };
-  const { feeds, resources } = keyParts[kind];
+  const { feeds, resources } = partsNaming(kind);
   for (const resource of resources)
     if (found.size < limit && (events === undefined || resource === 'question'))
       for await (const body of resourceBodies(sql, source, resource, events))
@@ -86,22 +90,24 @@ async function findKeys(
   for (const feed of feeds)
     if (found.size < limit)
       for await (const body of recordBodies(sql, source, feed, events)) if (!take(documentKeysOf(feed, body))) break;
-  if (kind === 'supplier') named.push(...(await includedSuppliers(sql, source, named)));
-  return { found: [...found.values()], named };
+  if (kind === 'supplier') referenced.push(...(await includedSuppliers(sql, source, referenced)));
+  return { found: [...found.values()], referenced };
 }
 
-/** A supplier that an event names may be known better from a page that included it. */
-async function includedSuppliers(sql: Sql, source: string, named: readonly DocumentKey[]): Promise<DocumentKey[]> {
+/**
+ * Returns the references of suppliers that pages included: they say more of a supplier than the event that names it.
+ */
+async function includedSuppliers(sql: Sql, source: string, suppliers: readonly DocumentKey[]): Promise<DocumentKey[]> {
   const rows = await sql.query<{ body: string }>(
     `select body from bridge.resources where source = $1 and kind = 'supplier' and id = any($2)`,
-    [source, named.map(({ key }) => key)],
+    [source, suppliers.map(({ key }) => key)],
   );
   return rows.flatMap(({ body }) => documentKeysOfResource('supplier', JSON.parse(body)));
 }
 
 const pageSize = 200;
 
-/** Those that changed last come first. */
+/** Yields the records of a feed, those that changed last first. */
 async function* recordBodies(
   sql: Sql,
   source: string,
@@ -124,6 +130,7 @@ async function* recordBodies(
   }
 }
 
+/** Yields the resources of a kind, by id. */
 async function* resourceBodies(
   sql: Sql,
   source: string,

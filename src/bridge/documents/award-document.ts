@@ -1,19 +1,22 @@
 /**
- * The `award` document: what one supplier won in one event. Made of the event and of the awards of its lots as the mirror
- * holds them; the same records always give the same document.
+ * The `award` document: what one supplier won in one event. Made of the event and of the awards of its lots as the
+ * mirror holds them; the same records always give the same document.
  */
 import { z } from 'zod';
 import type { AwardDocument, AwardLine } from '#connector/documents.ts';
 import { awardEntry, lotAward } from '#contract/award.ts';
 import { amountIn, bidSheetForm, bidSheetRow, type LineColumns, quantityIn } from './bid-sheet-row.ts';
-import { idOf, pairKey, saysWhoWon } from './document-keys.ts';
+import { pairKey } from './document-keys.ts';
 import { type EventInFlow, eventHead, exchangeRates, ownSupplier } from './event-parts.ts';
 import { exactDecimal, sumOf } from './exact-decimal.ts';
 import { type MadeDocument, making, type NotMade, readRecord, rejected } from './made-document.ts';
 import type { MirroredRecord } from './shown-records.ts';
 import { compareText } from './text-order.ts';
 
-/** `awards` are records as the source sent them, in any order; `supplier` is the supplier as a page included it. */
+/**
+ * Makes an award. `awards` are records as the source sent them, in any order; `supplier` is the supplier as a page
+ * included it. Never throws for any content of the records.
+ */
 export function makeAwardDocument(input: {
   eventId: string;
   supplierId: string;
@@ -25,11 +28,11 @@ export function makeAwardDocument(input: {
   const { eventId, supplierId, event, columns } = input;
   if ('made' in event) return event;
   return making(() => {
-    // A deleted event awards nothing any more, whether or not its awards are still shown.
+    // A deleted event awards nothing any more, even while the source still shows its awards.
     const lines = (event.wanted ? input.awards : [])
       .filter(({ gone }) => !gone)
       .map(({ record }) => readRecord(awardForm, record, "an award's record"))
-      // A lot's name is unique, but nothing here depends on the source keeping to that.
+      // Lot names are unique, but the order must be fixed even if the source breaks that rule.
       .sort((a, b) => compareText(a.lot_name, b.lot_name) || compareText(a.id, b.id))
       .flatMap((award) => linesOf(award, supplierId, columns, event));
     const wanted = lines.length > 0;
@@ -51,26 +54,7 @@ export function makeAwardDocument(input: {
   });
 }
 
-/**
- * A lot's award as each of its winners sees it: with its own share only. Entries that name no supplier are left out; those
- * that are wrong otherwise are for the one they name. Undefined where `awards` is there and no list: that says nothing of
- * who won, and is no reason to take an award back.
- */
-export function splitAward(
-  record: Readonly<Record<string, unknown>>,
-): { supplier: string; record: unknown }[] | undefined {
-  const { awards } = record;
-  if (!saysWhoWon(awards)) return undefined;
-  if (!Array.isArray(awards)) return [];
-  const bySupplier = Map.groupBy(awards as unknown[], (entry) =>
-    typeof entry === 'object' && entry !== null ? idOf((entry as { supplier?: unknown }).supplier) : undefined,
-  );
-  return [...bySupplier].flatMap(([supplier, own]) =>
-    supplier === undefined ? [] : [{ supplier, record: { ...record, awards: own } }],
-  );
-}
-
-/** What is empty may be left out, and so may the time, which says nothing here. */
+/** Empty lists may be left out, and so may `modified`, which the document does not show. */
 const awardForm = lotAward.omit({ modified: true }).extend({
   awards: z.array(awardEntry.extend({ bid_sheet_values: bidSheetForm })),
 });
@@ -100,7 +84,7 @@ function linesOf(
         values: bidSheetRow(entry.bid_sheet_values),
       };
     });
-  // One supplier stands once in a lot; where it does not, its entries have an order all the same.
+  // A supplier has one entry in a lot; if it has several, their order must be fixed, too.
   return lines.length > 1 ? lines.sort((a, b) => compareText(JSON.stringify(a), JSON.stringify(b))) : lines;
 }
 

@@ -4,11 +4,14 @@
  */
 import { z } from 'zod';
 import type { DocumentKind } from '#connector/documents.ts';
-import type { FeedName } from '#contract/feed.ts';
+import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
 import { uuid } from '#contract/scalars.ts';
 
-/** Objects that have no feed of their own: see `mirror/store-resources.ts`. */
-type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
+/**
+ * Objects that have no feed of their own: see `mirror/store-resources.ts`. `supplier-master` is an entry of the list of
+ * suppliers, by its `external_id`; the others are included in pages of feeds.
+ */
+export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
 
 /** What names a document that no event owns: a supplier or a file. */
 export interface NamedBy {
@@ -39,9 +42,68 @@ export const idLengthMax = 255;
 /** An id that is no UUID gets its document, too: that one says what is wrong with the record. */
 export const recordId = z.union([uuid, z.string().min(1).max(idLengthMax)]);
 
+/** What the bridge makes of the records of a feed. */
+interface FeedDocuments {
+  /**
+   * The kind of document that is about an event and a supplier and is made of these records, and how a record is divided
+   * among the suppliers that it is about. Undefined: the record cannot be divided, so that every such document of its
+   * event may be concerned. Null: the feed makes no such documents.
+   */
+  readonly pair: {
+    readonly kind: DocumentKind;
+    readonly bySupplier: (record: Fields) => readonly SupplierPart[] | undefined;
+  } | null;
+  /** Documents of other kinds that a record names. Files are not listed here: `feeds` says which member names them. */
+  readonly others: {
+    readonly kinds: readonly DocumentKind[];
+    readonly keysOf: (record: Fields, current: boolean) => DocumentKey[];
+  } | null;
+}
+
+/** A record as it concerns one supplier. */
+export interface SupplierPart {
+  readonly supplier: string;
+  readonly record: unknown;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export const feedDocuments = {
+  'sourcing-events': { pair: null, others: { kinds: ['supplier', 'sourcing-event'], keysOf: keysOfEvent } },
+  'latest-bids': { pair: { kind: 'quotation', bySupplier: (bid) => wholeRecord('latest-bids', bid) }, others: null },
+  awards: { pair: { kind: 'award', bySupplier: splitAward }, others: null },
+  'rfi-responses': {
+    pair: { kind: 'rfi-answers', bySupplier: (response) => wholeRecord('rfi-responses', response) },
+    others: null,
+  },
+} as const satisfies Record<FeedName, FeedDocuments>;
+
+/** What the bridge makes of a kind of resource: the kinds of documents that it names, and their keys. */
+export const resourceDocuments = {
+  'sourcing-event': { kinds: [], keysOf: () => [] },
+  'supplier-master': {
+    kinds: ['supplier'],
+    keysOf: (resource) => {
+      const key = supplierKey(undefined, resource['external_id']);
+      return key === undefined ? [] : [{ kind: 'supplier', key, sourcingEvent: null, supplier: null }];
+    },
+  },
+  supplier: {
+    kinds: ['supplier'],
+    keysOf: (resource, current) => {
+      const id = idOf(resource['id']);
+      return id === undefined ? [] : supplierKeysOf(resource, { part: 'supplier', id, current });
+    },
+  },
+  question: {
+    kinds: ['file'],
+    keysOf: (resource, current) => fileKeysOf(resource, 'attachment_file_uuids', 'question', current),
+  },
+} as const satisfies Record<ResourceKind, FeedDocuments['others']>;
+
 /** The documents that a changed record may change, beside those that its event has already. The current version first. */
 export function documentKeysOf(feed: FeedName, ...versions: readonly unknown[]): DocumentKey[] {
-  return versions.flatMap((version, index) => (isObject(version) ? keysOfRecord[feed](version, index === 0) : []));
+  return versions.flatMap((version, index) => (isObject(version) ? keysOfRecord(feed, version, index === 0) : []));
 }
 
 /**
@@ -49,78 +111,89 @@ export function documentKeysOf(feed: FeedName, ...versions: readonly unknown[]):
  * that it is (`markDocuments` takes care of the latter).
  */
 export function documentKeysOfResource(kind: ResourceKind, ...versions: readonly unknown[]): DocumentKey[] {
-  return versions.flatMap((version, index) => (isObject(version) ? keysOfResource[kind](version, index === 0) : []));
+  const { keysOf } = resourceDocuments[kind];
+  return versions.flatMap((version, index) => (isObject(version) ? keysOf(version, index === 0) : []));
 }
 
 /** The feeds and the kinds of resources that name the keys of a kind's documents. */
-export const keyParts: Readonly<
-  Record<DocumentKind, { feeds: readonly FeedName[]; resources: readonly ResourceKind[] }>
-> = {
-  supplier: { feeds: ['sourcing-events'], resources: ['supplier-master', 'supplier'] },
-  'sourcing-event': { feeds: ['sourcing-events'], resources: [] },
-  quotation: { feeds: ['latest-bids'], resources: [] },
-  award: { feeds: ['awards'], resources: [] },
-  'rfi-answers': { feeds: ['rfi-responses'], resources: [] },
-  file: { feeds: ['rfi-responses'], resources: ['question'] },
-};
+export function partsNaming(kind: DocumentKind): { feeds: FeedName[]; resources: ResourceKind[] } {
+  const resourceKinds = Object.keys(resourceDocuments) as ResourceKind[];
+  return {
+    feeds: feedNames.filter((feed) => kindsNamedBy(feed).includes(kind)),
+    resources: resourceKinds.filter((resource) => {
+      const { kinds }: { kinds: readonly DocumentKind[] } = resourceDocuments[resource];
+      return kinds.includes(kind);
+    }),
+  };
+}
+
+function kindsNamedBy(feed: FeedName): DocumentKind[] {
+  const { pair, others }: FeedDocuments = feedDocuments[feed];
+  return [
+    ...(pair === null ? [] : [pair.kind]),
+    ...(feeds[feed].files === null ? [] : ['file' as const]),
+    ...(others?.kinds ?? []),
+  ];
+}
 
 /** The service's id of the one supplier that a record is of; undefined in feeds whose records are of none, or of many. */
-export function supplierOfRecord(feed: FeedName, record: Readonly<Record<string, unknown>>): string | undefined {
-  return feed === 'latest-bids' || feed === 'rfi-responses' ? idOf(record['supplier']) : undefined;
+export function supplierOfRecord(feed: FeedName, record: Fields): string | undefined {
+  const { supplier } = feeds[feed];
+  return supplier === null ? undefined : idOf(record[supplier]);
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-const keysOfRecord: Record<FeedName, (record: Fields, current: boolean) => DocumentKey[]> = {
-  'sourcing-events': (record, current) => {
-    const event = idOf(record['id']);
-    if (event === undefined) return [];
-    const namedBy = { part: 'sourcing-events' as const, id: event, current };
-    return [
-      { kind: 'sourcing-event', key: plainKey(event), sourcingEvent: event, supplier: null },
-      ...objectsIn(record['suppliers']).flatMap((entry) => supplierKeysOf(entry, namedBy)),
-    ];
-  },
-  'latest-bids': (record) => keysOfPair('quotation', record['sourcing_event'], record['supplier']),
-  awards: (record) =>
-    saysWhoWon(record['awards'])
-      ? objectsIn(record['awards']).flatMap((award) => keysOfPair('award', record['sourcing_event'], award['supplier']))
-      : wholeEvent('award', record['sourcing_event']),
-  'rfi-responses': (record, current) => [
-    ...keysOfPair('rfi-answers', record['sourcing_event'], record['supplier']),
-    ...fileKeysOf(record, 'document_file_uuids', 'rfi-responses', current),
-  ],
-};
-
-const keysOfResource: Record<ResourceKind, (resource: Fields, current: boolean) => DocumentKey[]> = {
-  'sourcing-event': () => [],
-  'supplier-master': (resource) => {
-    const key = supplierKey(undefined, resource['external_id']);
-    return key === undefined ? [] : [{ kind: 'supplier', key, sourcingEvent: null, supplier: null }];
-  },
-  supplier: (resource, current) => {
-    const id = idOf(resource['id']);
-    return id === undefined ? [] : supplierKeysOf(resource, { part: 'supplier', id, current });
-  },
-  question: (resource, current) => fileKeysOf(resource, 'attachment_file_uuids', 'question', current),
-};
-
-function keysOfPair(kind: DocumentKind, event: unknown, supplierOf: unknown): DocumentKey[] {
-  const sourcingEvent = idOf(event);
-  const supplier = idOf(supplierOf);
-  if (sourcingEvent === undefined || supplier === undefined) return [];
-  return [{ kind, key: pairKey(sourcingEvent, supplier), sourcingEvent, supplier }];
+function keysOfRecord(feed: FeedName, record: Fields, current: boolean): DocumentKey[] {
+  const { pair, others }: FeedDocuments = feedDocuments[feed];
+  const { event, files } = feeds[feed];
+  return [
+    ...(pair === null ? [] : keysOfPairs(pair, record, record[event])),
+    ...(files === null ? [] : fileKeysOf(record, files, feed, current)),
+    ...(others?.keysOf(record, current) ?? []),
+  ];
 }
 
-function wholeEvent(kind: DocumentKind, event: unknown): DocumentKey[] {
+function keysOfPairs(
+  { kind, bySupplier }: NonNullable<FeedDocuments['pair']>,
+  record: Fields,
+  event: unknown,
+): DocumentKey[] {
   const sourcingEvent = idOf(event);
   if (sourcingEvent === undefined) return [];
-  return [{ kind, key: '', sourcingEvent, supplier: null, noteOnly: true, wholeEvent: true }];
+  const parts = bySupplier(record);
+  if (parts === undefined) return [{ kind, key: '', sourcingEvent, supplier: null, noteOnly: true, wholeEvent: true }];
+  return parts.map(({ supplier }) => ({ kind, key: pairKey(sourcingEvent, supplier), sourcingEvent, supplier }));
 }
 
-/** Whether a lot's `awards` can be read at all: a list, or left out as what is empty may be. */
-export function saysWhoWon(awards: unknown): boolean {
-  return awards === undefined || awards === null || Array.isArray(awards);
+function wholeRecord(feed: FeedName, record: Fields): SupplierPart[] {
+  const supplier = supplierOfRecord(feed, record);
+  return supplier === undefined ? [] : [{ supplier, record }];
+}
+
+/**
+ * A lot's award as each of its winners sees it: with its own share only. Entries that name no supplier are left out; those
+ * that are wrong otherwise are for the supplier that they name. Undefined where `awards` is there and is no list: that
+ * says nothing of the winners, and is no reason to take an award back.
+ */
+function splitAward(record: Fields): SupplierPart[] | undefined {
+  const { awards } = record;
+  if (awards === undefined || awards === null) return [];
+  if (!Array.isArray(awards)) return undefined;
+  const bySupplier = Map.groupBy(awards as unknown[], (entry) =>
+    isObject(entry) ? idOf(entry['supplier']) : undefined,
+  );
+  return [...bySupplier].flatMap(([supplier, own]) =>
+    supplier === undefined ? [] : [{ supplier, record: { ...record, awards: own } }],
+  );
+}
+
+function keysOfEvent(record: Fields, current: boolean): DocumentKey[] {
+  const event = idOf(record['id']);
+  if (event === undefined) return [];
+  const namedBy = { part: 'sourcing-events' as const, id: event, current };
+  return [
+    { kind: 'sourcing-event', key: plainKey(event), sourcingEvent: event, supplier: null },
+    ...objectsIn(record['suppliers']).flatMap((entry) => supplierKeysOf(entry, namedBy)),
+  ];
 }
 
 function supplierKeysOf(entry: Fields, namedBy: NamedBy): DocumentKey[] {

@@ -2,26 +2,27 @@ import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { documentKeysOf, documentKeysOfResource, keyParts } from '../documents/document-keys.ts';
+import { documentKeysOf, documentKeysOfResource, partsNaming } from '../documents/document-keys.ts';
 import type { FlowSettings } from '../settings.ts';
 import { markDocuments, markDocumentsOfFlow } from './mark-documents.ts';
 
 const pageSize = 500;
 
 /**
- * Marks every document that the mirror and the resources give a flow, in pages, and all that was ever made for it. What
- * is marked needlessly is compared and found equal. The caller holds `lockSources` and has registered the flow's kinds.
+ * Marks every document that can be made for a flow of the mirror and the resources, page by page, and every document
+ * that was ever made for it. A document that is marked without need is compared later and found equal. The caller holds
+ * `lockSources` and has registered the flow's kinds.
  */
 export async function markEverything(tx: Sql, flow: FlowSettings, now: Timestamp): Promise<void> {
   await markDocumentsOfFlow(tx, flow.name, now);
-  // What changed while no flow wanted a kind was not noted.
+  // References of a kind were not indexed while no flow took that kind: those in the table may be out of date.
   await tx.query('update bridge.record_references set current = false where source = $1 and kind = any($2)', [
     flow.source,
     flow.documents,
   ]);
   const kinds = documentKinds.filter((kind) => flow.documents.includes(kind));
-  const feeds = feedNames.filter((feed) => kinds.some((kind) => keyParts[kind].feeds.includes(feed)));
-  const resources = [...new Set(kinds.flatMap((kind) => keyParts[kind].resources))];
+  const feeds = feedNames.filter((feed) => kinds.some((kind) => partsNaming(kind).feeds.includes(feed)));
+  const resources = new Set(kinds.flatMap((kind) => partsNaming(kind).resources));
   const mark = (keys: Parameters<typeof markDocuments>[2]) =>
     markDocuments(
       tx,
@@ -45,11 +46,11 @@ async function eachPage<Key>(
   statement: string,
   [source, part]: readonly [string, string],
   keysOf: (body: unknown) => Key[],
-  use: (keys: Key[]) => Promise<void>,
+  onKeys: (keys: Key[]) => Promise<void>,
 ): Promise<void> {
   for (let after = ''; ; ) {
     const rows = await tx.query<{ id: string; body: string }>(statement, [source, part, after]);
-    await use(rows.flatMap(({ body }) => keysOf(JSON.parse(body))));
+    await onKeys(rows.flatMap(({ body }) => keysOf(JSON.parse(body))));
     const last = rows.at(-1);
     if (!last || rows.length < pageSize) return;
     after = last.id;

@@ -1,22 +1,22 @@
 /**
- * What tells the versions of a record apart: its id, its time, and the hash of its content. Reading them is what every
- * record of every page costs, so the form that a documented service writes is read without the schema; anything else
- * goes through it. Both ways give the same (a property test compares them).
+ * Reads what identifies a version of a record: its id, its stamp (`modified`), and the hash of its content. Every
+ * record of every page is read, so a record in exactly the documented form is read without the schema; the schema reads
+ * all others. A property test proves that both return the same.
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
-import type { FeedName } from '#contract/feed.ts';
+import { type FeedName, feeds } from '#contract/feed.ts';
 import { timestamp } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { parseInput } from '#platform/input.ts';
 import { plainKey, recordId, supplierOfRecord } from '../documents/document-keys.ts';
 
-/** The time of a record that says none: older than any that does. */
+/** The stamp of a record that has none: older than any other. */
 export const withoutTime: Timestamp = '1970-01-01T00:00:00.000000Z';
 
 const isStorable = (text: string) => !text.includes('\0') && text.isWellFormed();
 
-/** What every record must have to be kept at all; the rest is read when its documents are made. */
+/** What every record must have to be stored at all; the other members are read when its documents are made. */
 const keyed = z.looseObject({
   id: z.union([...recordId.options, z.int().transform(String)]).refine(isStorable, 'cannot be stored as text'),
   modified: timestamp.nullish().transform((given) => given ?? withoutTime),
@@ -34,7 +34,7 @@ export interface Version {
   readonly modified: Timestamp;
   readonly hash: Buffer;
   readonly sourcingEvent: string | null;
-  /** The one supplier that the record is of; empty for none, or many. */
+  /** The one supplier that the record belongs to; empty for none, or many. */
   readonly supplier: string;
   /** JSON. */
   readonly body: string;
@@ -42,19 +42,19 @@ export interface Version {
 }
 
 /**
- * The id and the time of a record as it came; a record without a time counts as of 1970. Throws AppError `invalid` that
- * says which record has no id, or a time that cannot be read.
+ * Returns the id and the stamp of a record as it came from the feed; the stamp of a record without one is
+ * `withoutTime`. Throws AppError `invalid`, which says which record has no id, or a time that cannot be read.
  */
 export function readVersionKey(record: Record<string, unknown>, feed: string, index: number): VersionKey {
   return quickKeyOf(record) ?? checkedKeyOf(record, feed, index);
 }
 
 const plainUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-/** Days that every year has; with 29 February the schema has to look at the year. */
+/** Only days that every year has: for 29 February the schema checks the year. */
 const plainTime =
   /^[1-9]\d{3}-(?:\d\d-(?:0[1-9]|1\d|2[0-8])(?<=-(?:0[1-9]|1[0-2])-\d\d)|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z$/;
 
-/** The key of a record in exactly the documented form, as the schema would give it; undefined for any other. */
+/** The key of a record in exactly the documented form, as the schema would return it; undefined for any other. */
 function quickKeyOf(record: Record<string, unknown>): VersionKey | undefined {
   const { id, modified, sourcing_event: event } = record;
   if (typeof id !== 'string' || !plainUuid.test(id)) return undefined;
@@ -63,15 +63,15 @@ function quickKeyOf(record: Record<string, unknown>): VersionKey | undefined {
   return { id, modified, sourcing_event: event };
 }
 
-/** The same by the schema, for every record. */
+/** The same by the schema, for any record. Throws as `readVersionKey` does. */
 export function checkedKeyOf(record: Record<string, unknown>, feed: string, index: number): VersionKey {
   const named = typeof record['id'] === 'string' ? ` (${record['id'].slice(0, 100)})` : '';
   return parseInput(keyed, record, `Record ${index}${named} on a page of the ${feed} feed`);
 }
 
 /**
- * The versions that a page's records are, in its order. Throws as `readVersionKey` does. Apart from storing them, so that
- * the next page can be read while the database is at work on the one before.
+ * Returns the versions of a page's records, in the page's order. Throws as `readVersionKey` does. It is separate from
+ * storing them, so that the next page is prepared while the database stores the one before.
  */
 export function versionsOf(records: readonly Record<string, unknown>[], feed: FeedName): Version[] {
   return records.map((record, index) => {
@@ -81,7 +81,7 @@ export function versionsOf(records: readonly Record<string, unknown>[], feed: Fe
       recordId: read.id,
       modified: read.modified,
       hash: hash('sha256', body, 'buffer'),
-      sourcingEvent: feed === 'sourcing-events' ? read.id : (read.sourcing_event ?? null),
+      sourcingEvent: feeds[feed].event === 'id' ? read.id : (read.sourcing_event ?? null),
       supplier: plainKey(supplierOfRecord(feed, record) ?? ''),
       body,
       record,

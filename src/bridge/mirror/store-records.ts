@@ -1,8 +1,8 @@
 /**
- * The mirror: the newest version of every record, with the versions before it. Storing a page also marks the documents
- * that its changed records belong to, in the same transaction: a record is never here without its documents being due.
+ * The mirror: the newest version of every record, and the versions before it. Storing a page marks the documents of its
+ * changed records as due in the same transaction, so a record is never in the mirror without its documents being due.
  */
-import type { FeedName } from '#contract/feed.ts';
+import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
@@ -13,26 +13,26 @@ import { lockSources } from '../due/source-lock.ts';
 import { faultOfRecord } from './documented-form.ts';
 import { type Version, versionsOf } from './read-version.ts';
 
-/** A version that a page showed although the mirror holds a newer one. */
+/** A version that a page showed, although the mirror holds a newer one. */
 export interface OlderVersion {
   readonly recordId: string;
   readonly modified: Timestamp;
   readonly hash: Buffer;
-  /** JSON, as `storeRecords` takes it again when it is to be believed. */
+  /** JSON; `storeRecords` stores it with `believeOlder`, once the version is believed. */
   readonly body: string;
 }
 
 export interface StoredPage {
-  /** The `modified` of each record, in the page's order; 1970 of one that has none. */
-  readonly times: readonly Timestamp[];
+  /** The stamp (`modified`) of each record, in the page's order; `withoutTime` of a record that has none. */
+  readonly stamps: readonly Timestamp[];
   readonly changed: number;
-  /** What is wrong with the changed records that do not read as the contract says; they are kept all the same. */
+  /** What is wrong with the changed records that are not as documented; they are stored all the same. */
   readonly unreadable: readonly string[];
-  /** Versions older than the one held, which were not stored. */
+  /** Versions that were not stored because the mirror holds newer ones. */
   readonly older: readonly OlderVersion[];
 }
 
-/** A page of a feed, as it came or as `versionsOf` has read it. */
+/** A page of a feed: its records as they came, or as `versionsOf` has read them. */
 export type RecordsToStore = {
   readonly source: string;
   readonly feed: FeedName;
@@ -40,35 +40,35 @@ export type RecordsToStore = {
 } & ({ readonly records: readonly Record<string, unknown>[] } | { readonly versions: readonly Version[] });
 
 export interface StoreOptions {
-  /** Versions older than those held replace them: they have been shown for long enough. */
+  /** Older versions replace newer ones: the source has shown them for the lateness bound. */
   readonly believeOlder?: boolean;
-  /** Called once when the database has got its longest work: what is computed in it costs no time. Must not throw. */
+  /** Called once while the database does its longest work, so what is computed there costs no time. Must not throw. */
   readonly whileWriting?: () => void;
 }
 
 /**
- * Stores a page in the caller's transaction. A version that is already held changes nothing; an older one than the one
- * held is not taken but given back, unless `believeOlder` says that it counts. Of two with the same time and another
- * content the one read last counts. A record that was missed, or counted as gone, is back when its version is shown.
- * Throws AppError `invalid` when a record has no id or a time that cannot be read: it can neither be kept nor be passed
- * over, so the feed waits for a person.
+ * Stores a page in the caller's transaction. A version that the mirror holds already changes nothing. An older version
+ * is not stored but returned, unless `believeOlder` is set. Of two versions with the same stamp and different contents,
+ * the one that was read last counts. A record that was missing or gone is restored when its version is shown again.
+ * Throws AppError `invalid` when a record has no id, or a time that cannot be read: such a record can neither be stored
+ * nor skipped, so the feed waits until an operator acts.
  */
 export async function storeRecords(tx: Sql, page: RecordsToStore, options: StoreOptions = {}): Promise<StoredPage> {
   const { source, feed, now } = page;
   const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
-  const times = shown.map(({ modified }) => modified);
+  const stamps = shown.map(({ modified }) => modified);
   const versions = newestVersions(shown);
-  if (versions.length === 0) return { times, changed: 0, unreadable: [], older: [] };
+  if (versions.length === 0) return { stamps, changed: 0, unreadable: [], older: [] };
   await lockSources(tx, [source]);
   const held = await readHeld(tx, source, feed, versions);
-  const { changed, back, older } = compare(versions, held, options.believeOlder ?? false);
-  if (back.length > 0) await takeBack(tx, source, feed, back);
+  const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
+  if (restored.length > 0) await restore(tx, source, feed, restored);
   const replaced = changed.filter(({ recordId }) => held.has(recordId));
   const before = replaced.length > 0 ? await keepHistory(tx, source, feed, replaced, now) : new Map<string, object>();
   const added = changed.filter(({ recordId }) => !held.has(recordId));
   const writing = write(tx, { source, feed, now }, { replaced, added });
   options.whileWriting?.();
-  const touched = [...changed, ...back.filter(({ recordId }) => held.get(recordId)?.gone)];
+  const touched = [...changed, ...restored.filter(({ recordId }) => held.get(recordId)?.gone)];
   const keys = touched.flatMap(({ recordId, record }) => {
     const version = before.get(recordId);
     return documentKeysOf(feed, record, ...(version === undefined ? [] : [version]));
@@ -81,33 +81,33 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   if (touched.length > 0) {
     await markDocuments(tx, { source }, keys, now);
     const events = touched.map(({ recordId }) => recordId);
-    if (feed === 'sourcing-events') await markDocumentsOfEvents(tx, source, events, now);
+    if (feeds[feed].event === 'id') await markDocumentsOfEvents(tx, source, events, now);
   }
-  return { times, changed: touched.length, unreadable, older };
+  return { stamps, changed: touched.length, unreadable, older };
 }
 
 interface Comparison {
-  /** New, or to replace what is held. */
+  /** New records, and versions that replace the one in the mirror. */
   readonly changed: Version[];
-  /** As held, but not expected any more. */
-  readonly back: Version[];
+  /** The version in the mirror, of a record that was missing or gone. */
+  readonly restored: Version[];
   readonly older: Version[];
 }
 
 function compare(versions: readonly Version[], held: ReadonlyMap<string, Held>, believeOlder: boolean): Comparison {
-  const compared: Comparison = { changed: [], back: [], older: [] };
+  const compared: Comparison = { changed: [], restored: [], older: [] };
   for (const version of versions) {
     const known = held.get(version.recordId);
     if (!known) compared.changed.push(version);
     else if (known.content_hash.equals(version.hash)) {
-      if (known.missed) compared.back.push(version);
+      if (known.missed) compared.restored.push(version);
     } else if (believeOlder || version.modified >= known.modified) compared.changed.push(version);
     else compared.older.push(version);
   }
   return compared;
 }
 
-/** A record that stands twice in a page counts with its newest version, the later of equals. */
+/** Of a record that a page shows twice, the newest version counts; of two with the same stamp, the later one. */
 function newestVersions(versions: readonly Version[]): Version[] {
   const newest = new Map<string, Version>();
   for (const version of versions) {
@@ -125,7 +125,7 @@ interface Held {
   gone: boolean;
 }
 
-/** What is held of these records. The lock of the source keeps it so until the end of the transaction. */
+/** The versions of these records in the mirror. The source's lock keeps them so until the end of the transaction. */
 async function readHeld(
   tx: Sql,
   source: string,
@@ -145,15 +145,15 @@ function idsOf(versions: readonly Version[]): Buffer {
   return textArray(versions.map(({ recordId }) => recordId));
 }
 
-async function takeBack(tx: Sql, source: string, feed: FeedName, back: readonly Version[]): Promise<void> {
+async function restore(tx: Sql, source: string, feed: FeedName, versions: readonly Version[]): Promise<void> {
   await tx.query(
     `update bridge.mirror set missing_since = null, gone = null
      where source = $1 and feed = $2 and record_id = any($3::text[])`,
-    [source, feed, idsOf(back)],
+    [source, feed, idsOf(versions)],
   );
 }
 
-/** Keeps the versions that are about to be replaced; gives them by record. */
+/** Copies the versions that are about to be replaced into the history; returns their bodies by record. */
 async function keepHistory(
   tx: Sql,
   source: string,
@@ -174,7 +174,7 @@ async function keepHistory(
   return new Map(rows.map(({ record_id, body }) => [record_id, JSON.parse(body) as object]));
 }
 
-/** The lock of the source keeps it so that those are held, and these are not. */
+/** Under the source's lock no other process can add one of `added`, or change one of `replaced`, meanwhile. */
 async function write(
   tx: Sql,
   { source, feed, now }: { source: string; feed: FeedName; now: Timestamp },

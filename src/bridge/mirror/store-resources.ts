@@ -1,30 +1,30 @@
 /**
- * What has no feed of its own: the list of suppliers, and what the pages of feeds include. Most of it carries no time of
- * change, so that the answer that was asked for later counts; a question has one, and there the newer counts. What has
- * not changed is not written again. The documents that depend on a changed object are marked in the same transaction.
+ * Objects that have no feed of their own: the entries of the supplier list, and the related objects that feed pages
+ * include. Most of them have no time of change, so of two answers the one that was requested later counts. A question
+ * has a time, so there the newer version counts. An unchanged object is not written again. The documents that depend on
+ * a changed object are marked as due in the same transaction.
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
+import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import type { Sql } from '#platform/database/database.ts';
-import { documentKeysOfResource, idLengthMax, recordId } from '../documents/document-keys.ts';
+import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
 
-/** `supplier-master` is an entry of the list of suppliers, by its `external_id`; the others are included in pages. */
-export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
-
-/** The kind of what a page includes under this name. */
-export const includedKinds: Readonly<Record<string, ResourceKind>> = {
+/** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
+export const includedKinds: Readonly<Record<IncludeName, ResourceKind | null>> = {
   sourcing_events: 'sourcing-event',
   suppliers: 'supplier',
+  columns: null,
   questions: 'question',
 };
 
 export interface StoredResources {
   readonly changed: number;
-  /** How many objects have no id that can be stored; they are passed over, as nothing could refer to them. */
+  /** How many objects have no id that can be stored; they are skipped, as nothing could refer to them. */
   readonly unreadable: number;
 }
 
@@ -37,8 +37,8 @@ interface Resource {
 }
 
 /**
- * Stores objects of one kind in the caller's transaction. `observed` is when they were asked for, before the request was
- * sent. Of an object that stands twice the later one counts.
+ * Stores objects of one kind in the caller's transaction. `observed` is when they were requested, before the request
+ * was sent. Of an object that is listed twice, the later entry counts.
  */
 export async function storeResources(
   tx: Sql,
@@ -66,7 +66,7 @@ export async function storeResources(
       if (known.observed < observed) confirmed.push(resource);
     } else differing.push(resource);
   }
-  // An answer that was asked for before this one, and comes after it, must not undo it.
+  // An answer that was requested before this one, but arrives after it, must not undo it.
   if (confirmed.length > 0) await confirm(tx, source, kind, confirmed, observed);
   const before = await readBodies(
     tx,
@@ -85,7 +85,7 @@ export async function storeResources(
     return documentKeysOfResource(kind, object, ...(version === undefined ? [] : [version]));
   });
   await markDocuments(tx, { source }, keys, now);
-  // Also of the event that a question stood in before.
+  // The event that a question belonged to before is marked, too.
   const shown = changed.flatMap((resource) => {
     const version = before.get(resource.id);
     return version === undefined ? [resource] : [resource, resourceOf(kind, version)];
@@ -112,7 +112,7 @@ function resourceOf(kind: ResourceKind, object: Readonly<Record<string, unknown>
   return { id, sourcingEvent: sourcingEvent ?? null, hash: hash('sha256', body, 'buffer'), body, object: kept };
 }
 
-/** Who was invited shows for the events of the page only: with each page the supplier would look changed. */
+/** `bidder_contacts` lists the contacts for the events of one page: with each page the supplier would look changed. */
 function withoutContactsOfPage({ bidder_contacts: _ofPage, ...supplier }: Readonly<Record<string, unknown>>) {
   return supplier;
 }
@@ -128,13 +128,13 @@ function newestResources(kind: ResourceKind, read: readonly (Resource | undefine
   return [...newest.values()];
 }
 
-/** Of equal times the one that was asked for later counts. */
+/** Of equal times, the answer that was requested later counts. */
 function isNewer(object: object, held: object, heldObserved: Timestamp | undefined, observed: Timestamp): boolean {
   const [shown, known] = [modifiedOf(object), modifiedOf(held)];
   return shown > known || (shown === known && observed >= (heldObserved ?? ''));
 }
 
-/** Earlier than any time when there is none. */
+/** An object without a time is older than any other. */
 function modifiedOf(object: object): Timestamp {
   const { modified } = object as { modified?: unknown };
   return (typeof modified === 'string' ? parseTimestamp(modified) : undefined) ?? '';

@@ -4,7 +4,7 @@
  */
 import type { Webhook, WebhookCalls } from '#client/webhook-calls.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { feedOfTrigger, feedTriggers, type Trigger, type WebhookAuthentication } from '#contract/webhook.ts';
+import { feedOfTrigger, feedTriggers, type Trigger, triggerElsewhere, type WebhookAuthentication } from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
 
 export interface WebhookRequest {
@@ -13,9 +13,6 @@ export interface WebhookRequest {
   readonly feeds: readonly FeedName[];
   readonly authentication: WebhookAuthentication | undefined;
 }
-
-/** What another service of this kind calls the trigger of the awards feed. */
-const awardTriggerElsewhere = 'AWARD_FEED_UPDATED';
 
 /** All webhooks; undefined where the service has no such list. A key that may not look is another matter, and throws. */
 export async function listIfOffered(client: WebhookCalls): Promise<Webhook[] | undefined> {
@@ -61,8 +58,9 @@ export async function createAtService(
   try {
     return await createWith(triggers, id);
   } catch (error) {
-    if (!isRefusal(error) || error.code !== 'invalid' || !feeds.includes('awards')) throw error;
-    const otherNames = triggers.map((trigger) => (trigger === feedTriggers.awards ? awardTriggerElsewhere : trigger));
+    const otherNames = feeds.map((feed) => triggerElsewhere(feed) ?? feedTriggers[feed]);
+    const areSame = otherNames.every((name, index) => name === triggers[index]);
+    if (!isRefusal(error) || error.code !== 'invalid' || areSame) throw error;
     return createWith(otherNames, `${id}-other-name`).catch((second: unknown) => {
       // What a service says of a name that it does not know is of no use to anybody.
       throw isRefusal(second) && second.code === 'invalid' ? error : second;

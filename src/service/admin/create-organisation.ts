@@ -6,7 +6,8 @@ import { endpoint } from '#platform/http/endpoint.ts';
 import type { Operator } from '../caller.ts';
 
 /**
- * POST /admin/organisations: creates an organisation with the heads of its feeds. No other code creates a feed head.
+ * POST /admin/organisations: creates an organisation with the heads of its feeds. The head of a feed that the service
+ * gets later is created by the first append (`feeds/append-feed-records.ts`).
  */
 export function createOrganisation({ clock }: { clock: Clock }) {
   return endpoint<Operator, typeof createOrganisationRequest>({

@@ -1,12 +1,13 @@
 /**
- * Appending to feeds: the one place that gives `modified`. It takes the lock of the organisation's feed heads, so that
- * the order of `modified` is the order of commits; appends the records whose content differs from what the feed shows;
- * and writes the notifications, all in the caller's transaction.
+ * Appending to feeds: the only place that sets `modified`. All in the caller's transaction, it locks the organisation's
+ * feed heads, so that the order of `modified` is the order of commits; appends the records whose content differs from
+ * what the feed shows; and writes the notifications.
  */
 import { createHash } from 'node:crypto';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { feedTriggers } from '#contract/webhook.ts';
+import type { Sql } from '#platform/database/database.ts';
 import type { FeedRecord } from '../domain/feed-records.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
@@ -18,7 +19,10 @@ export type FeedChange<Feed extends FeedName = FeedName> = {
   [Each in Feed]: { readonly feed: Each; readonly records: readonly FeedRecord<Each>[] };
 }[Feed];
 
-/** Appends what changed, and fires each feed's trigger even where nothing did: the contract's table is the law. */
+/**
+ * Appends the records that changed, and fires the trigger of each feed, also of a feed without a changed record: the
+ * contract's table "Feed update conditions" demands it.
+ */
 export async function appendFeedRecords(
   unit: UnitOfWork,
   request: {
@@ -49,9 +53,29 @@ export async function appendFeedRecords(
   }
 }
 
-/** Locks all of them in one order: a transaction that announces twice never waits for one that waits for it. */
-async function lockHeads(unit: UnitOfWork, organisationId: string): Promise<Map<string, Timestamp | undefined>> {
-  const rows = await unit.tx.query<{ feed: string; last_modified: Timestamp | null }>(
+/** The newest `modified` of each feed; undefined for a feed that never had a record. */
+type Heads = ReadonlyMap<string, Timestamp | undefined>;
+
+/**
+ * Locks the heads of all feeds until the end of the transaction, and makes those that are missing because the
+ * organisation is older than the feed.
+ */
+async function lockHeads({ tx }: UnitOfWork, organisationId: string): Promise<Heads> {
+  const heads = await lockExistingHeads(tx, organisationId);
+  if (heads.size === feedNames.length) return heads;
+  // Where another transaction makes the same row, the insert waits for its end: so does the first append to a feed.
+  await tx.query(
+    `insert into service.feed_heads (organisation_id, feed) select $1, feed from unnest($2::text[]) as feed order by feed
+     on conflict do nothing`,
+    [organisationId, feedNames],
+  );
+  // A new statement, because the first one does not see a row that another transaction has made since.
+  return lockExistingHeads(tx, organisationId);
+}
+
+/** Always in the same order, and all feeds at once: two transactions that append cannot wait for each other. */
+async function lockExistingHeads(tx: Sql, organisationId: string): Promise<Heads> {
+  const rows = await tx.query<{ feed: string; last_modified: Timestamp | null }>(
     `select feed, last_modified from service.feed_heads
      where organisation_id = $1 and feed = any($2) order by feed for update`,
     [organisationId, feedNames],
@@ -60,8 +84,8 @@ async function lockHeads(unit: UnitOfWork, organisationId: string): Promise<Map<
 }
 
 /**
- * Takes an event's records out of these feeds until they are appended again: those of a draft or a deleted event are not
- * served. Touches no `modified`, and announces nothing; what vanished is counted as changes, as a feed shows it.
+ * Hides an event's records in these feeds until they are appended again: the records of a draft or of a deleted event are
+ * not served. Changes no `modified`, and announces nothing. Each hidden record counts as a change of the feed.
  */
 export async function hideFeedRecords(
   unit: UnitOfWork,
@@ -81,7 +105,7 @@ export async function hideFeedRecords(
   );
 }
 
-/** Gives the newest `modified`, or undefined when no record had changed. */
+/** Returns the newest `modified`, or undefined when no record had changed. */
 async function append(
   unit: UnitOfWork,
   request: {

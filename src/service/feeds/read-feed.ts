@@ -1,18 +1,19 @@
 /**
- * Reading a feed: by key, never by offset, so that page 10,000 costs what page 1 costs. The records' stored texts are
- * put together and sent as they are. Source: API document, "Feeds"; decisions, "Feeds".
+ * Reading a feed: by key, never by offset, so that page 10,000 costs what page 1 costs. The stored texts of the records
+ * are joined and sent without being parsed. Source: API document, "Feeds"; decisions, "Feeds".
  */
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import {
+  type FeedConditions,
   type FeedName,
+  type FeedQuery,
   feedOrderHeader,
   feedPages,
   feedQueries,
-  type IncludeName,
+  feeds,
   pageSizeDefault,
-  type TagFilter,
-  tagFilterPrefixes,
+  tagFilterPrefix,
 } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type PreparedStatement, prepared } from '#platform/database/database.ts';
@@ -21,20 +22,6 @@ import { type Answer, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { loadIncludes } from './load-includes.ts';
 import { modifiedOf, tagText } from './stored-record.ts';
-
-interface FeedQuery {
-  modified_after?: Timestamp | undefined;
-  modified_before?: Timestamp | undefined;
-  page_size?: number | undefined;
-  cursor?: string | undefined;
-  id?: string | undefined;
-  status?: string | undefined;
-  sourcing_event?: string | undefined;
-  sourcing_request?: string | undefined;
-  sourcing_requests?: readonly string[] | undefined;
-  filter?: readonly TagFilter[] | undefined;
-  include?: readonly IncludeName[] | undefined;
-}
 
 /** GET /api/feeds/{feed}. */
 export function readFeed(feed: FeedName) {
@@ -62,8 +49,8 @@ async function readPage(caller: Caller, feed: FeedName, query: FeedQuery, url: s
   const next = more ? `${url}?${nextQuery(feed, query, lastModified).toString()}` : null;
   const includes = query.include && (await loadIncludes(unit.tx, organisationId, query.include, bodies));
   const end = `]${includes === undefined ? '' : `,"includes":${includes}`},"next":${JSON.stringify(next)}}`;
-  // A record that changes moves to the end of the feed: a page with the same last stamp and as many records holds the
-  // same ones. Only a filter by the tags of events may let others in, as the events change and the records do not.
+  // A record that changes moves to the end of the feed: a page with the same last `modified` and as many records holds
+  // the same records. A filter by the tags of events is the exception: the events change, and the records do not.
   const tag = createHash('sha256').update(JSON.stringify([organisationId, lastModified, bodies.length, end]));
   if (query.filter) for (const body of bodies) tag.update(modifiedOf(body));
   return {
@@ -73,9 +60,22 @@ async function readPage(caller: Caller, feed: FeedName, query: FeedQuery, url: s
   };
 }
 
+/** What each parameter asks of a row; `?` is its value. */
+const conditionOf = {
+  cursor: 'r.modified > ?',
+  modified_after: 'r.modified >= ?',
+  modified_before: 'r.modified <= ?',
+  id: 'r.id = ?',
+  status: 'r.status = ?',
+  sourcing_event: 'r.sourcing_event = ?',
+  sourcing_request: 'r.requests[1] = ?',
+  sourcing_requests: 'r.requests && ?::uuid[]',
+} as const satisfies Record<Exclude<keyof FeedConditions, 'page_size'>, string>;
+
 /**
- * One row more than the page tells whether anything follows. A filter that is a list is planned for its values each time:
- * whether an index or the feed's order finds them sooner depends on how many records have them.
+ * The statement reads one row more than the page: this row tells whether a page follows. A filter that is a list is
+ * planned for its values each time, because the number of matching records decides whether an index or the order of the
+ * feed finds them sooner.
  */
 function pageStatement(
   organisationId: string,
@@ -90,16 +90,12 @@ function pageStatement(
     params.push(value);
     conditions.push(condition.replace('?', `$${params.length}`));
   };
-  where('r.modified > ?', query.cursor === undefined ? undefined : readCursor(feed, query.cursor));
-  where('r.modified >= ?', query.modified_after);
-  where('r.modified <= ?', query.modified_before);
-  where('r.id = ?', query.id);
-  where('r.status = ?', query.status);
-  where('r.sourcing_event = ?', query.sourcing_event);
-  where('r.requests[1] = ?', query.sourcing_request);
-  where('r.requests && ?::uuid[]', query.sourcing_requests);
+  const cursor = query.cursor === undefined ? undefined : readCursor(feed, query.cursor);
+  const values: typeof query = { ...query, cursor };
+  for (const [name, condition] of Object.entries(conditionOf))
+    where(condition, values[name as keyof typeof conditionOf]);
   const tags = query.filter?.map(tagText);
-  const ofEvent = feed !== 'sourcing-events' && tags !== undefined;
+  const ofEvent = feeds[feed].tagsOf === 'event' && tags !== undefined;
   where(ofEvent ? 'e.tags @> ?::text[]' : 'r.tags @> ?::text[]', tags);
   const event = `join service.feed_records e
     on e.organisation_id = $1 and e.feed = 'sourcing-events' and e.visible and e.sourcing_event = r.sourcing_event`;
@@ -112,7 +108,7 @@ function separated(bodies: readonly string[]): string[] {
   return bodies.flatMap((body, index) => (index === 0 ? [body] : [',', body]));
 }
 
-/** Encodes piece by piece into one buffer: joining a page of a thousand records first costs five times as much. */
+/** Encodes each part into one buffer. Joining a page of a thousand records as text first costs five times as much. */
 function joinBytes(parts: readonly string[]): Buffer {
   // UTF-8 takes at most three bytes for each UTF-16 unit.
   const bytes = Buffer.allocUnsafe(3 * parts.reduce((length, part) => length + part.length, 0));
@@ -121,18 +117,18 @@ function joinBytes(parts: readonly string[]): Buffer {
   return bytes.subarray(0, length);
 }
 
-/** All that was asked for, with the place where this page ends. */
+/** The query of the next page: this query, with the place where this page ends. */
 function nextQuery(feed: FeedName, query: FeedQuery, last: Timestamp): URLSearchParams {
   const next = new URLSearchParams();
   const { filter, include, cursor: _reached, ...single } = query;
   for (const [name, value] of Object.entries(single)) if (value !== undefined) next.set(name, String(value));
   for (const name of include ?? []) next.append('include', name);
-  for (const { name, value } of filter ?? []) next.append(`filter[${tagFilterPrefixes[feed]}${name}]`, value);
+  for (const { name, value } of filter ?? []) next.append(`filter[${tagFilterPrefix(feed)}${name}]`, value);
   next.set('cursor', writeCursor(feed, last));
   return next;
 }
 
-/** A place in one feed. It says nothing of filters: with others, reading goes on from there under those. */
+/** A place in one feed. It does not contain filters: with other filters, reading goes on from this place under those. */
 function writeCursor(feed: FeedName, last: Timestamp): string {
   return Buffer.from(`${feed} ${last}`).toString('base64url');
 }

@@ -1,7 +1,8 @@
 -- Feeds.
 
 -- One row for each organisation and feed. A transaction that appends to the feed locks the row until its commit, so the
--- order of `modified` is the order of commits: a reader that has seen a page never finds an older record later.
+-- order of `modified` is the order of commits: a reader that has seen a page never finds an older record later. Where
+-- the row is missing, because the organisation is older than the feed, the first append inserts it.
 create table service.feed_heads (
   organisation_id uuid not null references service.organisations,
   feed text not null,

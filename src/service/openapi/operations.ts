@@ -2,6 +2,7 @@
  * What the OpenAPI documents say of each operation beside its schemas: its name (verb and noun, for generated clients),
  * its group, and what a caller should know. Descriptions follow the API document, in short.
  */
+import type { FeedName } from '#contract/feed.ts';
 import { jobTypes } from '#contract/job.ts';
 import type { Method } from '#platform/http/endpoint.ts';
 
@@ -13,8 +14,17 @@ interface Operation {
 
 const job =
   'The body is checked first; then the job is taken, and worked on after the answer. Read it to see its end, or subscribe a webhook to `JOB_UPDATED`.';
-const feed =
+const aboutFeeds =
   'Records come in the order in which they were added or changed, oldest first; a changed record moves to the end under its `id`. Follow `next` until it is null, and poll later with the last `modified` as `modified_after`.';
+
+/** What a caller should know of one feed, beside what holds for all. */
+const feedNotes: Readonly<Record<FeedName, string>> = {
+  'sourcing-events': '',
+  'latest-bids':
+    'A record with empty `bids` and empty `bid_sheet_values` is a bid that was withdrawn. Events in draft show no bids.',
+  awards: 'Empty `awards`: nobody won this lot, or its award was taken back.',
+  'rfi-responses': 'One record for each supplier and answered question. Events in draft show none.',
+};
 
 const operations: Readonly<Record<string, Operation>> = {
   'GET /api/manage/suppliers': { id: 'list-suppliers', tag: 'Suppliers' },
@@ -45,22 +55,12 @@ const operations: Readonly<Record<string, Operation>> = {
   'GET /api/jobs': { id: 'list-jobs', tag: 'Jobs', description: 'Newest first.' },
   'GET /api/jobs/:id': { id: 'read-job', tag: 'Jobs' },
 
-  'GET /api/feeds/sourcing-events': { id: 'read-sourcing-events', tag: 'Feeds', description: feed },
-  'GET /api/feeds/latest-bids': {
-    id: 'read-latest-bids',
-    tag: 'Feeds',
-    description: `${feed} A record with empty \`bids\` and empty \`bid_sheet_values\` is a bid that was withdrawn. Events in draft show no bids.`,
-  },
-  'GET /api/feeds/awards': {
-    id: 'read-awards',
-    tag: 'Feeds',
-    description: `${feed} Empty \`awards\`: nobody won this lot, or its award was taken back.`,
-  },
-  'GET /api/feeds/rfi-responses': {
-    id: 'read-rfi-responses',
-    tag: 'Feeds',
-    description: `${feed} One record for each supplier and answered question. Events in draft show none.`,
-  },
+  ...Object.fromEntries(
+    Object.entries(feedNotes).map(([feed, note]) => [
+      `GET /api/feeds/${feed}`,
+      { id: `read-${feed}`, tag: 'Feeds', description: note === '' ? aboutFeeds : `${aboutFeeds} ${note}` },
+    ]),
+  ),
 
   'POST /api/webhooks': {
     id: 'create-webhook',

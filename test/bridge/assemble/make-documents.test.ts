@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { tryMapping } from '#bridge/assemble/try-mapping.ts';
+import type { ResourceKind } from '#bridge/documents/document-keys.ts';
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
-import { type ResourceKind, storeResources } from '#bridge/mirror/store-resources.ts';
+import { storeResources } from '#bridge/mirror/store-resources.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -32,7 +33,7 @@ const store = (feed: FeedName, ...records: Record<string, unknown>[]) =>
 const include = (kind: ResourceKind, ...objects: Record<string, unknown>[]) =>
   db.database.transaction((tx) => storeResources(tx, { source: 'main', kind, objects, observed: now, now }));
 
-/** Two events, three suppliers in each, of everything one. */
+/** Stores two events with three suppliers in each, and one record of every feed for each pair. */
 async function fill(): Promise<void> {
   await store(
     'sourcing-events',
@@ -65,10 +66,10 @@ async function markedKeys(): Promise<{ kind: DocumentKind; key: string }[]> {
 }
 
 describe('documents are made of the mirror', () => {
-  test('for any number of keys of all kinds with the same number of statements', async () => {
+  test('with the same number of statements for any number of keys of all kinds', async () => {
     await fill();
     const keys = await markedKeys();
-    // 3 suppliers and the one of the list; 2 events; 2 x 3 of each pair; a file of each answer.
+    // 3 suppliers and the one of the list; 2 events; 2 x 3 of each kind about a pair; a file of each answer.
     expect(Object.groupBy(keys, ({ kind }) => kind)).toMatchObject({
       supplier: { length: 4 },
       'sourcing-event': { length: 2 },
@@ -94,7 +95,7 @@ describe('documents are made of the mirror', () => {
     expect(await count(keys)).toBe(await count(one));
   });
 
-  test('as many as fit into memory, and at least the first', async () => {
+  test('as many as the memory bound allows, and at least the first', async () => {
     await fill();
     const keys = [0, 1, 2].map((s) => keyOf('quotation', 1, s));
     const bodies = await db.database.query<{ bytes: number }>(
@@ -108,7 +109,7 @@ describe('documents are made of the mirror', () => {
     expect(await made(bytes * 3)).toEqual(names);
   });
 
-  test('of what was stored before records told their supplier, too', async () => {
+  test('also of rows that were stored before they had the supplier column', async () => {
     await fill();
     await db.database.query(`update bridge.mirror set supplier = ''`);
     const made = await makeDocuments(db.database, flow, [keyOf('quotation', 1, 1), keyOf('rfi-answers', 2, 2)]);
@@ -118,7 +119,7 @@ describe('documents are made of the mirror', () => {
     ]);
   });
 
-  test('without the records that are gone; an event that is gone takes its documents with it', async () => {
+  test('without records that are gone; the documents of an event that is gone are withdrawn', async () => {
     await fill();
     const keys = [keyOf('award', 1, 0), keyOf('award', 1, 1), keyOf('award', 2, 0)];
     await db.database.query('update bridge.mirror set gone = $1 where record_id = any($2)', [
@@ -129,7 +130,7 @@ describe('documents are made of the mirror', () => {
     expect([...made.values()]).toMatchObject([{ wanted: false }, { wanted: true }, { wanted: false }]);
   });
 
-  test('also where more records name a file than are read at once', async () => {
+  test('also when more records reference a file than are read at once', async () => {
     const shared = idOf(41);
     const deleted = Array.from({ length: 250 }, (_, n) => n + 2);
     await store('sourcing-events', ...deleted.map((n) => eventRecord(event(n), [supplier(0)], { status: 'DELETED' })));
@@ -156,7 +157,7 @@ describe('documents are made of the mirror', () => {
     });
   });
 
-  test('a lot whose entry for one winner cannot be read spoils no other winner', async () => {
+  test('when the entry of one winner of a lot cannot be read, the other winners are not affected', async () => {
     await fill();
     const lot = lotAwardRecord(idOf(1001), event(1), [
       { supplier: supplier(0) },
@@ -170,7 +171,7 @@ describe('documents are made of the mirror', () => {
     ]);
   });
 
-  test('a lot that does not say who won takes nothing back', async () => {
+  test('a lot that does not say who won withdraws nothing', async () => {
     await fill();
     const made = async () => [
       ...(await makeDocuments(db.database, flow, [keyOf('award', 1, 0), keyOf('award', 2, 0)])).values(),
@@ -182,7 +183,7 @@ describe('documents are made of the mirror', () => {
         { made: 'document', wanted: true },
       ]);
     }
-    // What is empty may be left out: nobody won it any more.
+    // An empty list may be left out: then no supplier holds the lot any more.
     await store('awards', { ...lotAwardRecord(idOf(1001), event(1), []), awards: undefined });
     expect(await made()).toMatchObject([{ wanted: false }, { wanted: true }]);
   });
@@ -218,7 +219,7 @@ describe('marking', () => {
       )
     )[0];
 
-  test('remembers since when a document waits, and leaves its place and a replay that was asked for', async () => {
+  test('keeps since when a document waits, its due time, and a replay that was asked for', async () => {
     await store('awards', lotAwardRecord(idOf(21), event(1), [{ supplier: supplier(0) }]));
     await db.database.query('update bridge.flow_documents set forced = true');
     const later = '2030-01-01T00:05:00.000000Z';
@@ -243,7 +244,7 @@ describe('marking', () => {
     expect(marked.map((row) => row.sourcing_event)).toEqual([event(1), event(2)]);
   });
 
-  test('marks all documents of an event when a lot of it stops or begins to say who won', async () => {
+  test('marks all documents of an event when one of its lots stops or begins to say who won', async () => {
     await fill();
     const lotOf = (awards: unknown) => ({ ...lotAwardRecord(idOf(1001), event(1), []), awards });
     const marked = async () => {
@@ -263,7 +264,7 @@ describe('marking', () => {
     expect(await marked()).toEqual([keyOf('award', 1, 2).key]);
   });
 
-  test('marks what each flow wants, and notes nothing for kinds that none wants', async () => {
+  test('marks the kinds that each flow takes, and indexes nothing for kinds that no flow takes', async () => {
     await registerFlows(db.database, [flowOf({ name: 'erp', documents: ['award'] })], now);
     await fill();
     const kinds = await db.database.query('select distinct kind from bridge.flow_documents where due is not null');
@@ -275,7 +276,7 @@ describe('marking', () => {
 describe('a mapping that is tried', () => {
   const tried = { ...flowOf({ name: 'new', documents: ['award', 'file', 'supplier'], test_events: true }) };
 
-  test('gives what the settings would make, and why not, for a flow that nobody knows yet, and changes nothing', async () => {
+  test('shows what the settings make and what they cannot make, also for a new flow, and writes nothing', async () => {
     await registerFlows(db.database, [], now);
     await fill();
     const before = await markedKeys();
@@ -300,12 +301,12 @@ describe('a mapping that is tried', () => {
     expect(await db.database.query('select from bridge.flows where name = $1', ['new'])).toEqual([]);
   });
 
-  test('takes the events that it is asked for, and no more documents of a kind than it may', async () => {
+  test('is restricted to the given events and to the limit of documents of each kind', async () => {
     await fill();
     await include('supplier', { id: supplier(0), name: 'As a page had it', contacts: [] });
     const made = await tryMapping(db.database, tried, { events: [event(2).toUpperCase()], limit: 2 });
     expect(made.map(({ kind }) => kind)).toEqual(['award', 'award', 'file', 'file', 'supplier', 'supplier']);
-    // Known better from the page than from the event that names it.
+    // The page says more of the supplier than the event that names it.
     expect(made.find(({ key }) => key === supplier(0))?.document).toMatchObject({ name: 'As a page had it' });
     const shown = made.flatMap(({ document }) => (document && 'event' in document ? [document.event.id] : []));
     expect(shown).toEqual(Array.from({ length: 4 }, () => event(2)));

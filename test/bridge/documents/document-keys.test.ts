@@ -4,11 +4,13 @@ import {
   documentKeysOf,
   documentKeysOfResource,
   pairKey,
+  partsNaming,
   idOf as readId,
   readPairKey,
   recordId,
 } from '#bridge/documents/document-keys.ts';
-import { feedNames } from '#contract/feed.ts';
+import { documentKinds } from '#connector/documents.ts';
+import { type FeedName, feedNames } from '#contract/feed.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../parts.ts';
 import { answerRecord, bidRecord, questionObject } from './records.ts';
 
@@ -18,7 +20,7 @@ const texts = (keys: readonly { kind: string; key: string; noteOnly?: boolean }[
   keys.map(({ kind, key, noteOnly }) => `${kind} ${key}${noteOnly ? ' (noted)' : ''}`);
 
 describe('the key of a document', () => {
-  test('is the two UUIDs, and any other ids come back from it, too', () => {
+  test('is made of the two UUIDs, and ids of any other form can be read back from it, too', () => {
     expect(pairKey(event, s1)).toBe(`${event}/${s1}`);
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }), (one, other) => {
@@ -29,7 +31,7 @@ describe('the key of a document', () => {
     );
   });
 
-  test('is told by the version before, too', () => {
+  test('also comes from the version before', () => {
     const before = lotAwardRecord(idOf(21), event, [{ supplier: s1 }]);
     const after = lotAwardRecord(idOf(21), event, [{ supplier: s2.toUpperCase() }]);
     expect(texts(documentKeysOf('awards', after, before))).toEqual([`award ${event}/${s2}`, `award ${event}/${s1}`]);
@@ -63,7 +65,7 @@ describe('the key of a document', () => {
     expect(documentKeysOfResource('sourcing-event', eventRecord(event, [s1]))).toEqual([]);
   });
 
-  test('of a supplier is its id where the external id is empty or too long for a key', () => {
+  test('of a supplier is its id when the external id is empty or too long for a key', () => {
     for (const external_id of ['', 'x'.repeat(256), 7, null])
       expect(texts(documentKeysOfResource('supplier', { id: s1.toUpperCase(), external_id }))).toEqual([
         `supplier ${s1}`,
@@ -72,7 +74,7 @@ describe('the key of a document', () => {
     expect(texts(documentKeysOfResource('supplier-master', { external_id: 'x'.repeat(255) }))).toHaveLength(1);
   });
 
-  test('can be stored, whatever the record holds', () => {
+  test('can be stored, whatever the record contains', () => {
     const text = fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('\0', '\ud800', 'x'.repeat(300), idOf(1)));
     const anything = fc.oneof(fc.anything(), text);
     const hostile = fc.record(
@@ -107,7 +109,30 @@ describe('the key of a document', () => {
   });
 });
 
-test('ids are read as the schema reads them, except what cannot be stored', () => {
+describe('the tables of what feeds and resources make', () => {
+  test.each(documentKinds)('a feed or a resource names the keys of %s documents', (kind) => {
+    const { feeds, resources } = partsNaming(kind);
+    expect([...feeds, ...resources], 'feedDocuments or resourceDocuments in document-keys.ts').not.toEqual([]);
+  });
+
+  test('a record names documents of the kinds of its row, and no others', () => {
+    const records = {
+      'sourcing-events': eventRecord(event, [s1]),
+      'latest-bids': bidRecord(idOf(21), event, s1, '1'),
+      awards: lotAwardRecord(idOf(21), event, [{ supplier: s1 }]),
+      'rfi-responses': answerRecord(7, event, s1, idOf(31), { document_file_uuids: [idOf(41)] }),
+    } satisfies Record<FeedName, object>;
+    for (const feed of feedNames) {
+      const kinds = documentKinds.filter((kind) => partsNaming(kind).feeds.includes(feed));
+      expect([feed, new Set(documentKeysOf(feed, records[feed]).map(({ kind }) => kind))]).toEqual([
+        feed,
+        new Set(kinds),
+      ]);
+    }
+  });
+});
+
+test('ids are read as the schema reads them, except ids that cannot be stored', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -4,10 +4,11 @@
  */
 import * as fc from 'fast-check';
 import { makeDocuments } from '#bridge/assemble/make-documents.ts';
+import type { ResourceKind } from '#bridge/documents/document-keys.ts';
 import { markEverything } from '#bridge/due/mark-everything.ts';
 import { lockSources } from '#bridge/due/source-lock.ts';
 import { storeRecords } from '#bridge/mirror/store-records.ts';
-import { type ResourceKind, storeResources } from '#bridge/mirror/store-resources.ts';
+import { storeResources } from '#bridge/mirror/store-resources.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { FeedName } from '#contract/feed.ts';
 import type { EventStatus, RoundStatus } from '#contract/sourcing-event.ts';
-import { allowedCommands, feedUpdates, refusalOf } from '#service/domain/lifecycle.ts';
+import { allowedCommands, type DomainEvent, feedUpdates, refusalOf } from '#service/domain/lifecycle.ts';
 
 /** `ACTIVE again` is a round that is open for the second time. */
 const state = (status: EventStatus, ...rounds: (RoundStatus | 'ACTIVE again')[]) => ({
@@ -59,9 +60,9 @@ test('a refusal says what is, and what would have to be', () => {
   expect(refusalOf('bid', state('OPEN', 'ACTIVE'))).toBeUndefined();
 });
 
-test('each domainEvent updates the feeds of its row in "Feed update conditions"', () => {
-  // The table of the API document, read by feed; the domainEvents of a row in the order that it names them.
-  const rows = {
+test('each domain event updates the feeds of its row in "Feed update conditions", and each feed has a row', () => {
+  // The table of the API document, read by feed; the domain events of a row in the order that it names them.
+  const rows: Readonly<Record<FeedName, readonly DomainEvent[]>> = {
     'sourcing-events': [
       'event-created',
       'event-published',
@@ -94,5 +95,6 @@ test('each domainEvent updates the feeds of its row in "Feed update conditions"'
   for (const [feed, domainEvents] of Object.entries(rows)) {
     const updated = Object.entries(feedUpdates).filter(([, feeds]) => (feeds as readonly string[]).includes(feed));
     expect(updated.map(([domainEvent]) => domainEvent).sort()).toEqual([...domainEvents].sort());
+    expect(updated, `feedUpdates has no domain event that updates ${feed}`).not.toEqual([]);
   }
 });

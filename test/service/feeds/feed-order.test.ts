@@ -3,9 +3,10 @@
  * become visible. So a reader that asks for what came after the last stamp it saw misses nothing, however many write.
  */
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/database.ts';
 import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
 import { writtenChange } from '../../harness/feed-writer.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
@@ -211,6 +212,86 @@ test('stamps go on from the feed, also when the clock is behind or stands still'
   ]);
 });
 
+describe('an organisation that is older than a feed has no head of it, and', () => {
+  const written = (feed: FeedName) => {
+    const event = crypto.randomUUID();
+    return { event, change: writtenChange(feed, [{ id: crypto.randomUUID(), event, requests: [] }]) };
+  };
+  const append = (
+    tx: Sql,
+    organisation: TestOrganisation,
+    { event, change }: ReturnType<typeof written>,
+    now: string,
+  ) =>
+    appendFeedRecords(
+      { tx, wake: () => undefined },
+      {
+        event: { id: event, organisationId: organisation.id, name: 'event', sourcingRequests: [] },
+        now,
+        changes: [change],
+      },
+    );
+  const forgetHeads = (service: TestService, organisation: TestOrganisation, gone: readonly FeedName[]) =>
+    service.db.database.query('delete from service.feed_heads where organisation_id = $1 and feed = any($2)', [
+      organisation.id,
+      gone,
+    ]);
+  const earlier = '2030-01-01T00:00:00.000000Z';
+  const later = '2030-06-01T00:00:00.000000Z';
+
+  test('reads it as an empty feed; hiding its records is no error', async () => {
+    const service = await startTestService();
+    const organisation = await service.organisation();
+    await forgetHeads(service, organisation, feedNames);
+    expect(await readWholeFeed(organisation, 'awards')).toEqual([]);
+    const event = { id: crypto.randomUUID(), organisationId: organisation.id };
+    await service.db.database.transaction((tx) => hideFeedRecords({ tx, wake: () => undefined }, event, ['awards']));
+    expect(await readWholeFeed(organisation, 'awards')).toEqual([]);
+  });
+
+  test.each([
+    ['the heads of other feeds', ['awards']],
+    ['no head at all', feedNames],
+  ] as const)('with %s, two first appends at once keep the order of their commits', async (_, gone) => {
+    const service = await startTestService();
+    const organisation = await service.organisation();
+    const { database } = service.db;
+    await forgetHeads(service, organisation, gone);
+    const [first, second] = [written('awards'), written('awards')];
+    const waiting = await database.transaction(async (tx) => {
+      await append(tx, organisation, first, later);
+      let isDone = false;
+      // Its clock is behind: without the head of the first it would get the earlier time.
+      const appending = database
+        .transaction((own) => append(own, organisation, second, earlier))
+        .then(() => {
+          isDone = true;
+        });
+      const waits = async () => {
+        const rows = await database.query<{ query: string }>(
+          `select query from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        return rows.some(({ query }) => query.includes('service.feed_heads'));
+      };
+      await expect.poll(waits, { timeout: 10_000 }).toBe(true);
+      expect(isDone).toBe(false);
+      // In a list, so that the commit does not wait for it.
+      return [appending];
+    });
+    await Promise.all(waiting);
+    const records = (await readWholeFeed(organisation, 'awards')) as FeedRecord[];
+    expect(records.map(({ id, modified }) => [id, modified])).toEqual([
+      [first.change.records[0]?.id, later],
+      [second.change.records[0]?.id, '2030-06-01T00:00:00.000001Z'],
+    ]);
+    const heads = await database.query(
+      `select last_modified, changes from service.feed_heads where organisation_id = $1 and feed = 'awards'`,
+      [organisation.id],
+    );
+    expect(heads).toEqual([{ last_modified: '2030-06-01T00:00:00.000001Z', changes: 2 }]);
+  });
+});
+
 /** What a writer does in one transaction to the records of its event. */
 interface Step {
   feeds: FeedName[];
@@ -295,9 +376,15 @@ async function play(service: TestService, organisation: TestOrganisation, nowMs:
 
 test('whatever writers append, hide and take back, and wherever the clock goes: no reader misses anything', async () => {
   const service = await startTestService();
+  // Heads that are made at the first append: those of feeds that came after the organisation.
+  const lacking = fc.subarray([...feedNames]);
   await fc.assert(
-    fc.asyncProperty(script, async (writers) => {
+    fc.asyncProperty(script, lacking, async (writers, newer) => {
       const organisation = await service.organisation();
+      await service.db.database.query('delete from service.feed_heads where organisation_id = $1 and feed = any($2)', [
+        organisation.id,
+        newer,
+      ]);
       const nowMs = { value: Date.UTC(2030, 0, 1) };
       let played: Awaited<ReturnType<typeof play>>[] = [];
       const readers = await readAlong(organisation, feedNames, async () => {

@@ -77,7 +77,7 @@ export function createPageStore(deps: {
       const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
       const believed = await storeRecords(tx, { ...feed, records, now }, { believeOlder: true });
       const resources = await storeIncludes(tx, feed.source, page, now);
-      const completeTo = page.completeTo?.(stored.times);
+      const completeTo = page.completeTo?.(stored.stamps);
       const watermark = completeTo === undefined ? undefined : await moveWatermark(tx, feed, completeTo);
       await page.afterRecords?.(tx, { changed: stored.changed + believed.changed });
       return { stored, believed, resources, watermark };
@@ -91,7 +91,7 @@ export function createPageStore(deps: {
     }
     if (changed + resources > 0) deps.wakeFlows();
     await refreshStatistics(changed);
-    return { stamps: stored.times, changed, watermark };
+    return { stamps: stored.stamps, changed, watermark };
   };
 }
 
