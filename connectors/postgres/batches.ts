@@ -1,37 +1,38 @@
 /**
- * Writes a batch in one transaction. Where PostgreSQL refuses it, the batch is written once more, in halves under
- * savepoints, until each document that is refused stands alone: it fails with PostgreSQL's words, and all others are
- * written. Nothing of the first attempt was committed, so this is no retry.
+ * Writes a batch in one transaction. When PostgreSQL refuses it, the batch is written once more, in halves under
+ * savepoints, until each refused document is alone: it fails with PostgreSQL's words, and all others are written. Nothing of
+ * the first attempt was committed, so this is not a retry.
  *
- * Where a statement takes too long, what comes next is written in smaller parts, each a transaction of its own: a function
- * that is too slow for a whole batch gets through, and a trigger that hangs holds up its own document in the end.
+ * When a statement takes too long, later documents are written in smaller parts, each in its own transaction. So a function
+ * that is too slow for a whole batch succeeds in parts, and a trigger that hangs ends up blocking only its own document.
  */
 import { DataError, LockedError, type Outcome, outcomeOf, stopped } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
 import { connectorErrorOf, isRefusal, isTooSlow } from './sql-errors.ts';
 
-/** Applies these in a transaction; throws without an outcome for any of them. */
+/** Writes units in a transaction and returns an outcome for each. When it throws, none of them was written. */
 export type Apply<Unit> = (tx: Tx, units: readonly Unit[]) => Promise<readonly Outcome[]>;
 
-/** Once a batch is taken apart, a lock that somebody holds is waited for a few times, and not for long. */
+/** While a batch is split, waits for foreign locks are short, and only this many: the batch has a time limit. */
 const lockTimeoutMs = 250;
 const lockWaitsMax = 20;
 
-/** Gives an outcome for each unit; never rejects. */
+/** Returns an outcome for each unit; never rejects. */
 export type WriteBatch<Unit> = (units: readonly Unit[], signal: AbortSignal) => Promise<readonly Outcome[]>;
 
+/** A writer of batches. `lock` names the advisory lock that its transactions share. */
 export function createBatchWriter<Unit>(
   connections: Connections,
   { lock, apply }: { lock: string; apply: Apply<Unit> },
 ): WriteBatch<Unit> {
-  /** Most units in one transaction; doubled by each one of that size that was in time. */
+  /** The largest number of units in one transaction; doubled after each transaction of that size that was in time. */
   let partMax = Number.POSITIVE_INFINITY;
 
   async function writePart(units: readonly Unit[], signal: AbortSignal): Promise<readonly Outcome[]> {
-    const options = { signal, lock: { name: lock, alone: false } };
-    const failed = (error: unknown): Outcome[] => {
+    const options = { signal, lock: { name: lock, exclusive: false } };
+    const fail = (error: unknown): Outcome[] => {
       if (isTooSlow(error)) partMax = Math.ceil(units.length / 2);
-      const outcome = outcomeOf(connectorErrorOf(error, connections.place));
+      const outcome = outcomeOf(connectorErrorOf(error, connections.targetName));
       return units.map(() => outcome);
     };
     try {
@@ -39,12 +40,12 @@ export function createBatchWriter<Unit>(
       if (units.length >= partMax) partMax *= 2;
       return outcomes;
     } catch (error) {
-      if (units.length === 1 || signal.aborted || !isRefusal(error)) return failed(error);
+      if (units.length === 1 || signal.aborted || !isRefusal(error)) return fail(error);
     }
     try {
-      return await connections.transaction(options, (tx) => applyApart(tx, units, apply, connections.place));
+      return await connections.transaction(options, (tx) => applyInHalves(tx, units, apply, connections.targetName));
     } catch (error) {
-      return failed(error);
+      return fail(error);
     }
   }
 
@@ -60,11 +61,12 @@ export function createBatchWriter<Unit>(
   };
 }
 
-async function applyApart<Unit>(
+/** Applies all units, in halves under savepoints where PostgreSQL refuses some of them. */
+async function applyInHalves<Unit>(
   tx: Tx,
   all: readonly Unit[],
   apply: Apply<Unit>,
-  place: string,
+  targetName: string,
 ): Promise<readonly Outcome[]> {
   let lockWaits = 0;
   await tx.query(`set local lock_timeout to ${lockTimeoutMs}`);
@@ -72,9 +74,10 @@ async function applyApart<Unit>(
   async function attempt(units: readonly Unit[]): Promise<readonly Outcome[]> {
     await tx.query('savepoint part');
     try {
-      if (lockWaits >= lockWaitsMax) throw new LockedError('rows or tables in PostgreSQL are held by somebody else');
+      if (lockWaits >= lockWaitsMax)
+        throw new LockedError('rows or tables in PostgreSQL are locked by other transactions');
       const outcomes = await apply(tx, units);
-      // What a deferred trigger refuses would otherwise take everything with it at the end.
+      // Else a deferred trigger would refuse at COMMIT, and roll everything back.
       await tx.query('set constraints all immediate');
       await tx.query('release savepoint part');
       return outcomes;
@@ -82,16 +85,16 @@ async function applyApart<Unit>(
       const isLocked = error instanceof LockedError;
       if (!isLocked && !isRefusal(error)) throw error;
       await tx.query('rollback to savepoint part; release savepoint part');
-      const told = connectorErrorOf(error, place);
-      if (told instanceof LockedError) lockWaits += 1;
-      if (units.length === 1 || isLocked) return units.map(() => outcomeOf(told));
+      const refusal = connectorErrorOf(error, targetName);
+      if (refusal instanceof LockedError) lockWaits += 1;
+      if (units.length === 1 || isLocked) return units.map(() => outcomeOf(refusal));
     }
     const half = units.length >> 1;
     return [...(await attempt(units.slice(0, half))), ...(await attempt(units.slice(half)))];
   }
 
   const outcomes = await attempt(all);
-  // What is wrong with one document only is not the matter of all: the flow need not stop for it.
+  // Some documents were written, so the settings are right: a `config` or `auth` error belongs to its document alone.
   if (!outcomes.some((outcome) => 'reference' in outcome)) return outcomes;
   return outcomes.map((outcome) =>
     'error' in outcome && (outcome.error.type === 'config' || outcome.error.type === 'auth')

@@ -1,37 +1,38 @@
-/** What `check` tells a person of the server, the schema and the rights in it. Changes nothing. */
+/** Checks the server, the schema and the rights in it, for the command `check`. Changes nothing. */
 
 import { escapeIdentifier } from 'pg';
 import type { CheckResult } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';
-import { grants, howToMake, readSchemaState } from './migrations.ts';
+import { grants, howToCreate, readSchemaState } from './migrations.ts';
 import type { Settings } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { ownTables } from './tables.ts';
 import { functionName } from './write-function.ts';
 
+/** One line per finding. A server that cannot be reached is a line, too; never rejects. */
 export async function checkAll(connections: Connections, settings: Settings): Promise<CheckResult[]> {
   const results: CheckResult[] = [];
   try {
     await connections.read({}, async (tx) => {
-      results.push(await checkServer(tx, connections.place));
+      results.push(await checkServer(tx, connections.targetName));
       results.push(...(await checkSchema(tx, settings)));
       if (settings.function !== undefined) results.push(await checkFunction(tx, settings.function));
     });
   } catch (error) {
-    results.push({ name: 'server', ok: false, message: connectorErrorOf(error, connections.place).message });
+    results.push({ name: 'server', ok: false, message: connectorErrorOf(error, connections.targetName).message });
   }
   return results;
 }
 
-async function checkServer(tx: Tx, place: string): Promise<CheckResult> {
+async function checkServer(tx: Tx, targetName: string): Promise<CheckResult> {
   const [server] = await tx.query<{ version: string; number: number; user: string; encoding: string; ssl: boolean }>(
     `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
        current_user as user, current_setting('server_encoding') as encoding,
        coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as ssl`,
   );
   const name = 'server';
-  if (!server) return { name, ok: false, message: `PostgreSQL at ${place} does not say what it is.` };
-  const what = `PostgreSQL ${server.version} at ${place}, as ${server.user}, ${server.ssl ? 'encrypted' : 'not encrypted'}`;
+  if (!server) return { name, ok: false, message: `PostgreSQL at ${targetName} does not report its version.` };
+  const what = `PostgreSQL ${server.version} at ${targetName}, as ${server.user}, ${server.ssl ? 'encrypted' : 'not encrypted'}`;
   if (server.number < 150_000) return { name, ok: false, message: `${what}: it must be version 15 or newer.` };
   if (server.encoding !== 'UTF8')
     return {
@@ -45,10 +46,10 @@ async function checkServer(tx: Tx, place: string): Promise<CheckResult> {
 async function checkSchema(tx: Tx, settings: Settings): Promise<CheckResult[]> {
   const { schema } = settings;
   const name = 'schema';
-  const [rights] = await tx.query<{ there: boolean; usable: boolean; may_make: boolean }>(
+  const [rights] = await tx.query<{ there: boolean; usable: boolean; may_create: boolean }>(
     `select found.oid is not null as there,
        coalesce(has_schema_privilege(found.oid, 'usage'), true) as usable,
-       coalesce(has_schema_privilege(found.oid, 'create'), has_database_privilege(current_database(), 'create')) as may_make
+       coalesce(has_schema_privilege(found.oid, 'create'), has_database_privilege(current_database(), 'create')) as may_create
      from (select to_regnamespace($1) as oid) as found`,
     [escapeIdentifier(schema)],
   );
@@ -58,16 +59,16 @@ async function checkSchema(tx: Tx, settings: Settings): Promise<CheckResult[]> {
   if (fault !== undefined) return [{ name, ok: false, message: fault }];
   if (missing.length > 0)
     return [
-      rights.may_make
+      rights.may_create
         ? {
             name,
             ok: true,
-            message: `The first write makes the tables in the schema ${schema} (${missing.join(', ')}).`,
+            message: `The first write creates the tables in the schema ${schema} (${missing.join(', ')}).`,
           }
         : {
             name,
             ok: false,
-            message: `The tables in the schema ${schema} are missing (${missing.join(', ')}), and this user may not make them. ${howToMake(settings)}.`,
+            message: `The tables in the schema ${schema} are missing (${missing.join(', ')}), and this user may not create them. ${howToCreate(settings)}.`,
           },
     ];
   const refused = await tx.query<{ table: string; right: string }>(
@@ -98,7 +99,7 @@ async function checkFunction(tx: Tx, given: string): Promise<CheckResult> {
     [signature],
   );
   if (!found?.there)
-    return { name, ok: false, message: `There is no function ${signature}: make it, or correct settings.function.` };
+    return { name, ok: false, message: `There is no function ${signature}: create it, or correct settings.function.` };
   if (!found.allowed)
     return { name, ok: false, message: `This user may not call it: GRANT EXECUTE ON FUNCTION ${signature} TO ….` };
   if (found.returns !== 'text')

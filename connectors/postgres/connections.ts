@@ -1,69 +1,71 @@
 /**
- * Transactions on one database, each of which ends soon after it is told to.
+ * Transactions on one database. Each ends soon after its signal aborts.
  *
- * What happens to a transaction whose client is gone is the server's to say: a COMMIT that was sent may still be carried
- * out. So every transaction takes an advisory lock first, shared by those that write, and has the server's word that it
- * holds it before anything else is sent. `lookup` takes the same lock for itself alone: it gets it once each transaction
- * that could still commit has ended, and whatever took no lock was never told to commit.
+ * When a client disappears, the server may still carry out a COMMIT that it was sent. So every writing transaction first
+ * takes a shared advisory lock, and waits for the server's confirmation before it sends anything else. `lookup` takes the
+ * same lock exclusively: it gets the lock once every transaction that could still commit has ended. A transaction without
+ * the lock was never sent a COMMIT.
  */
 import { createHash } from 'node:crypto';
 import { Socket } from 'node:net';
 import { Client, type ClientConfig, Pool, type PoolClient } from 'pg';
 import { type Clock, type ConnectorLog, TransientError, UnknownOutcome } from 'sourcing-bridge/connector';
-import type { Place, Settings } from './settings.ts';
+import type { Settings, Target } from './settings.ts';
 import { connectorErrorOf, leavesCommitOpen } from './sql-errors.ts';
 
 export interface Tx {
-  /** One statement with its parameters; without them the text may hold several. */
+  /** Runs one statement with its parameters; without parameters the text may contain several statements. */
   query<Row extends object>(text: string, params?: readonly unknown[]): Promise<Row[]>;
 }
 
 export interface TransactionOptions {
   readonly signal?: AbortSignal | undefined;
-  /** By name; `alone` waits for all who share it. */
-  readonly lock?: { readonly name: string; readonly alone: boolean };
+  /** The advisory lock to take; `exclusive` waits until no other transaction holds it. */
+  readonly lock?: { readonly name: string; readonly exclusive: boolean };
 }
 
 export interface Connections {
-  readonly place: string;
+  /** `host:port/database`, for messages. */
+  readonly targetName: string;
   /**
-   * Runs `work` and commits. What `work` throws goes on after a rollback; an error of COMMIT itself that says it failed
-   * goes on, too. Throws TransientError, AuthError or ConfigError when nothing was done, and UnknownOutcome when the
-   * connection was lost during COMMIT.
+   * Runs `work` and commits. Rethrows what `work` throws after a rollback, and an error that says that COMMIT failed. Throws
+   * TransientError, AuthError or ConfigError when nothing was done, and UnknownOutcome when the connection was lost during
+   * COMMIT.
    */
   transaction<T>(options: TransactionOptions, work: (tx: Tx) => Promise<T>): Promise<T>;
-  /** The same for what changes nothing: it leaves nothing open. */
+  /** As `transaction`, for work that changes nothing: it throws TransientError instead of UnknownOutcome. */
   read<T>(options: TransactionOptions, work: (tx: Tx) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
 const connectTimeoutMs = 10_000;
-/** For a cancellation and a goodbye. Stays well below what the bridge grants to a call that is to stop. */
-const patienceMs = 1_000;
-/** For the answer to a COMMIT that was sent before the call was stopped. */
+/** The limit for cancelling a statement and for closing. It is well below the time that the bridge allows for a stop. */
+const stopStepMs = 1_000;
+/** How long an aborted call waits for the answer to a COMMIT that it has sent. */
 const commitMs = 250;
-/** A statement that was cancelled answers at once, unless the network does not. */
+/** How long an aborted call waits for a cancelled statement; only a broken network takes longer. */
 const cancelledMs = 50;
 const idleInTransactionMs = 60_000;
 
+/** A pool of at most `settings.connections` connections; it connects at the first use. */
 export function createConnections(
   settings: Settings,
-  place: Place,
+  target: Target,
   { clock, log }: { clock: Clock; log: ConnectorLog },
 ): Connections {
   const config: ClientConfig = {
-    host: place.host,
-    port: place.port,
-    user: place.user,
-    database: place.database,
-    ...(place.password === undefined ? {} : { password: place.password }),
-    ssl: place.ssl,
+    host: target.host,
+    port: target.port,
+    user: target.user,
+    database: target.database,
+    ...(target.password === undefined ? {} : { password: target.password }),
+    ssl: target.ssl,
     application_name: 'sourcing-bridge',
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: 30_000,
   };
-  /** Whatever becomes of a connection's own goodbye, its socket is for us to close. */
+  /** All open sockets: `close` destroys them even when the driver's own close hangs. */
   const sockets = new Set<Socket>();
   class OwnClient extends Client {
     readonly socket: Socket;
@@ -74,7 +76,8 @@ export function createConnections(
       this.socket = socket;
       sockets.add(socket);
       socket.once('close', () => sockets.delete(socket));
-      // One that breaks between two statements shows at the next; unheard, the event would end the process.
+      // A connection that breaks between two statements fails at the next one. Without a listener the event would end the
+      // process.
       this.on('error', () => undefined);
     }
   }
@@ -84,25 +87,25 @@ export function createConnections(
   async function connect(signal: AbortSignal | undefined): Promise<PoolClient> {
     if (signal?.aborted) throw stopped();
     const connecting = pool.connect();
-    const { promise: tooLate, reject } = Promise.withResolvers<never>();
+    const { promise: aborted, reject } = Promise.withResolvers<never>();
     const onAbort = () => reject(stopped());
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      return await Promise.race([connecting, tooLate]);
+      return await Promise.race([connecting, aborted]);
     } catch (error) {
-      // It may come yet, for nobody.
+      // The connection may still be made: return it to the pool.
       connecting.then((client) => client.release()).catch(() => undefined);
-      throw connectorErrorOf(error, place.name);
+      throw connectorErrorOf(error, target.name);
     } finally {
       signal?.removeEventListener('abort', onAbort);
     }
   }
 
-  /** So that the server is not busy, with its locks held, for somebody who has gone. */
+  /** Cancels the running statement, so that the server does not go on with it, and hold its locks, after an abort. */
   async function cancel(pid: number): Promise<void> {
     const client = new OwnClient();
     const ended = new AbortController();
-    const limit = clock.sleep(patienceMs, ended.signal).then(
+    const limit = clock.sleep(stopStepMs, ended.signal).then(
       () => client.socket.destroy(),
       () => undefined,
     );
@@ -110,7 +113,7 @@ export function createConnections(
       await client.connect();
       await client.query('select pg_cancel_backend($1)', [pid]);
     } catch {
-      // Its statement ends by its own time limit.
+      // The statement then ends by its own time limit.
     } finally {
       ended.abort();
       client.socket.destroy();
@@ -149,7 +152,7 @@ export function createConnections(
       }
     };
     try {
-      const [begun] = await run<{ pid: number }>(beginning(settings, lock));
+      const [begun] = await run<{ pid: number }>(beginStatements(settings, lock));
       pid = begun?.pid;
       const result = await work({ query: run });
       if (signal?.aborted) throw stopped();
@@ -157,10 +160,10 @@ export function createConnections(
       const { command } = await client.query('commit').catch((error: unknown) => {
         if (!leavesCommitOpen(error)) throw error;
         isBroken = true;
-        const { message } = connectorErrorOf(error, place.name);
+        const { message } = connectorErrorOf(error, target.name);
         throw new UnknownOutcome(`The connection was lost during COMMIT. ${message}`, { cause: error });
       });
-      // So PostgreSQL answers where a statement had failed and nobody noticed.
+      // PostgreSQL answers COMMIT with ROLLBACK when a statement had failed and `work` ignored it.
       if (command !== 'COMMIT') throw new TransientError('PostgreSQL has rolled the transaction back');
       return result;
     } catch (error) {
@@ -172,14 +175,14 @@ export function createConnections(
     } finally {
       signal?.removeEventListener('abort', onAbort);
       ended.abort();
-      // A cancellation must not hit whoever uses the connection next.
+      // The cancellation must not hit the next transaction on this connection.
       await stopping;
       client.release(isBroken);
     }
   }
 
   return {
-    place: place.name,
+    targetName: target.name,
     transaction,
     read: (options, work) =>
       transaction(options, work).catch((error: unknown) => {
@@ -189,7 +192,7 @@ export function createConnections(
     close: async () => {
       const ended = new AbortController();
       const closing = pool.end().finally(() => ended.abort());
-      await clock.sleep(patienceMs, ended.signal).catch(() => undefined);
+      await clock.sleep(stopStepMs, ended.signal).catch(() => undefined);
       for (const socket of sockets) socket.destroy();
       await closing;
     },
@@ -197,14 +200,14 @@ export function createConnections(
 }
 
 function stopped(cause?: unknown): TransientError {
-  return new TransientError('stopped before it was done', { cause });
+  return new TransientError('stopped before it was committed', { cause });
 }
 
 /**
- * What a transaction needs whatever the role's, the database's or a connection pooler's settings are. Its last row has
- * the server process that runs it.
+ * Begins a transaction that has its settings and its lock, whatever the defaults of the role, the database or a connection
+ * pooler are. The last row has the id of the server process that runs it.
  */
-function beginning(settings: Settings, lock: TransactionOptions['lock']): string {
+function beginStatements(settings: Settings, lock: TransactionOptions['lock']): string {
   const set = (name: string, value: string | number) => `set_config('${name}', '${value}', true)`;
   const statements = [
     'begin isolation level read committed read write',
@@ -212,11 +215,11 @@ function beginning(settings: Settings, lock: TransactionOptions['lock']): string
        ${set('idle_in_transaction_session_timeout', idleInTransactionMs)},
        case current_setting('synchronous_commit') when 'off' then ${set('synchronous_commit', 'on')} end`,
   ];
-  if (lock) statements.push(`select pg_advisory_xact_lock${lock.alone ? '' : '_shared'}(${lockNumber(lock.name)})`);
+  if (lock) statements.push(`select pg_advisory_xact_lock${lock.exclusive ? '' : '_shared'}(${lockNumber(lock.name)})`);
   return [...statements, 'select pg_backend_pid() as pid'].join('; ');
 }
 
-/** The same for the same name in every process and version. */
+/** The number of a lock's name: the same in every process and every version of the connector. */
 function lockNumber(name: string): bigint {
   return createHash('sha256').update(`sourcing-bridge postgres ${name}`).digest().readBigInt64BE();
 }

@@ -1,19 +1,22 @@
-/** The bytes of files, a few at a time: a batch may have hundreds of them, each of any size. */
+/** Downloads the bytes of files in groups, because a batch may have hundreds of files of any size. */
 import { createHash } from 'node:crypto';
 import { fileBytes, type Operation, type Outcome, outcomeOf, stopped } from 'sourcing-bridge/connector';
 
 export interface LoadedFile {
   readonly name: string;
-  /** Undefined, as what follows, where the bytes are not wanted. */
+  /** Undefined, like the next two, when the settings do not want the bytes. */
   readonly bytes: Uint8Array | undefined;
   readonly byteCount: string | undefined;
   readonly sha256: string | undefined;
 }
 
-/** What is in memory at once is at most this, or one file. */
+/** A group is written once it has this many bytes, so at most this and one more file are in memory. */
 const groupBytesMax = 8 * 2 ** 20;
 
-/** Gives each operation with its file, if it has one, to `write`, in groups; in the order of the operations. */
+/**
+ * Calls `write` with groups of operations and their downloaded files, in the order of the operations. Returns an outcome for
+ * each; an operation whose file cannot be downloaded fails alone.
+ */
 export async function withFiles(
   operations: readonly Operation[],
   { loads, signal }: { loads: boolean; signal: AbortSignal },

@@ -1,7 +1,7 @@
 /**
- * The PostgreSQL connector. Documents become rows of typed tables in a schema of its own, for a warehouse or an ERP that
- * reads them there; or each is given to a stored function of the customer's. A batch is one transaction: a kill at any
- * instant leaves each document in its old state or in its new one, head and parts alike.
+ * The PostgreSQL connector. It writes documents as rows of typed tables in its own schema, for a warehouse or an ERP that
+ * reads them there; or it passes each to a stored function of the customer. A batch is one transaction: a kill at any moment
+ * leaves each document in its old state or in its new one, head and parts alike.
  */
 import {
   type Document,
@@ -19,7 +19,7 @@ import { type Connections, createConnections } from './connections.ts';
 import { type LoadedFile, withFiles } from './files.ts';
 import { migrate, readSchemaState } from './migrations.ts';
 import { planOf } from './plan.ts';
-import { placeOf, type Settings, settings } from './settings.ts';
+import { type Settings, settings, targetOf } from './settings.ts';
 import { connectorErrorOf } from './sql-errors.ts';
 import { createFunctionWriter } from './write-function.ts';
 import { compareKeys, createTableWriter } from './write-tables.ts';
@@ -30,7 +30,7 @@ const timeoutMs = 60_000;
 export default defineConnector({
   name: 'postgres',
   settings,
-  // A write that was cut off may still be committed; `lookup` waits for it by itself (connections.ts).
+  // A write that was cut off may still be committed. lateEffectMs is 0 because `lookup` waits for it (connections.ts).
   capabilities: {
     kinds: documentKinds,
     batchMax: 500,
@@ -43,26 +43,26 @@ export default defineConnector({
   capabilitiesWith: ({ batch_max, connections, statement_timeout_ms }) => ({
     batchMax: batch_max,
     concurrency: connections,
-    // One more for a moment, to cancel what runs in another.
+    // One more, for a moment, to cancel a statement that runs on another connection.
     requestsAtOnce: connections + 1,
     timeoutMs: Math.max(timeoutMs, 2 * statement_timeout_ms),
   }),
   async open(given, { clock, log }) {
-    const connections = createConnections(given, placeOf(given), { clock, log });
+    const connections = createConnections(given, targetOf(given), { clock, log });
     return createSession(connections, given);
   },
 });
 
 type Group = readonly { readonly operation: Operation; readonly file: LoadedFile | undefined }[];
 
-/** How documents of one kind are written and found. */
-interface Way extends Pick<Writer<never>, 'readKnown' | 'referenceOf'> {
+/** Writes and finds the documents of one kind. */
+interface KindStore extends Pick<Writer<never>, 'readKnown' | 'referenceOf'> {
   write(group: Group, signal: AbortSignal): Promise<readonly Outcome[]>;
 }
 
 function createSession(connections: Connections, given: Settings) {
-  const ways = new Map(documentKinds.map((kind) => [kind, createWay(connections, kind, given)]));
-  const wayOf = (kind: DocumentKind) => ways.get(kind) as Way;
+  const stores = new Map(documentKinds.map((kind) => [kind, createKindStore(connections, kind, given)]));
+  const storeOf = (kind: DocumentKind) => stores.get(kind) as KindStore;
   let isMigrated = false;
 
   async function ensureTables(signal: AbortSignal): Promise<void> {
@@ -71,30 +71,31 @@ function createSession(connections: Connections, given: Settings) {
     isMigrated = true;
   }
 
-  /** What is in the database of these documents of one kind, by key. `alone`: once every write under way has ended. */
+  /** What the database has of these documents of one kind, by key. `exclusive`: waits until no write is running. */
   async function readKnown(
     documents: readonly Document[],
     signal: AbortSignal,
-    alone: boolean,
+    exclusive: boolean,
   ): Promise<ReadonlyMap<string, Known>> {
     const [first] = documents;
     if (!first) return new Map();
-    const lock = alone ? { lock: { name: lockName(given, first.kind), alone } } : {};
+    const lock = exclusive ? { lock: { name: lockName(given, first.kind), exclusive } } : {};
     const keys = documents.map(({ key }) => key);
     return connections.read({ signal, ...lock }, async (tx) =>
-      !isMigrated && (await readSchemaState(tx, given)).isNew ? new Map() : wayOf(first.kind).readKnown(tx, keys),
+      !isMigrated && (await readSchemaState(tx, given)).isNew ? new Map() : storeOf(first.kind).readKnown(tx, keys),
     );
   }
 
-  const told = <T>(running: Promise<T>): Promise<T> =>
+  /** Turns errors of PostgreSQL into ConnectorErrors. */
+  const withConnectorErrors = <T>(running: Promise<T>): Promise<T> =>
     running.catch((error: unknown) => {
-      throw connectorErrorOf(error, connections.place);
+      throw connectorErrorOf(error, connections.targetName);
     });
 
   return {
     check: () => checkAll(connections, given),
     plan: async (operations: readonly Operation[], signal: AbortSignal) => {
-      const known = await told(
+      const known = await withConnectorErrors(
         readKnown(
           operations.map(({ document }) => document),
           signal,
@@ -107,21 +108,21 @@ function createSession(connections: Connections, given: Settings) {
       try {
         await ensureTables(signal);
       } catch (error) {
-        const outcome = outcomeOf(connectorErrorOf(error, connections.place));
+        const outcome = outcomeOf(connectorErrorOf(error, connections.targetName));
         return operations.map(() => outcome);
       }
       const [first] = operations;
       if (!first) return [];
       return withFiles(operations, { loads: given.file_bytes, signal }, (group) =>
-        wayOf(first.document.kind).write(group, signal),
+        storeOf(first.document.kind).write(group, signal),
       );
     },
     lookup: async (documents: readonly Document[], signal: AbortSignal): Promise<Found[]> => {
-      const known = await told(readKnown(documents, signal, true));
+      const known = await withConnectorErrors(readKnown(documents, signal, true));
       return documents.flatMap((document) => {
         const row = known.get(document.key);
         if (row?.state !== 'current') return [];
-        const reference = wayOf(document.kind).referenceOf(document, row);
+        const reference = storeOf(document.kind).referenceOf(document, row);
         return [{ key: document.key, reference, contentHash: row.content_hash }];
       });
     },
@@ -129,24 +130,26 @@ function createSession(connections: Connections, given: Settings) {
   };
 }
 
-/** Who writes documents of a kind, and who waits until nobody does. */
+/** Writes of a kind share this lock; a lookup takes it exclusively. */
 function lockName({ schema }: Settings, kind: DocumentKind): string {
   return `${schema} ${kind}`;
 }
 
-function createWay(connections: Connections, kind: DocumentKind, given: Settings): Way {
+function createKindStore(connections: Connections, kind: DocumentKind, given: Settings): KindStore {
   const lock = lockName(given, kind);
-  const wayOf = <Unit extends { readonly document: Document }>(writer: Writer<Unit>): Way => {
+  const storeFor = <Unit extends { readonly document: Document }>(writer: Writer<Unit>): KindStore => {
     const write = createBatchWriter(connections, { lock, apply: writer.apply });
     return {
       ...writer,
       write: (group, signal) => writeSorted(group, writer.prepare, (units) => write(units, signal)),
     };
   };
-  return given.mode === 'function' ? wayOf(createFunctionWriter(kind, given)) : wayOf(createTableWriter(kind, given));
+  return given.mode === 'function'
+    ? storeFor(createFunctionWriter(kind, given))
+    : storeFor(createTableWriter(kind, given));
 }
 
-/** Sorts what can be written by key, and gives the outcomes in the order of the group. */
+/** Writes the units in the order of their keys; returns the outcomes in the order of the group. */
 async function writeSorted<Unit extends { readonly document: Document }>(
   group: Group,
   prepare: (operation: Operation, file: LoadedFile | undefined) => Unit,

@@ -1,7 +1,7 @@
 /**
- * Brings the connector's own schema to the state that this version expects: numbered SQL files, each applied once and
- * noted in the schema's table `migration` by the file itself, so that a person may run them, too. Any number of processes
- * may start at once: they wait for each other on an advisory lock, and apply all that is missing in one transaction.
+ * Brings the connector's own schema to the state that this version expects. The migrations are numbered SQL files. Each is
+ * applied once, and records itself in the schema's table `migration`, so an administrator may run it, too. Several processes
+ * may start at the same time: they wait for each other on an advisory lock and apply all missing files in one transaction.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { DatabaseError, escapeIdentifier } from 'pg';
@@ -10,20 +10,20 @@ import type { Connections, Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
 
 export interface SchemaState {
-  /** Files that are still to be applied. */
+  /** The files that are not applied yet. */
   readonly missing: readonly string[];
-  /** Whether none was: then nothing can have been written. */
+  /** Whether no file is applied: then no document can have been written. */
   readonly isNew: boolean;
-  /** Undefined when it fits this version, or what is to be done about it. */
+  /** What is wrong and what to do; undefined when this version can use the schema. */
   readonly fault: string | undefined;
 }
 
 const folder = new URL('migrations/', import.meta.url);
 
-/** What the schema has; changes nothing. */
+/** Reads which migrations the schema has; changes nothing. */
 export async function readSchemaState(tx: Tx, { schema, mode }: Settings): Promise<SchemaState> {
   const files = (await readdir(new URL(`${mode}/`, folder))).filter((name) => name.endsWith('.sql')).sort();
-  // Out of the catalog's tables: what to_regclass() says may be from before a wait for a lock.
+  // Read from the catalog's tables: the result of to_regclass() may be older than a wait for a lock.
   const there = await tx.query('select from pg_tables where schemaname = $1 and tablename = $2', [schema, 'migration']);
   if (there.length === 0) return { missing: files, isNew: true, fault: undefined };
   const applied = await tx.query<{ number: number; name: string }>(
@@ -36,40 +36,43 @@ export async function readSchemaState(tx: Tx, { schema, mode }: Settings): Promi
     isNew: applied.length === 0,
     fault:
       unknown &&
-      `The schema ${schema} was made by a newer version of this connector: it has ${unknown.name}, which this version ` +
+      `The schema ${schema} was created by a newer version of this connector: it has ${unknown.name}, which this version ` +
         'does not know. Run the newer version, or set another schema.',
   };
 }
 
-/** Throws ConfigError that says what to grant, to run or to set. No document is written. */
+/** Applies missing migrations. Throws ConfigError, which says what to grant, to run or to set; no document is written then. */
 export async function migrate(connections: Connections, settings: Settings, signal: AbortSignal): Promise<void> {
   const { schema } = settings;
   const found = await connections.read({ signal }, (tx) => readSchemaState(tx, settings));
   if (found.fault !== undefined) throw new ConfigError(found.fault);
   if (found.missing.length === 0) return;
-  const lock = { name: `migrations of ${schema}`, alone: true };
+  const lock = { name: `migrations of ${schema}`, exclusive: true };
   try {
     await connections.transaction({ signal, lock }, async (tx) => {
       const { missing, fault } = await readSchemaState(tx, settings);
       if (fault !== undefined) throw new ConfigError(fault);
-      // Asked for first: CREATE SCHEMA IF NOT EXISTS needs the right to create even where there is nothing to do.
+      // Check first: CREATE SCHEMA IF NOT EXISTS needs the right to create even where the schema exists.
       const known = await tx.query('select from pg_namespace where nspname = $1', [schema]);
       if (missing.length > 0 && known.length === 0) await tx.query(`create schema ${escapeIdentifier(schema)}`);
       await tx.query(`set local search_path to ${escapeIdentifier(schema)}`);
       for (const file of missing) await tx.query(await readFile(new URL(`${settings.mode}/${file}`, folder), 'utf8'));
     });
   } catch (error) {
-    // The next try sees whether the tables are there.
+    // The next attempt sees whether the tables exist.
     if (error instanceof UnknownOutcome) throw new TransientError(error.message, { cause: error });
     if (error instanceof ConnectorError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     if (error instanceof DatabaseError && error.code === '42501')
-      throw new ConfigError(`The tables in the schema ${schema} cannot be made: ${reason}. ${howToMake(settings)}`, {
-        cause: error,
-      });
+      throw new ConfigError(
+        `The tables in the schema ${schema} cannot be created: ${reason}. ${howToCreate(settings)}`,
+        {
+          cause: error,
+        },
+      );
     if (error instanceof DatabaseError && /^42(P07|710)/.test(error.code ?? ''))
       throw new ConfigError(
-        `The schema ${schema} has something of somebody else's that has a name which the connector needs: ${reason}. ` +
+        `The schema ${schema} has an object of another owner under a name that the connector needs: ${reason}. ` +
           'Set another schema (settings.schema).',
         { cause: error },
       );
@@ -77,15 +80,16 @@ export async function migrate(connections: Connections, settings: Settings, sign
   }
 }
 
-/** For a user who may not. */
-export function howToMake({ schema, mode }: Settings): string {
+/** Instructions for a user without the right to create the tables. */
+export function howToCreate({ schema, mode }: Settings): string {
   return (
-    `Either let this user make them (GRANT CREATE ON DATABASE … TO …, or a schema of its own: CREATE SCHEMA ${schema} ` +
-    `AUTHORIZATION …), or let an administrator run the files in connectors/postgres/migrations/${mode}, as they say ` +
-    `themselves, and then: ${grants(schema)}`
+    `Either let this user create them (GRANT CREATE ON DATABASE … TO …, or a schema of its own: CREATE SCHEMA ${schema} ` +
+    `AUTHORIZATION …), or let an administrator run the files in connectors/postgres/migrations/${mode}, as their first ` +
+    `lines explain, and then: ${grants(schema)}`
   );
 }
 
+/** The statements that let a user write the tables. */
 export function grants(schema: string): string {
   const name = escapeIdentifier(schema);
   return `GRANT USAGE ON SCHEMA ${name} TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${name} TO …`;

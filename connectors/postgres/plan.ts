@@ -1,9 +1,10 @@
-/** What a write would do, in words; reads only. */
+/** Describes what a write would do. */
 import type { Operation, PlannedOperation } from 'sourcing-bridge/connector';
 import type { Settings } from './settings.ts';
 import { rowsOf, tablesOf } from './tables.ts';
 import type { Known } from './writer.ts';
 
+/** The plan of one operation; `known` is what the database has of its document. */
 export function planOf(operation: Operation, known: Known | undefined, settings: Settings): PlannedOperation {
   const { document, contentHash } = operation;
   const { key } = document;

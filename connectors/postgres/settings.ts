@@ -1,10 +1,13 @@
-/** The settings of a flow to PostgreSQL, and where they lead: one place that is connected to, with how it is encrypted. */
+/** The settings of a flow to PostgreSQL, and the connection target that they describe. */
 import { ConfigError, type Secret, secret, z } from 'sourcing-bridge/connector';
 
-/** As PostgreSQL keeps it, upper and lower case told apart; longer names it would cut. */
+/** A name as PostgreSQL stores it, case-sensitive. PostgreSQL would cut off longer names. */
 const identifier = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_$]*$/, 'must be a name of letters, digits and underscores that begins with no digit')
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_$]*$/,
+    'must be a name of letters, digits and underscores that does not begin with a digit',
+  )
   .max(63);
 
 const sslModes = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
@@ -17,22 +20,19 @@ export const settings = z
         'postgres://user:password@host:5432/database, instead of `host`, `port`, `user`, `password`, `database`',
       ),
     host: z.string().min(1).optional().describe("The server's name or address, or the folder of its socket"),
-    port: z.int().min(1).max(65_535).optional().describe('5432 when it is left out'),
-    user: z.string().min(1).optional().describe('Who owns the tables, or may write them'),
+    port: z.int().min(1).max(65_535).optional().describe('Default: 5432'),
+    user: z.string().min(1).optional().describe('The user that owns the tables, or may write them'),
     password: secret().optional(),
-    database: z.string().min(1).optional().describe('Its name'),
+    database: z.string().min(1).optional().describe('The name of the database'),
     ssl: z
       .enum(sslModes)
       .optional()
-      .describe('As sslmode of libpq; left out: `disable` on this machine, `verify-full` to any other'),
+      .describe('As sslmode of libpq; default: `disable` on this machine, `verify-full` to any other'),
     ssl_ca: z.string().min(1).optional().describe("PEM of the authority that signed the server's certificate"),
-    ssl_cert: z.string().min(1).optional().describe('PEM of a certificate that the server wants to see'),
-    ssl_key: secret().optional().describe('PEM of its key'),
+    ssl_cert: z.string().min(1).optional().describe('PEM of the client certificate that the server requires'),
+    ssl_key: secret().optional().describe('PEM of the key of `ssl_cert`'),
     schema: identifier.default('sourcing').describe("Where the connector's own tables are"),
-    mode: z
-      .enum(['tables', 'function'])
-      .default('tables')
-      .describe('Writes tables of its own, or calls a function that is yours'),
+    mode: z.enum(['tables', 'function']).default('tables').describe('Writes its own tables, or calls your function'),
     function: z
       .string()
       .regex(
@@ -40,55 +40,60 @@ export const settings = z
         'must be a schema and a name, like erp.take_document',
       )
       .optional()
-      .describe('With `mode: function`: which one, with its schema, as PostgreSQL keeps the name'),
+      .describe('With `mode: function`: the function with its schema, as PostgreSQL stores the name'),
     history: z.boolean().default(false).describe('Keeps each version of a document in `document_history`'),
-    file_bytes: z.boolean().default(true).describe('false: files are not loaded, and only their names are written'),
-    batch_max: z.int().min(1).max(5_000).default(500).describe('Most documents in one transaction'),
-    connections: z.int().min(1).max(20).default(2).describe('Most transactions at once'),
-    statement_timeout_ms: z.int().min(1_000).max(600_000).default(30_000).describe('Longest time for one statement'),
+    file_bytes: z.boolean().default(true).describe('false: files are not downloaded, and only their names are written'),
+    batch_max: z.int().min(1).max(5_000).default(500).describe('The largest number of documents in one transaction'),
+    connections: z.int().min(1).max(20).default(2).describe('The largest number of transactions at once'),
+    statement_timeout_ms: z
+      .int()
+      .min(1_000)
+      .max(600_000)
+      .default(30_000)
+      .describe('The longest time for one statement'),
     lock_timeout_ms: z
       .int()
       .min(100)
       .max(60_000)
       .default(5_000)
-      .describe('Longest wait for a row or table that somebody else holds'),
+      .describe('The longest wait for a row or table that another transaction has locked'),
   })
   .superRefine((given, context) => {
     const issue = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
     if (given.url) {
       for (const name of ['host', 'port', 'user', 'password', 'database'] as const)
-        if (given[name] !== undefined) issue(name, 'stands in the URL already: leave one of them out');
+        if (given[name] !== undefined) issue(name, 'is in the URL already: leave one of them out');
       const fault = faultOfUrl(given.url.reveal());
       if (fault !== undefined) issue('url', fault);
     } else
       for (const name of ['host', 'user', 'database'] as const)
-        if (given[name] === undefined) issue(name, 'is missing; or give `url` instead');
+        if (given[name] === undefined) issue(name, 'is missing; or set `url` instead');
     if ((given.mode === 'function') !== (given.function !== undefined))
-      issue('function', 'belongs to `mode: function`: give both, or neither');
+      issue('function', 'belongs to `mode: function`: set both, or neither');
     if (given.mode === 'function' && given.history)
-      issue('history', 'belongs to `mode: tables`: the function may keep what it wants');
+      issue('history', 'belongs to `mode: tables`: a function can keep versions by itself');
     if ((given.ssl_cert === undefined) !== (given.ssl_key === undefined))
-      issue('ssl_cert', 'and `ssl_key` belong together: give both, or neither');
+      issue('ssl_cert', 'and `ssl_key` belong together: set both, or neither');
   });
 
 export type Settings = z.output<typeof settings>;
 
-/** What the URL says, or the single settings. */
-export interface Place {
+/** The connection target, from the URL or from the single settings. */
+export interface Target {
   readonly host: string;
   readonly port: number;
   readonly user: string;
   readonly password: string | undefined;
   readonly database: string;
   readonly ssl: false | Readonly<Record<string, unknown>>;
-  /** `host:port/database`: for messages. */
+  /** `host:port/database`, for messages. */
   readonly name: string;
 }
 
-/** Throws ConfigError for a URL that says what is not known. */
-export function placeOf(given: Settings): Place {
+/** The target of parsed settings. Throws ConfigError when neither a URL nor host, user and database are set. */
+export function targetOf(given: Settings): Target {
   const { host, port, user, password, database, sslmode } = given.url ? readUrl(given.url) : readSingle(given);
-  const mode = given.ssl ?? sslmode ?? (isHere(host) ? 'disable' : 'verify-full');
+  const mode = given.ssl ?? sslmode ?? (isLocal(host) ? 'disable' : 'verify-full');
   return {
     host,
     port,
@@ -109,7 +114,7 @@ export function placeOf(given: Settings): Place {
   };
 }
 
-/** What is wrong with it, without repeating it: it may hold a password. */
+/** What is wrong with a URL. The message does not repeat it, as it may contain a password. */
 function faultOfUrl(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^postgres(ql)?:$/.test(url.protocol))
@@ -119,11 +124,11 @@ function faultOfUrl(text: string): string | undefined {
   try {
     for (const part of [url.username, url.password, url.pathname]) decodeURIComponent(part);
   } catch {
-    return 'has a % that begins no percent-encoded character: write it as %25';
+    return 'has a % that does not begin a percent-encoded character: write it as %25';
   }
   for (const [name, value] of url.searchParams) {
-    if (name !== 'sslmode') return `has a parameter that is not known: ${name}; only sslmode is`;
-    if (!isSslMode(value)) return `has an sslmode that is not known: use ${sslModes.join(', ')}`;
+    if (name !== 'sslmode') return `has an unknown parameter: ${name}; only sslmode is allowed`;
+    if (!isSslMode(value)) return `has an unknown sslmode: use ${sslModes.join(', ')}`;
   }
   return undefined;
 }
@@ -136,7 +141,7 @@ function readUrl(secretUrl: Secret) {
   const url = new URL(secretUrl.reveal());
   const sslmode = url.searchParams.get('sslmode') ?? '';
   return {
-    // An IPv6 address stands in brackets in a URL only.
+    // Only a URL has brackets around an IPv6 address.
     host: decodeURIComponent(url.hostname).replace(/^\[(.*)\]$/, '$1'),
     port: url.port === '' ? 5432 : Number(url.port),
     user: decodeURIComponent(url.username),
@@ -152,6 +157,6 @@ function readSingle({ host, port = 5432, user, password, database }: Settings) {
   return { host, port, user, password: password?.reveal(), database, sslmode: undefined };
 }
 
-function isHere(host: string): boolean {
+function isLocal(host: string): boolean {
   return host.startsWith('/') || host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }

@@ -1,7 +1,7 @@
 /**
- * Which tables a kind of document has, and what of a document stands in which column. The first table of a kind has one
- * row a document; the others have its parts, numbered from 1 as the document has them. A column that is not named here is
- * null. The migrations make these tables with the same columns; a test holds the two against each other.
+ * The tables of each kind of document, and which member goes into which column. The first table of a kind has one row per
+ * document; the others have its parts, numbered from 1 in the document's order. A column without a value is null. The
+ * migrations create these tables with the same columns; a test compares the two.
  */
 
 import { escapeIdentifier } from 'pg';
@@ -15,7 +15,9 @@ import {
   type QuestionHead,
   type SupplierHead,
 } from 'sourcing-bridge/connector';
-import type { Cell } from './binary-array.ts';
+
+/** A value as it is sent: text, or the bytes of a file. */
+export type Cell = string | Uint8Array | null;
 
 export type ColumnType = 'text' | 'numeric' | 'timestamptz' | 'boolean' | 'integer' | 'bigint' | 'jsonb' | 'text[]';
 
@@ -24,7 +26,7 @@ type Row<Names extends string = string> = Readonly<Partial<Record<Names, unknown
 
 export interface Table<Kind extends DocumentKind = DocumentKind> {
   readonly name: string;
-  /** Those that come from the document, beside its key. */
+  /** The columns that come from the document, without its key. */
   readonly columns: Columns;
   rowsOf(document: DocumentOf<Kind>): readonly Row[];
 }
@@ -32,7 +34,7 @@ export interface Table<Kind extends DocumentKind = DocumentKind> {
 /** The tables of one kind; the first one is its head. */
 type Tables<Kind extends DocumentKind> = readonly [head: Table<Kind>, ...parts: Table<Kind>[]];
 
-/** Checks that rows have the columns' names. */
+/** Defines a table; the compiler checks that the rows have the columns' names. */
 function table<Kind extends DocumentKind, const C extends Columns>(
   name: string,
   columns: C,
@@ -80,13 +82,13 @@ function numbered<Part extends object>(parts: readonly Part[]) {
   return parts.map((part, index) => ({ position: index + 1, ...part }));
 }
 
-/** Parts of lines: `line` says of which. */
+/** The rows for parts of lines; `line` is the number of the line. */
 function ofLines<Line, Part extends object>(lines: readonly Line[], partsOf: (line: Line) => readonly Part[]) {
-  return lines.flatMap((each, index) => numbered(partsOf(each)).map((part) => ({ line: index + 1, ...part })));
+  return lines.flatMap((entry, index) => numbered(partsOf(entry)).map((part) => ({ line: index + 1, ...part })));
 }
 
 function numberedLines<Line extends object>(lines: readonly Line[]) {
-  return lines.map((each, index) => ({ line: index + 1, ...each }));
+  return lines.map((entry, index) => ({ line: index + 1, ...entry }));
 }
 
 const valueRows = (lines: readonly { values: BidSheetRow }[]) =>
@@ -162,7 +164,7 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
     table(
       'quotation_line',
       { ...line, lot: 'text', sourcing_request: 'text', quantity: 'numeric', unit_price: 'numeric', ...fields },
-      ({ lines }) => numberedLines(lines.map(({ bids: _bids, values: _values, ...each }) => each)),
+      ({ lines }) => numberedLines(lines.map(({ bids: _bids, values: _values, ...cells }) => cells)),
     ),
     table('quotation_bid', { ...line, ...position, value: 'numeric', volume: 'numeric' }, ({ lines }) =>
       ofLines(lines, ({ bids }) => bids),
@@ -200,7 +202,7 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
         savings: 'numeric',
         ...fields,
       },
-      ({ lines }) => numberedLines(lines.map(({ values: _values, ...each }) => each)),
+      ({ lines }) => numberedLines(lines.map(({ values: _values, ...cells }) => cells)),
     ),
     table('award_value', valueColumns, ({ lines }) => valueRows(lines)),
   ],
@@ -215,9 +217,9 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
       { ...line, ...questionColumns, value: 'text', comment: 'text', currency: 'text', ...fields },
       ({ lines }) =>
         numberedLines(
-          lines.map(({ question, options: _options, files: _files, ...each }) => ({
+          lines.map(({ question, options: _options, files: _files, ...cells }) => ({
             ...questionCells(question),
-            ...each,
+            ...cells,
           })),
         ),
     ),
@@ -229,7 +231,7 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
     ),
   ],
   file: [
-    // Name, size and checksum are not the document's: they come with its bytes.
+    // Name, size and checksum come with the bytes, not with the document.
     table(
       'file',
       { ...eventColumns, ...eventTags, ...supplierColumns, ...questionColumns, ...fields },
@@ -245,34 +247,37 @@ const tables: { readonly [Kind in DocumentKind]: Tables<Kind> } = {
   ],
 };
 
-/** Throws nothing: every kind has tables. */
+/** The tables of a kind; every kind has some. */
 export function tablesOf(kind: DocumentKind): Tables<DocumentKind> {
   return tables[kind] as unknown as Tables<DocumentKind>;
 }
 
-/** One row's cells, in the order of the table's columns. Throws DataError for text that PostgreSQL cannot hold. */
-export function cellsOf(each: Table, row: Row): Cell[] {
-  return Object.entries(each.columns).map(([name, type]) => cellOf(`${each.name}.${name}`, type, row[name]));
+/** The cells of a row, in the order of the table's columns. Throws DataError for text that PostgreSQL cannot hold. */
+export function cellsOf(table: Table, row: Row): Cell[] {
+  return Object.entries(table.columns).map(([name, type]) => cellOf(`${table.name}.${name}`, type, row[name]));
 }
 
 /** The rows of a document in one of its kind's tables. */
-export function rowsOf(each: Table, document: Document): readonly Row[] {
-  return each.rowsOf(document);
+export function rowsOf(table: Table, document: Document): readonly Row[] {
+  return table.rowsOf(document);
 }
 
 function cellOf(place: string, type: ColumnType, value: unknown): Cell {
   if (value === undefined) return null;
   if (type === 'jsonb') return storable(place, JSON.stringify(value));
-  if (type === 'text[]') return arrayLiteral((value as readonly string[]).map((each) => storable(place, each)));
+  if (type === 'text[]') return arrayLiteral((value as readonly string[]).map((entry) => storable(place, entry)));
   return storable(place, `${value as string | number | boolean}`);
 }
 
-/** PostgreSQL takes no zero character, and would be sent half a character as another one. */
+/**
+ * Returns the text. Throws DataError for a zero character, which PostgreSQL does not accept, and for half a character, which
+ * would be sent as another one.
+ */
 export function storable(place: string, text: string): string {
   if (text.includes('\0'))
-    throw new DataError(`PostgreSQL cannot hold the zero character (U+0000) that stands in what is for ${place}.`);
+    throw new DataError(`PostgreSQL cannot hold the zero character (U+0000) in the value for ${place}.`);
   if (!text.isWellFormed())
-    throw new DataError(`PostgreSQL cannot hold the half of a character (a lone surrogate) in what is for ${place}.`);
+    throw new DataError(`PostgreSQL cannot hold half a character (a lone surrogate) in the value for ${place}.`);
   return text;
 }
 
@@ -280,14 +285,14 @@ function arrayLiteral(texts: readonly string[]): string {
   return `{${texts.map((text) => `"${text.replaceAll(/["\\]/g, '\\$&')}"`).join(',')}}`;
 }
 
-/** Gives the full names of tables in a schema, safe to stand in a statement. */
+/** A function that returns the full name of a table in the schema, quoted for a statement. */
 export function tableNames(schema: string): (table: string) => string {
   return (table) => `${escapeIdentifier(schema)}.${escapeIdentifier(table)}`;
 }
 
-/** All that the connector makes in its schema. */
+/** All tables that the connector creates in its schema. */
 export function ownTables(mode: 'tables' | 'function'): string[] {
   if (mode === 'function') return ['migration', 'delivered_document'];
-  const ofKinds = Object.values(tables).flatMap((each) => each.map(({ name }) => name));
+  const ofKinds = Object.values(tables).flatMap((tablesOfKind) => tablesOfKind.map(({ name }) => name));
   return ['migration', ...ofKinds, 'file_content', 'document_history'];
 }

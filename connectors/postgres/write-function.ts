@@ -1,19 +1,25 @@
 /**
- * Documents into a function of the customer's, which is called once for each, in the transaction that notes it in
- * `delivered_document`: either both are there or neither. The note's row is locked before the function is called, so that
- * a call that is repeated, by whomever, finds what the first one did.
+ * Passes documents to the customer's function. The function is called once per document, in the transaction that records the
+ * document in `delivered_document`: both take effect, or neither. The row of the record is locked before the call, so a
+ * repeated call, in any process, sees what the first one did.
  */
 
 import { escapeIdentifier } from 'pg';
-import { DataError, type Document, type DocumentKind, type Operation, type Outcome } from 'sourcing-bridge/connector';
-import { binaryArray } from './binary-array.ts';
+import {
+  DataError,
+  type Document,
+  type DocumentKind,
+  type Operation,
+  type Outcome,
+  textArray,
+} from 'sourcing-bridge/connector';
 import type { Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
 import { storable, tableNames } from './tables.ts';
 import { checkKey } from './write-tables.ts';
 import type { Known, Writer } from './writer.ts';
 
-/** What one call is given. */
+/** The arguments of one call. */
 export interface FunctionCall {
   readonly document: Document;
   readonly action: Operation['action'];
@@ -22,27 +28,28 @@ export interface FunctionCall {
   readonly json: string;
 }
 
-/** What the function has taken. */
+/** The record of a document that the function has taken. */
 interface Delivered extends Known {
   readonly key: string;
   readonly idempotency_key: string;
   readonly reference: string;
 }
 
-/** The bridge keeps no longer ones. */
+/** The bridge accepts no longer references. */
 const referenceCharactersMax = 2_000;
 
-/** `schema.name`, safe to stand in a statement. */
+/** `schema.name`, quoted for a statement. */
 export function functionName(name: string): string {
   return name.split('.').map(escapeIdentifier).join('.');
 }
 
+/** A writer that calls the function of the settings. */
 export function createFunctionWriter(kind: DocumentKind, settings: Settings): Writer<FunctionCall> {
   const table = tableNames(settings.schema)('delivered_document');
   const sql = {
     delivered: `select key, state, content_hash, idempotency_key, reference from ${table}
       where kind = $1 and key = any($2::text[])`,
-    // A row that is new has no idempotency key yet: it is gone, unless the call fills it in.
+    // Locks the rows of the keys, creating missing ones with version 0. `forget` deletes those that the call did not fill.
     lock: `insert into ${table} (kind, key, state, content_hash, idempotency_key, reference, version, written_at)
       select $1, input.key, 'withdrawn', '', '', '', 0, now() from unnest($2::text[]) as input (key)
       on conflict (kind, key) do update set kind = excluded.kind`,
@@ -57,15 +64,13 @@ export function createFunctionWriter(kind: DocumentKind, settings: Settings): Wr
       where noted.kind = $1 and noted.key = input.key`,
     forget: `delete from ${table} where kind = $1 and key = any($2::text[]) and version = 0`,
   };
-  const texts = (cells: readonly string[]) => binaryArray('text', cells);
-
   async function readDelivered(tx: Tx, keys: readonly string[]): Promise<ReadonlyMap<string, Delivered>> {
-    const rows = await tx.query<Delivered>(sql.delivered, [kind, texts(keys)]);
+    const rows = await tx.query<Delivered>(sql.delivered, [kind, textArray(keys)]);
     return new Map(rows.map((row) => [row.key, row]));
   }
 
   async function callFunction(tx: Tx, calls: readonly FunctionCall[]): Promise<ReadonlyMap<string, string>> {
-    const column = (cell: (call: FunctionCall) => string) => texts(calls.map(cell));
+    const column = (cell: (call: FunctionCall) => string) => textArray(calls.map(cell));
     const answers = await tx.query<{ key: string; reference: string | null }>(sql.call, [
       kind,
       column(({ document }) => document.key),
@@ -110,9 +115,9 @@ export function createFunctionWriter(kind: DocumentKind, settings: Settings): Wr
       return { document, action, contentHash, json, idempotencyKey: storable('the idempotency key', idempotencyKey) };
     },
     apply: async (tx, calls) => {
-      const keys = texts(calls.map(({ document }) => document.key));
+      const keys = textArray(calls.map(({ document }) => document.key));
       await tx.query(sql.lock, [kind, keys]);
-      // Only now: this sees what another transaction has left that held one of these rows.
+      // Read after the lock, to see what a transaction that held one of these rows has committed.
       const delivered = await readDelivered(
         tx,
         calls.map(({ document }) => document.key),
@@ -125,7 +130,7 @@ export function createFunctionWriter(kind: DocumentKind, settings: Settings): Wr
   };
 }
 
-/** A try that is repeated has the same idempotency key; one that a person wants to be made again has another. */
+/** Whether the function has to be called. A repeated attempt has the same idempotency key; a replay has another one. */
 function isDue({ action, contentHash, idempotencyKey }: FunctionCall, held: Delivered | undefined): boolean {
   if (action === 'cancel') return held?.state === 'current';
   return held?.state !== 'current' || held.content_hash !== contentHash || held.idempotency_key !== idempotencyKey;

@@ -1,17 +1,23 @@
 /**
- * Documents into the connector's own tables, in a number of statements that does not grow with the batch: what is there,
- * the heads, the parts that go, the parts that come, the history. Heads are written before their parts and in the order
- * of their keys: another transaction with one of these documents waits there, and sees in its later statements what this
- * one has left; and no two ever wait for each other.
+ * Writes documents to the connector's own tables. The number of statements does not grow with the batch: read the heads,
+ * write the heads, delete the old parts, insert the new parts, add to the history. Heads are written before their parts and
+ * in the order of their keys. Another transaction with one of these documents waits at its head, and its later statements
+ * see what this transaction has written; two transactions never wait for each other.
  */
-import { DataError, type Document, type DocumentKind, type Outcome } from 'sourcing-bridge/connector';
-import { binaryArray, type Cell } from './binary-array.ts';
+import {
+  byteaArray,
+  DataError,
+  type Document,
+  type DocumentKind,
+  type Outcome,
+  textArray,
+} from 'sourcing-bridge/connector';
 import type { Tx } from './connections.ts';
 import type { Settings } from './settings.ts';
-import { type ColumnType, cellsOf, rowsOf, storable, tableNames, tablesOf } from './tables.ts';
+import { type Cell, type ColumnType, cellsOf, rowsOf, storable, tableNames, tablesOf } from './tables.ts';
 import type { Known, Writer } from './writer.ts';
 
-/** What is to be written of one operation. */
+/** The rows that one operation writes. */
 export interface DocumentRows {
   readonly document: Document;
   readonly isWithdrawn: boolean;
@@ -19,33 +25,35 @@ export interface DocumentRows {
   readonly head: readonly Cell[];
   /** The rows of each of the kind's other tables. */
   readonly parts: readonly (readonly (readonly Cell[])[])[];
-  /** For the history; undefined where there is none. */
+  /** The document for the history; undefined without history. */
   readonly json: string | undefined;
 }
 
-/** Whatever their characters, these fit into an index of PostgreSQL's. */
+/** Keys of this length fit into a PostgreSQL index, whatever their characters. */
 const keyCharactersMax = 600;
 const fileColumns = { name: 'text', byte_count: 'bigint', sha256: 'text' } as const;
 const managedColumns = { key: 'text', state: 'text', content_hash: 'text' } as const;
 
+/** The reference of a document: table and key. */
 export function referenceOf({ kind, key }: Pick<Document, 'kind' | 'key'>): string {
   return `${tablesOf(kind)[0].name}/${key}`;
 }
 
-/** Any order will do that is the same in every process. */
+/** The order of writes. Any order works that is the same in every process. */
 export function compareKeys(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Throws DataError. */
+/** Throws DataError for a key that is too long, or that PostgreSQL cannot hold. */
 export function checkKey({ kind, key }: Document): void {
   if (key.length > keyCharactersMax)
     throw new DataError(
-      `The key of this ${kind} has ${key.length} characters; the tables' primary keys hold ${keyCharactersMax}.`,
+      `The key of this ${kind} has ${key.length} characters; the tables' primary keys hold at most ${keyCharactersMax}.`,
     );
   storable('the key', key);
 }
 
+/** A writer for the tables of one kind. */
 export function createTableWriter(kind: DocumentKind, { schema, history }: Settings): Writer<DocumentRows> {
   const [head, ...parts] = tablesOf(kind);
   const name = tableNames(schema);
@@ -67,7 +75,7 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
   };
 
   async function readKnown(tx: Tx, keys: readonly string[]): Promise<ReadonlyMap<string, Known>> {
-    const rows = await tx.query<Known & { key: string }>(sql.held, [binaryArray('text', keys)]);
+    const rows = await tx.query<Known & { key: string }>(sql.held, [textArray(keys)]);
     return new Map(rows.map((row) => [row.key, row]));
   }
 
@@ -97,32 +105,24 @@ export function createTableWriter(kind: DocumentKind, { schema, history }: Setti
     apply: async (tx, documents) => {
       const keysOf = (of: readonly DocumentRows[]) => of.map(({ document }) => document.key);
       const held = await readKnown(tx, keysOf(documents));
-      // What is not there need not be taken back.
+      // A document that is not in the tables needs no withdrawal.
       const wanted = documents.filter(({ isWithdrawn, document }) => !isWithdrawn || held.has(document.key));
       if (wanted.length > 0) {
-        const keys = binaryArray('text', keysOf(wanted));
-        const heads = wanted.map((each) => each.head);
+        const keys = textArray(keysOf(wanted));
+        const heads = wanted.map((rows) => rows.head);
         await tx.query(sql.heads, arraysOf(heads, { ...managedColumns, ...headColumns }));
         if (partTables.length > 0) {
           await tx.query(sql.clear, [keys]);
-          const rows = partTables.map((_, index) => wanted.flatMap((each) => each.parts[index] ?? []));
+          const rows = partTables.map((_, index) => wanted.flatMap(({ parts }) => parts[index] ?? []));
           if (rows.some(({ length }) => length > 0))
             await tx.query(
               sql.fill,
               partTables.flatMap(({ columns }, index) => arraysOf(rows[index] ?? [], columns)),
             );
         }
-        if (history)
-          await tx.query(sql.remember, [
-            kind,
-            keys,
-            binaryArray(
-              'text',
-              wanted.map(({ json }) => json ?? null),
-            ),
-          ]);
+        if (history) await tx.query(sql.remember, [kind, keys, textArray(wanted.map(({ json }) => json ?? null))]);
       }
-      return documents.map((each) => outcomeFor(each, held.get(each.document.key)));
+      return documents.map((rows) => outcomeFor(rows, held.get(rows.document.key)));
     },
   };
 }
@@ -136,17 +136,15 @@ function outcomeFor({ document, isWithdrawn, contentHash }: DocumentRows, held: 
 
 type SqlType = ColumnType | 'bytea';
 
-/** A parameter for each column: all its cells. */
+/** One parameter per column: an array of all its cells. */
 function arraysOf(rows: readonly (readonly Cell[])[], columns: Readonly<Record<string, SqlType>>): Buffer[] {
-  return Object.values(columns).map((type, index) =>
-    binaryArray(
-      type === 'bytea' ? type : 'text',
-      rows.map((row) => row[index] ?? null),
-    ),
-  );
+  return Object.values(columns).map((type, index) => {
+    const cells = rows.map((row) => row[index] ?? null);
+    return type === 'bytea' ? byteaArray(cells as (Uint8Array | null)[]) : textArray(cells as (string | null)[]);
+  });
 }
 
-/** A document that is written again as it was keeps its version, and is put right if somebody has changed the row. */
+/** A document that is written again unchanged keeps its version; a row that was changed by hand is corrected. */
 function upsert(table: string, columns: Readonly<Record<string, SqlType>>): string {
   const all = { ...managedColumns, ...columns };
   const names = Object.keys(all);
@@ -158,7 +156,7 @@ function upsert(table: string, columns: Readonly<Record<string, SqlType>>): stri
       written_at = case when ${same} then held.written_at else excluded.written_at end,
       ${names
         .slice(1)
-        .map((each) => `${each} = excluded.${each}`)
+        .map((column) => `${column} = excluded.${column}`)
         .join(', ')}`;
 }
 
@@ -174,7 +172,7 @@ function insertAll(tables: readonly { table: string; columns: Readonly<Record<st
   );
 }
 
-/** Each column comes as an array of texts. */
+/** Each column is sent as an array of texts (`bytea` as an array of bytes) and cast by the statement. */
 function inputOf(alias: string, columns: Readonly<Record<string, SqlType>>, first: number): string {
   const arrays = Object.values(columns).map(
     (type, index) => `$${first + index}::${type === 'bytea' ? type : 'text'}[]`,
@@ -188,7 +186,7 @@ function casts(alias: string, columns: Readonly<Record<string, SqlType>>): strin
     .join(', ');
 }
 
-/** Several statements that change data, as one. */
+/** Joins several statements that change data into one. */
 function joined(statements: readonly string[]): string {
   const last = statements.at(-1) ?? '';
   const others = statements.slice(0, -1).map((statement, index) => `part_${index} as (${statement})`);

@@ -1,4 +1,4 @@
-/** What writing documents of one kind takes, whether into tables or into a function. */
+/** The interface of the two ways to write documents of one kind: into tables, or through a function. */
 import type { Document, Operation } from 'sourcing-bridge/connector';
 import type { Apply } from './batches.ts';
 import type { Tx } from './connections.ts';
@@ -8,17 +8,17 @@ import type { LoadedFile } from './files.ts';
 export interface Known {
   readonly state: string;
   readonly content_hash: string;
-  /** Where it was not the connector that gave it. */
+  /** The reference that the function returned; undefined in tables, where the connector makes it. */
   readonly reference?: string;
 }
 
-/** `Unit` is what one operation becomes before the database is asked. */
+/** `Unit` is one operation, prepared for the database. */
 export interface Writer<Unit extends { readonly document: Document }> {
-  /** Throws DataError for what PostgreSQL cannot hold. */
+  /** Prepares an operation. Throws DataError for values that PostgreSQL cannot hold. */
   readonly prepare: (operation: Operation, file: LoadedFile | undefined) => Unit;
-  /** Takes units in the order of `compareKeys`. */
+  /** Writes units, which must be in the order of `compareKeys`. */
   readonly apply: Apply<Unit>;
-  /** By key; those that are withdrawn, too. */
+  /** What the database has of these keys, withdrawn documents included. */
   readonly readKnown: (tx: Tx, keys: readonly string[]) => Promise<ReadonlyMap<string, Known>>;
   readonly referenceOf: (document: Document, known: Known) => string;
 }

@@ -9,6 +9,8 @@ const headerBytes = 20;
 const lengthBytes = 4;
 /** UTF-8 takes at most this many bytes for one UTF-16 unit. */
 const bytesPerUnitMax = 3;
+/** A longer text is measured exactly: reserving three times its length would cost more memory than measuring costs time. */
+const unmeasuredUnitsMax = 4_096;
 
 /** A parameter for `$n::text[]`. The server refuses a value with a NUL character, as in any other form. */
 export function textArray(values: readonly (string | null)[]): Buffer {
@@ -16,17 +18,20 @@ export function textArray(values: readonly (string | null)[]): Buffer {
     oids.text,
     values,
     (target, value, at) => target.write(value, at),
-    (value) => value.length * bytesPerUnitMax,
+    (value) => (value.length > unmeasuredUnitsMax ? Buffer.byteLength(value) : value.length * bytesPerUnitMax),
   );
 }
 
 /** A parameter for `$n::bytea[]`. */
-export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
+export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
   return arrayOf(
     oids.bytea,
     values,
-    (target, value, at) => value.copy(target, at),
-    (value) => value.length,
+    (target, value, at) => {
+      target.set(value, at);
+      return value.byteLength;
+    },
+    (value) => value.byteLength,
   );
 }
 

@@ -1,4 +1,4 @@
-/** Any document that its JSON Schema allows, for property tests. */
+/** Random documents that the JSON Schema allows, for property tests. */
 import * as fc from 'fast-check';
 import { type Document, type DocumentKind, documentJsonSchema } from '#connector/documents.ts';
 
@@ -14,13 +14,13 @@ interface Schema {
 }
 
 const numerals = '0123456789'.split('');
-/** To SQL, to arrays and to COPY. */
-const meaningful = ['\\', "'", '"', '{', '}', ',', ';', '%', '\n', '\r', '\t', '$1', ' ', 'NULL', 'é', '\u{1f600}'];
+/** Characters and words with a meaning in SQL, in array literals and in COPY. */
+const syntaxTexts = ['\\', "'", '"', '{', '}', ',', ';', '%', '\n', '\r', '\t', '$1', ' ', 'NULL', 'é', '\u{1f600}'];
 
-/** Text of any characters that PostgreSQL can hold: all but the zero character. */
+/** Text of all characters that PostgreSQL can hold: all except the zero character. */
 const text = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 20 }).map((any) => any.replaceAll('\0', '')),
-  fc.string({ unit: fc.constantFrom(...meaningful), maxLength: 12 }),
+  fc.string({ unit: 'binary', maxLength: 20 }).map((given) => given.replaceAll('\0', '')),
+  fc.string({ unit: fc.constantFrom(...syntaxTexts), maxLength: 12 }),
 );
 
 const digits = (minLength: number, maxLength: number) =>
@@ -31,7 +31,7 @@ const decimal = fc
     digits(1, 40),
     fc.oneof(
       fc.constant(''),
-      digits(1, 30).map((each) => `.${each}`),
+      digits(1, 30).map((fraction) => `.${fraction}`),
     ),
   )
   .map((parts) => parts.join(''));
@@ -44,28 +44,28 @@ const time = fc
   )
   .map(([date, micros]) => date.toISOString().replace('Z', `${micros}Z`));
 
-/** Some of them have the same key as one of another run. */
+/** A random document. Some keys repeat between runs. */
 export function anyDocument(kind: DocumentKind): fc.Arbitrary<Document> {
   const keys = fc.oneof(fc.constantFrom('a', 'b', 'c', 'd'), text);
-  return fc.tuple(ofSchema(kind), keys).map(([document, key]) => ({ ...document, key }));
+  return fc.tuple(documentOf(kind), keys).map(([document, key]) => ({ ...document, key }));
 }
 
-function ofSchema(kind: DocumentKind): fc.Arbitrary<Document> {
-  return anyOf(documentJsonSchema(kind)) as fc.Arbitrary<Document>;
+function documentOf(kind: DocumentKind): fc.Arbitrary<Document> {
+  return valueOf(documentJsonSchema(kind)) as fc.Arbitrary<Document>;
 }
 
-function anyOf(schema: Schema): fc.Arbitrary<unknown> {
+function valueOf(schema: Schema): fc.Arbitrary<unknown> {
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.type === 'string')
     return schema.format === 'date-time' ? time : schema.pattern === undefined ? text : decimal;
   if (schema.type === 'boolean') return fc.boolean();
   if (schema.type === 'integer') return fc.maxSafeInteger();
-  if (schema.type === 'array' && schema.items) return fc.array(anyOf(schema.items), { maxLength: 4 });
+  if (schema.type === 'array' && schema.items) return fc.array(valueOf(schema.items), { maxLength: 4 });
   if (schema.type === 'object' && schema.properties) {
-    const members = Object.entries(schema.properties).map(([name, member]) => [name, anyOf(member)] as const);
+    const members = Object.entries(schema.properties).map(([name, member]) => [name, valueOf(member)] as const);
     return fc.record(Object.fromEntries(members), { requiredKeys: schema.required ?? [] });
   }
   if (schema.type === 'object' && typeof schema.additionalProperties === 'object')
-    return fc.dictionary(text, anyOf(schema.additionalProperties), { maxKeys: 4, noNullPrototype: true });
-  throw new Error(`no documents are made of ${JSON.stringify(schema)}`);
+    return fc.dictionary(text, valueOf(schema.additionalProperties), { maxKeys: 4, noNullPrototype: true });
+  throw new Error(`this schema is not supported: ${JSON.stringify(schema)}`);
 }

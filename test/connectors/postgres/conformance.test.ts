@@ -10,7 +10,7 @@ const db = await createEmptyDatabase();
 const session = await openSession(db.url);
 await session.write([operationOf(award(0))], never);
 await session.close();
-// What a customer may add: the connector does not know of it.
+// Constraints of a customer, which the connector does not know.
 for (const table of ['sourcing_event', 'quotation', 'award', 'rfi_answers', 'file'])
   await db.database.query(`alter table sourcing.${table} add check (event_name <> 'refused')`);
 await db.database.query(`alter table sourcing.supplier add check (name <> 'refused')`);
@@ -38,8 +38,8 @@ const target: ConformanceTarget = {
     }));
   },
   poison: (document) => named(document, 'refused'),
-  notApplicable: { 'expired login': 'a connection that is open stays so' },
-  // The first request of a write, one in the middle, and COMMIT; kill.test.ts kills anywhere.
+  notApplicable: { 'expired login': 'an open connection does not expire' },
+  // The first request of a write, one in the middle, and COMMIT; kill.test.ts kills at any moment.
   faultPoints: 3,
 };
 

@@ -16,14 +16,14 @@ afterEach(() => db.drop());
 const document = award(2, ['7', '7']);
 const isCommit = (chunk: Buffer) => chunk.includes('commit\0');
 
-async function proxied() {
+async function startProxy() {
   const url = new URL(db.url);
   const proxy = await startHeldProxy(Number(url.port));
   url.port = String(proxy.port);
   return { proxy, url: url.href };
 }
 
-/** What is there now, and what is left of the connector's sessions. */
+/** The hash that the table holds, the connector's sessions, and how many of them wait for the advisory lock. */
 async function state(): Promise<{ hash: string | undefined; sessions: number; waiting: number }> {
   const [row] = await db.database.query<{ hash: string | null; sessions: number; waiting: number }>(
     `select (select content_hash from sourcing.award where key = '${document.key}') as hash,
@@ -34,60 +34,60 @@ async function state(): Promise<{ hash: string | undefined; sessions: number; wa
 }
 
 test.each(['send', 'lose'] as const)(
-  'lookup waits for a COMMIT that was sent by a client that is gone, and tells what became of it (the network: %s)',
+  'lookup waits for the COMMIT of a client that has gone, and returns its result (the network: %s)',
   async (kept) => {
-    const { proxy, url } = await proxied();
-    const dying = await openSession(url);
-    // The tables are there by then.
-    await dying.write([operationOf(award(1))], never);
+    const { proxy, url } = await startProxy();
+    const cutOff = await openSession(url);
+    // This write creates the tables.
+    await cutOff.write([operationOf(award(1))], never);
     const held = proxy.hold(isCommit);
     const stop = new AbortController();
-    const writing = dying.write([operationOf(document)], stop.signal);
+    const writing = cutOff.write([operationOf(document)], stop.signal);
     await held;
     stop.abort();
     expect(statuses(await writing)).toEqual(['unknown']);
-    await dying.close();
+    await cutOff.close();
     const next = await openSession(db.url);
-    let isOver = false;
-    const asking = next.lookup([document], never).finally(() => {
-      isOver = true;
+    let hasEnded = false;
+    const looking = next.lookup([document], never).finally(() => {
+      hasEnded = true;
     });
     await expect.poll(async () => (await state()).waiting).toBe(1);
-    expect(isOver).toBe(false);
+    expect(hasEnded).toBe(false);
     proxy.release(kept);
     const found = kept === 'send' ? [{ contentHash: hashOf(document) }] : [];
-    expect(await asking).toMatchObject(found);
+    expect(await looking).toMatchObject(found);
     expect((await state()).hash).toBe(kept === 'send' ? hashOf(document) : undefined);
     await next.close();
   },
 );
 
-test('whatever of a write is still on its way when its client is gone, what lookup says stays true', async () => {
+test('the answer of lookup stays true, whichever part of a write is still on its way when its client has gone', async () => {
   for (let number = 1; ; number += 1) {
     let isCommitted = false;
     await db.database.query(`delete from sourcing.award where key = '${document.key}'`);
-    const { proxy, url } = await proxied();
-    const dying = await openSession(url);
-    // The tables are there by then.
-    await dying.write([operationOf(award(1))], never);
+    const { proxy, url } = await startProxy();
+    const cutOff = await openSession(url);
+    // This write creates the tables.
+    await cutOff.write([operationOf(award(1))], never);
     const held = proxy.hold((chunk, at) => {
       isCommitted = at === number && isCommit(chunk);
       return at === number;
     });
     const stop = new AbortController();
-    const writing = dying.write([operationOf(document)], stop.signal);
+    const writing = cutOff.write([operationOf(document)], stop.signal);
     await held;
     stop.abort();
     expect(statuses(await writing)).toEqual([isCommitted ? 'unknown' : 'transient']);
-    const closing = dying.close();
+    const closing = cutOff.close();
     const next = await openSession(db.url);
-    let isOver = false;
-    const asking = next.lookup([document], never).finally(() => {
-      isOver = true;
+    let hasEnded = false;
+    const looking = next.lookup([document], never).finally(() => {
+      hasEnded = true;
     });
-    await expect.poll(async () => isOver || (await state()).waiting > 0).toBe(true);
+    await expect.poll(async () => hasEnded || (await state()).waiting > 0).toBe(true);
     proxy.release('send');
-    const [found] = await asking;
+    const [found] = await looking;
     await closing;
     await next.close();
     await expect.poll(async () => (await state()).sessions).toBe(0);

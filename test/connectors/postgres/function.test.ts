@@ -35,7 +35,7 @@ const calls = () =>
   );
 
 describe('a stored function', () => {
-  test('is called once for each document, with all of it, and its answer is the reference', async () => {
+  test('is called once per document with the whole document, and its result is the reference', async () => {
     const document = award(1, ['1.50']);
     const operation = operationOf(document);
     expect(await write(operation)).toEqual([{ status: 'created', reference: 'PO-event/0001' }]);
@@ -55,12 +55,12 @@ describe('a stored function', () => {
   });
 
   test.each([
-    ['is too slow for a whole batch gets through in parts', Array.from({ length: 8 }, () => 'SLO'), 0],
-    ['hangs with one document holds up only that one', [...Array.from({ length: 7 }, () => 'EUR'), 'HNG'], 1],
+    ['is too slow for a whole batch succeeds in parts', Array.from({ length: 8 }, () => 'SLO'), 0],
+    ['hangs for one document blocks only that document', [...Array.from({ length: 7 }, () => 'EUR'), 'HNG'], 1],
   ])('that %s', async (_what, currencies, left) => {
     const slow = await openSession(db.url, { ...settings, statement_timeout_ms: 1_000 });
     let due = currencies.map((currency, index) => operationOf(award(index, ['1'], { currency })));
-    // As the bridge does: what did not get through comes again.
+    // Like the bridge, the test writes failed documents again.
     for (let tries = 0; tries < 8 && due.length > 0; tries += 1) {
       const outcomes = await slow.write(due, never);
       for (const status of statuses(outcomes)) expect(['created', 'transient']).toContain(status);
@@ -70,20 +70,20 @@ describe('a stored function', () => {
     expect(await calls()).toHaveLength(currencies.length - left);
   });
 
-  test('is not called again by a try that is repeated, by whomever at once; it is by one that a person wants', async () => {
+  test('is not called again for a repeated attempt, even by several sessions at once, but is called for a replay', async () => {
     const operation = operationOf(award(1));
     const sessions = await Promise.all([1, 2, 3].map(() => openSession(db.url, settings)));
-    const outcomes = await Promise.all(sessions.map((each) => each.write([operation], never)));
+    const outcomes = await Promise.all(sessions.map((other) => other.write([operation], never)));
     expect(statuses(outcomes.flat()).sort()).toEqual(['created', 'unchanged', 'unchanged']);
     expect(await calls()).toHaveLength(1);
     expect(statuses(await write(operationOf(award(1))))).toEqual(['unchanged']);
     expect(await calls()).toHaveLength(2);
-    // The same of a change, while each of them is in the middle of it.
+    // The same holds for an amend that all sessions have started.
     const change = operationOf(award(1, ['2']), { action: 'amend' });
     let writing: Promise<unknown[][]> | undefined;
     await db.database.transaction(async (tx) => {
       await tx.query('lock table erp.calls');
-      writing = Promise.all(sessions.map((each) => each.write([change], never)));
+      writing = Promise.all(sessions.map((other) => other.write([change], never)));
       await expect
         .poll(async () => {
           const [row] = await db.database.query<{ count: number }>(
@@ -96,10 +96,10 @@ describe('a stored function', () => {
     });
     await writing;
     expect(await calls()).toHaveLength(3);
-    for (const each of sessions) await each.close();
+    for (const other of sessions) await other.close();
   });
 
-  test('learns of a withdrawal once, and never of one that it did not take', async () => {
+  test('is called once for a withdrawal, and never for a document that it did not take', async () => {
     await write(operationOf(award(1)));
     const cancel = () => operationOf(award(1, []), { action: 'cancel' });
     expect(statuses(await write(cancel(), operationOf(award(2, []), { action: 'cancel' })))).toEqual([
@@ -115,7 +115,7 @@ describe('a stored function', () => {
     expect(statuses(await write(operationOf(award(1))))).toEqual(['created']);
   });
 
-  test('that raises for a document refuses that one, in its words; all others are taken, each once', async () => {
+  test('that raises an error for a document refuses only that one, in its words; each other is taken once', async () => {
     const currencies = { 3: 'BAD', 4: 'LCK', 11: 'TRY', 12: 'LNG' } as const;
     const operations = Array.from({ length: 20 }, (_, index) => {
       const currency = currencies[index as keyof typeof currencies];
@@ -152,11 +152,11 @@ describe('a stored function', () => {
     ]);
   });
 
-  test('that is not there, or not allowed, or of another kind, is told by check and pauses the flow', async () => {
-    const said = async () => (await session.check()).find(({ name }) => name === 'function');
-    expect(await said()).toMatchObject({ ok: true });
+  test('that is missing or has another result type is reported by check, and pauses the flow', async () => {
+    const functionLine = async () => (await session.check()).find(({ name }) => name === 'function');
+    expect(await functionLine()).toMatchObject({ ok: true });
     await db.database.query('drop function erp.take');
-    expect(await said()).toMatchObject({
+    expect(await functionLine()).toMatchObject({
       ok: false,
       message: expect.stringContaining('There is no function "erp"."take"(text'),
     });
@@ -164,7 +164,7 @@ describe('a stored function', () => {
     await db.database.query(
       `create function erp.take(text, text, text, text, text, jsonb) returns int language sql as 'select 1'`,
     );
-    expect(await said()).toMatchObject({
+    expect(await functionLine()).toMatchObject({
       ok: false,
       message: expect.stringContaining('must return text, not integer'),
     });

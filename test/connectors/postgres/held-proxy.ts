@@ -1,39 +1,40 @@
-/** A port before a server that can keep what a client has sent, also when the client has gone: as a network may. */
+/** A proxy that can hold what a client has sent even after the client has gone, as a network may. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { closeAfterFile } from '../../harness/programs.ts';
 
 export interface HeldProxy {
   readonly port: number;
-  /** Keeps everything from the first chunk on for which `at` is true; it is numbered from 1, over all connections. */
+  /** Holds everything from the first chunk for which `at` is true; chunks of all connections are counted from 1. */
   hold(at: (chunk: Buffer, number: number) => boolean): Promise<void>;
-  /** Sends on what was kept, or loses it; then ends the connection. */
+  /** Forwards the held chunks, or drops them; then ends the connection. */
   release(kept: 'send' | 'lose'): void;
 }
 
+/** Listens on a free port before the server on port `target`; closed after the test file. */
 export async function startHeldProxy(target: number): Promise<HeldProxy> {
   const sockets = new Set<Socket>();
   let isHeldAt: (chunk: Buffer, number: number) => boolean = () => false;
   let count = 0;
   let onHeld: () => void = () => undefined;
-  let held: { far: Socket; chunks: Buffer[] } | undefined;
-  const server = createServer((near) => {
-    const far = connect(target, '127.0.0.1');
-    for (const socket of [near, far]) {
+  let held: { upstream: Socket; chunks: Buffer[] } | undefined;
+  const server = createServer((client) => {
+    const upstream = connect(target, '127.0.0.1');
+    for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.setNoDelay(true);
       socket.on('error', () => undefined);
       socket.on('close', () => sockets.delete(socket));
     }
-    far.on('data', (chunk) => near.destroyed || near.write(chunk));
-    far.on('close', () => near.destroy());
-    near.on('close', () => held?.far === far || far.end());
-    near.on('data', (chunk) => {
+    upstream.on('data', (chunk) => client.destroyed || client.write(chunk));
+    upstream.on('close', () => client.destroy());
+    client.on('close', () => held?.upstream === upstream || upstream.end());
+    client.on('data', (chunk) => {
       count += 1;
-      if (held?.far === far) held.chunks.push(chunk);
+      if (held?.upstream === upstream) held.chunks.push(chunk);
       else if (held === undefined && isHeldAt(chunk, count)) {
-        held = { far, chunks: [chunk] };
+        held = { upstream, chunks: [chunk] };
         onHeld();
-      } else far.write(chunk);
+      } else upstream.write(chunk);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -52,10 +53,10 @@ export async function startHeldProxy(target: number): Promise<HeldProxy> {
     },
     release: (kept) => {
       isHeldAt = () => false;
-      if (kept === 'lose') held?.far.destroy();
+      if (kept === 'lose') held?.upstream.destroy();
       else {
-        for (const chunk of held?.chunks ?? []) held?.far.write(chunk);
-        held?.far.end();
+        for (const chunk of held?.chunks ?? []) held?.upstream.write(chunk);
+        held?.upstream.end();
       }
       held = undefined;
     },

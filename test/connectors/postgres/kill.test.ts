@@ -12,13 +12,13 @@ import { seededRandom } from '../../faults/seeded-random.ts';
 import { startTcpProxy } from '../../faults/tcp-proxy.ts';
 import { closeAfterFile, scratchFolder } from '../../harness/programs.ts';
 
-/** Every other one kills the database, too. POSTGRES_KILLS=50 looks for longer. */
+/** Every other round also kills the database. POSTGRES_KILLS=50 runs more rounds. */
 const rounds = Number(process.env['POSTGRES_KILLS'] ?? 2);
 const random = seededRandom(Number(process.env['PROPERTY_SEED'] ?? 1));
 
-test('writers and the database are killed at any instant: one row a key, its parts of its version, and nothing lost that was acknowledged', async () => {
+test('after kills of writers and database at random moments, each key has one row with its parts of the same version, and no acknowledged version is lost', async () => {
   const dataDir = await scratchFolder();
-  // Attaches to the server, or starts it again; it may come back at another port.
+  // Connects to the running server, or starts it again, perhaps on another port.
   const start = async () => {
     const server = await startEmbeddedPostgres({ dataDir, log: silentLogger });
     closeAfterFile(() => server.stop());
@@ -37,7 +37,7 @@ test('writers and the database are killed at any instant: one row a key, its par
     await progress(2);
     await systemClock.sleep(random.upTo(60));
     if (round % 2 === 1) {
-      // The writer goes on by itself.
+      // The writer reconnects by itself.
       await killPostgres(dataDir);
       proxy.targets = [Number((await start()).port)];
       await progress(2);
@@ -45,7 +45,7 @@ test('writers and the database are killed at any instant: one row a key, its par
     writer.kill();
     await writer.ended;
     acknowledged = Math.max(acknowledged, writer.last());
-    await expectWhole(url.href, acknowledged);
+    await expectComplete(url.href, acknowledged);
   }
 });
 
@@ -76,8 +76,8 @@ function startWriter(url: string, first: number) {
   };
 }
 
-/** Nobody writes any more; a transaction whose client is gone may still end. */
-async function expectWhole(url: string, acknowledged: number): Promise<void> {
+/** Waits until no transaction of a killed writer is left, then checks that each award is complete. */
+async function expectComplete(url: string, acknowledged: number): Promise<void> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {

@@ -20,7 +20,7 @@ closeAfterFile(async () => {
   await admin.drop();
 });
 
-/** The URL of a user who may do nothing. */
+/** The URL of a user without rights. */
 async function urlOfUser(): Promise<string> {
   await db.database.query(`do $$ begin
     if not exists (select from pg_roles where rolname = '${role}') then
@@ -41,26 +41,28 @@ const checked = async (url: string, more: Record<string, unknown> = {}) => {
 const sqlFile = (name: string) =>
   readFile(join(import.meta.dirname, '../../../connectors/postgres/migrations', name), 'utf8');
 
-/** What an administrator runs by hand, in one transaction. */
-async function administrate(statement: string, ...files: string[]): Promise<void> {
+/** Runs migrations as an administrator does by hand, in one transaction. */
+async function runAsAdministrator(statement: string, ...files: string[]): Promise<void> {
   const texts = await Promise.all(files.map(sqlFile));
   const all = ['begin', statement, 'set local search_path to sourcing', ...texts, 'commit'];
   await db.database.query(all.join('; '));
 }
 
 describe('the tables', () => {
-  test('are made once by whoever writes first, however many start at once', async () => {
+  test('are created once by the first write, however many processes start at once', async () => {
     const sessions = await Promise.all(Array.from({ length: 6 }, () => openSession(db.url)));
-    const outcomes = await Promise.all(sessions.map((each, number) => each.write([operationOf(award(number))], never)));
+    const outcomes = await Promise.all(
+      sessions.map((session, number) => session.write([operationOf(award(number))], never)),
+    );
     expect(statuses(outcomes.flat())).toEqual(sessions.map(() => 'created'));
     expect(await db.database.query('select part, number, name from sourcing.migration')).toEqual([
       { part: 'tables', number: 1, name: '001_documents.sql' },
       { part: 'tables', number: 2, name: '002_archived_unknown.sql' },
     ]);
-    for (const each of sessions) await each.close();
+    for (const session of sessions) await session.close();
   });
 
-  test('are made by neither check, plan nor lookup', async () => {
+  test('are not created by check, plan or lookup', async () => {
     const session = await openSession(db.url);
     await session.check();
     await session.plan?.([operationOf(award(1))], never);
@@ -69,8 +71,8 @@ describe('the tables', () => {
     await session.close();
   });
 
-  test('of an older version get what is missing', async () => {
-    await administrate('create schema sourcing', 'tables/001_documents.sql');
+  test('of an older version get the missing migrations', async () => {
+    await runAsAdministrator('create schema sourcing', 'tables/001_documents.sql');
     const session = await openSession(db.url);
     const named = { kind: 'supplier', key: 'V-1', name: 'Named by a feed' } as const;
     const [outcome] = await session.write([operationOf({ ...named, attributes: [], contacts: [] })], never);
@@ -81,7 +83,7 @@ describe('the tables', () => {
     await session.close();
   });
 
-  test('of a newer version are left alone, and said to be so', async () => {
+  test('of a newer version are not touched, and the error names that version', async () => {
     const session = await openSession(db.url);
     await session.write([operationOf(award(1))], never);
     await session.close();
@@ -98,31 +100,31 @@ describe('the tables', () => {
     await next.close();
   });
 
-  test('of somebody else under the same name are never touched', async () => {
+  test('of another owner under the same name are never touched', async () => {
     await db.database.query(
       'create schema sourcing; create table sourcing.award_line (mine int); insert into sourcing.award_line values (1)',
     );
     const session = await openSession(db.url);
     const [outcome] = await session.write([operationOf(award(1))], never);
-    expect(messageOf(outcome)).toMatch(/somebody else's.*award_line.*Set another schema/);
+    expect(messageOf(outcome)).toMatch(/object of another owner.*award_line.*Set another schema/);
     expect(await db.database.query('select * from sourcing.award_line')).toEqual([{ mine: 1 }]);
     expect(await db.database.query(`select tablename from pg_tables where schemaname = 'sourcing'`)).toHaveLength(1);
     await session.close();
   });
 
-  test('may be made by an administrator with the file; a user without rights is told what to run and to grant', async () => {
+  test('can be created by an administrator with the files; a user without rights is told what to run and to grant', async () => {
     const url = await urlOfUser();
     const [, schema] = await checked(url);
     expect(schema).toMatchObject({
       ok: false,
-      message: expect.stringMatching(/may not make them.*migrations\/tables/),
+      message: expect.stringMatching(/may not create them.*migrations\/tables/),
     });
     const session = await openSession(url);
     expect(messageOf((await session.write([operationOf(award(1))], never))[0])).toMatch(
-      /cannot be made: permission denied.*GRANT CREATE/,
+      /cannot be created: permission denied.*GRANT CREATE/,
     );
     await session.close();
-    await administrate('create schema sourcing', 'tables/001_documents.sql', 'tables/002_archived_unknown.sql');
+    await runAsAdministrator('create schema sourcing', 'tables/001_documents.sql', 'tables/002_archived_unknown.sql');
     const [, unusable] = await checked(url);
     expect(unusable).toMatchObject({ ok: false, message: expect.stringContaining('GRANT USAGE ON SCHEMA "sourcing"') });
     await db.database.query(
@@ -138,7 +140,7 @@ describe('the tables', () => {
     await db.database.query(`drop owned by ${role}`);
   });
 
-  test('stand in the schema of the settings, whatever its name', async () => {
+  test('are created in the schema of the settings, whatever its name', async () => {
     for (const schema of ['Odd$Name', 'select', 'x'.repeat(63)]) {
       const session = await openSession(db.url, { schema });
       expect(statuses(await session.write([operationOf(award(1))], never))).toEqual(['created']);
@@ -148,7 +150,7 @@ describe('the tables', () => {
   });
 });
 
-describe('a session that cannot get in', () => {
+describe('a session that cannot connect', () => {
   const outcomeAt = async (change: (url: URL) => void, more: Record<string, unknown> = {}) => {
     const url = new URL(db.url);
     change(url);
@@ -164,7 +166,7 @@ describe('a session that cannot get in', () => {
     return [statuses(outcome ? [outcome] : [])[0], messageOf(outcome)];
   };
 
-  test('says whether a person has to act, and never its password', async () => {
+  test('reports whether an operator has to act, and never its password', async () => {
     expect(await outcomeAt((url) => (url.password = 'wrong-secret'))).toEqual([
       'auth',
       expect.stringContaining('28P01'),

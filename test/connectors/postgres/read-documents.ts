@@ -1,6 +1,6 @@
 /**
- * Documents as a reader of the tables rebuilds them, with statements of its own: what is in the tables, and nothing that
- * the connector knows. Decimals come out as PostgreSQL shows them.
+ * Rebuilds documents from the tables with its own statements, independently of the connector's code. Decimals are as
+ * PostgreSQL prints them.
  */
 import { escapeIdentifier } from 'pg';
 import type { Document } from '#connector/documents.ts';
@@ -17,10 +17,10 @@ const partTables: Record<Document['kind'], readonly string[]> = {
   file: [],
 };
 
-/** Rows of a table of parts: of a document, or of one of its lines. */
+/** The rows of a part table, for a document or for one of its lines. */
 type Parts = (table: string, line?: unknown) => Row[];
 
-/** The current documents of a kind, by key; of one key only, where it is given. */
+/** The current documents of a kind, by key; with `key`, only that document. */
 export async function readDocuments(
   sql: Sql,
   schema: string,
@@ -52,7 +52,7 @@ interface ColumnOfTable {
 
 const columnsRead = new WeakMap<Sql, Map<string, ColumnOfTable[]>>();
 
-/** Asked for once: the tables do not change while they are read. */
+/** The columns of a table; read once, as the tables do not change meanwhile. */
 async function columnsOf(sql: Sql, schema: string, table: string): Promise<ColumnOfTable[]> {
   const known = columnsRead.get(sql) ?? new Map<string, ColumnOfTable[]>();
   columnsRead.set(sql, known);
@@ -66,7 +66,7 @@ async function columnsOf(sql: Sql, schema: string, table: string): Promise<Colum
   return columns;
 }
 
-/** Everything as JSON, but numbers and times as text. */
+/** All rows as JSON, with numbers and times as text. */
 async function readRows(sql: Sql, schema: string, table: string, key: string | undefined): Promise<Row[]> {
   const columns = await columnsOf(sql, schema, table);
   const shown = columns.map(({ name, type }) =>
@@ -176,16 +176,16 @@ function only(row: Row, names: readonly string[]): Row {
   return Object.fromEntries(names.map((name) => [name, row[name]]));
 }
 
-/** Columns that begin with this prefix, without it. */
+/** The columns that begin with this prefix, without the prefix. */
 function named(row: Row, prefix: string): Row {
   const own = Object.entries(row).filter(([name]) => name.startsWith(`${prefix}_`) && name !== 'event_tags');
   return Object.fromEntries(own.map(([name, value]) => [name.slice(prefix.length + 1), value]));
 }
 
-/** What is unknown is left out of documents. */
+/** Documents leave unknown values out. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);
   if (typeof value !== 'object' || value === null) return value;
-  const known = Object.entries(value).filter(([, each]) => each !== null && each !== undefined);
-  return Object.fromEntries(known.map(([name, each]) => [name, withoutNulls(each)]));
+  const known = Object.entries(value).filter(([, member]) => member !== null && member !== undefined);
+  return Object.fromEntries(known.map(([name, member]) => [name, withoutNulls(member)]));
 }

@@ -1,4 +1,4 @@
-/** Sessions of the postgres connector on a test's own database, and what is written through them. */
+/** Sessions of the postgres connector on a test's own database, and operations to write through them. */
 import { createHash, randomUUID } from 'node:crypto';
 import type { FileContent, Operation, Outcome, Session } from '#connector/connector.ts';
 import type { AwardDocument, Document } from '#connector/documents.ts';
@@ -8,7 +8,7 @@ import { closeAfterFile } from '../../harness/programs.ts';
 
 export const never = new AbortController().signal;
 
-/** Opens a session that is closed after the file. */
+/** Opens a session that is closed after the test file. */
 export async function openSession(url: string, more: Record<string, unknown> = {}): Promise<Session> {
   const session = await connector.open(connector.settings.parse({ url, ...more }), testContext().context);
   let closed: Promise<void> | undefined;
@@ -42,7 +42,7 @@ export function hashOf(document: Document): string {
   return createHash('sha256').update(JSON.stringify(document)).digest('hex');
 }
 
-/** An award of as many lines as there are costs. */
+/** An award with one line per cost. */
 export function award(
   number: number,
   costs: readonly string[] = ['12.50'],
@@ -66,7 +66,7 @@ export function award(
   };
 }
 
-/** The status of each, or the type of its error. */
+/** The status of each outcome, or the type of its error. */
 export function statuses(outcomes: readonly Outcome[]): string[] {
   return outcomes.map((outcome) => ('error' in outcome ? outcome.error.type : outcome.status));
 }

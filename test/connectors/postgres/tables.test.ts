@@ -11,14 +11,14 @@ const db = await createEmptyDatabase();
 const session = await openSession(db.url);
 await session.write([operationOf(award(0))], never);
 
-/** By value, and without a contact that says nothing. */
-function normal(value: unknown, name = ''): unknown {
-  if (Array.isArray(value)) return value.map((each) => normal(each, name));
+/** The value with normalised decimals, and without a contact that has no members. */
+function normalised(value: unknown, name = ''): unknown {
+  if (Array.isArray(value)) return value.map((entry) => normalised(entry, name));
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(
       Object.entries(value)
-        .filter(([member, each]) => !(member === 'contact' && Object.keys(each).length === 0))
-        .map(([member, each]) => [member, name === 'fields' ? each : normal(each, member)]),
+        .filter(([member, inner]) => !(member === 'contact' && Object.keys(inner).length === 0))
+        .map(([member, inner]) => [member, name === 'fields' ? inner : normalised(inner, member)]),
     );
   return typeof value === 'string' && decimals.has(name) && /^-?\d+(\.\d+)?$/.test(value) ? byValue(value) : value;
 }
@@ -34,39 +34,40 @@ function byValue(decimal: string): string {
 }
 
 describe.each(documentKinds)('a %s document', (kind) => {
-  test('of whatever its schema allows is in the tables as it was, also over another version', async () => {
+  test('that its schema allows is in the tables unchanged, also after another version', async () => {
     const documents = fc.uniqueArray(anyDocument(kind), { selector: ({ key }) => key, minLength: 1, maxLength: 8 });
     await fc.assert(
-      fc.asyncProperty(documents, async (some) => {
+      fc.asyncProperty(documents, async (batch) => {
         const file = { name: 'a.pdf', read: async () => new Uint8Array([0, 1]) };
         const outcomes = await session.write(
-          some.map((document) => operationOf(document, { file })),
+          batch.map((document) => operationOf(document, { file })),
           never,
         );
         expect(outcomes.map(messageOf).filter(Boolean)).toEqual([]);
         const held = await readDocuments(db.database, 'sourcing', kind);
-        for (const document of some) expect(normal(held.get(document.key))).toEqual(normal(document));
+        for (const document of batch) expect(normalised(held.get(document.key))).toEqual(normalised(document));
       }),
       { numRuns: 12 },
     );
   });
 
-  test('has a column for each member, which says what the member is', async () => {
-    const described = new Map(
+  test('has a column for each member, with the member’s description as comment', async () => {
+    const comments = new Map(
       (
-        await db.database.query<{ place: string; said: string }>(
-          `select c.relname || '.' || a.attname as place, col_description(c.oid, a.attnum) as said
+        await db.database.query<{ place: string; comment: string }>(
+          `select c.relname || '.' || a.attname as place, col_description(c.oid, a.attnum) as comment
            from pg_class c join pg_attribute a on a.attrelid = c.oid
            where c.relnamespace = 'sourcing'::regnamespace and c.relkind = 'r' and a.attnum > 0`,
         )
-      ).map(({ place, said }) => [place, said]),
+      ).map(({ place, comment }) => [place, comment]),
     );
     const missing: string[] = [];
-    for (const [place, said] of placesOf(kind))
-      if (!described.has(place) || (said !== undefined && described.get(place) !== said)) missing.push(place);
+    for (const [place, description] of placesOf(kind))
+      if (!comments.has(place) || (description !== undefined && comments.get(place) !== description))
+        missing.push(place);
     expect(missing).toEqual([]);
     for (const table of tablesOf(kind))
-      for (const column of Object.keys(table.columns)) expect(described.has(`${table.name}.${column}`)).toBe(true);
+      for (const column of Object.keys(table.columns)) expect(comments.has(`${table.name}.${column}`)).toBe(true);
   });
 });
 
@@ -76,7 +77,7 @@ interface Schema {
   items?: Schema;
 }
 
-/** Where each member of the kind's documents stands, as the README says it, with the schema's description. */
+/** The column of each member of the kind's documents, by the rules of the README, with the schema's description. */
 function placesOf(kind: DocumentKind): Map<string, string | undefined> {
   const lists: Record<string, string> = {
     attributes: 'supplier_attribute',
@@ -120,9 +121,9 @@ describe('what PostgreSQL cannot hold', () => {
     ['half of a character', award(3, ['1'], { currency: '\ud800' }), 'lone surrogate'],
     ['a key that is too long for an index', award(4, ['1'], { key: 'k'.repeat(601) }), '601 characters'],
     ['a number beyond all bounds', award(5, [`1${'0'.repeat(140_000)}`]), 'overflow'],
-  ])('%s is refused alone, and told', async (_name, document, said) => {
+  ])('%s is refused alone, with the reason', async (_name, document, reason) => {
     const outcomes = await session.write(
-      [award(90), document, award(91)].map((each: Document) => operationOf(each)),
+      [award(90), document, award(91)].map((given: Document) => operationOf(given)),
       never,
     );
     expect(statuses(outcomes)).toEqual([
@@ -130,6 +131,6 @@ describe('what PostgreSQL cannot hold', () => {
       'data',
       expect.stringMatching(/created|unchanged/),
     ]);
-    expect(messageOf(outcomes[1])).toContain(said);
+    expect(messageOf(outcomes[1])).toContain(reason);
   });
 });

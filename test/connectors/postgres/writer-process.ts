@@ -1,6 +1,6 @@
 /**
- * A process that writes versions of the same awards through the connector until it is killed, and says what it was told is
- * written. Each version shows itself in every part of a document: what the total cost is, each line and cell costs.
+ * A process that writes versions of the same awards through the connector until it is killed, and prints each version that
+ * was acknowledged. Every part of a document shows its version: the total cost, each line and each cell are equal to it.
  * Arguments: the database's URL and the first version.
  */
 

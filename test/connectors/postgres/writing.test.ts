@@ -20,7 +20,7 @@ const write = (...operations: Operation[]) => session.write(operations, never);
 const sql = (statement: string) => db.database.query<Record<string, unknown>>(statement);
 
 describe('versions', () => {
-  test('count changes; the same document again changes nothing, and makes no second version', async () => {
+  test('count changes; writing the same document again changes nothing and adds no version', async () => {
     const first = award(1, ['1.10', '2']);
     const second = award(1, ['3']);
     expect(statuses(await write(operationOf(first)))).toEqual(['created']);
@@ -44,7 +44,7 @@ describe('versions', () => {
     ]);
   });
 
-  test('of what is withdrawn stay as a row without parts, which lookup does not find, and may come back', async () => {
+  test('of a withdrawn document stay as a row without parts, which lookup does not find, and the document may come back', async () => {
     const document = award(1, ['1']);
     await write(operationOf(document));
     const gone = award(1, []);
@@ -68,7 +68,7 @@ describe('versions', () => {
     ]);
   });
 
-  test('that somebody has changed by hand are put right by writing the document again', async () => {
+  test('that were changed by hand are corrected by writing the document again', async () => {
     await write(operationOf(award(1, ['1', '2'])));
     await sql(`update sourcing.award set currency = 'XXX'`);
     await sql('delete from sourcing.award_line where line = 2');
@@ -92,9 +92,9 @@ describe('files', () => {
   const bytes = Uint8Array.from({ length: 3_000_000 }, (_, index) => index % 251);
   const file = { name: 'Zeichnung Ä.pdf', read: async () => bytes };
 
-  test('are there with their bytes, size and checksum; withdrawn, the bytes are gone', async () => {
+  test('are stored with their bytes, size and checksum; a withdrawal deletes the bytes', async () => {
     const many = Array.from({ length: 8 }, (_, index) => ({ ...document, key: `f${index}` }));
-    expect(statuses(await write(...many.map((each) => operationOf(each, { file }))))).toEqual(
+    expect(statuses(await write(...many.map((other) => operationOf(other, { file }))))).toEqual(
       many.map(() => 'created'),
     );
     expect(
@@ -109,7 +109,7 @@ describe('files', () => {
     ).toEqual([{ contents: 7, state: 'withdrawn', name: null }]);
   });
 
-  test('that cannot be loaded fail alone, and are not loaded at all where only their names are wanted', async () => {
+  test('that cannot be downloaded fail alone, and are not downloaded when only their names are wanted', async () => {
     const broken = { name: 'b', read: () => Promise.reject(new Error('no such file')) };
     const outcomes = await write(
       operationOf(document, { file: broken }),
@@ -131,7 +131,7 @@ describe('a document that PostgreSQL refuses', () => {
     await write(operationOf(award(0)));
   });
 
-  test('by a check, a trigger or a trigger at the end fails alone, with its words; all others are written', async () => {
+  test('by a check, a trigger or a deferred trigger fails alone, with its words; all others are written', async () => {
     await sql('alter table sourcing.award_line add constraint positive check (cost > 0)');
     await sql(`create function public.guard() returns trigger language plpgsql as $$ begin
         if new.currency = 'ZZZ' then raise exception 'currency % is closed', new.currency using hint = 'use EUR'; end if;
@@ -168,14 +168,14 @@ describe('a document that PostgreSQL refuses', () => {
     expect(await sql('select count(distinct key)::int as count from sourcing.award_line')).toEqual([{ count: 55 }]);
   });
 
-  test('for what every document lacks is an error of the settings, and pauses the flow', async () => {
+  test('for a reason that concerns every document is a config error, which pauses the flow', async () => {
     await sql('drop table sourcing.award_value');
     expect(statuses(await write(operationOf(award(1)), operationOf(award(2))))).toEqual(['config', 'config']);
   });
 });
 
-describe('what somebody else holds', () => {
-  test('is locked, and only that; a lock that is let go in time is waited for', async () => {
+describe('a row that another transaction has locked', () => {
+  test('fails only its document as locked; a lock that is released in time only delays the write', async () => {
     await write(operationOf(award(1)), operationOf(award(2)));
     const quick = await openSession(db.url, { lock_timeout_ms: 100 });
     await db.database.transaction(async (tx) => {
@@ -188,60 +188,60 @@ describe('what somebody else holds', () => {
     });
     await quick.close();
     const held = Promise.withResolvers<void>();
-    const let_go = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
     const holding = db.database.transaction(async (tx) => {
       await tx.query(`select from sourcing.award where key = 'event/0002' for update`);
       held.resolve();
-      await let_go.promise;
+      await released.promise;
     });
     await held.promise;
     const writing = write(operationOf(award(2, ['10'])));
-    await waiting(1);
-    let_go.resolve();
+    await untilWaiting(1);
+    released.resolve();
     expect(statuses(await writing)).toEqual(['updated']);
     await holding;
   });
 
-  test('while the call is told to stop ends the call at once, and the statement in the server', async () => {
+  test('does not delay an aborted call, and the statement in the server ends, too', async () => {
     await write(operationOf(award(1)));
     const patient = await openSession(db.url, { lock_timeout_ms: 60_000 });
     await db.database.transaction(async (tx) => {
       await tx.query(`select from sourcing.award where key = 'event/0001' for update`);
       const stop = new AbortController();
       const writing = patient.write([operationOf(award(1, ['9']))], stop.signal);
-      await waiting(1);
+      await untilWaiting(1);
       stop.abort();
       expect(statuses(await writing)).toEqual(['transient']);
-      await waiting(0);
+      await untilWaiting(0);
     });
     await patient.close();
     expect(await session.lookup([award(1)], never)).toMatchObject([{ contentHash: hashOf(award(1)) }]);
   });
 
-  test('by each other never: two batches of the same documents in another order each do not block each other', async () => {
+  test('cannot cause a deadlock: two batches of the same documents in different orders do not block each other', async () => {
     const numbers = [1, 2, 3];
     await write(...numbers.map((number) => operationOf(award(number))));
-    const [one, other] = [await openSession(db.url), await openSession(db.url)];
+    const [sessionA, sessionB] = [await openSession(db.url), await openSession(db.url)];
     const batch = (by: Session, order: readonly number[], cost: string) =>
       by.write(
         order.map((number) => operationOf(award(number, [cost, cost]))),
         never,
       );
-    for (const by of [one, other]) await batch(by, [2], '5');
+    for (const by of [sessionA, sessionB]) await batch(by, [2], '5');
     let writing: Promise<unknown> | undefined;
     await db.database.transaction(async (tx) => {
       await tx.query(`select from sourcing.award where key = 'event/0003' for update`);
-      const first = batch(one, [1, 3, 2], '6');
-      await waiting(1);
-      const second = batch(other, [2, 1], '7');
-      await waiting(2);
+      const first = batch(sessionA, [1, 3, 2], '6');
+      await untilWaiting(1);
+      const second = batch(sessionB, [2, 1], '7');
+      await untilWaiting(2);
       writing = Promise.all([first, second]);
     });
     expect(await writing).toMatchObject([
       numbers.map(() => ({ status: 'updated' })),
       [{ status: 'updated' }, { status: 'updated' }],
     ]);
-    // Whichever was later, all of a document is of one of them.
+    // Whichever batch was later, all parts of a document are from the same batch.
     expect(
       await sql(`select key, total_cost, min(cost) as least, max(cost) as most, count(*)::int as lines
         from sourcing.award join sourcing.award_line using (key) group by key order by key`),
@@ -250,8 +250,8 @@ describe('what somebody else holds', () => {
       { key: 'event/0002', total_cost: '7', least: '7', most: '7', lines: 2 },
       { key: 'event/0003', total_cost: '6', least: '6', most: '6', lines: 2 },
     ]);
-    // The server counts them by the end of a session at the latest.
-    for (const by of [one, other]) await by.close();
+    // The server counts deadlocks at the end of a session at the latest.
+    for (const by of [sessionA, sessionB]) await by.close();
     await expect
       .poll(async () =>
         sql(`select (select count(*)::int from pg_stat_activity where application_name = 'sourcing-bridge'
@@ -262,8 +262,8 @@ describe('what somebody else holds', () => {
   });
 });
 
-/** Until so many statements wait for a lock in this database. */
-async function waiting(count: number): Promise<void> {
+/** Resolves when `count` statements wait for a lock in this database. */
+async function untilWaiting(count: number): Promise<void> {
   await expect
     .poll(async () => {
       const [row] = await sql(
@@ -274,7 +274,7 @@ async function waiting(count: number): Promise<void> {
     .toBe(count);
 }
 
-test('a server that goes away costs nothing but a retry, and the session works again when it is back', async () => {
+test('a lost server causes only retries, and the session works again when the server is back', async () => {
   await write(operationOf(award(1)));
   const admin = new Client({ connectionString: db.url });
   await admin.connect();
@@ -291,7 +291,7 @@ test('a server that goes away costs nothing but a retry, and the session works a
   for (const status of statuses(outcomes)) expect(['transient', 'created', 'unchanged']).toContain(status);
 });
 
-test('plan says in words what would be written, and changes nothing', async () => {
+test('plan describes what would be written, and changes nothing', async () => {
   const plan = (...operations: Operation[]) => session.plan?.(operations, never);
   expect(await plan(operationOf(award(1, ['1', '2'])))).toEqual([
     {

@@ -42,6 +42,12 @@ describe('arrays in binary form', () => {
     );
   });
 
+  test('keep every byte of a long text with characters of several bytes', async () => {
+    const long = '株式会社 Ä🔩'.repeat(1_000);
+    const [row] = await db.database.query<{ read: string[] }>('select $1::text[] as read', [textArray([long, 'a'])]);
+    expect(row?.read).toEqual([long, 'a']);
+  });
+
   test('an empty one is an empty array', async () => {
     const [row] = await db.database.query<{ texts: unknown; bytes: unknown }>(
       'select $1::text[] as texts, cardinality($2::bytea[]) as bytes',
