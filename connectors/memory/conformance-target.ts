@@ -1,6 +1,6 @@
 /**
- * What the conformance kit is told of this connector and of its ERP. What the ERP holds is asked of the ERP itself, and
- * put into the document's shape here, not by mapping.ts: a mapping that is wrong must not also judge itself.
+ * What the conformance kit has to know about this connector and its ERP. `held` reads from the ERP itself, and converts the
+ * objects into documents here, not with mapping.ts: a wrong mapping must not judge itself.
  */
 import { randomUUID } from 'node:crypto';
 import type { Document, DocumentKind, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';

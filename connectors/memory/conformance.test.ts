@@ -1,4 +1,4 @@
-/** Proves the connector against its ERP. A connector's own test stays like this one: the target says what differs. */
+/** Runs the conformance kit. A new connector keeps this test as it is, and changes the target. */
 import { conformance } from 'sourcing-bridge/connector/testing';
 import { test } from 'vitest';
 import { credentials, memoryTarget } from './conformance-target.ts';

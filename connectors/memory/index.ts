@@ -1,10 +1,10 @@
 /**
- * The reference connector, and the folder that `connector new` copies. Its ERP lives in memory (memory-erp.ts) and works
- * like many: it logs in with client credentials, gives its objects numbers of its own, and does not know a repeated
- * creation again. So each object carries the document's key and hash, and the bridge asks `lookup` before it repeats one.
+ * The reference connector, and the folder that `connector new` copies. Its ERP is in memory (memory-erp.ts) and works like
+ * many ERPs: the login uses client credentials, the ERP numbers its objects, and it does not recognise a repeated create. So
+ * each object has the document's key and hash, and the bridge calls `lookup` before it repeats a create.
  *
- * To make your own: say in `settings` how your ERP is reached, in `capabilities` what it can do, and in mapping.ts what
- * becomes what; then change the requests below until the conformance test passes.
+ * To write your own: declare in `settings` how your ERP is reached, in `capabilities` what it can do, and in mapping.ts how
+ * documents become objects. Then change the requests below until the conformance test passes.
  */
 import {
   clientCredentials,
@@ -29,7 +29,7 @@ import { type ErpRecord, toErpObject, toRequisitionRecord, toSupplierRecord } fr
 const settings = z.strictObject({
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the ERP is: https://erp.example.com'),
   client_id: z.string().min(1).describe('The user that the ERP has for the bridge'),
-  client_secret: secret().describe('Its secret'),
+  client_secret: secret().describe('The secret of that user'),
 });
 
 const connections = 4;
@@ -44,7 +44,7 @@ export default defineConnector({
     requestsAtOnce: connections,
     idempotency: 'lookup',
     timeoutMs: 60_000,
-    // When the process dies, a request may be on its way still: after this time it is over, and `lookup` shows what it did.
+    // A request may still be on its way when its call is cut off. After this time it has ended, and `lookup` shows its effect.
     lateEffectMs: 5_000,
     reads: ['supplier', 'requisition'],
   },
@@ -55,7 +55,7 @@ export default defineConnector({
       check: () => check(http),
       plan: (operations, signal) => plan(http, operations, signal),
       write: (operations, signal) =>
-        writeEach(operations, (one) => write(http, one, signal), { signal, atOnce: connections }),
+        writeEach(operations, (operation) => write(http, operation, signal), { signal, atOnce: connections }),
       lookup: (documents, signal) => lookup(http, documents, signal),
       read: readFrom({
         supplier: (checkpoint, signal) => read(http, 'suppliers', toSupplierRecord, checkpoint, signal),
@@ -72,17 +72,17 @@ async function check(http: Http) {
     const response = await http.request({ method: 'GET', path: '/me', signal: AbortSignal.timeout(10_000) });
     const { user, may_write } = meForm.parse(response.json());
     const message = may_write
-      ? `The ERP takes documents from ${user}.`
-      : `The ERP lets ${user} read only: allow writing.`;
+      ? `The ERP accepts documents from ${user}.`
+      : `The ERP allows ${user} to read only: grant the right to write.`;
     return [{ name, ok: may_write, message }];
   } catch (error) {
-    return [{ name, ok: false, message: `The ERP does not let the bridge in: ${String(error)}` }];
+    return [{ name, ok: false, message: `The ERP cannot be used: ${String(error)}` }];
   }
 }
 
 const meForm = z.object({ user: z.string(), may_write: z.boolean() });
 
-/** Creates, amends or cancels one object. It is never tried twice here: what goes wrong is thrown, the bridge decides. */
+/** Creates, amends or cancels one object. It never retries: it throws, and the bridge decides what happens next. */
 async function write(http: Http, operation: Operation, signal: AbortSignal): Promise<Outcome> {
   const { action, document, contentHash, reference } = operation;
   const objects = `/objects/${document.kind}`;
@@ -91,7 +91,7 @@ async function write(http: Http, operation: Operation, signal: AbortSignal): Pro
     const { number } = await send(http, { method: 'POST', path: objects, json: object, signal });
     return { status: 'created', reference: number };
   }
-  // The bridge asks `lookup`, and comes again with what that finds.
+  // The bridge then calls `lookup`, and repeats the operation with the number that it finds.
   if (reference === undefined) throw new UnknownOutcome('the number of the object is not known');
   const path = `${objects}/${pathSegment(reference)}`;
   if (action === 'cancel') {
@@ -105,14 +105,14 @@ async function write(http: Http, operation: Operation, signal: AbortSignal): Pro
 
 async function send(http: Http, request: Parameters<Http['request']>[0]): Promise<z.output<typeof writtenForm>> {
   const written = writtenForm.safeParse((await http.request(request)).json());
-  // A page of some gateway, with status 200: nobody knows what the ERP has done.
+  // For example an HTML page of a gateway with status 200: what the ERP has done is unknown.
   if (!written.success) throw new UnknownOutcome('the ERP answered without the number of the object');
   return written.data;
 }
 
 const writtenForm = z.object({ number: z.string().min(1), changed: z.boolean() });
 
-/** One request for all of them. A POST that only searches is safe: it may be repeated whatever becomes of it. */
+/** One request for all documents. The POST only searches, so it is `safe`: a missing answer leaves nothing open. */
 async function lookup(http: Http, documents: readonly Operation['document'][], signal: AbortSignal): Promise<Found[]> {
   const [first] = documents;
   if (!first) return [];
@@ -142,7 +142,7 @@ async function plan(http: Http, operations: readonly Operation[], signal: AbortS
   });
 }
 
-/** What has changed since the checkpoint, which is the ERP's number of the last change that was read. */
+/** The records that have changed since the checkpoint, which is the ERP's number of the last change that was read. */
 async function* read<Record>(
   http: Http,
   list: 'suppliers' | 'requisitions',

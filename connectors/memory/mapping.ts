@@ -1,7 +1,7 @@
 /**
- * What becomes what: documents of the bridge become objects of the ERP, records of the ERP become records for the
- * sourcing service. The part that an author fills in; it does no I/O. Amounts stay text from end to end: a JavaScript
- * number cannot hold them.
+ * The mapping: documents of the bridge become objects of the ERP, and records of the ERP become records for the sourcing
+ * service. An author of a connector fills this part in. It does no I/O. Amounts stay text from end to end, because a
+ * JavaScript number would lose digits.
  */
 import type {
   AwardDocument,
@@ -12,7 +12,7 @@ import type {
   SupplierRecord,
 } from 'sourcing-bridge/connector';
 
-/** An object as the ERP takes it. `key` and `hash` are fields that were added to the ERP for the bridge. */
+/** An object of the ERP. `key` and `hash` are fields that were added to the ERP for the bridge. */
 export interface ErpObject {
   readonly key: string;
   readonly hash: string;
@@ -38,12 +38,13 @@ interface ErpLine {
   readonly remark?: string | undefined;
 }
 
+/** The object for a document; `bytes` are those of a file. */
 export function toErpObject(document: Document, hash: string, bytes?: Uint8Array): ErpObject {
   const { key } = document;
   switch (document.kind) {
     case 'supplier': {
       const { name, archived, contacts } = document;
-      // Left out where it is not known: then the partner stays as it is.
+      // Left out when `archived` is unknown: then the partner keeps its state.
       const state = archived === undefined ? {} : { state: archived ? 'blocked' : 'active' };
       return { key, hash, title: name, ...state, contacts };
     }
@@ -89,12 +90,12 @@ export function toErpObject(document: Document, hash: string, bytes?: Uint8Array
   }
 }
 
-/** Under the number that the ERP gave it, where the sourcing service knows that. */
+/** The ERP's number of the partner, if the sourcing service knows it, else the service's id. */
 function partnerOf({ supplier }: AwardDocument | QuotationDocument | RfiAnswersDocument) {
   return { number: supplier.external_id ?? supplier.id, name: supplier.name };
 }
 
-/** A supplier or requisition as the ERP gives it. */
+/** A supplier or requisition as the ERP returns it. */
 export interface ErpRecord {
   readonly number: string;
   readonly name: string;

@@ -1,7 +1,7 @@
 /**
- * An ERP for tests and for trying things out: it keeps everything in memory and is reached over HTTP, as ERPs are. It has
- * what a typical one has: logins that expire, objects with numbers of its own, a field that can be searched for somebody
- * else's key, rules that a record can break, and lists of what has changed. Not part of a connector: yours has a real ERP.
+ * An ERP for tests and experiments: it keeps everything in memory and is reached over HTTP. It has what a typical ERP has:
+ * logins that expire, numbered objects, a field for a foreign key that can be searched, rules that a record can break, and
+ * lists of changes. It is not part of a connector: yours has a real ERP.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -67,12 +67,14 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
 
   function search(type: string, keys: readonly string[]): Answer {
     const wanted = new Set(keys);
-    const found = [...objects.values()].filter((one) => one.type === type && !one.cancelled && wanted.has(one.key));
+    const found = [...objects.values()].filter(
+      (object) => object.type === type && !object.cancelled && wanted.has(object.key),
+    );
     return { status: 200, body: found.map(({ number, key, hash }) => ({ number, key, hash })) };
   }
 
   function changesSince(list: string, since: number): Answer {
-    const due = changes.filter((one) => one.list === list && one.sequence > since).slice(0, pageSize);
+    const due = changes.filter((change) => change.list === list && change.sequence > since).slice(0, pageSize);
     return { status: 200, body: { records: due.map(({ record }) => record), last: due.at(-1)?.sequence ?? since } };
   }
 
@@ -86,7 +88,7 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
     }
     const body = request.method === 'GET' ? undefined : await json(request);
     if (!tokens.has(authorization?.replace('Bearer ', '') ?? ''))
-      return { status: 401, body: { error: 'The token is not valid, or not any more.' } };
+      return { status: 401, body: { error: 'The token is not valid, or has expired.' } };
     if (resource === 'me') return { status: 200, body: { user: clientId, may_write: true } };
     if (resource === 'changes') return changesSince(type, Number(searchParams.get('since')));
     if (resource === 'search') return search(type, (body as { keys: string[] }).keys);
@@ -103,19 +105,19 @@ export async function startMemoryErp({ clientId, clientSecret }: { clientId: str
         response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
       });
   });
-  // It keeps no process alive: nobody has to close it.
+  // `unref`: the server does not keep the process alive, so no test has to close it.
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve).unref());
 
   return {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** What people would see in the ERP's own screens. */
+    /** The objects that a user would see on the ERP's screens. */
     held: (type: string, key: string) =>
-      [...objects.values()].filter((one) => one.type === type && one.key === key && !one.cancelled),
+      [...objects.values()].filter((object) => object.type === type && object.key === key && !object.cancelled),
     expireLogins: () => tokens.clear(),
-    /** A person in the ERP changes one, or makes it. */
+    /** Creates or changes a record, as a user of the ERP does. */
     saveRecord: (list: RecordList, record: ErpRecord) => {
       const sequence = (changes.at(-1)?.sequence ?? 0) + 1;
-      const at = changes.findIndex((one) => one.list === list && one.record.number === record.number);
+      const at = changes.findIndex((change) => change.list === list && change.record.number === record.number);
       if (at >= 0) changes.splice(at, 1);
       changes.push({ sequence, list, record });
     },
