@@ -1,4 +1,4 @@
-/** What every part of the bridge stands on. */
+/** What every part of the bridge needs, and what a part provides to the process. */
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
@@ -11,15 +11,15 @@ import type { SweptLane } from '#platform/sweep.ts';
 import type { ProcessIdentity } from './leases/process-identity.ts';
 import type { BridgeSettings } from './settings.ts';
 
-/** What a process of the bridge does; several processes may do the same. */
+/** What a process of the bridge does; several processes may have the same role. */
 export const bridgeRoles = ['receive', 'pull', 'push', 'all'] as const;
 export type BridgeRole = (typeof bridgeRoles)[number];
 
 export interface BridgeDeps {
   settings: BridgeSettings;
-  /** `all` when it is left out. */
+  /** Default: `all`. */
   role?: BridgeRole;
-  /** For the webhook endpoint; the console stays on plain HTTP. */
+  /** For the webhook endpoint; the console uses plain HTTP. */
   tls: { certPem: string; keyPem: string };
   dataDir: string;
   sweepMs: number;
@@ -30,18 +30,22 @@ export interface BridgeDeps {
   clock: Clock;
   log: Logger;
   registry: Registry;
-  /** The operating system's, when it is left out. */
+  /** Default: the identity of the operating system's process. */
   processIdentity?: ProcessIdentity;
   /** Adds routes to the console's application. */
   mountConsole?: (application: Application) => void;
 }
 
-/** A part that works lanes: what the sweep has to look for, and its housekeeping. */
+/** A part of the process that works lanes of the queue. */
 export interface WorkingPart {
+  /** The lanes, each with the query by which the sweep finds what is due. */
   readonly lanes: readonly SweptLane[];
-  /** Called with each sweep; it decides itself how often it has something to do. */
+  /** Called with each sweep; it decides itself how often it does its work. */
   readonly housekeeping?: () => Promise<void>;
 }
 
-/** The lanes of the queue. A key of `pull` and of `backfill` is `<source>/<feed>`, one of `push` the flow's name, of `suppliers` the source's. */
+/**
+ * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows, and
+ * those of `suppliers` names of sources.
+ */
 export const lanes = { pull: 'pull', backfill: 'backfill', push: 'push', suppliers: 'suppliers' } as const;

@@ -1,6 +1,7 @@
 /**
- * The bridge: receives notifications, pulls feeds into the mirror, pushes documents through flows. Each of the three
- * finds in SQL what is due; signals only make it quick. A process does one of them, or all; several may do the same.
+ * The bridge: it receives notifications, pulls feeds into the mirror, and pushes documents through flows. Each of the
+ * three parts finds in SQL what is due; signals of the queue only make it faster. A process runs one of the parts or
+ * all of them, and several processes may run the same part.
  */
 import { fileURLToPath } from 'node:url';
 import { timestampNow } from '#platform/clock.ts';
@@ -24,31 +25,36 @@ import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
 
 export interface Bridge {
-  /** Where notifications are sent: `https://localhost:8443`; undefined in a process that does not receive. */
+  /** Where this process receives notifications: `https://localhost:8443`; undefined if it does not receive. */
   readonly url: string | undefined;
   readonly consoleUrl: string;
-  /** Where this bridge takes notifications of the source, in this process or another: `https://…/webhooks/<source>`. */
+  /**
+   * Where the bridge receives the source's notifications, in this process or another: `https://…/webhooks/<source>`.
+   */
   webhookUrl(source: string): string;
-  /** Finds and wakes what is due now; the sweep does so every `sweepMs`. */
+  /** Finds what is due now and wakes its workers, as the sweep does every `sweepMs`. */
   sweep(): Promise<void>;
   close(graceMs: number): Promise<void>;
 }
 
 const migrations = { schema: 'bridge', directory: fileURLToPath(new URL('migrations', import.meta.url)) };
 
-/** Brings the bridge's tables up to date. Safe with several processes starting at once. */
+/** Brings the bridge's tables up to date. Several processes may call it at once. */
 export async function migrateBridge(database: Database): Promise<void> {
   await migrate(database, migrations);
 }
 
-/** The names of the migrations that the next start applies; changes nothing. Throws when tables and code do not fit. */
+/**
+ * Returns the names of the migrations that the next start applies; changes nothing. Rejects when the tables do not fit
+ * this program's migrations.
+ */
 export function pendingBridgeMigrations(sql: Sql): Promise<readonly string[]> {
   return pendingMigrations(sql, migrations);
 }
 
 /**
- * Migrates, opens the connectors, starts the workers and listens, as far as the role has to. Throws when a setting
- * cannot work, with everything closed again that it had opened; `deps.signals` is closed with the bridge, too.
+ * Starts the parts that the role needs: it migrates, opens the connectors, starts the workers and listens. Rejects when
+ * a setting cannot work, after closing everything that it had opened. `deps.signals` is closed with the bridge.
  */
 export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
   await using opened = new AsyncDisposableStack();
@@ -65,43 +71,44 @@ export async function startBridge(deps: BridgeDeps): Promise<Bridge> {
 }
 
 /**
- * What comes before any work: tables, connectors, liveness, checkpoints, flows, as far as the role needs them. A process
- * that does not push neither loads a connector nor has a say in what the flows are; so a receiver's configuration may
- * hold its sources alone. Throws AppError `invalid` for settings that cannot work.
+ * Prepares what the workers of the role need: tables, connectors, liveness lock, checkpoints, flows. A process that
+ * does not push loads no connector and does not register flows, so a receiver's configuration may consist of its
+ * sources alone. Rejects with AppError `invalid` for settings that cannot work.
  */
 export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: AsyncDisposableStack) {
   const { settings, database, clock, log, role = 'all' } = deps;
-  const does = (one: BridgeRole) => role === 'all' || role === one;
+  const hasRole = (wanted: BridgeRole) => role === 'all' || role === wanted;
   checkNames(settings);
   await migrateBridge(database);
-  const flows = does('push') ? await openFlows(deps, opened) : [];
+  const flows = hasRole('push') ? await openFlows(deps, opened) : [];
   const liveness = await createLivenessLock({ database, log });
   opened.defer(() => liveness.close());
   const acquireLease = createLeases({ database, liveness, leaseMs: settings.lease_seconds * 1000 });
-  if (does('pull') || does('receive'))
+  if (hasRole('pull') || hasRole('receive'))
     for (const { name, feeds } of settings.sources)
       for (const feed of feeds) await openCheckpoint(database, { source: name, feed }, timestampNow(clock));
-  // Somebody who starts it without any configuration takes no flow away from those who have one.
-  if (does('push') && settings.sources.length > 0) await registerFlows(database, settings.flows, timestampNow(clock));
-  return { does, acquireLease, flows };
+  // A pusher without any configuration does not remove the flows of the pushers that have one.
+  if (hasRole('push') && settings.sources.length > 0)
+    await registerFlows(database, settings.flows, timestampNow(clock));
+  return { hasRole, acquireLease, flows };
 }
 
-/** What it opens goes on the stack, to be closed in the reverse order. */
+/** Puts everything that it opens on the stack, which closes it in reverse order. */
 async function openBridge(
   deps: BridgeDeps,
   opened: AsyncDisposableStack,
   graceMs: () => number,
 ): Promise<Omit<Bridge, 'close'>> {
   const { settings, database, signals, clock, log, registry } = deps;
-  const { does, acquireLease, flows } = await prepareBridge(deps, opened);
+  const { hasRole, acquireLease, flows } = await prepareBridge(deps, opened);
   registerStatusMetrics({ settings, database, clock, registry });
 
   opened.defer(() => signals.close(graceMs()));
   const parts: WorkingPart[] = [];
-  if (does('pull')) parts.push(startPull(deps, acquireLease));
-  if (does('push')) parts.push(await startPush(deps, acquireLease, flows));
+  if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
+  if (hasRole('push')) parts.push(await startPush(deps, acquireLease, flows));
   const readiness = { database: () => database.query('select 1'), queue: () => signals.ping() };
-  const receive = does('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
+  const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);
 
   const sweep = createSweep({
@@ -131,7 +138,9 @@ async function openBridge(
   };
 }
 
-/** Throws AppError `invalid` for what a schema cannot see: names that fit nothing, or stand twice. */
+/**
+ * Throws AppError `invalid` for what the schema cannot see: a source that is not configured, a name that is used twice.
+ */
 export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 'flows'>): void {
   const issues = flows.flatMap((flow, index) =>
     sources.some(({ name }) => name === flow.source)
@@ -149,6 +158,6 @@ export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 
   ] as const)
     for (const [index, name] of names.entries())
       if (names.indexOf(name) !== index)
-        issues.push({ path: `bridge.${what}[${index}].name`, message: `"${name}" is the name of another one, too` });
+        issues.push({ path: `bridge.${what}[${index}].name`, message: `is "${name}", a name that is used twice` });
   throwIssues(issues, ({ path, message }) => `The configuration is not valid: ${path} ${message}.`);
 }

@@ -1,8 +1,8 @@
 /**
- * One run to the end: every feed is read as far as it goes now, everything that is then due is pushed, and that is all.
- * The same workers as the daemon's do it, called directly instead of by the queue; leases keep them and running daemons
- * out of each other's way, and what a daemon does meanwhile counts as done. Killed at any point it leaves what a killed
- * daemon leaves: the next run, or a daemon, goes on from there.
+ * One complete run: every feed is read to its end, then every document that is due is pushed. It uses the workers of
+ * the daemon and calls them directly instead of through the queue. Leases keep it and running daemons from doing the
+ * same work twice; work that a daemon does meanwhile counts as done. A kill at any point leaves what a killed daemon
+ * leaves: the next run, or a daemon, goes on from there.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -16,7 +16,7 @@ import { type BridgeStatus, readStatus } from './status/status.ts';
 
 export interface RunProgress {
   readonly stage: 'pull' | 'push';
-  /** Feeds, or documents. */
+  /** Feeds in the stage `pull`, documents in the stage `push`. */
   readonly done: number;
   readonly total: number;
 }
@@ -24,33 +24,35 @@ export interface RunProgress {
 export interface RunResult {
   /** Feeds that could not be read to their end, `<source>/<feed>`. */
   readonly failedFeeds: readonly string[];
-  /** Documents that should have been delivered and were not, dead letters not among them. */
+  /** Documents that were due and were not delivered, without the dead letters. */
   readonly undelivered: number;
   readonly status: BridgeStatus;
 }
 
-const lookAgainMs = 250;
+/** The wait before it checks again whether something is due. */
+const checkAgainMs = 250;
 
 /**
- * `patienceMs` is how long nothing may move while documents wait for another try, before the run gives up on them. Stops
- * early when `signal` aborts. Throws as the start of the bridge does.
+ * Runs until all feeds are read and all due documents are delivered. While documents wait for another attempt, the run
+ * ends when no document was delivered for `patienceMs`. It ends early when `signal` aborts. Rejects as the start of the
+ * bridge does.
  */
 export async function runOnce(
   deps: Omit<BridgeDeps, 'signals' | 'role'>,
-  options: { patienceMs: number; tell: (progress: RunProgress) => void; signal: AbortSignal },
+  options: { patienceMs: number; onProgress: (progress: RunProgress) => void; signal: AbortSignal },
 ): Promise<RunResult> {
   const { settings, database, clock } = deps;
   await using opened = new AsyncDisposableStack();
   const began = timestampNow(clock);
   const { acquireLease, flows } = await prepareBridge(deps, opened);
-  // All feeds are due by now; one whose pull fails from here on is put off beyond it.
+  // Preparing has made all feeds due. A pull that fails from here on makes its feed due later than this time.
   const prepared = timestampNow(clock);
   const workers = new Map<string, Worker>();
   const signals = directSignals(workers);
   const pull = startPull({ ...deps, signals }, acquireLease);
   const push = await startPush({ ...deps, signals }, acquireLease, flows);
   const runDue = (part: Pick<WorkingPart, 'lanes'>) => workDue(part, workers, options.signal);
-  const others = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
+  const otherLanes = { lanes: pull.lanes.filter(({ lane }) => lane !== lanes.pull) };
 
   const read = () => readStatus(database, { settings, now: timestampNow(clock) });
   const feedsDone = ({ feeds }: BridgeStatus) =>
@@ -60,24 +62,25 @@ export async function runOnce(
     ).length;
   let status = await read();
   for (;;) {
-    options.tell({ stage: 'pull', done: feedsDone(status), total: status.feeds.length });
+    options.onProgress({ stage: 'pull', done: feedsDone(status), total: status.feeds.length });
     if (options.signal.aborted) break;
-    // Notifications may go on asking for feeds that have been read: the other lanes come to an end by themselves.
-    if (feedsDone(status) === status.feeds.length && !(await runDue(others))) break;
+    // New notifications make feeds due again and again, so the run ends when each was read once. The other lanes, of
+    // backfills and supplier lists, come to an end by themselves.
+    if (feedsDone(status) === status.feeds.length && !(await runDue(otherLanes))) break;
     if (!(await runDue(pull))) await pause(deps, options.signal);
     status = await read();
   }
   const until = timestampNow(clock);
   let undelivered = await countUndelivered(database, until);
   const total = undelivered;
-  let movedMs = clock.nowMs();
+  let lastDeliveryMs = clock.nowMs();
   for (;;) {
-    options.tell({ stage: 'push', done: Math.max(0, total - undelivered), total: Math.max(total, undelivered) });
-    if (undelivered === 0 || options.signal.aborted || clock.nowMs() - movedMs > options.patienceMs) break;
+    options.onProgress({ stage: 'push', done: Math.max(0, total - undelivered), total: Math.max(total, undelivered) });
+    if (undelivered === 0 || options.signal.aborted || clock.nowMs() - lastDeliveryMs > options.patienceMs) break;
     if (!(await runDue(push))) await pause(deps, options.signal);
     const before = undelivered;
     undelivered = await countUndelivered(database, until);
-    if (undelivered !== before) movedMs = clock.nowMs();
+    if (undelivered !== before) lastDeliveryMs = clock.nowMs();
   }
   status = await read();
   return {
@@ -94,7 +97,7 @@ interface Worker {
   work: Work;
 }
 
-/** Keeps the workers to be called; what is signalled is found again in SQL. */
+/** Collects the workers, to be called directly. A signal needs no queue: SQL shows what is due. */
 function directSignals(workers: Map<string, Worker>): Signals {
   return {
     signal: async () => false,
@@ -104,7 +107,7 @@ function directSignals(workers: Map<string, Worker>): Signals {
   };
 }
 
-/** Works everything that is due in the part's lanes once; false when nothing was. */
+/** Works every key once that is due in the part's lanes; returns false when none was. */
 async function workDue(
   part: Pick<WorkingPart, 'lanes'>,
   workers: ReadonlyMap<string, Worker>,
@@ -125,7 +128,10 @@ async function workDue(
   return worked;
 }
 
-/** Documents of flows that are not paused which have differed from what the ERP holds since before `until`. */
+/**
+ * Returns how many documents have differed from what the ERP holds since `until` or longer, in flows that are not
+ * paused and without the dead letters.
+ */
 async function countUndelivered(database: Database, until: Timestamp): Promise<number> {
   const [row] = await database.query<{ count: number }>(
     `select count(*)::int as count from bridge.flow_documents d join bridge.flows f on f.name = d.flow
@@ -137,5 +143,5 @@ async function countUndelivered(database: Database, until: Timestamp): Promise<n
 }
 
 function pause({ clock }: Pick<BridgeDeps, 'clock'>, signal: AbortSignal): Promise<void> {
-  return clock.sleep(lookAgainMs, signal).catch(() => undefined);
+  return clock.sleep(checkAgainMs, signal).catch(() => undefined);
 }

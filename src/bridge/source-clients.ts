@@ -1,4 +1,4 @@
-/** The clients of the configured sources: they share the sources' quotas in SQL, and count what they ask. */
+/** The clients of the configured sources: they share the sources' quotas in SQL, and count their requests. */
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
@@ -13,11 +13,11 @@ const retries = 3;
 type Deps = Pick<BridgeDeps, 'settings' | 'fetch' | 'clock' | 'database' | 'registry'>;
 
 interface ClientUse {
-  /** What may take its time, as a backfill: a quarter of each quota is left to the others. */
+  /** For work that may take its time, as a backfill: it leaves a quarter of each quota to the others. */
   readonly background?: boolean;
 }
 
-/** Gives the client of the source of this name; throws AppError `not-found` where none is configured under it. */
+/** Returns a function that returns a source's client by name; it throws AppError `not-found` for an unknown name. */
 export function createSourceClients(deps: Deps): (source: string, use?: ClientUse) => SourceClient {
   const { settings, fetch, clock, database } = deps;
   const requests = registerMetrics(deps);
@@ -36,23 +36,23 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
       onRequest: (request) => requests.inc({ source: source.name, ...request }),
     });
   const clients = new Map(
-    settings.sources.map((source) => [source.name, { usual: create(source, false), background: create(source, true) }]),
+    settings.sources.map((source) => [source.name, { live: create(source, false), background: create(source, true) }]),
   );
   return (name, { background = false } = {}) => {
     const client = clients.get(name);
     if (!client) throw new AppError('not-found', `No source is configured under the name "${name}".`);
-    return background ? client.background : client.usual;
+    return background ? client.background : client.live;
   };
 }
 
-/** Several parts of a process have clients; their metrics are the same. */
+/** Several parts of a process create clients: they share one set of metrics. */
 function registerMetrics({ settings, database, clock, registry }: Deps): Counter<'source' | 'bucket' | 'status'> {
   const name = 'bridge_source_requests_total';
   const known = registry.getSingleMetric(name);
   if (known instanceof Counter) return known;
   const left = new Gauge({
     name: 'bridge_quota_left',
-    help: 'Requests that the source still allows to all processes together, of those kinds that were asked lately',
+    help: 'Requests that the source still allows to all processes together, for the limits that were used lately',
     labelNames: ['source', 'bucket', 'window'] as const,
     registers: [registry],
     async collect() {

@@ -1,18 +1,19 @@
+/** Notices that the clock was set back, so that waits for a time of the wrong clock can be ended. */
 import type { Clock } from './clock.ts';
 
-/** Small corrections are no matter. */
-const setBackMs = 60_000;
+/** Smaller corrections of the clock are ignored. */
+const toleratedMs = 60_000;
 
 /**
- * Acts when the clock has been set back since it looked before: what was put off until a time of the clock as it was would
- * be waited for. Acts the first time, too, as that may have been before the process began. Rejects as `act` does, and
- * acts again the next time then.
+ * Returns a function that calls `act` when the clock was set back since the last call: a time that was computed before
+ * lies too far in the future. The first call acts, too, as the clock may have been set back before the process started.
+ * Rejects as `act` does; then the next call acts again.
  */
 export function createClockWatch(clock: Clock): (act: () => Promise<void>) => Promise<void> {
   let beforeMs = Number.POSITIVE_INFINITY;
   return async (act) => {
     const nowMs = clock.nowMs();
-    if (nowMs < beforeMs - setBackMs) await act();
+    if (nowMs < beforeMs - toleratedMs) await act();
     beforeMs = nowMs;
   };
 }

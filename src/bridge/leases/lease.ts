@@ -1,29 +1,33 @@
 /**
- * Leases with epochs: one holder at a time for a piece of work, across processes. A holder proves itself in every
- * transaction by its fencingToken; taking a lease over raises the fencingToken, so whoever held it before can write nothing more.
- * A holder that died is known at once by its liveness (`liveness.ts`); one that hangs loses the lease when it expires.
+ * Leases with fencing tokens: one holder at a time for a piece of work, across processes. Every transaction of a holder
+ * checks its fencing token. A process that takes the lease over raises the token, so the old holder can write nothing
+ * more. A holder that died is recognised at once by its liveness lock; a holder that hangs loses the lease when it
+ * expires.
  */
 import type { Database, Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { LivenessLock } from './liveness-lock.ts';
 
 const defaultLeaseMs = 60_000;
-/** How often a lease is renewed while work runs outside of a transaction, as a part of its time. */
-const renewPart = 1 / 3;
-/** Work outside of a transaction stops so long before the lease could be another's, as a part of its time. */
-const marginPart = 1 / 6;
+/** How often a lease is renewed while work runs outside of a transaction, as a share of its duration. */
+const renewShare = 1 / 3;
+/** Work outside of a transaction stops so long before the lease can expire, as a share of its duration. */
+const marginShare = 1 / 6;
 
 export interface Lease {
   readonly name: string;
   readonly fencingToken: number;
-  /** Runs one transaction that writes only while this lease is held, and renews it; throws LeaseLost otherwise. */
+  /**
+   * Runs one transaction that writes only while this lease is held, and renews it; rejects with LeaseLost otherwise.
+   */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
-   * Keeps it while `work` runs outside of a transaction, however long that takes. The signal aborts when the lease is
-   * lost, or could not be renewed for so long that it soon may be. Throws LeaseLost when it is lost at the beginning.
+   * Keeps the lease while `work` runs outside of a transaction, however long that takes. The signal aborts when the
+   * lease is lost, or when it could not be renewed for so long that it will soon expire. Rejects with LeaseLost when
+   * the lease was lost before the work began.
    */
   during<T>(work: (lost: AbortSignal) => Promise<T>): Promise<T>;
-  /** Gives it back; does nothing when another has it by now. */
+  /** Frees the lease; does nothing when another process holds it by now. */
   release(): Promise<void>;
 }
 
@@ -34,7 +38,9 @@ export class LeaseLost extends AppError {
   }
 }
 
-/** For what is no error to whoever has lost the lease: somebody else goes on. Rejects with anything else. */
+/**
+ * Returns undefined when `work` rejects with LeaseLost: another process goes on with it. Rejects with any other error.
+ */
 export async function unlessLost<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work;
@@ -44,25 +50,27 @@ export async function unlessLost<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Gives the lease, or undefined while it is held by a living process, this one included. */
+/** Returns the lease; undefined while a process that is alive holds it, this one included. */
 export type AcquireLease = (name: string) => Promise<Lease | undefined>;
 
-/** The leases of one process; `liveness` is what its leases are held under. */
+/** Creates the leases of one process; they are held under the number of its liveness lock. */
 export function createLeases(deps: {
   database: Database;
   liveness: LivenessLock;
-  /** How long the holder may be silent; with a database that does not answer it stops a sixth earlier. */
+  /** How long a holder may go without renewing; while the database does not answer, it stops a sixth earlier. */
   leaseMs?: number;
   /** How often a lease is renewed while work runs outside of a transaction. */
   renewEveryMs?: number;
 }): AcquireLease {
   const { database, liveness, leaseMs = defaultLeaseMs } = deps;
-  const times = { leaseMs, renewEveryMs: deps.renewEveryMs ?? leaseMs * renewPart };
-  /** What is worked under here, or being taken. */
-  const worked = new Set<string>();
+  const times = { leaseMs, renewEveryMs: deps.renewEveryMs ?? leaseMs * renewShare };
+  /** The leases that this process holds or is taking. */
+  const inUse = new Set<string>();
 
-  /** One of ours that is asked for again was not given back: the database was away then. */
-  async function isLeft(holder: number): Promise<boolean> {
+  /**
+   * Our own lease that is asked for again could not be released, because the database was away: it is abandoned, too.
+   */
+  async function isAbandoned(holder: number): Promise<boolean> {
     return holder === liveness.id || !(await liveness.isAlive(holder));
   }
 
@@ -74,47 +82,49 @@ export function createLeases(deps: {
       [name],
     );
     if (held) {
-      const left = held.holder !== null && (await isLeft(held.holder));
-      return left ? takeFree(database, name, liveness.id, held.fencingToken, leaseMs) : undefined;
+      const abandoned = held.holder !== null && (await isAbandoned(held.holder));
+      return abandoned ? takeFree(database, name, liveness.id, held.fencingToken, leaseMs) : undefined;
     }
     await database.query('insert into bridge.leases (name) values ($1) on conflict do nothing', [name]);
     return takeFree(database, name, liveness.id, null, leaseMs);
   }
 
   return async (name) => {
-    if (worked.has(name)) return undefined;
-    worked.add(name);
+    if (inUse.has(name)) return undefined;
+    inUse.add(name);
     const fencingToken = await take(name).catch((error: unknown) => {
-      worked.delete(name);
+      inUse.delete(name);
       throw error;
     });
     if (fencingToken === undefined) {
-      worked.delete(name);
+      inUse.delete(name);
       return undefined;
     }
-    return leaseOf(database, name, fencingToken, times, () => worked.delete(name));
+    return leaseOf(database, name, fencingToken, times, () => inUse.delete(name));
   };
 }
 
 /**
- * Takes the lease if it is free, has expired, or is still at `fromEpoch`. One whose row is locked is being worked under
- * or taken right now: it is passed over, so that nobody waits here for a process that stands still.
+ * Takes the lease if it is free, has expired, or still has `abandonedToken`, and returns the new fencing token. A lease
+ * whose row is locked is in use, or is being taken right now: it is skipped, so that no process waits here for a
+ * process that is paused.
  */
 async function takeFree(
   sql: Sql,
   name: string,
   holder: number,
-  fromEpoch: number | null,
+  abandonedToken: number | null,
   leaseMs: number,
 ): Promise<number | undefined> {
   const [taken] = await sql.query<{ fencingToken: number }>(
-    `update bridge.leases set fencing_token = fencing_token + 1, holder = $2, expires = clock_timestamp() + $4 * interval '1 ms'
+    `update bridge.leases set fencing_token = fencing_token + 1, holder = $2,
+       expires = clock_timestamp() + $4 * interval '1 ms'
      where name = (
        select name from bridge.leases
        where name = $1 and (holder is null or expires < clock_timestamp() or fencing_token = $3::bigint)
        for update skip locked)
      returning fencing_token as "fencingToken"`,
-    [name, holder, fromEpoch, leaseMs],
+    [name, holder, abandonedToken, leaseMs],
   );
   return taken?.fencingToken;
 }
@@ -127,8 +137,9 @@ function leaseOf(
   leave: () => void,
 ): Lease {
   /**
-   * In a transaction the row stays locked until the commit: nobody takes over between this check and the writes. One that
-   * stands still in between keeps nobody waiting for longer than the lease: the server then ends its connection.
+   * In a transaction the row stays locked until the commit: no process takes the lease over between this check and the
+   * writes. A process that is paused in between blocks others no longer than the lease lasts: then the server ends its
+   * connection.
    */
   const renew = async (sql: Sql) => {
     const [held] = await sql.query(
@@ -148,15 +159,15 @@ function leaseOf(
         return work(tx);
       }),
     during: async (work) => {
-      // Before the statement, not after it: the lease counts from some instant in between.
+      // The time before the statement, not after it: the lease begins at some instant in between.
       let renewedMs = performance.now();
-      // A process that stood still must not begin what another is doing.
+      // A process that was paused must not begin work that another process has taken over.
       await renew(database);
       const lost = new AbortController();
       const timer = setInterval(() => {
         const askedMs = performance.now();
         const stop = () => lost.abort(new LeaseLost(name));
-        if (askedMs - renewedMs > leaseMs * (1 - marginPart) - renewEveryMs) stop();
+        if (askedMs - renewedMs > leaseMs * (1 - marginShare) - renewEveryMs) stop();
         renew(database).then(
           () => {
             renewedMs = askedMs;

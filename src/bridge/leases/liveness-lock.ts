@@ -1,6 +1,7 @@
 /**
- * Whether a process is alive, as the database sees it: each process holds a session lock under a number of its own for
- * as long as it lives. When it dies, its connection breaks and the lock is gone, without waiting for a time-out.
+ * Whether a process is alive, as the database sees it. Each process holds a session lock under a number of its own as
+ * long as it lives. When the process dies, its connection breaks and the database releases the lock at once, without a
+ * time-out.
  */
 import { randomInt } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -8,22 +9,24 @@ import { systemClock } from '#platform/clock.ts';
 import type { Database, Sql } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 
-/** Keeps these locks apart from anybody else's advisory locks in the same database. */
+/** Separates these locks from other advisory locks in the same database. */
 const lockSpace = 0x5b_1e_a5e;
 
 export interface LivenessLock {
   /** This process's number. */
   readonly id: number;
   isAlive(id: number): Promise<boolean>;
-  /** Gives the lock back, and its connection. */
+  /** Releases the lock and its connection. */
   close(): Promise<void>;
 }
 
-/** Takes the lock on a connection of its own; when that breaks it is taken again, and leases may be lost meanwhile. */
+/**
+ * Takes the lock on a connection of its own. When that breaks, the lock is taken again; leases may be lost meanwhile.
+ */
 export async function createLivenessLock(deps: {
   database: Database;
   log: Logger;
-  /** How often the connection is tried. */
+  /** How often the connection is checked. */
   heartbeatMs?: number;
 }): Promise<LivenessLock> {
   const { database, log, heartbeatMs = 5_000 } = deps;
@@ -44,7 +47,7 @@ export async function createLivenessLock(deps: {
         });
       } catch (err) {
         if (stop.signal.aborted) return;
-        log.warn({ err }, 'liveness lost; taking it again');
+        log.warn({ err }, 'the liveness lock was lost; it is taken again');
         await systemClock.sleep(1_000, stop.signal).catch(() => undefined);
       }
     }
@@ -54,7 +57,7 @@ export async function createLivenessLock(deps: {
     id,
     isAlive: async (other) => {
       if (other === id) return true;
-      // Granted at once when nobody holds it; as a transaction's lock it is gone with the statement.
+      // Granted only when no process holds the lock. A transaction's lock ends with this statement.
       const [free] = await database.query<{ free: boolean }>(
         'select pg_try_advisory_xact_lock_shared($1, $2) as free',
         [lockSpace, other],
@@ -68,15 +71,16 @@ export async function createLivenessLock(deps: {
   };
 }
 
-/** A process of the bridge that lives, as the database sees it. */
+/** A process of the bridge that is alive, as the database sees it. */
 export interface LiveProcess {
   readonly id: number;
-  /** What it calls itself: program and role, machine, process number. */
+  /** Its application name: program and role, machine, process number. */
   readonly name: string;
   readonly address: string | null;
   readonly since: Timestamp;
 }
 
+/** Returns the processes that hold a liveness lock in this database, by name. */
 export function readProcesses(sql: Sql): Promise<LiveProcess[]> {
   return sql.query<LiveProcess>(
     `select l.objid::int8 as id, a.application_name as name, host(a.client_addr) as address, a.backend_start as since

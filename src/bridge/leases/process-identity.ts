@@ -1,35 +1,35 @@
 /**
- * What a process leaves with its work, so that another one can tell whether it surely lives no more. A lock in the
- * database tells less: it is gone with a broken connection, too, while the process goes on.
+ * The identity that a process stores with its work, so that another process can tell whether it has certainly ended. A
+ * lock in the database proves less: it is also released when the connection breaks, while the process goes on.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { hasErrorCode } from '#platform/errors.ts';
 
 export interface ProcessIdentity {
-  /** This process, told apart from every other one on every machine. */
+  /** This process: a text that no other process on any machine has. */
   readonly own: string;
-  /** True when the process of this mark can do nothing any more; false when that cannot be seen from here. */
-  isOver(mark: string): boolean;
+  /** True when the process with this identity has ended for certain; false when that cannot be seen from here. */
+  isOver(identity: string): boolean;
 }
 
 /**
- * Of the operating system's processes. One is seen to be over only from where its number means the same: on the same
- * machine since the same start, in the same namespace of process numbers. A process of another container or machine is
- * never seen to be over.
+ * Creates the identity of an operating system's process. A process number means the same only on the same machine,
+ * since the same boot, and in the same namespace of process numbers: only there is a process seen to have ended. A
+ * process of another container or machine is never seen to have ended.
  */
 export function createProcessIdentity(pid = process.pid): ProcessIdentity {
   const place = placeOf();
   const own = [String(pid), statOf(pid).start ?? '', place].join(' ');
   return {
     own,
-    isOver: (mark) => {
-      if (mark === own) return false;
-      const [, otherPid = '', otherStart = '', otherPlace] = /^(\d+) (\d*) (.*)$/.exec(mark) ?? [];
+    isOver: (identity) => {
+      if (identity === own) return false;
+      const [, otherPid = '', otherStart = '', otherPlace] = /^(\d+) (\d*) (.*)$/.exec(identity) ?? [];
       if (otherPlace !== place) return false;
       if (!isRunning(Number(otherPid))) return true;
       const { state, start } = statOf(Number(otherPid));
-      // It waits for its parent to look, or the number is another's by now.
+      // Either it is a zombie, or another process has its number by now.
       return state === 'Z' || (otherStart !== '' && start !== undefined && start !== otherStart);
     },
   };
@@ -43,10 +43,10 @@ function placeOf(): string {
   ].join(' ');
 }
 
-/** `start` in ticks since the machine started; both undefined where the system does not tell (proc(5), `stat`). */
+/** `start` in ticks since the machine booted; both are undefined where the system has no /proc (proc(5), `stat`). */
 function statOf(pid: number): { state: string | undefined; start: string | undefined } {
   const stat = readOr(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  // The name stands in parentheses and may hold anything.
+  // The process name stands in parentheses and may contain any character.
   const afterName = stat === '' ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return { state: afterName[0], start: afterName[19] };
 }

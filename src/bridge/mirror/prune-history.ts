@@ -1,17 +1,19 @@
+/** Deletes old versions from the mirror's history. */
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 
 const batchSize = 5_000;
-/** What calls it has other things to do. */
+/** Pruning runs within the sweep, which has other work to do. */
 const batchesPerCall = 10;
 const hourMs = 60 * 60_000;
 const dayMs = 24 * hourMs;
 
 /**
- * Deletes the versions that were replaced more than `days` ago, in batches that each commit by themselves, at most
- * `batchesMax` of them; the current version of a record is never among them. Several at once share the work. Gives how
- * many it has deleted, and whether that was all; a failure leaves the rest for the next time.
+ * Deletes the versions that were replaced more than `days` ago, in at most `batchesMax` batches; each batch is a
+ * transaction of its own. The current version of a record is never deleted. Several processes may prune at once and
+ * share the work. Returns how many versions were deleted, and whether none is left; a failure leaves the rest for the
+ * next call.
  */
 export async function pruneHistory(
   database: Sql,
@@ -35,7 +37,10 @@ export async function pruneHistory(
   }
 }
 
-/** Prunes when it is called: at most once an hour when there is little, a bounded part of it when there is much. */
+/**
+ * Returns a function that prunes when it is called: a bounded number of batches at a time, and after the last of them
+ * not again for an hour.
+ */
 export function createHistoryPruning(options: { database: Sql; clock: Clock; days: number }): () => Promise<void> {
   const { database, clock, days } = options;
   let nextMs = Number.NEGATIVE_INFINITY;

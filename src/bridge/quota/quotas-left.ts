@@ -1,4 +1,4 @@
-/** What is left of the sources' quotas, for the status and the metrics. */
+/** What is left of the sources' quotas: for the status, the metrics, and the throttle of notifications. */
 import { effectiveLimit } from '#contract/limits.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
@@ -7,16 +7,19 @@ import { limitNameOf } from './sql-quotas.ts';
 
 export interface QuotaLeft {
   readonly source: string;
-  /** `feeds.awards`, `suppliers`. */
+  /** Which limit the requests count against: `feeds.awards`, `suppliers`. */
   readonly bucket: string;
   readonly window: 'burst' | 'sustained';
   /** Requests that may be sent now. */
   readonly left: number;
-  /** The source has refused a request, and is left alone until then. */
+  /** The source has refused a request: until then nothing is sent to it. */
   readonly pausedUntil: Timestamp | undefined;
 }
 
-/** Of what was used within the longest window; a bucket that is not in the answer is full, or is not counted. */
+/**
+ * Returns the buckets that were used within their longest window. A bucket that is not listed has its full quota, or is
+ * not limited.
+ */
 export async function readQuotasLeft(
   sql: Sql,
   sources: readonly SourceSettings[],

@@ -1,11 +1,11 @@
 /**
  * The quotas of one source, kept in SQL: all workers of all processes together stay within what the source allows,
- * whatever its clock says. A request counts from before it is sent until its window has passed since its answer; one
- * whose answer was never seen, because its process died, counts from the last time at which it can have arrived. So
- * wherever the source's own window lies, it holds no more requests than it allows.
+ * whatever its clock says. A request counts from before it is sent until its window has passed since its answer. A
+ * request whose answer was never seen, because its process died, counts from the last time at which the source can have
+ * received it. So wherever the source's own window lies, it contains no more requests than the source allows.
  *
- * A refusal (429), which other users of the API key may have caused, stops all workers; after its time one request at a
- * time is sent until one is not refused.
+ * A refusal (429) stops all workers; other users of the API key may have caused it. After the pause one request at a
+ * time is sent, until the source answers one.
  */
 import type { Bucket, Quotas, QuotaUse } from '#client/quotas.ts';
 import { longestWaitMs } from '#client/send-call.ts';
@@ -17,18 +17,18 @@ import { AppError } from '#platform/errors.ts';
 import { retrySchedules } from '../retry-schedules.ts';
 import type { SourceSettings } from '../settings.ts';
 
-/** Between the counting and the sending. A process that was stopped for longer in between counts again. */
-const startMs = 5_000;
+/** A request is sent within this time after it was counted; a process that was paused for longer counts it again. */
+const sendWithinMs = 5_000;
 
 const takeQuota = prepared('select * from bridge.take_quota($1, $2, $3, $4, $5, $6, $7)');
 const pauseQuota = prepared('select * from bridge.pause_quota($1, $2, $3, $4, $5, $6, $7)');
-/** Only the pause that the request was sent after: another refusal may have come since. */
+/** Ends only the pause after which the request was sent: another refusal may have come since. */
 const endPause = prepared('delete from bridge.quota_pauses where source = $1 and bucket = $2 and since <= $3');
 
-/** Of each quota: the rest is for what has to be quick. */
+/** The share of each quota that background work may use: the rest is left for the live pull. */
 const backgroundShare = 0.75;
 
-/** With `background` it lets through only as long as a quarter of the quota is left for others. */
+/** With `background`, requests wait while less than a quarter of the quota would be left for others. */
 export function createSqlQuotas(deps: {
   source: SourceSettings;
   database: Database;
@@ -36,14 +36,14 @@ export function createSqlQuotas(deps: {
   background?: boolean;
 }): Quotas {
   const { source, database, clock, background = false } = deps;
-  const holdMs = startMs + source.timeout_seconds * 1000;
-  /** By bucket, what the next statement reports as ended. Lost with the process, which counts for longer then. */
+  const holdMs = sendWithinMs + source.timeout_seconds * 1000;
+  /** The requests that the next statement reports as ended, by bucket. If the process dies, they count for longer. */
   const ended = new Map<Bucket, Timestamp[]>();
 
   async function tryToTake(bucket: Bucket, askedMs: number): Promise<{ waitMs: number | null; probing: boolean }> {
     const limit = effectiveLimit(source.quotas, limitNameOf(bucket));
     const windows = limit ? [limit.burst, limit.sustained] : [];
-    // Not put back when the statement fails: it may have taken effect, and reporting twice would count too little.
+    // A failed statement may have taken effect. The report is not repeated then: that would count too little.
     const report = ended.get(bucket) ?? [];
     ended.delete(bucket);
     const [row] = await database.query<{ wait_ms: number | null; probing: boolean }>(takeQuota, [
@@ -69,7 +69,7 @@ export function createSqlQuotas(deps: {
     return {
       async answered() {
         end();
-        // Should it fail, the next request tries once more whether the source answers.
+        // If this fails, the next request is a probe again.
         if (probing) await database.query(endPause, [source.name, bucket, taken]).catch(() => {});
       },
       async refused(retryAfterMs) {
@@ -77,7 +77,7 @@ export function createSqlQuotas(deps: {
         const now = timestampNow(clock);
         const { firstMs, mostMs } = retrySchedules.refusedRequest;
         const params = [source.name, bucket, taken, now, retryAfterMs ?? null, firstMs, mostMs];
-        // Without the database nothing is sent anyway.
+        // While the database is away, no request can be counted, so none is sent.
         const rows = await database.query<{ wait_ms: number }>(pauseQuota, params).catch(() => []);
         return rows[0]?.wait_ms ?? Math.max(retryAfterMs ?? 0, firstMs);
       },
@@ -87,17 +87,17 @@ export function createSqlQuotas(deps: {
   return {
     async take(bucket, signal) {
       const untilMs = clock.nowMs() + longestWaitMs;
-      let late = false;
+      let wasTooSlow = false;
       for (;;) {
         signal?.throwIfAborted();
         const askedMs = clock.nowMs();
         const { waitMs, probing } = await tryToTake(bucket, askedMs);
         if (waitMs === null) {
           const tookMs = clock.nowMs() - askedMs;
-          if (tookMs <= startMs) return useOf(bucket, askedMs, probing);
-          // Once: a database that is always so slow would count the quota away, and nothing would be sent.
-          if (late) throw tooSlow(bucket, tookMs);
-          late = true;
+          if (tookMs <= sendWithinMs) return useOf(bucket, askedMs, probing);
+          // Only once: a database that is always so slow would use up the quota without a request.
+          if (wasTooSlow) throw tooSlow(bucket, tookMs);
+          wasTooSlow = true;
           continue;
         }
         if (clock.nowMs() + waitMs > untilMs) throw spent(source.name, bucket, waitMs);
@@ -107,7 +107,7 @@ export function createSqlQuotas(deps: {
   };
 }
 
-/** The row of the table of limits. */
+/** The limit that a bucket counts against, as the API document names it. */
 export function limitNameOf(bucket: string): LimitName {
   return (bucket.startsWith('feeds.') ? 'feeds' : bucket) as LimitName;
 }
@@ -115,14 +115,16 @@ export function limitNameOf(bucket: string): LimitName {
 function tooSlow(bucket: Bucket, tookMs: number): AppError {
   return new AppError(
     'unavailable',
-    `The database took ${Math.ceil(tookMs / 1000)} s to count a request of the kind ${bucket}: it is not sent. Look at the database's load.`,
+    `The database took ${Math.ceil(tookMs / 1000)} s to count a request of the kind ${bucket}, ` +
+      "so the request is not sent. Check the database's load.",
   );
 }
 
 function spent(source: string, bucket: Bucket, waitMs: number): AppError {
   return new AppError(
     'too-many',
-    `The source "${source}" allows no further request of the kind ${bucket} for the next ${Math.ceil(waitMs / 1000)} s.`,
+    `The source "${source}" allows no further request of the kind ${bucket} ` +
+      `for the next ${Math.ceil(waitMs / 1000)} s.`,
     { recovery: { do: 'retry', afterMs: waitMs } },
   );
 }

@@ -1,13 +1,15 @@
+/** Waits until a source's quota is free again. */
 import type { Clock } from '#platform/clock.ts';
 import { AppError, askedToWaitMs } from '#platform/errors.ts';
 
-/** For one request. */
+/** How often, and for how long at a time, one request waits. */
 const waitsMax = 20;
-const waitMsMax = 60 * 60_000;
+const waitMaxMs = 60 * 60_000;
 
 /**
- * Asks until the source's quota lets it: for a walk that would have to begin anew if it ended here, and so might never
- * come to its end. Rejects as `ask` does with anything else, with a wait that is too long, and with the signal's reason.
+ * Calls `ask` again after each wait that it asks for with `too-many`. For work that would have to begin again if it
+ * ended here, and so might never come to its end. Rejects as `ask` does with any other error, after too many waits, and
+ * when a single wait is longer than an hour; with the signal's reason when it is aborted.
  */
 export async function waitForRateLimit<T>(ask: () => Promise<T>, clock: Clock, signal: AbortSignal): Promise<T> {
   for (let waits = 0; ; waits += 1)
@@ -15,7 +17,7 @@ export async function waitForRateLimit<T>(ask: () => Promise<T>, clock: Clock, s
       return await ask();
     } catch (error) {
       const waitMs = error instanceof AppError && error.code === 'too-many' ? askedToWaitMs(error) : 0;
-      if (waitMs === 0 || waitMs > waitMsMax || waits === waitsMax) throw error;
+      if (waitMs === 0 || waitMs > waitMaxMs || waits === waitsMax) throw error;
       await clock.sleep(waitMs, signal);
     }
 }

@@ -1,6 +1,6 @@
 /**
- * `bridge run`: reads all feeds to their end, delivers all that is due, and exits. For a scheduler instead of a daemon,
- * or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
+ * `bridge run`: reads all feeds to their end, delivers everything that is due, and exits. For a scheduler instead of a
+ * daemon, or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
  */
 import { type RunResult, runOnce } from '#bridge/run-once.ts';
 import { needsLook } from '#bridge/status/status.ts';
@@ -17,7 +17,7 @@ export interface RunOptions extends BridgeCommandOptions {
 
 export function runRun(options: RunOptions): Promise<number> {
   return withBridge(options, async ({ installation, settings, database, signal }) => {
-    // Nothing would be done, and what another configuration delivers would be taken from its flows.
+    // Without a source nothing would be read, and the flows of another configuration would be registered as removed.
     requireSource(settings);
     const pulling = createProgress('feeds');
     const pushing = createProgress('documents');
@@ -36,7 +36,7 @@ export function runRun(options: RunOptions): Promise<number> {
       },
       {
         patienceMs: options.patience * 1000,
-        tell: ({ stage, done, total }) => {
+        onProgress: ({ stage, done, total }) => {
           if (stage === 'push') pulling.end();
           (stage === 'pull' ? pulling : pushing).tell(done, total);
         },
@@ -44,9 +44,9 @@ export function runRun(options: RunOptions): Promise<number> {
       },
     );
     pushing.end();
-    const well = result.failedFeeds.length === 0 && result.undelivered === 0 && !needsLook(result.status);
-    print(options, { ok: well && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
-    return well && !signal.aborted ? 0 : 1;
+    const isWell = result.failedFeeds.length === 0 && result.undelivered === 0 && !needsLook(result.status);
+    print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
+    return isWell && !signal.aborted ? 0 : 1;
   });
 }
 
@@ -61,6 +61,6 @@ function textOf({ failedFeeds, undelivered, status }: RunResult, stopped: boolea
   const failures = failed.map(
     ({ source, feed }, index) => `The feed ${source}/${feed} was not read to its end: ${whys[index]}`,
   );
-  const rest = undelivered > 0 ? [`${undelivered} documents wait for another try: a later run makes it.`] : [];
-  return [flows, ...failures, ...rest, ...(stopped ? ['It was stopped before its end.'] : [])].join('\n');
+  const rest = undelivered > 0 ? [`${undelivered} documents wait for another try, which a later run makes.`] : [];
+  return [flows, ...failures, ...rest, ...(stopped ? ['The run was stopped before its end.'] : [])].join('\n');
 }

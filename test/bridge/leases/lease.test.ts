@@ -18,22 +18,23 @@ const write = (by: string) => async (tx: { query: Database['query'] }) => {
 };
 
 describe('a lease', () => {
-  test('goes to one of many contenders, in one process and in several', async () => {
+  test('goes to one of many that ask for it, in one process and in several', async () => {
     const processes = await Promise.all([startProcess(db), startProcess(db), startProcess(db)]);
     for (let round = 0; round < 5; round += 1) {
       const taken = await Promise.all(
         processes.flatMap(({ acquireLease }) => [acquireLease(`work ${round}`), acquireLease(`work ${round}`)]),
       );
       expect(taken.filter((lease) => lease !== undefined).length).toBeLessThanOrEqual(1);
-      // Several that come at once may step aside for each other, but then the next one gets it.
-      const lease = taken.find((one) => one !== undefined) ?? (await processes[0]?.acquireLease(`work ${round}`));
+      // Several at once may block each other; then the next request gets it.
+      const lease =
+        taken.find((candidate) => candidate !== undefined) ?? (await processes[0]?.acquireLease(`work ${round}`));
       expect(lease).toBeDefined();
       for (const { acquireLease } of processes) expect(await acquireLease(`work ${round}`)).toBeUndefined();
       await lease?.release();
     }
   });
 
-  test('is free for everybody after its release, with a higher fencingToken', async () => {
+  test('is free for every process after its release, and gets a higher fencing token', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
     const first = await a.acquireLease('work');
     await first?.release();
@@ -43,7 +44,7 @@ describe('a lease', () => {
     expect(await a.acquireLease('work')).toBeUndefined();
   });
 
-  test('passes on at once when the connections of its holder die, and the old holder can write nothing more', async () => {
+  test('is free at once when its holder dies, and the old holder can write nothing more', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
     const old = await a.acquireLease('work');
     await old?.transaction(write('a'));
@@ -51,12 +52,12 @@ describe('a lease', () => {
     await a.die();
     const taken = await b.acquireLease('work');
     await expect(old?.transaction(write('a, too late'))).rejects.toThrow(LeaseLost);
-    await expect(old?.during(async () => 'begun')).rejects.toThrow(LeaseLost);
+    await expect(old?.during(async () => 'began')).rejects.toThrow(LeaseLost);
     await taken?.transaction(write('b'));
     expect(await written()).toEqual(['a', 'b']);
   });
 
-  test('passes on when it has expired although its holder lives', async () => {
+  test('is free when it has expired, although its holder is alive', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
     const old = await a.acquireLease('work');
     await db.database.query(`update bridge.leases set expires = clock_timestamp() - interval '1 ms'`);
@@ -79,27 +80,27 @@ describe('a lease', () => {
     expect(row?.holds).toBe(true);
   });
 
-  test('is not waited for while its holder stands still in a transaction', async () => {
+  test('is not waited for while its holder is paused in a transaction', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
     const lease = await a.acquireLease('work');
     const entered = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
-    const standing = lease?.transaction(async () => {
+    const paused = lease?.transaction(async () => {
       entered.resolve();
       await goOn.promise;
     });
     await entered.promise;
     expect(await b.acquireLease('work')).toBeUndefined();
     goOn.resolve();
-    await standing;
+    await paused;
   });
 
-  test('passes on when its holder stands still in a transaction for longer than it lasts, and nothing of that is written', async () => {
+  test('is free when its holder is paused in a transaction for too long, and nothing of that is written', async () => {
     const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
     const acquireLease = createLeases({ database: a.database, liveness: a.liveness, leaseMs: 150 });
     const lease = await acquireLease('work');
     const goOn = Promise.withResolvers<void>();
-    const standing = lease?.transaction(async (tx) => {
+    const paused = lease?.transaction(async (tx) => {
       await write('a')(tx);
       await goOn.promise;
       await write('a, too late')(tx);
@@ -107,11 +108,11 @@ describe('a lease', () => {
     const taken = await vi.waitUntil(() => b.acquireLease('work'), { timeout: 10_000, interval: 20 });
     await taken.transaction(write('b'));
     goOn.resolve();
-    await expect(standing).rejects.toThrow(AppError);
+    await expect(paused).rejects.toThrow(AppError);
     expect(await written()).toEqual(['b']);
   });
 
-  test('that could not be given back because the database was away is taken again by its own process at once', async () => {
+  test('that could not be released while the database was away can be taken again by its own process', async () => {
     const a = await startProcess(db);
     let away = false;
     const flaky: Database = {
@@ -132,7 +133,7 @@ describe('a lease', () => {
 });
 
 describe('work outside of a transaction', () => {
-  test('keeps the lease, and gives its result', async () => {
+  test('keeps the lease, and returns its result', async () => {
     const a = await startProcess(db, { renewEveryMs: 5 });
     const lease = await a.acquireLease('work');
     await db.database.query(`update bridge.leases set expires = clock_timestamp() + interval '1 s'`);
@@ -145,15 +146,15 @@ describe('work outside of a transaction', () => {
     expect(result).toBe('kept');
   });
 
-  test('is told to stop when another process has taken the lease', async () => {
+  test('is aborted when another process has taken the lease', async () => {
     const [a, b] = await Promise.all([startProcess(db, { renewEveryMs: 5 }), startProcess(db)]);
     const lease = await a.acquireLease('work');
     const reason = await lease?.during(async (lost) => {
-      const told = new Promise((resolve) => lost.addEventListener('abort', () => resolve(lost.reason)));
+      const aborted = new Promise((resolve) => lost.addEventListener('abort', () => resolve(lost.reason)));
       await db.database.query(`update bridge.leases set fencing_token = fencing_token + 1, holder = $1`, [
         b.liveness.id,
       ]);
-      return told;
+      return aborted;
     });
     expect(reason).toBeInstanceOf(LeaseLost);
   });

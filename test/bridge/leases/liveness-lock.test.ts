@@ -16,22 +16,22 @@ const advisoryLocks = () =>
      and database = (select oid from pg_database where datname = current_database())`,
   );
 
-test('a process is present to itself and to others, and one that never was is not', async () => {
+test('a process is alive for itself and for others; one that never existed is not', async () => {
   const [a, b] = await Promise.all([startProcess(db), startProcess(db)]);
   expect(await a.liveness.isAlive(a.liveness.id)).toBe(true);
   expect(await a.liveness.isAlive(b.liveness.id)).toBe(true);
   expect(await b.liveness.isAlive(a.liveness.id)).toBe(true);
-  // Numbers go up to 2^31 - 2.
+  // The numbers of processes end at 2^31 - 2.
   expect(await a.liveness.isAlive(2 ** 31 - 1)).toBe(false);
 });
 
-test('asking many times at once does not make a dead process look alive', async () => {
+test('many queries at once do not make a dead process look alive', async () => {
   const a = await startProcess(db);
   const answers = await Promise.all(Array.from({ length: 20 }, () => a.liveness.isAlive(7)));
   expect(new Set(answers)).toEqual(new Set([false]));
 });
 
-test('closing leaves no lock behind on the connection that goes back to the pool', async () => {
+test('closing leaves no lock on the connection that returns to the pool', async () => {
   const liveness = await createLivenessLock({ database: db.database, log: silentLogger });
   const others = await startProcess(db);
   expect(await others.liveness.isAlive(liveness.id)).toBe(true);
@@ -41,10 +41,10 @@ test('closing leaves no lock behind on the connection that goes back to the pool
   expect(await others.liveness.isAlive(liveness.id)).toBe(false);
 });
 
-test('a broken connection ends the liveness at once, and it is taken again', async () => {
+test('a broken connection releases the lock at once, and it is taken again', async () => {
   const watcher = await startProcess(db);
   const liveness = await createLivenessLock({ database: db.database, log: silentLogger, heartbeatMs: 5 });
-  // pg_locks shows the whole server: only this database's, and only this number's.
+  // pg_locks shows the whole server, so the query names this database and this number.
   const holder = async () =>
     (
       await watcher.database.query<{ pid: number }>(

@@ -7,7 +7,7 @@ async function startProcess() {
   const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
   await once(child, 'spawn');
   return {
-    mark: createProcessIdentity(child.pid),
+    identity: createProcessIdentity(child.pid),
     kill: async () => {
       const ended = once(child, 'exit');
       child.kill('SIGKILL');
@@ -18,10 +18,10 @@ async function startProcess() {
 
 test('a process is over when it was killed, and not before', async () => {
   const here = createProcessIdentity();
-  const { mark, kill } = await startProcess();
-  expect(here.isOver(mark.own)).toBe(false);
+  const { identity, kill } = await startProcess();
+  expect(here.isOver(identity.own)).toBe(false);
   await kill();
-  expect(here.isOver(mark.own)).toBe(true);
+  expect(here.isOver(identity.own)).toBe(true);
 });
 
 test('the process itself is not over', () => {
@@ -29,19 +29,16 @@ test('the process itself is not over', () => {
   expect(here.isOver(here.own)).toBe(false);
 });
 
-test.skipIf(process.platform !== 'linux')(
-  'a number that another process has by now is not taken for the one before',
-  () => {
-    const here = createProcessIdentity();
-    const [pid, start, ...place] = here.own.split(' ');
-    expect(here.isOver([pid, Number(start) - 1, ...place].join(' '))).toBe(true);
-  },
-);
-
-test('of a process of another machine, container or start of the machine nothing is known', async () => {
+test.skipIf(process.platform !== 'linux')('a process whose number another process has by now is over', () => {
   const here = createProcessIdentity();
-  const { mark, kill } = await startProcess();
+  const [pid, start, ...place] = here.own.split(' ');
+  expect(here.isOver([pid, Number(start) - 1, ...place].join(' '))).toBe(true);
+});
+
+test('a process of another machine, container or boot is never seen to be over', async () => {
+  const here = createProcessIdentity();
+  const { identity, kill } = await startProcess();
   await kill();
-  expect(here.isOver(`${mark.own}0`)).toBe(false);
+  expect(here.isOver(`${identity.own}0`)).toBe(false);
   expect(here.isOver('anything else')).toBe(false);
 });

@@ -10,7 +10,7 @@ import { idOf } from '../parts.ts';
 const bidSheetValues = [{ column_name: 'Price', value: '1.5', currency: 'EUR', more: [1] }];
 const ofEvent = { id: idOf(1), sourcing_event: idOf(2).toUpperCase(), sourcing_request: idOf(3) };
 
-/** A whole record of each feed, and its schema without the time, which is read elsewhere. */
+/** A complete record of each feed, and its schema without `modified`, which is read elsewhere. */
 const feeds = {
   'sourcing-events': [
     sourcingEventEssentials.omit({ modified: true }),
@@ -76,7 +76,7 @@ const odd = fc.oneof(
   fc.jsonValue(),
 );
 
-/** The value with one place in it, chosen by `steps`, replaced; undefined removes it. */
+/** The value with one member replaced, which `steps` choose; undefined removes it. */
 function withOdd(value: unknown, steps: readonly number[], replacement: unknown): unknown {
   if (typeof value !== 'object' || value === null) return replacement;
   const names = Object.keys(value);
@@ -94,19 +94,22 @@ function withOdd(value: unknown, steps: readonly number[], replacement: unknown)
 describe.each(Object.keys(feeds) as (keyof typeof feeds)[])('a record of %s', (feed) => {
   const [schema, whole] = feeds[feed];
 
-  test('in its documented form has no fault, with more in it neither', () => {
+  test('in its documented form has no fault, and other members change nothing', () => {
     expect(faultOfRecord(feed, whole)).toBeUndefined();
     expect(faultOfRecord(feed, { ...whole, more: { of: 'it' } })).toBeUndefined();
   });
 
-  test('has a fault exactly when the schema finds one, whatever is changed in it', () => {
+  test('has a fault exactly when the schema finds one, after any change', () => {
     const changes = fc.array(fc.record({ steps: fc.array(fc.nat(30), { minLength: 1, maxLength: 5 }), odd }), {
       minLength: 1,
       maxLength: 2,
     });
     fc.assert(
       fc.property(changes, (given) => {
-        const record = given.reduce<unknown>((value, { steps, odd: by }) => withOdd(value, steps, by), whole);
+        const record = given.reduce<unknown>(
+          (value, { steps, odd: replacement }) => withOdd(value, steps, replacement),
+          whole,
+        );
         expect(faultOfRecord(feed, record as Record<string, unknown>) === undefined).toBe(
           schema.safeParse(record).success,
         );
@@ -116,7 +119,7 @@ describe.each(Object.keys(feeds) as (keyof typeof feeds)[])('a record of %s', (f
   });
 });
 
-test('a fault says where it is and what it should be', () => {
+test('a fault says where it is and what was expected', () => {
   const [, whole] = feeds.awards;
   expect(faultOfRecord('awards', { ...whole, awards: [{ ...whole.awards[0], cost: 5 }] })).toMatch(
     /^awards\[0\]\.cost /,

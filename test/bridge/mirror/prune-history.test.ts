@@ -21,7 +21,7 @@ const addHistory = (versions: number, hoursAgo: number) =>
 const left = async () =>
   (await db.database.query<{ n: number }>('select count(*)::int as n from bridge.mirror_history'))[0]?.n;
 
-test('versions go when they have been replaced for longer than is kept; the others and the current ones stay', async () => {
+test('versions that were replaced longer ago than the setting are deleted; younger and current ones stay', async () => {
   await db.database.query(
     `insert into bridge.mirror (source, feed, record_id, modified, content_hash, body, seen)
      values ('main', 'awards', 'old', '2001-01-01', '', '{}', '2001-01-01')`,
@@ -33,21 +33,21 @@ test('versions go when they have been replaced for longer than is kept; the othe
   expect(await db.database.query('select record_id from bridge.mirror')).toEqual([{ record_id: 'old' }]);
 });
 
-test('many go in batches, as many as are allowed at once', async () => {
+test('many versions are deleted in batches, as many as one call allows', async () => {
   await addHistory(12_000, 48);
   expect(await pruneHistory(db.database, now, 1, 1)).toEqual({ deleted: 5_000, finished: false });
   expect(await left()).toBe(7_000);
   expect(await pruneHistory(db.database, now, 1)).toEqual({ deleted: 7_000, finished: true });
 });
 
-test('two at once share the work', async () => {
+test('two calls at once share the work', async () => {
   await addHistory(12_000, 48);
   const both = await Promise.all([pruneHistory(db.database, now, 1), pruneHistory(db.database, now, 1)]);
   expect(both.reduce((sum, { deleted }) => sum + deleted, 0)).toBe(12_000);
   expect(await left()).toBe(0);
 });
 
-test('housekeeping goes on at its next turn where one was not enough', async () => {
+test('housekeeping goes on with its next call where one was not enough', async () => {
   const prune = createHistoryPruning({ database: db.database, clock: testClock(), days: 1 });
   await addHistory(50_001, 25);
   await prune();

@@ -21,7 +21,8 @@ const timeLike = fc
   .map((part) => {
     const two = (n: number) => String(n).padStart(2, '0');
     const date = `${String(part.year).padStart(4, '0')}-${two(part.month)}-${two(part.day)}`;
-    return `${date}${part.between}${two(part.hour)}:${two(part.minute)}:${two(part.second)}${part.fraction}${part.offset}`;
+    const time = `${two(part.hour)}:${two(part.minute)}:${two(part.second)}${part.fraction}${part.offset}`;
+    return `${date}${part.between}${time}`;
   });
 const plainTime = fc
   .date({ noInvalidDate: true, min: new Date('0000-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59Z') })
@@ -44,7 +45,7 @@ const record = fc.record(
   { requiredKeys: [] },
 ) as fc.Arbitrary<Record<string, unknown>>;
 
-/** What a reading gives or throws, without members that are undefined. */
+/** What `read` returns or throws, without members that are undefined. */
 function outcomeOf(read: () => { id: string; modified: string; sourcing_event?: string | undefined }) {
   try {
     const { id: recordId, modified, sourcing_event: event } = read();
@@ -85,7 +86,7 @@ describe("a record's id and time", () => {
   );
 
   test.each([undefined, null, '', 1.5, 'a\0b', '\ud800', 'x'.repeat(256)])(
-    'an id that cannot be kept is refused',
+    'an id that cannot be stored is refused',
     (given) => {
       expect(() => readVersionKey({ id: given, modified: '2023-01-01' }, 'awards', 0)).toThrow(
         /on a page of the awards feed/,
@@ -94,7 +95,7 @@ describe("a record's id and time", () => {
   );
 });
 
-test('a version is found by the event that it is of, and by its supplier where it has one', () => {
+test('a version has the event that it belongs to, and its supplier where it has one', () => {
   const [event, supplier] = [idOf(0xe2).toUpperCase(), idOf(0xa1).toUpperCase()];
   const placeOf = (feed: FeedName, more: Record<string, unknown>) => {
     const [version] = versionsOf([{ id: idOf(0xab).toUpperCase(), sourcing_event: event, supplier, ...more }], feed);
@@ -104,11 +105,11 @@ test('a version is found by the event that it is of, and by its supplier where i
   expect(placeOf('awards', {})).toEqual([idOf(0xe2), '']);
   expect(placeOf('latest-bids', {})).toEqual([idOf(0xe2), idOf(0xa1)]);
   expect(placeOf('rfi-responses', {})).toEqual([idOf(0xe2), idOf(0xa1)]);
-  // What cannot be stored is none; the record is kept.
+  // An id that cannot be stored counts as none; the record is stored all the same.
   expect(placeOf('latest-bids', { sourcing_event: 'a\0b', supplier: '\ud800' })).toEqual([null, '']);
 });
 
-test('a version is told by the SHA-256 of its JSON', () => {
+test('a version is identified by the SHA-256 of its JSON', () => {
   const given = { id: idOf(1), modified: '2023-01-01T00:00:00.000000Z', name: 'Bürostühle 椅子' };
   const [version] = versionsOf([given], 'awards');
   expect(version?.body).toBe(JSON.stringify(given));

@@ -39,7 +39,7 @@ const history = async () =>
   );
 
 describe('versions', () => {
-  test('a newer one replaces, and the one before is kept', async () => {
+  test('a newer version replaces the one before, which is kept in the history', async () => {
     await store([award(1, { lot_name: 'first' })]);
     expect(await store([award(2, { lot_name: 'second' })], { at: later })).toMatchObject({ changed: 1, older: [] });
     expect(await lotNames()).toEqual(['second']);
@@ -48,21 +48,21 @@ describe('versions', () => {
     expect(kept).toEqual({ seen: now, replaced: later });
   });
 
-  test('the same again changes nothing', async () => {
+  test('the same version again changes nothing', async () => {
     await store([award(1)]);
-    expect(await store([award(1)], { at: later })).toMatchObject({ changed: 0, older: [], times: [at(1)] });
+    expect(await store([award(1)], { at: later })).toMatchObject({ changed: 0, older: [], stamps: [at(1)] });
     expect(await history()).toEqual([]);
     expect(await db.database.query('select seen from bridge.mirror')).toEqual([{ seen: now }]);
   });
 
-  test('of two with the same time the one that was read last counts, in either direction', async () => {
+  test('of two versions with the same stamp, the one that was read last counts, in either direction', async () => {
     const [one, other] = [award(1, { lot_name: 'one' }), award(1, { lot_name: 'other' })];
     for (const shown of [one, other, one]) expect(await store([shown])).toMatchObject({ changed: 1 });
     expect(await lotNames()).toEqual(['one']);
     expect(await history()).toEqual(['one', 'other']);
   });
 
-  test('an older one is given back, not stored; believed, it replaces', async () => {
+  test('an older version is returned, not stored; once believed, it replaces the newer one', async () => {
     await store([award(2, { lot_name: 'newer' })]);
     const shown = award(1, { lot_name: 'older' });
     const { older, changed } = await store([shown]);
@@ -75,9 +75,9 @@ describe('versions', () => {
     expect(await history()).toEqual(['newer']);
   });
 
-  test('one without a time counts as of 1970: anything with a time replaces it', async () => {
+  test('a version without a time counts as of 1970: every version with a time replaces it', async () => {
     expect(await store([award(undefined, { lot_name: 'timeless' })])).toMatchObject({
-      times: ['1970-01-01T00:00:00.000000Z'],
+      stamps: ['1970-01-01T00:00:00.000000Z'],
       changed: 1,
     });
     await store([award(undefined, { lot_name: 'timeless still' })]);
@@ -88,25 +88,25 @@ describe('versions', () => {
     expect(older).toHaveLength(1);
   });
 
-  test('a record twice on a page counts with its newest version, the later of equals; all times are given', async () => {
+  test('of a record that a page shows twice, the newest version counts, the later of equals', async () => {
     const page = [award(3, { lot_name: 'c' }), award(1, { lot_name: 'a' }), award(3, { lot_name: 'd' })];
-    expect(await store(page)).toMatchObject({ times: [at(3), at(1), at(3)], changed: 1 });
+    expect(await store(page)).toMatchObject({ stamps: [at(3), at(1), at(3)], changed: 1 });
     expect(await lotNames()).toEqual(['d']);
   });
 
-  test('one record that cannot be kept stores nothing of its page', async () => {
+  test('with a record that cannot be stored, nothing of its page is stored', async () => {
     await expect(store([award(1), { modified: at(2) }])).rejects.toMatchObject({ code: 'invalid' });
     expect(await held()).toEqual([]);
   });
 
-  test('records that are not as documented are kept, and named once', async () => {
+  test('records that are not as documented are stored, and reported once', async () => {
     const odd = { ...award(1), awards: [{ supplier: idOf(50), cost: 5 }] };
     expect((await store([odd])).unreadable).toEqual([expect.stringContaining(`${idOf(1)}: awards[0].`)]);
     expect((await store([odd])).unreadable).toEqual([]);
     expect(await held()).toHaveLength(1);
   });
 
-  test('the mirror ends with what was shown last of the newest stamp, whatever was shown before, in pages of any size', async () => {
+  test('the mirror ends with the last version shown of the newest stamp, after pages of any size', async () => {
     const shown = fc.array(
       fc.record({
         n: fc.integer({ min: 1, max: 4 }),
@@ -136,8 +136,8 @@ describe('versions', () => {
   });
 });
 
-describe('records that were missed', () => {
-  const miss = (what: string) => db.database.query(`update bridge.mirror set ${what}`);
+describe('records that were missing', () => {
+  const setMissing = (what: string) => db.database.query(`update bridge.mirror set ${what}`);
   const marks = async () =>
     (await db.database.query<{ wanted: number }>('select wanted from bridge.flow_documents')).map(
       ({ wanted }) => wanted,
@@ -148,27 +148,27 @@ describe('records that were missed', () => {
     await store([award(5)]);
   });
 
-  test('are back when their version is shown; only what was gone marks its documents', async () => {
+  test('are restored when their version is shown; only a record that was gone marks its documents', async () => {
     expect(await marks()).toEqual([1]);
-    await miss(`missing_since = '${now}'`);
+    await setMissing(`missing_since = '${now}'`);
     expect(await store([award(5)])).toMatchObject({ changed: 0 });
     expect(await held()).toMatchObject([{ missing: false, gone: false }]);
     expect(await marks()).toEqual([1]);
-    await miss(`missing_since = '${now}', gone = '${now}'`);
+    await setMissing(`missing_since = '${now}', gone = '${now}'`);
     expect(await store([award(5)])).toMatchObject({ changed: 1 });
     expect(await held()).toMatchObject([{ missing: false, gone: false }]);
     expect(await marks()).toEqual([2]);
     expect(await history()).toEqual([]);
   });
 
-  test('are back with a newer version, too', async () => {
-    await miss(`missing_since = '${now}', gone = '${now}'`);
+  test('are restored by a newer version, too', async () => {
+    await setMissing(`missing_since = '${now}', gone = '${now}'`);
     await store([award(6)]);
     expect(await held()).toMatchObject([{ missing: false, gone: false }]);
   });
 
-  test('stay missed where only an older version is shown', async () => {
-    await miss(`missing_since = '${now}', gone = '${now}'`);
+  test('stay missing where only an older version is shown', async () => {
+    await setMissing(`missing_since = '${now}', gone = '${now}'`);
     expect(await store([award(4)])).toMatchObject({ changed: 0, older: [{ modified: at(4) }] });
     expect(await held()).toMatchObject([{ missing: true, gone: true }]);
   });
@@ -186,14 +186,14 @@ describe('documents', () => {
     await registerFlows(db.database, [flowOf({ documents: ['award'] })], now);
   });
 
-  test('of both versions are marked: who won, and who has lost it', async () => {
+  test('of both versions are marked: those of the supplier that won, and of the one that lost', async () => {
     await store([{ ...award(1), awards: [{ supplier: idOf(50) }] }]);
     await db.database.query('delete from bridge.flow_documents');
     await store([{ ...award(2), awards: [{ supplier: idOf(51) }] }]);
     expect(await due()).toEqual([`${idOf(90)}/${idOf(50)}`, `${idOf(90)}/${idOf(51)}`]);
   });
 
-  test('are marked in the same transaction: none of it is there when it fails', async () => {
+  test('are marked in the same transaction: when it fails, neither is stored', async () => {
     const page: RecordsToStore = { source: 'main', feed: 'awards', now, records: [award(1)] };
     const failing = db.database.transaction(async (tx) => {
       await storeRecords(tx, page);
@@ -210,7 +210,7 @@ describe('documents', () => {
     expect(await due()).toEqual([`${idOf(90)}/${idOf(50)}`]);
   });
 
-  test('what is known already marks nothing, and calls back all the same', async () => {
+  test('are not marked by a known version; whileWriting is called all the same', async () => {
     await store([award(1)]);
     await db.database.query('update bridge.flow_documents set due = null');
     let called = 0;

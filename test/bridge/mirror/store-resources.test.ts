@@ -23,7 +23,7 @@ const bodies = async () =>
   );
 
 describe('an object without a time of change', () => {
-  test('is what the answer says that was asked for last, in whatever order the answers come', async () => {
+  test('is as the answer that was requested last shows it, in any order of the answers', async () => {
     const answers = fc.uniqueArray(
       fc.record({ observed: fc.integer({ min: 0, max: 50 }), name: fc.constantFrom('a', 'b') }),
       { selector: ({ observed }) => observed, minLength: 1, maxLength: 6 },
@@ -39,19 +39,19 @@ describe('an object without a time of change', () => {
     );
   });
 
-  test('is not undone by an answer that was asked for before it was seen unchanged', async () => {
+  test('is not undone by an answer that was requested before it was seen unchanged', async () => {
     await store('supplier', at(1), { id: idOf(1), name: 'a' });
     await store('supplier', at(5), { id: idOf(1), name: 'a' });
     expect(await store('supplier', at(3), { id: idOf(1), name: 'b' })).toMatchObject({ changed: 0 });
     expect(await bodies()).toEqual([{ id: idOf(1), name: 'a' }]);
   });
 
-  test('of the same answer twice counts as it stands later in it', async () => {
+  test('that an answer lists twice counts by its later entry', async () => {
     await store('supplier', at(1), { id: idOf(1), name: 'a' }, { id: idOf(1), name: 'b' });
     expect(await bodies()).toEqual([{ id: idOf(1), name: 'b' }]);
   });
 
-  test('is not written again while it is the same', async () => {
+  test('is not written again while it does not change', async () => {
     const event = { id: idOf(90), status: 'OPEN' };
     expect(await store('sourcing-event', at(1), event)).toEqual({ changed: 1, unreadable: 0 });
     expect(await store('sourcing-event', at(2), event)).toEqual({ changed: 0, unreadable: 0 });
@@ -59,33 +59,33 @@ describe('an object without a time of change', () => {
   });
 });
 
-test('a question counts by its own time, whenever it was asked for; of equal times the later answer counts', async () => {
+test('a question counts by its own time; of equal times the later request counts', async () => {
   const question = (modified: string, text: string) => ({ id: idOf(1), sourcing_event: idOf(90), modified, text });
   await store('question', at(1), question(at(20), 'second'));
   await store('question', at(9), question(at(10), 'first'));
   expect(await bodies()).toMatchObject([{ text: 'second' }]);
-  await store('question', at(3), question(at(20), 'second, asked for earlier'));
-  expect(await bodies()).toMatchObject([{ text: 'second, asked for earlier' }]);
-  await store('question', at(2), question(at(20), 'asked for earlier still'));
-  expect(await bodies()).toMatchObject([{ text: 'second, asked for earlier' }]);
+  await store('question', at(3), question(at(20), 'second, requested earlier'));
+  expect(await bodies()).toMatchObject([{ text: 'second, requested earlier' }]);
+  await store('question', at(2), question(at(20), 'requested earlier still'));
+  expect(await bodies()).toMatchObject([{ text: 'second, requested earlier' }]);
   await store('question', at(0), question(at(30), 'third'));
   expect(await bodies()).toMatchObject([{ text: 'third' }]);
 });
 
-test('a question that stands twice in an answer counts by its own time, too', async () => {
+test('a question that an answer lists twice counts by its own time, too', async () => {
   const question = (modified: string, text: string) => ({ id: idOf(1), sourcing_event: idOf(90), modified, text });
   await store('question', at(1), question(at(20), 'second'), question(at(10), 'first'));
   expect(await bodies()).toMatchObject([{ text: 'second' }]);
 });
 
-test('who is invited on a page is not what a supplier is', async () => {
+test('the contacts for the events of a page are not part of a supplier', async () => {
   const supplier = { id: idOf(1), name: 'Supplier', contacts: [] };
   await store('supplier', at(1), { ...supplier, bidder_contacts: [{ name: 'A', email: 'a@b.example' }] });
   expect(await store('supplier', at(2), { ...supplier, bidder_contacts: [] })).toMatchObject({ changed: 0 });
   expect(await bodies()).toEqual([supplier]);
 });
 
-test('entries of the list of suppliers go by their external id, kinds and sources stay apart', async () => {
+test('entries of the supplier list are found by their external id; kinds and sources stay apart', async () => {
   await store('supplier-master', at(1), { external_id: 'SUP-1', name: 'a' }, { external_id: 'sup-1', name: 'b' });
   await store('supplier', at(1), { id: 'SUP-1', name: 'c' });
   await db.database.transaction((tx) =>
@@ -100,7 +100,7 @@ test('entries of the list of suppliers go by their external id, kinds and source
   ]);
 });
 
-test('what has no id that can be stored is passed over and counted', async () => {
+test('objects without an id that can be stored are skipped and counted', async () => {
   const objects = [
     { name: 'none' },
     { id: 'a\0b' },
@@ -110,7 +110,7 @@ test('what has no id that can be stored is passed over and counted', async () =>
     { id: 'good' },
   ];
   expect(await store('supplier', at(1), ...objects)).toEqual({ changed: 1, unreadable: 5 });
-  // 10,000 different characters are more than an index of the database takes, and would stop the whole list.
+  // A text of 10,000 different characters is too long for an index, and would make the whole list fail.
   const long = Array.from({ length: 10_000 }, (_, n) => String.fromCharCode(0x4e00 + n)).join('');
   const masters = [{ external_id: 7 }, { external_id: '' }, { external_id: long }, { external_id: 'x'.repeat(255) }];
   expect(await store('supplier-master', at(1), ...masters)).toEqual({ changed: 1, unreadable: 3 });
@@ -127,7 +127,7 @@ describe('documents', () => {
     await registerFlows(db.database, [flowOf({ documents: ['supplier', 'award'] })], now);
   });
 
-  test('of a supplier are marked when its entry in the list changes, and not when it is seen again', async () => {
+  test('of a supplier are marked when its entry in the list changes, not when it is seen again', async () => {
     await store('supplier-master', at(1), { external_id: 'SUP-1', name: 'a' });
     expect(await due()).toEqual(['supplier SUP-1']);
     await db.database.query('update bridge.flow_documents set due = null');

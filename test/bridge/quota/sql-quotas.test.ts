@@ -14,7 +14,7 @@ import { settingsOf, startProcess, testClock } from '../parts.ts';
 const bucket = 'feeds.awards';
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
-/** What a use counts longer than the window: two seconds, a thousandth, and up to a slot (1 s, 720 s). */
+/** How long a request counts: the minute, a thousandth of it, two seconds, and up to a slot of one second. */
 const burstStayMs = 60_060 + 2_000 + 1_000;
 const timeoutMs = 60_000;
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
   db = await createTestDatabase({ poolMax: 20 });
 });
 
-/** A source that nobody has asked yet. */
+/** A source to which no request was sent yet. */
 function newSource(quotas: SourceSettings['quotas'] = { feeds: { burst: 3, sustained: 100 } }): SourceSettings {
   sources += 1;
   const [source] = settingsOf({ name: `source-${sources}`, quotas, timeout_seconds: timeoutMs / 1000 }).sources;
@@ -32,7 +32,8 @@ function newSource(quotas: SourceSettings['quotas'] = { feeds: { burst: 3, susta
   return source;
 }
 
-class Waits extends Error {
+/** Thrown instead of sleeping. */
+class WaitNeeded extends Error {
   readonly ms: number;
   constructor(ms: number) {
     super('a wait');
@@ -40,10 +41,10 @@ class Waits extends Error {
   }
 }
 
-/** Stands still; nobody waits on it: a wait is thrown. */
+/** A clock that stands still until a test moves it; a sleep throws WaitNeeded. */
 function stillClock(startMs = Date.UTC(2030, 0, 1)) {
   let nowMs = startMs;
-  const clock: Clock = { nowMs: () => nowMs, sleep: (ms) => Promise.reject(new Waits(ms)) };
+  const clock: Clock = { nowMs: () => nowMs, sleep: (ms) => Promise.reject(new WaitNeeded(ms)) };
   return Object.assign(clock, {
     advance: (ms: number) => {
       nowMs += ms;
@@ -51,7 +52,7 @@ function stillClock(startMs = Date.UTC(2030, 0, 1)) {
   });
 }
 
-/** How long to wait, however it is said; undefined when it was let through. */
+/** How long the request would have to wait, by a sleep or by an error; undefined when it was let through. */
 async function waitOf(quotas: Quotas, of: Bucket = bucket): Promise<number | undefined> {
   return tryTake(quotas, of).then((taken) => (typeof taken === 'number' ? taken : undefined));
 }
@@ -60,7 +61,7 @@ async function tryTake(quotas: Quotas, of: Bucket = bucket): Promise<QuotaUse | 
   try {
     return await quotas.take(of);
   } catch (error) {
-    if (error instanceof Waits) return error.ms;
+    if (error instanceof WaitNeeded) return error.ms;
     if (error instanceof AppError && error.code === 'too-many' && error.recovery.do === 'retry')
       return error.recovery.afterMs ?? 0;
     throw error;
@@ -72,12 +73,12 @@ async function takeAndAnswer(quotas: Quotas, times: number): Promise<void> {
 }
 
 describe('a quota', () => {
-  test('lets through what the window holds, and the next when the first has left it', async () => {
+  test('lets through as many requests as the window allows, and the next when the first has left it', async () => {
     const clock = stillClock();
     const quotas = createSqlQuotas({ source: newSource(), database: db.database, clock });
     await takeAndAnswer(quotas, 3);
     const waitMs = await waitOf(quotas);
-    // Never less than the window, and not much more.
+    // Not less than the window, and not much more.
     expect(waitMs).toBeGreaterThanOrEqual(minuteMs);
     expect(waitMs).toBeLessThanOrEqual(burstStayMs);
     clock.advance((waitMs ?? 0) - 1);
@@ -86,7 +87,7 @@ describe('a quota', () => {
     expect(await waitOf(quotas)).toBeUndefined();
   });
 
-  test('is told as too-many with the time when it is of use to come again', async () => {
+  test('that is spent rejects with too-many and the time after which to try again', async () => {
     const quotas = createSqlQuotas({ source: newSource(), database: db.database, clock: testClock() });
     await takeAndAnswer(quotas, 3);
     const error = await quotas.take(bucket).catch((caught: unknown) => caught);
@@ -106,7 +107,7 @@ describe('a quota', () => {
     expect(clock.slept[0]).toBeLessThanOrEqual(4_000);
   });
 
-  test('of a feed, of another feed and of another source are apart', async () => {
+  test('of each feed and of each source is separate', async () => {
     const clock = stillClock();
     const [one, other] = [newSource(), newSource()].map((source) =>
       createSqlQuotas({ source, database: db.database, clock }),
@@ -119,7 +120,7 @@ describe('a quota', () => {
     expect(await waitOf(other)).toBeUndefined();
   });
 
-  test('of the day holds although that of the minute is free', async () => {
+  test('of the day is kept although that of the minute is free', async () => {
     const clock = stillClock();
     const source = newSource({ feeds: { burst: 10, sustained: 12 } });
     const quotas = createSqlQuotas({ source, database: db.database, clock });
@@ -131,13 +132,13 @@ describe('a quota', () => {
     expect(await waitOf(quotas)).toBeUndefined();
   });
 
-  test('counts a request of which no answer was seen until it cannot be under way any more', async () => {
+  test('counts a request without an answer until it can no longer be under way', async () => {
     const clock = stillClock();
     const source = newSource({ feeds: { burst: 1, sustained: 100 } });
     const quotas = createSqlQuotas({ source, database: db.database, clock });
     await quotas.take(bucket);
     clock.advance(burstStayMs);
-    // It may have reached the source at the end of its time limit only.
+    // The source may have received it only at the end of its time limit.
     expect(await waitOf(quotas)).toBeGreaterThan(timeoutMs - 5_000);
     clock.advance(timeoutMs + 5_000);
     expect(await waitOf(quotas)).toBeUndefined();
@@ -156,7 +157,7 @@ describe('a quota', () => {
     expect(waits.filter((wait) => wait === undefined)).toHaveLength(17);
   });
 
-  test('holds also where the clocks of two machines differ by two seconds', async () => {
+  test('is also kept where the clocks of two machines differ by two seconds', async () => {
     const time = stillClock();
     const source = newSource();
     const [slow, fast] = [0, 2_000].map((aheadMs) =>
@@ -172,7 +173,7 @@ describe('a quota', () => {
     expect(await waitOf(fast)).toBeGreaterThanOrEqual(minuteMs);
   });
 
-  test('leaves a quarter to the others when it is used in the background', async () => {
+  test('is left to others by a quarter when background work uses it', async () => {
     const clock = stillClock();
     const source = newSource({ feeds: { burst: 8, sustained: 100 } });
     const background = createSqlQuotas({ source, database: db.database, clock, background: true });
@@ -183,7 +184,7 @@ describe('a quota', () => {
     expect(await waitOf(usual)).toBeGreaterThan(0);
   });
 
-  test('is counted again by a process that stood still after it had counted', async () => {
+  test('is counted again by a process that was paused after counting', async () => {
     const clock = stillClock();
     const source = newSource({ feeds: { burst: 3, sustained: 100 } });
     let stops = 1;
@@ -197,13 +198,13 @@ describe('a quota', () => {
       },
     };
     await createSqlQuotas({ source, database, clock }).take(bucket);
-    // As if it had just been taken: it is under way now, and not two minutes ago.
+    // The request counts from now, not from two minutes ago.
     clock.advance(burstStayMs);
     const left = await readQuotasLeft(db.database, [source], timestampNow(clock));
     expect(left[0]).toMatchObject({ window: 'burst', left: 2 });
   });
 
-  test('is not counted away by a database that is always slow', async () => {
+  test('is not used up by a database that is always slow', async () => {
     const clock = stillClock();
     const source = newSource({ feeds: { burst: 50, sustained: 100 } });
     const database: Database = {
@@ -222,7 +223,7 @@ describe('a quota', () => {
     expect(left[0]).toMatchObject({ window: 'burst', left: 48 });
   });
 
-  test('that is switched off counts nothing', async () => {
+  test('that is switched off counts no request', async () => {
     const clock = stillClock();
     const source = newSource({ enabled: false });
     const quotas = createSqlQuotas({ source, database: db.database, clock });
@@ -230,7 +231,7 @@ describe('a quota', () => {
     expect(await readQuotasLeft(db.database, [source], timestampNow(clock))).toEqual([]);
   });
 
-  test('lets nothing through while the database is away', async () => {
+  test('lets no request through while the database is away', async () => {
     const database = createDatabase({
       url: 'postgres://nobody@127.0.0.1:1/nowhere',
       log: silentLogger,
@@ -241,7 +242,7 @@ describe('a quota', () => {
     await database.close();
   });
 
-  test('that a wrong clock has used up in a time to come is free again when the clock is right', async () => {
+  test('that was used up while the clock was ahead is free again when the clock is right', async () => {
     const source = newSource();
     const ahead = createSqlQuotas({ source, database: db.database, clock: stillClock(Date.UTC(2031, 0, 1)) });
     await takeAndAnswer(ahead, 3);
@@ -252,7 +253,7 @@ describe('a quota', () => {
     expect(await waitOf(quotas)).toBeUndefined();
   });
 
-  test('that is left can be read, also when nobody has asked for long', async () => {
+  test('can be read, also when no request was sent for long', async () => {
     const clock = stillClock();
     const source = newSource();
     const quotas = createSqlQuotas({ source, database: db.database, clock });
@@ -291,19 +292,19 @@ describe('a quota', () => {
 describe('a refusal by the source', () => {
   const unlimited = { feeds: { burst: 1_000, sustained: 10_000 } };
 
-  test('stops everybody for as long as it asks', async () => {
+  test('stops all processes for as long as the source asks', async () => {
     const clock = stillClock();
     const source = newSource(unlimited);
-    const [one, other] = [0, 1].map(() => createSqlQuotas({ source, database: db.database, clock }));
-    if (!one || !other) throw new Error('two processes');
-    expect(await (await one.take(bucket)).refused(90_000)).toBe(90_000);
-    expect([await waitOf(one), await waitOf(other)]).toEqual([90_000, 90_000]);
-    expect(await waitOf(other, 'feeds.latest-bids')).toBeUndefined();
+    const [first, second] = [0, 1].map(() => createSqlQuotas({ source, database: db.database, clock }));
+    if (!first || !second) throw new Error('two processes');
+    expect(await (await first.take(bucket)).refused(90_000)).toBe(90_000);
+    expect([await waitOf(first), await waitOf(second)]).toEqual([90_000, 90_000]);
+    expect(await waitOf(second, 'feeds.latest-bids')).toBeUndefined();
     clock.advance(90_000);
-    expect(await waitOf(other)).toBeUndefined();
+    expect(await waitOf(second)).toBeUndefined();
   });
 
-  test('without a time stops everybody for longer each time, up to a quarter of an hour', async () => {
+  test('without a time stops all processes, longer each time, up to a quarter of an hour', async () => {
     const clock = stillClock();
     const quotas = createSqlQuotas({ source: newSource(unlimited), database: db.database, clock });
     const waits: number[] = [];
@@ -317,7 +318,7 @@ describe('a refusal by the source', () => {
     expect(await (await quotas.take(bucket)).refused(undefined)).toBe(10_000);
   });
 
-  test('that asks for no wait at all is not believed again and again', async () => {
+  test('that asks for no wait at all is obeyed only once', async () => {
     const clock = stillClock();
     const quotas = createSqlQuotas({ source: newSource(unlimited), database: db.database, clock });
     const waits: number[] = [];
@@ -329,7 +330,7 @@ describe('a refusal by the source', () => {
     expect(waits).toEqual([0, 10, 20, 40]);
   });
 
-  test('of several requests that were under way together is one', async () => {
+  test('of several requests that were under way together counts as one', async () => {
     const clock = stillClock();
     const quotas = createSqlQuotas({ source: newSource(unlimited), database: db.database, clock });
     const uses = [await quotas.take(bucket), await quotas.take(bucket), await quotas.take(bucket)];
@@ -339,7 +340,7 @@ describe('a refusal by the source', () => {
     expect(waits).toEqual([10_000, 10_000, 10_000]);
   });
 
-  test('that is over lets one request try, and the others when it was answered', async () => {
+  test('lets one request probe after the pause, and the others when that was answered', async () => {
     const clock = stillClock();
     const source = newSource(unlimited);
     const quotas = createSqlQuotas({ source, database: db.database, clock });
@@ -351,7 +352,7 @@ describe('a refusal by the source', () => {
     expect(await waitOf(quotas)).toBeUndefined();
   });
 
-  test('whose trying request died is tried again', async () => {
+  test('whose probing request died is probed again', async () => {
     const clock = stillClock();
     const source = newSource(unlimited);
     const quotas = createSqlQuotas({ source, database: db.database, clock });
@@ -362,7 +363,7 @@ describe('a refusal by the source', () => {
     expect(await waitOf(createSqlQuotas({ source, database: db.database, clock }))).toBeUndefined();
   });
 
-  test('stops everybody also where the quota is switched off', async () => {
+  test('stops all processes also where the quota is switched off', async () => {
     const clock = stillClock();
     const quotas = createSqlQuotas({ source: newSource({ enabled: false }), database: db.database, clock });
     await (await quotas.take(bucket)).refused(30_000);
@@ -371,8 +372,8 @@ describe('a refusal by the source', () => {
 });
 
 /**
- * The source's own window, exact: it counts a request when it arrives. Processes whose clocks differ by up to two seconds
- * take, send, answer, and die before or after the sending.
+ * Simulates the source's own sliding window, which counts a request when it arrives. Processes whose clocks differ by
+ * up to two seconds count requests, send them, receive answers, and die before or after sending.
  */
 describe('with processes that die at any time', () => {
   const limit = { burst: 4, sustained: 30 };
@@ -385,12 +386,12 @@ describe('with processes that die at any time', () => {
     ),
     arriveMs: fc.oneof(fc.nat(20), fc.nat(200), fc.nat(timeoutMs)),
     answerMs: fc.oneof(fc.nat(10), fc.nat(5_000)),
-    /** Comes again in the very moment at which it may. */
+    /** Tries again at the very moment at which it was told to. */
     eager: fc.boolean(),
     fate: fc.constantFrom('answered', 'answered', 'answered', 'dies before sending', 'dies before the answer'),
   });
 
-  test("no request goes beyond the source's own sliding window, and none waits that need not", async () => {
+  test("the source's own window never contains too many requests, and no request waits without need", async () => {
     let letThrough = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -409,12 +410,12 @@ describe('with processes that die at any time', () => {
           const arrivals: number[] = [];
           const takes: number[] = [];
           const heldBack: number[] = [];
-          let coming: { atMs: number; happens: () => void | Promise<void> }[] = [];
+          let upcoming: { atMs: number; happens: () => void | Promise<void> }[] = [];
           const passTo = async (untilMs: number) => {
             for (;;) {
-              const [next] = coming.sort((a, b) => a.atMs - b.atMs);
+              const [next] = upcoming.sort((a, b) => a.atMs - b.atMs);
               if (!next || next.atMs > untilMs) break;
-              coming = coming.slice(1);
+              upcoming = upcoming.slice(1);
               time.advance(next.atMs - time.nowMs());
               await next.happens();
             }
@@ -431,8 +432,8 @@ describe('with processes that die at any time', () => {
             const quotas = processes[process] as Quotas;
             if (typeof taken === 'number') {
               const since = (ms: number) => takes.filter((at) => at > nowMs - ms - timeoutMs - 10_000).length;
-              const mayWait = since(burstStayMs) >= limit.burst || since(dayMs * 1.001 + 800_000) >= limit.sustained;
-              if (!mayWait) heldBack.push(nowMs);
+              const hasReason = since(burstStayMs) >= limit.burst || since(dayMs * 1.001 + 800_000) >= limit.sustained;
+              if (!hasReason) heldBack.push(nowMs);
               continue;
             }
             takes.push(nowMs);
@@ -441,9 +442,9 @@ describe('with processes that die at any time', () => {
               processes[process] = start(process);
               continue;
             }
-            coming.push({ atMs: nowMs + arriveMs, happens: () => void arrivals.push(nowMs + arriveMs) });
+            upcoming.push({ atMs: nowMs + arriveMs, happens: () => void arrivals.push(nowMs + arriveMs) });
             const endMs = nowMs + Math.min(timeoutMs, arriveMs + answerMs);
-            coming.push({
+            upcoming.push({
               atMs: endMs,
               happens: async () => {
                 if (fate === 'answered' && processes[process] === quotas) await taken.answered();
