@@ -1,38 +1,40 @@
 /**
- * Loading a file through a pre-signed link. The link is a secret: whoever has it may read the file. It stands in no
- * error and no log, the API key is not sent to it, and redirects are not followed.
+ * Downloads a file through a pre-signed link. The link is a secret: with it, anyone can read the file. So errors and
+ * logs do not show it, the API key is not sent to it, and redirects are not followed.
  */
 import { AppError } from '#platform/errors.ts';
 import { anyNetwork, type Cidr, parseCidrs } from '#platform/network-guard.ts';
 import { unpack } from './read-answer.ts';
-import { type ClientDeps, toldFetch } from './send-call.ts';
+import { type ClientDeps, reportingFetch } from './send-call.ts';
 
 /**
- * The bytes. Throws AppError `forbidden` when the link is refused, which it is when it has expired; `invalid` for a
- * link that is not followed; `too-large`; `unavailable`, to be tried again.
+ * Returns the file's bytes. Throws AppError `forbidden` when the link is refused (for example because it has expired),
+ * `invalid` for a link that must not be followed, `too-large`, or `unavailable` with the recovery `retry`.
  */
 export type Download = (link: string, signal?: AbortSignal) => Promise<Uint8Array>;
 
 const fileBytesMax = 128 * 1024 * 1024;
 const what = 'the download link';
 
+/** Creates the function that downloads files. */
 export function createDownload({ settings, fetch, onRequest }: ClientDeps): Download {
   const base = new URL(settings.baseUrl);
-  const filesIn = parseCidrs(settings.fileNetworks ?? []);
+  const fileNetworks = parseCidrs(settings.fileNetworks ?? []);
   return async (link, signal) => {
     const url = URL.parse(link);
     const isOwn = url?.hostname === base.hostname;
     if (!url || (url.protocol !== 'https:' && !(url.protocol === 'http:' && base.protocol === 'http:' && isOwn)))
       throw new AppError(
         'invalid',
-        'The service gave a download link that is not followed: it must begin with https://.',
+        'The service returned a download link that is not followed: it must begin with https://.',
         {
           recovery: { do: 'skip' },
         },
       );
-    // The operator has named the service's own host; where else a link points is the service's choice.
-    const allowedNetworks: readonly Cidr[] = isOwn ? anyNetwork : filesIn;
-    const answer = await toldFetch({ fetch, onRequest }, 'downloads', {
+    // The operator has configured the service's host, so it may be on any network. Other hosts are the service's
+    // choice.
+    const allowedNetworks: readonly Cidr[] = isOwn ? anyNetwork : fileNetworks;
+    const answer = await reportingFetch({ fetch, onRequest }, 'downloads', {
       url: url.href,
       method: 'GET',
       headers: { 'accept-encoding': 'identity' },
@@ -52,6 +54,8 @@ function refused(status: number, host: string): AppError {
   const text = `${host} answered a download link with ${status}.`;
   if (status === 401 || status === 403) return new AppError('forbidden', text);
   if (status === 404 || status === 410) return new AppError('not-found', text, { recovery: { do: 'skip' } });
-  const passing = status === 408 || status === 429 || status >= 500;
-  return new AppError(passing ? 'unavailable' : 'invalid', text, { recovery: { do: passing ? 'retry' : 'halt' } });
+  const isTransient = status === 408 || status === 429 || status >= 500;
+  return new AppError(isTransient ? 'unavailable' : 'invalid', text, {
+    recovery: { do: isTransient ? 'retry' : 'halt' },
+  });
 }

@@ -10,8 +10,8 @@ const firstPollMs = 250;
 const longestPollMs = 5_000;
 
 /**
- * How a job's errors are written is nowhere documented; results and errors of files may be left out where there are
- * none.
+ * No document states the form of a job's errors. Another service may leave out the results and errors of files when
+ * there are none.
  */
 const job = documentedJob.pick({ id: true, type: true, status: true, created_entity: true }).extend({
   errors: z.unknown().optional(),
@@ -36,7 +36,7 @@ export type SubmittedJob = z.output<typeof job>;
 export type JobInput<Type extends JobType> = z.input<(typeof jobTypes)[Type]['payload']>;
 
 export interface JobCalls {
-  /** Submits a job; with the same key and payload again it is one job. */
+  /** Submits a job. A second call with the same key and payload submits no second job. */
   submitJob<Type extends JobType>(
     type: Type,
     payload: JobInput<Type>,
@@ -45,12 +45,13 @@ export interface JobCalls {
   ): Promise<SubmittedJob>;
   readJob(id: string, signal?: AbortSignal): Promise<SubmittedJob>;
   /**
-   * Reads the job, ever more seldom, until it has ended: `COMPLETED` or `FAILED`. Throws AppError `unavailable`, to be
-   * tried again, when that takes longer than `withinMs`.
+   * Polls the job, at growing intervals, until it has ended: `COMPLETED` or `FAILED`. Throws AppError `unavailable`,
+   * with the recovery `retry`, when that takes longer than `withinMs`.
    */
   waitForJob(id: string, withinMs: number, signal?: AbortSignal): Promise<SubmittedJob>;
 }
 
+/** Creates the calls for jobs. */
 export function createJobCalls({ call, clock }: { call: CallApi; clock: Clock }): JobCalls {
   const readJob = (id: string, signal?: AbortSignal) =>
     call({ method: 'GET', path: `${jobsPath}/${encodeURIComponent(id)}` }, job, signal);

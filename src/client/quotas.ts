@@ -1,33 +1,33 @@
 /**
- * What a client needs so that it keeps within the limits of a service (API document, "Limits") together with everybody
- * who asks under the same API key, and which limit a call counts against.
+ * The interface that keeps the requests of all clients with the same API key within a service's limits (API document,
+ * "Limits"), and the limit that each call counts against.
  */
 import type { LimitName } from '#contract/limits.ts';
 
-/** A row of the table of limits; each feed has one of its own: `feeds.awards`. */
+/** A row of the contract's table of limits, except that each feed has its own: `feeds.awards`. */
 export type Bucket = LimitName | `feeds.${string}`;
 
 export interface Quotas {
   /**
-   * Counts one request before it is sent. A short wait for the quota is sat out. Throws AppError `too-many`, with the
-   * time after which it is of use to come again, for a longer one; `unavailable` when it cannot be counted. Nothing is
-   * to be sent then.
+   * Counts one request before it is sent. If the quota is used up for a short time, it waits. For a longer wait it
+   * throws AppError `too-many` with that time; when the request cannot be counted, `unavailable`. The request must not
+   * be sent then.
    */
   take(bucket: Bucket, signal?: AbortSignal): Promise<QuotaUse>;
 }
 
-/** One request that was let through. When neither is called, it counts for as long as it could have been under way. */
+/** One counted request. When neither method is called, it counts for as long as the request could have taken. */
 export interface QuotaUse {
-  /** An answer came that is no refusal. Does not reject. */
+  /** The service answered, and did not refuse the request with 429. Does not reject. */
   answered(): Promise<void>;
   /**
-   * The service refused it with 429: everybody waits. Gives for how long: what it asked for, or a guess that grows with
-   * each refusal. Does not reject.
+   * The service refused the request with 429: all clients of the key wait. Returns the wait in milliseconds: the
+   * service's `Retry-After`, or a guess that grows with each refusal. Does not reject.
    */
   refused(retryAfterMs: number | undefined): Promise<number>;
 }
 
-/** Without the query. An id in them is one segment. */
+/** The buckets by path (without the query). */
 const buckets: readonly [method: string, path: RegExp, bucket: LimitName][] = [
   ['GET', /^\/api\/manage\/suppliers(\/|$)/, 'suppliers'],
   ['GET', /^\/api\/manage\/supplier_changes(\/|$)/, 'supplier_changes_read'],
@@ -38,13 +38,13 @@ const buckets: readonly [method: string, path: RegExp, bucket: LimitName][] = [
   ['*', /^\/api\/webhooks(\/|$)/, 'webhooks'],
 ];
 
-/** The bucket that a call counts against; undefined where the service documents no limit. */
+/** The bucket that a call counts against; undefined for a call without a documented limit. */
 export function bucketOf({ method, path, body }: { method: string; path: string; body?: unknown }): Bucket | undefined {
   const [plain = ''] = path.split('?');
   const feed = method === 'GET' ? /^\/api\/feeds\/([a-z-]+)\/?$/.exec(plain)?.[1] : undefined;
   if (feed !== undefined) return `feeds.${feed}`;
   const bucket = buckets.find(([verb, form]) => (verb === '*' || verb === method) && form.test(plain))?.[2];
-  // The generic path counts against the limit of the type that stands in the body.
+  // A call of the generic path counts against the limit of the job type in the body.
   const isLinkJob = /^\/api\/jobs\/?$/.test(plain) && typeOf(body) === 'GENERATE_FILE_DOWNLOAD_LINKS';
   return bucket === 'jobs_write' && isLinkJob ? 'file_links' : bucket;
 }

@@ -1,6 +1,6 @@
 /**
- * What an answer says: unpacked, read as JSON, and refused with the service's own words where it is an error, also one
- * that hides behind a 200. Each error says whether it passes.
+ * Reads an answer of the service: decompresses it, parses its JSON, and throws an error with the service's own text for
+ * a problem, also for one that was sent with status 200. Each error's recovery says whether a retry can help.
  */
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip } from 'node:zlib';
@@ -16,25 +16,25 @@ const unpackers: Readonly<Record<string, (packed: Buffer, limit: { maxOutputLeng
 };
 
 /**
- * The body as it was before it was packed. The limit holds for what comes out, too: a small body may unpack to one that
- * fills the memory. Throws AppError `too-large`, or `unavailable` where it cannot be unpacked.
+ * Returns the decompressed body. `bytesMax` also limits the decompressed size, because a small body may decompress to
+ * one that fills the memory. Throws AppError `too-large`, or `unavailable` when the body cannot be decompressed.
  */
 export async function unpack({ headers, body }: GuardedResponse, what: string, bytesMax: number): Promise<Buffer> {
   const encoding = headers['content-encoding']?.trim().toLowerCase() ?? '';
   if (encoding === '' || encoding === 'identity' || body.length === 0) return body;
   const unpacker = unpackers[encoding];
-  if (!unpacker) throw new AppError('unavailable', `The answer to ${what} is packed in a way that was not asked for.`);
+  if (!unpacker) throw new AppError('unavailable', `The answer to ${what} has an encoding that was not asked for.`);
   return unpacker(body, { maxOutputLength: bytesMax }).catch((cause: unknown) => {
     throw hasErrorCode(cause, 'ERR_BUFFER_TOO_LARGE')
       ? new AppError('too-large', `The answer to ${what} is larger than allowed.`, { recovery: { do: 'skip' } })
-      : new AppError('unavailable', `The answer to ${what} cannot be unpacked.`, { cause });
+      : new AppError('unavailable', `The answer to ${what} cannot be decompressed.`, { cause });
   });
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * The text without a byte order mark. Throws AppError `unavailable` for other bytes than UTF-8, which JSON has to be.
+ * Decodes UTF-8, the only encoding of JSON, and drops a byte order mark. Throws AppError `unavailable` for other bytes.
  */
 export function decode(bytes: Buffer, what: string): string {
   try {
@@ -51,9 +51,9 @@ export interface TextAnswer {
 }
 
 /**
- * The JSON of an answer with a status of 2xx; undefined for one without a body where that is right. Throws AppError
- * `unavailable`, to be tried again, for what is no JSON or cut short; as `refusalOf` for a problem that was sent with
- * 200.
+ * Returns the JSON of an answer with status 2xx, or undefined for an answer that may be empty. Throws AppError
+ * `unavailable` with the recovery `retry` for a text that is no JSON or is incomplete, and as `errorOfAnswer` for a
+ * problem that was sent with status 200.
  */
 export function readJson(
   answer: TextAnswer,
@@ -78,19 +78,19 @@ export function readJson(
   return body;
 }
 
-/** The status of a problem (RFC 9457) that stands where a result should. */
+/** The status of a problem (RFC 9457) that was sent instead of a result; undefined when the body is a result. */
 function hiddenProblem(body: unknown, contentType = ''): number | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
   const { status, title, detail } = body as Record<string, unknown>;
   const isError = typeof status === 'number' && status >= 400 && status <= 599;
   if (/^application\/problem\+json\b/i.test(contentType)) return isError ? status : 500;
-  // Records have a status, too, but in words.
+  // A result may have a member `status`, too, but not a number of 400 to 599.
   return isError && (typeof title === 'string' || typeof detail === 'string') ? status : undefined;
 }
 
 /**
- * The error of an answer that is not of 2xx, with its problem's words. 408, 429 and 5xx pass, not before `afterMs`;
- * anything else is a person's to solve.
+ * The error of an answer with another status than 2xx, with the text of its problem. Its recovery is `retry` (after
+ * `afterMs`) for 408, 429 and 5xx, else `halt`: an operator has to act.
  */
 export function errorOfAnswer(
   { status, text }: TextAnswer,
@@ -98,13 +98,15 @@ export function errorOfAnswer(
   options: { secrets: readonly string[]; afterMs?: number | undefined; sentWith?: number },
 ): AppError {
   const { secrets, afterMs, sentWith } = options;
-  const passing = status === 429 || status === 408 || status >= 500;
-  const recovery: Recovery = passing ? { do: 'retry', ...(afterMs === undefined ? {} : { afterMs }) } : { do: 'halt' };
-  const code = status === 429 ? 'too-many' : passing ? 'unavailable' : codeOf(status);
-  // Some services repeat in their words what they were sent.
-  const words = secrets.reduce((said, secret) => said.replaceAll(secret, '[secret]'), wordsOf(status, text));
+  const isTransient = status === 429 || status === 408 || status >= 500;
+  const recovery: Recovery = isTransient
+    ? { do: 'retry', ...(afterMs === undefined ? {} : { afterMs }) }
+    : { do: 'halt' };
+  const code = status === 429 ? 'too-many' : isTransient ? 'unavailable' : codeOf(status);
+  // Some services repeat parts of the request in their error texts.
+  const detail = secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), detailOf(status, text));
   const hidden = sentWith === undefined ? '' : ` (sent as ${sentWith})`;
-  return new AppError(code, `${what} was answered with ${status}${hidden}${words.slice(0, 500)}`, { recovery });
+  return new AppError(code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}`, { recovery });
 }
 
 function codeOf(status: number) {
@@ -114,7 +116,7 @@ function codeOf(status: number) {
   return status === 409 ? 'conflict' : 'invalid';
 }
 
-function wordsOf(status: number, text: string): string {
+function detailOf(status: number, text: string): string {
   if (status >= 300 && status <= 399) return ', a redirect, which is not followed: check base_url.';
   try {
     const { detail } = problem.partial().parse(JSON.parse(text));

@@ -1,6 +1,7 @@
 /**
- * Reading a page of a feed. The usual poll asks the same again and again, so a small page that begins at a time and has
- * no end is kept with its `ETag`, and asked for only if it has changed.
+ * Reads a page of a feed. A poll sends the same request again and again, so a small page of an open window (with
+ * `modifiedAfter`, without `modifiedBefore`) is kept with its `ETag`, and the service sends it again only if it has
+ * changed.
  */
 import { type FeedName, feedOrderHeader, feedPage } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -13,33 +14,35 @@ import type { ReadAnswer, Send } from './send-call.ts';
 
 export interface FeedPage {
   records: Record<string, unknown>[];
-  /** What was asked for by `include`, under the contract's names: sourcing_events, suppliers, questions, columns. */
+  /**
+   * The objects that `include` asked for, under the contract's names: sourcing_events, suppliers, questions, columns.
+   */
   includes: Record<string, readonly Record<string, unknown>[]>;
   /** The query of the next page; undefined on the last one. */
   next: string | undefined;
-  /** The service declares that the feed shows records in the order of their commits. */
+  /** True when the service declares that the feed shows records in the order of their commits. */
   commitOrdered: boolean;
-  /** A time that the source's clock had passed when it made the page; undefined when it gives no `Date`. */
+  /** A lower bound of the source's clock when it made the page, in milliseconds; undefined without a `Date` header. */
   sourceMs: number | undefined;
 }
 
 /**
- * Either bound may be left out; both are inclusive at a service that keeps to the decisions, and may not be elsewhere.
+ * Either bound may be left out. Both are inclusive at a service that follows the decisions; another service may differ.
  */
 export interface FeedWindow {
   modifiedAfter?: Timestamp | undefined;
   modifiedBefore?: Timestamp | undefined;
-  /** Related objects to show beside the records. */
+  /** Related objects that the page shows beside the records. */
   include?: readonly string[] | undefined;
   pageSize: number;
 }
 
 export type ReadFeed = (feed: FeedName, at: FeedWindow | { next: string }, signal?: AbortSignal) => Promise<FeedPage>;
 
-/** A page of the usual poll holds the record at the watermark and no more. */
+/** The most characters of a kept page: the page of a usual poll holds only the record at the watermark. */
 const keptTextMax = 64 * 1024;
 const keptPagesMax = 64;
-/** A service whose `ETag` does not change with its records costs this delay, and no record. */
+/** If a service does not change the `ETag` with its records, they are delayed by this at most, and none is lost. */
 const keptMs = 10 * 60_000;
 
 interface KeptPage extends TextAnswer {
@@ -47,16 +50,18 @@ interface KeptPage extends TextAnswer {
   readonly readMs: number;
 }
 
-/** The function throws AppError as `Send` does; `invalid` for a page that is not as documented. */
+/**
+ * Creates the function that reads feeds. It throws AppError as `Send` does, and `invalid` for a page of another form.
+ */
 export function createReadFeed({ send, clock }: { send: Send; clock: Clock }): ReadFeed {
-  /** By path, the longest unused first. */
+  /** The kept pages by path, the least recently used first. */
   const kept = new Map<string, KeptPage>();
 
   function findKept(path: string): KeptPage | undefined {
     const page = kept.get(path);
     if (page === undefined) return undefined;
     kept.delete(path);
-    // A clock that was set back must not keep it for ever.
+    // If the clock was set back, the page's age is negative: the page must not be kept for ever.
     if (Math.abs(clock.nowMs() - page.readMs) >= keptMs) return undefined;
     kept.set(path, page);
     return page;
@@ -73,7 +78,7 @@ export function createReadFeed({ send, clock }: { send: Send; clock: Clock }): R
 
   return async (feed, at, signal) => {
     const path = `/api/feeds/${feed}?${'next' in at ? at.next : queryOfWindow(at)}`;
-    // A closed range is asked for again in order to see whether it is still the same: that has to be read.
+    // A closed window is read again to see whether its records have changed: it must really be read.
     const isPoll = !('next' in at) && at.modifiedAfter !== undefined && at.modifiedBefore === undefined;
     const known = isPoll ? findKept(path) : undefined;
     const sentMs = clock.nowMs();
@@ -110,7 +115,7 @@ function queryOfWindow(window: FeedWindow): string {
   return query.toString();
 }
 
-/** Lists of objects; a member that is something else is none of those that are known. */
+/** The members that are lists, with the objects in them. Other members are ignored. */
 function includesOf(given: Record<string, unknown> = {}): Record<string, Record<string, unknown>[]> {
   return Object.fromEntries(
     Object.entries(given).flatMap(([name, list]) => (Array.isArray(list) ? [[name, list.filter(isObject)]] : [])),
@@ -121,17 +126,17 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** `Date` counts whole seconds, and may have been written at any time between the request and its answer. */
+/** `Date` has whole seconds, and may have been written at any time between the request and its answer. */
 function sourceTimeOf(date: string | undefined, roundTripMs: number): number | undefined {
   const ms = Date.parse(date ?? '');
   return Number.isNaN(ms) ? undefined : ms - roundTripMs - 1_000;
 }
 
-/** Only the query of a `next` link counts: it is never followed to another origin or path. */
+/** The query of a `next` link. Its origin and path are ignored, so no request ever goes to another origin or path. */
 export function queryOfNext(next: string | null | undefined): string | undefined {
   if (next === null || next === undefined) return undefined;
   const query = URL.parse(next, 'http://relative.invalid')?.search.slice(1);
   if (query === undefined || query === '')
-    throw new AppError('unavailable', 'A page gave a "next" link without a query.', { recovery: { do: 'halt' } });
+    throw new AppError('unavailable', 'A page has a "next" link without a query.', { recovery: { do: 'halt' } });
   return query;
 }

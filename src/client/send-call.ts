@@ -1,6 +1,6 @@
 /**
- * Sends a call to the service's API until its answer could be read: counted against the quotas before each try, and
- * tried again where the fault passes and repeating does no harm. Secrets stand in headers only.
+ * Sends a call to the service's API. Each attempt is counted against the quotas before it is sent. A call that fails
+ * with a transient error is retried, if sending it again does no harm. Secrets are sent in headers only.
  */
 import pRetry, { AbortError } from 'p-retry';
 import type { z } from 'zod';
@@ -13,7 +13,9 @@ import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
 import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
 
 const answerBytesMax = 64 * 1024 * 1024;
-/** A longer wait is the caller's: its schedule waits without holding a worker. */
+/**
+ * The longest wait before a retry. A longer wait is left to the caller, whose schedule waits without holding a worker.
+ */
 export const longestWaitMs = 5_000;
 const firstBackoffMs = 200;
 
@@ -21,10 +23,10 @@ export interface ClientSettings {
   baseUrl: string;
   apiKey: string;
   timeoutMs: number;
-  /** How often a transient error is tried again before the caller hears of it. */
+  /** How often a call is retried after transient errors before the error is thrown. */
   retries: number;
   /**
-   * Networks (CIDR) that are not public and may be reached through download links to other hosts than the service's.
+   * Private networks (CIDR) that download links to other hosts than the service's may reach.
    */
   fileNetworks?: readonly string[];
 }
@@ -32,29 +34,29 @@ export interface ClientSettings {
 export interface ClientDeps {
   settings: ClientSettings;
   fetch: GuardedFetch;
-  /** Asked for the time, and waited on. */
+  /** The clock of all waits. */
   clock: Clock;
-  /** Without them requests are not counted. */
+  /** When left out, requests are not counted. */
   quotas?: Quotas | undefined;
-  /** LeakDetector of each request that was sent: the status of its answer, or why none came (`timeout`, `reset`). */
+  /** Called after each request: the status of its answer, or why there was none (`timeout`, `reset`). */
   onRequest?: ((request: { bucket: Bucket | 'downloads' | 'none'; status: string }) => void) | undefined;
 }
 
 export interface ApiCall {
   method: string;
-  /** From `/api` on, with its query. */
+  /** From `/api` on, with the query. */
   path: string;
   /** Sent as JSON. */
   body?: unknown;
   /** Sent as it is, instead of a body. */
   file?: { name: string; contentType: string; bytes: Uint8Array };
-  /** With it a POST may be sent again when no answer came. */
+  /** A POST with this key may be sent again when there was no answer. */
   idempotencyKey?: string;
-  /** Texts in the body that no error may show, although the service repeats them. */
+  /** Texts in the body that no error may show, even if the service repeats them. */
   secrets?: readonly string[];
 }
 
-/** Sends a call; the answer's body read through `schema`. Throws AppError, `invalid` for an answer of another shape. */
+/** Sends a call, and parses the answer's body by `schema`. Throws AppError; `invalid` for a body of another form. */
 export type CallApi = <Schema extends z.ZodType>(
   request: ApiCall,
   schema: Schema,
@@ -62,19 +64,21 @@ export type CallApi = <Schema extends z.ZodType>(
 ) => Promise<z.output<Schema>>;
 
 export interface ReadAnswer extends TextAnswer {
-  /** What the text says; undefined where there is none, and of a 304. */
+  /** The parsed JSON; undefined when there is none, and for a 304. */
   readonly body: unknown;
 }
 
 export interface SendOptions {
   signal?: AbortSignal | undefined;
-  /** The `ETag` of an answer that is kept; the answer may be a 304 then. */
+  /** The `ETag` of a kept answer. With it, the answer may be a 304. */
   ifNoneMatch?: string | undefined;
 }
 
 export type Send = (call: ApiCall, options?: SendOptions) => Promise<ReadAnswer>;
 
-/** The function throws AppError, and nothing of the call goes on when it has settled. */
+/**
+ * Creates the function that sends calls. It throws AppError. When its promise has settled, no request is open any more.
+ */
 export function createSender({ settings, fetch, clock, quotas, onRequest }: ClientDeps): Send {
   const base = settings.baseUrl.replace(/\/+$/, '');
 
@@ -89,10 +93,10 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     try {
       use = bucket === undefined ? undefined : await quotas?.take(bucket, signal);
     } catch (error) {
-      // What short waits could do has been done.
+      // The quotas have already waited for as long as a call may wait: no retry.
       throw error instanceof Error ? new AbortError(error) : error;
     }
-    const received = await toldFetch({ fetch, onRequest }, bucket ?? 'none', {
+    const received = await reportingFetch({ fetch, onRequest }, bucket ?? 'none', {
       url: base + call.path,
       method: call.method,
       headers,
@@ -127,28 +131,28 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     if (ifNoneMatch !== undefined) headers['if-none-match'] = ifNoneMatch;
     const sent = file?.bytes ?? (body === undefined ? undefined : JSON.stringify(body));
     const what = `${method} ${path.split('?')[0]}`;
-    const once = async (): Promise<ReadAnswer> => {
+    const attempt = async (): Promise<ReadAnswer> => {
       const { received, afterMs } = await exchange(call, headers, sent, signal);
       const { status, headers: answered } = received;
       const reading = unpack(received, what, answerBytesMax).then((bytes) => decode(bytes, what));
-      // The status of a refusal counts, in whatever way a proxy has written its page.
+      // For an error the status is enough: a proxy may have sent a page that cannot be read.
       const text = await (status >= 400 ? reading.catch(() => '') : reading);
       const answer = { status, headers: answered, text };
       if (status === 304) {
         if (ifNoneMatch !== undefined) return { ...answer, body: undefined };
-        throw new AppError('unavailable', `${what} was answered with 304, although nothing is kept of it.`);
+        throw new AppError('unavailable', `${what} was answered with 304, although no answer to it is kept.`);
       }
       if (status < 200 || status > 299) throw errorOfAnswer(answer, what, { secrets: hidden, afterMs });
       return { ...answer, body: readJson(answer, { method, what }, hidden) };
     };
-    // A POST without a key may have taken effect although no answer came: only its caller knows what to do.
-    const repeatable = method !== 'POST' || idempotencyKey !== undefined;
-    return retried(once, repeatable ? settings.retries : 0, clock, signal);
+    // A POST without a key may have taken effect although there was no answer: only the caller can decide what to do.
+    const canRepeat = method !== 'POST' || idempotencyKey !== undefined;
+    return retried(attempt, canRepeat ? settings.retries : 0, clock, signal);
   };
 }
 
-/** Fetches, and tells what came of it. Rejects as the fetch does. */
-export async function toldFetch(
+/** Fetches, and reports the outcome to `onRequest`. Rejects as the fetch does. */
+export async function reportingFetch(
   { fetch, onRequest }: Pick<ClientDeps, 'fetch' | 'onRequest'>,
   bucket: Bucket | 'downloads' | 'none',
   request: GuardedRequest,
@@ -163,11 +167,11 @@ export async function toldFetch(
   }
 }
 
-/** Retries what the error itself calls passing, waiting at least as long as it asks. */
-async function retried<T>(once: () => Promise<T>, retries: number, clock: Clock, signal?: AbortSignal): Promise<T> {
-  return pRetry(once, {
+/** Retries after transient errors, and waits at least as long as the error asks. */
+async function retried<T>(attempt: () => Promise<T>, retries: number, clock: Clock, signal?: AbortSignal): Promise<T> {
+  return pRetry(attempt, {
     retries,
-    // The waits are the clock's.
+    // p-retry itself does not wait: `onFailedAttempt` waits on our clock.
     minTimeout: 0,
     ...(signal ? { signal } : {}),
     shouldRetry: ({ error }) => isTransient(error),

@@ -1,7 +1,7 @@
 /**
- * The client of a sourcing service's API, ours or somebody else's: typed, within its quotas, with transient errors
- * retried and `Retry-After` kept. Unknown fields and enum values pass through. Every call throws AppError, with the
- * service's own words where there are any; what passes has the recovery `retry`.
+ * The client of a sourcing service's API, ours or another implementation. It is typed, keeps within the quotas, retries
+ * after transient errors and honours `Retry-After`. Unknown fields and enum values are passed through. Every call
+ * throws AppError, with the service's own text if there is one; transient errors have the recovery `retry`.
  */
 import { parseInput } from '#platform/input.ts';
 import { createDownload, type Download } from './download-file.ts';
@@ -15,14 +15,15 @@ export type { SubmittedJob } from './job-calls.ts';
 export type { FeedPage, FeedWindow } from './read-feed.ts';
 
 export interface SourceClient extends SupplierCalls, JobCalls, WebhookCalls {
-  /** One page. `at` is a filter, or the `next` of an earlier page. */
+  /** Reads one page of a feed. `at` is a window, or the `next` of an earlier page. */
   readonly readFeed: ReadFeed;
-  /** The bytes behind a link that the service gave. */
+  /** Downloads the file of a link that the service returned. */
   readonly download: Download;
-  /** Any other call; the answer's body read through `schema`. */
+  /** Sends any other call, and parses the answer's body by the schema. */
   readonly call: CallApi;
 }
 
+/** Creates a client. It opens no connections of its own: `fetch` has them. */
 export function createSourceClient(deps: ClientDeps): SourceClient {
   const send = createSender(deps);
   const call: CallApi = async (request, schema, signal) => {

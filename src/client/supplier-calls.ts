@@ -1,4 +1,4 @@
-/** Suppliers and their changes. Source: API document, "Supplier management". */
+/** Calls for suppliers and their changes. Source: API document, "Supplier management". */
 import { z } from 'zod';
 import { type SupplierChange, submissionReceipt, supplier, supplierSubmission } from '#contract/supplier.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -19,26 +19,32 @@ export interface SupplierQuery {
 }
 
 export interface SupplierCalls {
-  /** One page of the list, as the service sent each supplier. `at` is a filter, or the `next` of an earlier page. */
+  /**
+   * Reads one page of the list; suppliers are as the service sent them. `at` is a filter, or the `next` of an earlier
+   * page.
+   */
   listSuppliers(at: SupplierQuery | { next: string }, signal?: AbortSignal): Promise<ListPage<Record<string, unknown>>>;
   readSupplier(externalId: string, signal?: AbortSignal): Promise<z.output<typeof supplier>>;
-  /** Submits changes of 1 to 1,000 suppliers; with the same key and the same changes again it is one submission. */
+  /**
+   * Submits changes of 1 to 1,000 suppliers. A second call with the same key and changes makes no second submission.
+   */
   submitSupplierChange(
     suppliers: readonly SupplierChange[],
     idempotencyKey: string,
     signal?: AbortSignal,
   ): Promise<{ uuid: string }>;
-  /** What became of a submission: `current_state` is `PROCESSED` when it is done. */
+  /** Reads a submission; `current_state` is `PROCESSED` when its changes have been applied. */
   readSupplierChange(uuid: string, signal?: AbortSignal): Promise<z.output<typeof submission>>;
 }
 
-/** What reading needs of a submission; the rest is kept. */
+/** The members of a submission that reading needs; others are kept. */
 const submission = z.looseObject({
   ...supplierSubmission.pick({ uuid: true, current_state: true }).shape,
   state_errors: z.record(z.string(), z.unknown()).nullish(),
   change_warnings: z.array(z.unknown()).nullish(),
 });
 
+/** Creates the calls for suppliers. */
 export function createSupplierCalls(call: CallApi): SupplierCalls {
   const item = <Schema extends z.ZodType>(schema: Schema) => z.looseObject({ result: schema });
   return {

@@ -1,4 +1,7 @@
-/** Webhooks. Source: API document, "Webhooks"; the list from the decisions, which another service may not have. */
+/**
+ * Calls for webhooks. Source: API document, "Webhooks"; the list is from the decisions, so another service may not have
+ * it.
+ */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { type createWebhookRequest, webhook as documentedWebhook } from '#contract/webhook.ts';
@@ -8,10 +11,10 @@ import type { CallApi } from './send-call.ts';
 
 const webhooksPath = '/api/webhooks';
 const pageSize = 100;
-/** More pages than any organisation has: a list that goes round in circles ends here. */
+/** More pages than any organisation has: a pagination loop ends here. */
 const pagesMax = 100;
 
-/** Another service may not render the triggers as `[A, B]`, or leave the algorithm out. */
+/** Another service may send the triggers as a list instead of the text `[A, B]`, or leave out the algorithm. */
 const webhook = documentedWebhook
   .pick({ uuid: true, name: true, url: true, is_active: true })
   .extend({ triggers: z.union([z.string(), z.array(z.string()).transform((list) => `[${list.join(', ')}]`)]) });
@@ -21,21 +24,22 @@ const createdWebhook = webhook.extend({ signing_key: z.string().optional() });
 export type Webhook = z.output<typeof webhook>;
 
 export interface WebhookCalls {
-  /** All of them. Throws AppError `not-found` at a service that has no list. */
+  /** Returns all webhooks. Throws AppError `not-found` when the service has no list. */
   listWebhooks(signal?: AbortSignal): Promise<Webhook[]>;
-  /** The signing key is in the first answer only: a repetition under the same key answers without it. */
+  /** The signing key is in the first answer only: a repeated call with the same key is answered without it. */
   createWebhook(
     request: z.input<typeof createWebhookRequest>,
     idempotencyKey: string,
     signal?: AbortSignal,
   ): Promise<z.output<typeof createdWebhook>>;
   readWebhook(uuid: string, signal?: AbortSignal): Promise<Webhook>;
-  /** Also fine when it is gone already. */
+  /** Does nothing when the webhook does not exist. */
   deleteWebhook(uuid: string, signal?: AbortSignal): Promise<void>;
-  /** Asks for a notification to it; gives what the service says to that. */
+  /** Asks the service to send a test notification to the webhook. Returns the service's text. */
   testWebhook(uuid: string, signal?: AbortSignal): Promise<string>;
 }
 
+/** Creates the calls for webhooks. */
 export function createWebhookCalls(call: CallApi): WebhookCalls {
   const pathOf = (uuid: string) => `${webhooksPath}/${encodeURIComponent(uuid)}`;
   return {

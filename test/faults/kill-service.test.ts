@@ -207,7 +207,7 @@ async function playOn(client: Client, isEnough: () => boolean, signal: AbortSign
       suppliers: 4,
       lots: 4,
       pauseMs: 5,
-      tell: () => undefined,
+      print: () => undefined,
       signal,
     });
 }

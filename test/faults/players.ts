@@ -43,7 +43,7 @@ export function startPlayers(options: { client: SourceClient; seed: number; paus
         suppliers: 5,
         lots: 6,
         pauseMs: options.pauseMs,
-        tell: () => undefined,
+        print: () => undefined,
         signal: atOnce.signal,
       });
       if (!atOnce.signal.aborted) events += 1;

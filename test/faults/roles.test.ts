@@ -57,7 +57,7 @@ describe.each(backends)('with the queue on $name', ({ redisUrl }) => {
       suppliers: 5,
       lots: 6,
       pauseMs: 0,
-      tell: () => undefined,
+      print: () => undefined,
     });
     const { awards, reopened } = await readServiceState(db.url);
     expect(Object.keys(awards).length).toBeGreaterThan(5);

@@ -164,7 +164,7 @@ function startStory(client: SourceClient): Story {
         suppliers: 5,
         lots: 6,
         pauseMs: 50,
-        tell: () => undefined,
+        print: () => undefined,
         signal: stop.signal,
       });
       events += 1;

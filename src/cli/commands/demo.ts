@@ -27,10 +27,10 @@ export interface DemoOptions {
 
 const idleWithinMs = 120_000;
 
-/** Gives 0 when both sides are equal, else 1; rejects when it cannot start, is told to stop, or the bridge stays busy. */
+/** Returns 0 when both sides are equal, else 1. Rejects when it cannot start, is stopped, or the bridge stays busy. */
 export async function runDemo(options: DemoOptions): Promise<number> {
   const configuration = readConfiguration(options.config, options);
-  // The demo has a folder of its own and its own flow: it compares that folder with the whole service.
+  // The demo uses only its own flow, to a folder of its own, and compares that folder with the whole service.
   const own = { ...configuration, bridge: { ...configuration.bridge, flows: [], sources: [] } };
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();
@@ -38,7 +38,7 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   opened.defer(() => installation.close());
   const programs = await startLocalPrograms(installation, { freePorts: true });
   opened.defer(() => programs.close());
-  // Awaited here: what is returned unawaited would run after everything is closed.
+  // Awaited here: a promise that is returned unawaited would run after everything is closed.
   return await playAndCompare(installation, programs, options, stop.signal);
 }
 
@@ -48,13 +48,13 @@ async function playAndCompare(
   options: DemoOptions,
   signal: AbortSignal,
 ): Promise<number> {
-  const began = timestampNow(systemClock);
+  const startedAt = timestampNow(systemClock);
   const startedMs = performance.now();
   console.log(`Service ${programs.service.url}, webhooks to ${programs.bridge.webhookUrl(localSource)}`);
   console.log(`Database: ${storageOf(installation)}; story seed ${options.seed}\n`);
   const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
-  const tell = (line: string) => console.log(`  ${line}`);
-  await playStory({ ...options, client, clock: systemClock, pauseMs: 0, tell, signal });
+  const print = (line: string) => console.log(`  ${line}`);
+  await playStory({ ...options, client, clock: systemClock, pauseMs: 0, print, signal });
   const storyMs = performance.now() - startedMs;
   await waitUntilIdle(installation, programs, signal);
   const restMs = performance.now() - startedMs - storyMs;
@@ -62,15 +62,19 @@ async function playAndCompare(
   const { awards: wanted, reopened } = await awardsOfService(client);
   const held = await awardsOfFolder(join(installation.dataDir, 'erp-inbox'), reopened);
   const equal = printComparison(wanted, held);
-  if (reopened.size > 0) console.log(`  not compared: ${reopened.size} reopened by an earlier run that was cut off`);
-  await printLegs(installation, began, storyMs, restMs);
+  if (reopened.size > 0)
+    console.log(`  not compared: ${reopened.size} reopened by an earlier run that was interrupted`);
+  await printLegs(installation, startedAt, storyMs, restMs);
   console.log(
     equal ? '\nThe connector holds exactly what the service awarded.' : '\nTHE CONNECTOR DIFFERS FROM THE SERVICE.',
   );
   return equal ? 0 : 1;
 }
 
-/** First the service's outbox, then what the bridge took from it: in this order an empty look is the truth. */
+/**
+ * Waits until the service and then the bridge are idle. In this order both are idle together: what leaves the service's
+ * outbox after the first look is seen by the second, at the bridge.
+ */
 async function waitUntilIdle(
   installation: Installation,
   { service, settings }: LocalPrograms,
@@ -82,7 +86,7 @@ async function waitUntilIdle(
     const now = timestampNow(systemClock);
     return isIdle(await readStatus(installation.open.database, { settings, now }), now);
   };
-  // A story that was stopped in its middle is no proof, however idle everything is.
+  // A story that was stopped in the middle proves nothing, even when everything is idle.
   while (signal.aborted || !(await looksIdle())) {
     if (signal.aborted) throw new AppError('unavailable', 'The demo was stopped before its end.');
     if (systemClock.nowMs() > giveUpMs)
@@ -91,7 +95,7 @@ async function waitUntilIdle(
   }
 }
 
-/** Prints how both sides compare; true when they are equal, and there was something to compare. */
+/** Prints the comparison of both sides; returns true when they are equal and there was something to compare. */
 function printComparison(wanted: Awards, held: Awards): boolean {
   const { missing, extra } = compareAwards(wanted, held);
   const lots = (awards: Awards) => [...awards.values()].reduce((sum, lines) => sum + lines.size, 0);
@@ -107,16 +111,21 @@ function printComparison(wanted: Awards, held: Awards): boolean {
   return missing.length === 0 && extra.length === 0 && wanted.size > 0;
 }
 
-/** How long each leg took for what changed since `began`, from the times that both sides wrote down. */
-async function printLegs(installation: Installation, began: Timestamp, storyMs: number, restMs: number): Promise<void> {
+/** Prints how long each leg took for the changes since `startedAt`, from the times in both databases. */
+async function printLegs(
+  installation: Installation,
+  startedAt: Timestamp,
+  storyMs: number,
+  restMs: number,
+): Promise<void> {
   const leg = async (name: string, select: string) => {
-    const [row] = await installation.open.database.query<{ count: number; p50: number | null; most: number | null }>(
-      `select count(*)::int as count, percentile_cont(0.5) within group (order by ms) as p50, max(ms) as most
+    const [row] = await installation.open.database.query<{ count: number; p50: number | null; max: number | null }>(
+      `select count(*)::int as count, percentile_cont(0.5) within group (order by ms) as p50, max(ms) as max
        from (select extract(epoch from took)::float8 * 1000 as ms from (${select}) as legs (took)) as timed`,
-      [began],
+      [startedAt],
     );
     const figure = (ms: number | null | undefined) => `${Math.round(ms ?? 0)} ms`.padStart(9);
-    console.log(`  ${name.padEnd(44)}${figure(row?.p50)}${figure(row?.most)}${String(row?.count ?? 0).padStart(8)}`);
+    console.log(`  ${name.padEnd(44)}${figure(row?.p50)}${figure(row?.max)}${String(row?.count ?? 0).padStart(8)}`);
   };
   console.log(`\n  ${'Leg'.padEnd(44)}${'median'.padStart(9)}${'longest'.padStart(9)}${'count'.padStart(8)}`);
   await leg(

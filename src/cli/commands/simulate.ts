@@ -22,7 +22,7 @@ export interface SimulateOptions {
 /** At speed 1 a step takes a second. */
 const pauseAtSpeedOneMs = 1_000;
 
-/** Plays to the end of the story, or until it is told to stop; rejects when the service refuses a step. */
+/** Plays to the end of the story, or until it gets a request to stop. Rejects when the service refuses a step. */
 export async function runSimulate(options: SimulateOptions): Promise<number> {
   const stop = listenForStop();
   const outgoing = createGuardedFetch();
@@ -40,7 +40,7 @@ export async function runSimulate(options: SimulateOptions): Promise<number> {
       client: clientWith(apiKey),
       clock: systemClock,
       pauseMs: pauseAtSpeedOneMs / options.speed,
-      tell: (line) => console.log(line),
+      print: (line) => console.log(line),
       signal: stop.signal,
     });
     return 0;
@@ -49,18 +49,21 @@ export async function runSimulate(options: SimulateOptions): Promise<number> {
   }
 }
 
-/** The operator's token, as it was given, or as a service on this machine has it. Throws AppError where there is none. */
+/**
+ * The operator's token from the environment, or that of a service on this machine. Throws an AppError `invalid` when there
+ * is none.
+ */
 async function operatorToken(baseUrl: string): Promise<string> {
   const token = process.env['SOURCING_ADMIN_TOKEN'] || (isThisMachine(baseUrl) ? await tokenInDataFolder() : undefined);
   if (token) return token;
   throw new AppError(
     'invalid',
-    'Set SOURCING_API_KEY to an API key with the scopes manage, jobs and desk; or, for an organisation of its own, ' +
-      "SOURCING_ADMIN_TOKEN to the operator's token, or, where the service is on this machine, DATA_DIR to its data folder.",
+    'Set SOURCING_API_KEY to an API key with the scopes manage, jobs and desk. To play in a new organisation, set ' +
+      "SOURCING_ADMIN_TOKEN to the operator's token, or, for a service on this machine, DATA_DIR to its data folder.",
   );
 }
 
-/** Nobody else is shown a secret that nobody has named. */
+/** The token of the data folder is sent only to this machine: no operator has said that it belongs to another service. */
 function isThisMachine(baseUrl: string): boolean {
   const host = URL.parse(baseUrl)?.hostname.replace(/^\[(.*)\]$/, '$1') ?? '';
   return host === 'localhost' || specialRangeOf(host) === 'loopback';
@@ -70,12 +73,15 @@ async function tokenInDataFolder(): Promise<string | undefined> {
   return (await readFileIfAny(join(process.env['DATA_DIR'] || './data', 'admin-token')))?.trim();
 }
 
-/** An organisation for the story alone; gives its key. Its limits are off: a story may be told faster than they allow. */
+/**
+ * Makes an organisation for this story alone and returns its key. Its limits are off, because a story may be played faster
+ * than they allow.
+ */
 async function keyOfNewOrganisation(operator: SourceClient): Promise<string> {
   const organisation = await createLocalOrganisation(operator, 'Simulator');
   await organisation.put('limits', { enabled: false });
   const key = await organisation.issueKey('simulator', ['manage', 'jobs', 'desk']);
-  // Not among the story's lines, which the same seed repeats.
+  // On standard error: standard output holds only the story, which is the same for the same seed.
   console.error(`The story is played in a new organisation, ${organisation.id}.`);
   return key;
 }

@@ -1,4 +1,4 @@
-/** `start`: service and bridge together, set up for each other; with the demo, somebody buys and sells. */
+/** `start`: service and bridge together, set up for each other; with the demo, the simulator plays buyers and suppliers. */
 import { resolve } from 'node:path';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
@@ -12,13 +12,13 @@ import { listenForStop, type StopRequest } from '../stop-request.ts';
 
 const stepMs = 1_500;
 
-/** Runs until it is told to stop; rejects when it cannot start, with everything closed that it had opened. */
+/** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
 export async function runStart(options: { config?: string; data?: string; demo?: boolean }): Promise<number> {
   const configuration = readConfiguration(options.config, options);
   const { flows, sources } = configuration.bridge;
   const demo = options.demo ?? (flows.length === 0 && sources.length === 0);
   const stop = listenForStop();
-  console.log('Starting; the first start makes a database and takes some seconds longer.\n');
+  console.log('Starting. The first start makes a database and takes some seconds longer.\n');
   await run(configuration, demo, stop);
   console.log('Stopped.');
   return 0;
@@ -31,10 +31,10 @@ async function run(configuration: Configuration, demo: boolean, stop: StopReques
   const programs = await startLocalPrograms(installation, { freePorts: false });
   opened.defer(() => programs.close());
   console.log(welcome(installation, programs));
-  if (demo) console.log('The simulator plays buyers and suppliers; npm start -- --no-demo leaves it out.\n');
+  if (demo) console.log('The simulator plays buyers and suppliers; npm start -- --no-demo runs without it.\n');
   const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
   await (demo ? playUntil(client, stop.signal) : stop.requested);
-  console.log('\nStopping. Ctrl-C again ends it at once.');
+  console.log('\nStopping. Press Ctrl-C again to end at once.');
 }
 
 function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms): string {
@@ -48,16 +48,16 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
     ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
     ['Webhook endpoint', bridge.webhookUrl(localSource), `signed by the authority in ${certificates.caFile}`],
     ['Data', dataDir, storageOf(installation)],
-    ['Stop', 'Ctrl-C', 'nothing is lost; npm start goes on from there'],
+    ['Stop', 'Ctrl-C', 'nothing is lost; npm start continues from there'],
   ] as const;
   const width = Math.max(...rows.map(([, what]) => what.length));
   const lines = rows.map(([name, what, why]) => `  ${name.padEnd(18)}${what.padEnd(width)}  ${why}`);
   return `sourcing-bridge ready ${service.url}\n\n${lines.join('\n')}\n`;
 }
 
-/** One event after another, each with another seed. A step that fails is told, and the next event begins. */
+/** Plays one event after another, each with another seed. When a step fails, it prints why and begins the next event. */
 async function playUntil(client: ReturnType<typeof clientOf>, signal: AbortSignal): Promise<void> {
-  const tell = (line: string) => console.log(`${new Date(systemClock.nowMs()).toISOString().slice(11, 19)}  ${line}`);
+  const print = (line: string) => console.log(`${new Date(systemClock.nowMs()).toISOString().slice(11, 19)}  ${line}`);
   const seed = systemClock.nowMs();
   for (let number = 1; !signal.aborted; number += 1) {
     try {
@@ -70,11 +70,11 @@ async function playUntil(client: ReturnType<typeof clientOf>, signal: AbortSigna
         suppliers: 5,
         lots: 4,
         pauseMs: stepMs,
-        tell,
+        print,
         signal,
       });
     } catch (error) {
-      if (!signal.aborted) tell(`The simulator gave this event up: ${errorText(error)}`);
+      if (!signal.aborted) print(`The simulator stopped playing this event: ${errorText(error)}`);
     }
     await systemClock.sleep(2 * stepMs, signal).catch(() => undefined);
   }

@@ -1,6 +1,6 @@
 /**
- * The simulator: plays buyers and suppliers through `/api` and `/desk` over HTTP, as an organisation would that knows
- * nothing of the inside. The same seed gives the same story.
+ * The simulator plays buyers and suppliers. It uses only `/api` and `/desk` over HTTP, as an organisation would. The
+ * same seed plays the same story.
  */
 import type { SourceClient } from '#client/source-client.ts';
 import type { Clock } from '#platform/clock.ts';
@@ -14,28 +14,28 @@ export interface StoryOptions {
   clock: Clock;
   seed: number;
   events: number;
-  /** The number of the first event, for a story that is told in parts. Default 1. */
+  /** The number of the first event, for a story that is played in parts. Default 1. */
   firstEvent?: number;
   suppliers: number;
   lots: number;
-  /** Between two steps of an event. */
+  /** The pause between two steps of an event, in milliseconds. */
   pauseMs: number;
-  /** One line for each thing that happens, for people. */
-  tell: (line: string) => void;
+  /** Called with one line of text for each step, for the terminal. */
+  print: (line: string) => void;
   signal?: AbortSignal;
 }
 
 /** Plays the story to its end; rejects when the service refuses a step, and ends early when the signal aborts. */
 export async function playStory(options: StoryOptions): Promise<void> {
-  const { tell, signal, clock, lots } = options;
+  const { print, signal, clock, lots } = options;
   const random = createRandom(options.seed);
   const stage = createSimulatorStage(options);
   const first = options.firstEvent ?? 1;
   try {
     const suppliers = await createSuppliers(stage, options.suppliers);
-    if (first === 1) tell(`${suppliers.length} suppliers are known to the service`);
+    if (first === 1) print(`${suppliers.length} suppliers are known to the service`);
     for (let number = first; number < first + options.events; number += 1) {
-      await plots[(number - 1) % plots.length]?.({ stage, clock, random, number, suppliers, lots, tell });
+      await plots[(number - 1) % plots.length]?.({ stage, clock, random, number, suppliers, lots, print });
       await stage.pause();
     }
   } catch (error) {
@@ -43,7 +43,7 @@ export async function playStory(options: StoryOptions): Promise<void> {
   }
 }
 
-/** Their external ids. */
+/** Creates or updates the suppliers, and returns their external ids. */
 async function createSuppliers(stage: SimulatorStage, count: number): Promise<string[]> {
   const externalIds = Array.from({ length: count }, (_, index) => `SUP-${String(index + 1).padStart(3, '0')}`);
   await stage.changeSuppliers(

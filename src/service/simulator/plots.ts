@@ -1,6 +1,6 @@
 /**
- * The plots of the simulator: each is what happens to one event, and together they touch every row of the API
- * document's table "Feed update conditions". All randomness comes from the story's seed.
+ * The plots of the simulator. Each plot is the course of one event; together they cover every row of the API document's
+ * table "Feed update conditions". All randomness comes from the story's seed.
  */
 import { questionsResult } from '#contract/rfi.ts';
 import type { Clock } from '#platform/clock.ts';
@@ -14,15 +14,15 @@ export interface Scene {
   random: Random;
   /** The event's number in the story. */
   number: number;
-  /** External ids of those who may be invited. */
+  /** The external ids of the suppliers that may be invited. */
   suppliers: readonly string[];
   lots: number;
-  tell: (line: string) => void;
+  print: (line: string) => void;
 }
 
 type Plot = (scene: Scene) => Promise<void>;
 
-/** In the order in which a story takes them, over and over. */
+/** The plots in the order in which a story plays them, over and over. */
 export const plots: readonly Plot[] = [
   playPausedRfq,
   playRounds,
@@ -34,7 +34,7 @@ export const plots: readonly Plot[] = [
   playFromTemplate,
 ];
 
-/** An event on the stage, and those who play in it. */
+/** An event of the story, with its lots and the invited suppliers. */
 interface Event {
   readonly id: string;
   readonly name: string;
@@ -43,7 +43,7 @@ interface Event {
 }
 
 async function draft(scene: Scene, what: string, members: object = {}): Promise<Event> {
-  const { random, stage, tell } = scene;
+  const { random, stage, print } = scene;
   const name = eventName(random, what, scene.number);
   const lots = lotNames(scene.lots);
   const invited = scene.suppliers.filter(() => random.next() < 0.7);
@@ -51,19 +51,25 @@ async function draft(scene: Scene, what: string, members: object = {}): Promise<
   const { created_entity: id } = await stage.runJob('CREATE_SOURCING_EVENT', {
     name,
     reference_id: `REQ-${random.whole(10_000, 99_999)}`,
-    suppliers: invited.map((one) => ({ external_id: one })),
+    suppliers: invited.map((supplier) => ({ external_id: supplier })),
     ...sheetPayload(random, lots),
     ...members,
   });
-  tell(`"${name}" drafted: ${lots.length} lots, ${invited.length} suppliers invited`);
+  print(`"${name}" drafted: ${lots.length} lots, ${invited.length} suppliers invited`);
   return { id: String(id), name, lots, invited };
 }
 
-/** One command; `told` follows the event's name. */
-async function command({ stage, tell }: Scene, event: Event, path: string, told: string, body?: object): Promise<void> {
+/** Sends one command, and prints the event's name followed by `text`. */
+async function command(
+  { stage, print }: Scene,
+  event: Event,
+  path: string,
+  text: string,
+  body?: object,
+): Promise<void> {
   await stage.pause();
   await stage.desk(event.id, 'POST', `/${path}`, body);
-  tell(`"${event.name}"${told}`);
+  print(`"${event.name}"${text}`);
 }
 
 async function bid(scene: Scene, event: Event, { supplier, cents }: SimulatedOffer): Promise<void> {
@@ -87,20 +93,20 @@ async function award(
   offers: readonly SimulatedOffer[],
   scenario = 'Best price',
 ): Promise<void> {
-  const { stage, random, tell } = scene;
+  const { stage, random, print } = scene;
   await stage.pause();
   const awards = bestAwards(random, event.lots, offers);
   await stage.desk(event.id, 'PUT', `/scenarios/${encodeURIComponent(scenario)}`, { awards });
   await stage.desk(event.id, 'POST', '/award', { scenario });
   const winners = new Set(awards.map(({ supplier }) => supplier)).size;
-  tell(`"${event.name}": ${new Set(awards.map(({ lot }) => lot)).size} lots go to ${winners} suppliers`);
+  print(`"${event.name}": ${new Set(awards.map(({ lot }) => lot)).size} lots go to ${winners} suppliers`);
 }
 
 const publish = (scene: Scene, event: Event) => command(scene, event, 'publish', ' published');
 const close = (scene: Scene, event: Event) => command(scene, event, 'close', ' closed');
 const reopen = (scene: Scene, event: Event) => command(scene, event, 'reopen', ' reopened');
 
-/** Everybody bids, the best are awarded, and the event is closed. */
+/** All invited suppliers bid, the best bids are awarded, and the event is closed. */
 async function finish(scene: Scene, event: Event): Promise<SimulatedOffer[]> {
   const offers = await bidAll(scene, event);
   await award(scene, event, offers);
@@ -108,7 +114,7 @@ async function finish(scene: Scene, event: Event): Promise<SimulatedOffer[]> {
   return offers;
 }
 
-/** An RFQ that was played to its end without anything special. */
+/** An RFQ that was played to its end. */
 async function closedRfq(scene: Scene): Promise<{ event: Event; offers: SimulatedOffer[] }> {
   const event = await draft(scene, 'RFQ');
   await publish(scene, event);
@@ -125,9 +131,9 @@ async function playPausedRfq(scene: Scene): Promise<void> {
   await close(scene, event);
 }
 
-/** Two rounds; between them the buyer corrects a bid, and the second is opened once more. */
+/** Two rounds. Between them the buyer corrects a bid; the second round is reopened. */
 async function playRounds(scene: Scene): Promise<void> {
-  const { stage, clock, tell } = scene;
+  const { stage, clock, print } = scene;
   const event = await draft(scene, 'English auction', { event_type: 'ENGLISH' });
   await publish(scene, event);
   const offers = await bidAll(scene, event);
@@ -140,7 +146,7 @@ async function playRounds(scene: Scene): Promise<void> {
       supplier: first.supplier,
       lots: [{ lot, values: { 'Unit Price': asMoney(399) } }],
     });
-    tell(`"${event.name}": the buyer corrects ${first.supplier}'s price for ${lot}`);
+    print(`"${event.name}": the buyer corrects ${first.supplier}'s price for ${lot}`);
   }
   const inDays = (days: number) => new Date(clock.nowMs() + days * 86_400_000).toISOString();
   await command(scene, event, 'rounds', ' begins a second round', { ends: inDays(1) });
@@ -155,7 +161,7 @@ async function playRounds(scene: Scene): Promise<void> {
   await close(scene, event);
 }
 
-/** Reopened after the award: one supplier withdraws a lot, another is cheaper now, and the lots are awarded anew. */
+/** Reopened after the award: one supplier withdraws from a lot, another bids less, and the lots are awarded again. */
 async function playReopened(scene: Scene): Promise<void> {
   const { event, offers } = await closedRfq(scene);
   await reopen(scene, event);
@@ -184,9 +190,11 @@ async function playTakenBack(scene: Scene): Promise<void> {
   await close(scene, event);
 }
 
-/** Questions of several types, answered with files; one is edited, and an attachment is taken back. */
+/**
+ * Questions of several types are answered, also with files. A question is edited, and a supplier removes an attachment.
+ */
 async function playRfi(scene: Scene): Promise<void> {
-  const { stage, tell, random } = scene;
+  const { stage, print, random } = scene;
   const event = await draft(scene, 'RFI');
   const policy = await stage.upload('code-of-conduct.txt', 'Suppliers keep to this code.\n');
   const asked = [
@@ -222,7 +230,7 @@ async function playRfi(scene: Scene): Promise<void> {
         { question_uuid: ids[2], document_file_uuids: [certificate], comment: 'Valid until 2031' },
       ],
     });
-    tell(`"${event.name}": ${supplier} answers ${asked.length} questions`);
+    print(`"${event.name}": ${supplier} answers ${asked.length} questions`);
   }
   await stage.pause();
   await put(
@@ -232,7 +240,7 @@ async function playRfi(scene: Scene): Promise<void> {
       ...(index === 1 ? { question_text: 'How many people do you employ in Europe?' } : {}),
     })),
   );
-  tell(`"${event.name}": the buyer words a question anew`);
+  print(`"${event.name}": the buyer words a question anew`);
   await stage.runJob('GENERATE_FILE_DOWNLOAD_LINKS', { file_uuids: [...files.values()] });
   const [supplier] = event.invited;
   await stage.desk(
@@ -240,13 +248,13 @@ async function playRfi(scene: Scene): Promise<void> {
     'DELETE',
     `/answers/${encodeURIComponent(String(supplier))}/${ids[2]}/files/${files.get(String(supplier))}`,
   );
-  tell(`"${event.name}": ${supplier} takes its attachment back`);
+  print(`"${event.name}": ${supplier} takes its attachment back`);
   await finish(scene, event);
 }
 
-/** Taken back to draft, changed by a job, and published again; then asked in volumes. */
+/** Taken back to draft, changed by a job, and published again; then suppliers ask prices by volume. */
 async function playDutchRepublished(scene: Scene): Promise<void> {
-  const { stage, random, tell } = scene;
+  const { stage, random, print } = scene;
   const event = await draft(scene, 'Dutch auction', { event_type: 'DUTCH' });
   await publish(scene, event);
   await command(scene, event, 'unpublish', ' taken back to draft');
@@ -255,7 +263,7 @@ async function playDutchRepublished(scene: Scene): Promise<void> {
     description: 'Delivery in four parts',
     category: 'Direct materials',
   });
-  tell(`"${event.name}" changed`);
+  print(`"${event.name}" changed`);
   await command(scene, event, 'publish', ' published again');
   const offers = event.invited.map((supplier) => makeOffer(random, supplier, event.lots));
   for (const { supplier, cents } of offers) {
@@ -272,7 +280,7 @@ async function playDutchRepublished(scene: Scene): Promise<void> {
   await close(scene, event);
 }
 
-/** Awarded, and then deleted: what was awarded is void. */
+/** Awarded, and then deleted: its awards are void. */
 async function playDeleted(scene: Scene): Promise<void> {
   const { event } = await closedRfq(scene);
   await command(scene, event, 'delete', ' deleted');
@@ -280,7 +288,7 @@ async function playDeleted(scene: Scene): Promise<void> {
 
 /** A sourcing request with a drawing, and an event for it from a template. */
 async function playFromTemplate(scene: Scene): Promise<void> {
-  const { stage, random, tell } = scene;
+  const { stage, random, print } = scene;
   const lots = lotNames(scene.lots);
   const name = eventName(random, 'Request', scene.number);
   const request = await stage.runJob('CREATE_SOURCING_REQUEST', {
@@ -291,7 +299,7 @@ async function playFromTemplate(scene: Scene): Promise<void> {
   const content = Buffer.from(`Drawing for ${name}\n`).toString('base64');
   const files = [{ file_name: 'drawing.txt', content_type: 'text/plain', content }];
   await stage.runJob('ATTACH_FILES_TO_SOURCING_REQUEST', { sourcing_request: request.created_entity, files });
-  tell(`"${name}" requested, with a drawing`);
+  print(`"${name}" requested, with a drawing`);
   const template = await stage.runJob('CREATE_SOURCING_EVENT', {
     name: `Template of ${name}`,
     settings: { is_template: true },
@@ -302,12 +310,12 @@ async function playFromTemplate(scene: Scene): Promise<void> {
   const made = await stage.runJob('CREATE_SOURCING_EVENT_FROM_TEMPLATE', {
     template: template.created_entity,
     name: rfq,
-    suppliers: invited.map((one) => ({ external_id: one })),
+    suppliers: invited.map((supplier) => ({ external_id: supplier })),
     sourcing_requests: [request.created_entity],
   });
   const event = { id: String(made.created_entity), name: rfq, lots, invited };
   await stage.runJob('ATTACH_FILES_TO_SOURCING_EVENT', { sourcing_event: event.id, files });
-  tell(`"${event.name}" drafted from a template`);
+  print(`"${event.name}" drafted from a template`);
   await publish(scene, event);
   await finish(scene, event);
 }

@@ -1,4 +1,4 @@
-/** A small seeded generator (mulberry32): the same seed gives the same story on every machine. Not for secrets. */
+/** A small seeded generator (mulberry32): the same seed yields the same numbers on every machine. Not for secrets. */
 export interface Random {
   /** 0 <= x < 1. */
   next(): number;

@@ -1,4 +1,4 @@
-/** What the simulator's events ask for, and what its suppliers offer. */
+/** The contents of the simulator's events: lots and bid sheets, and the offers of its suppliers. */
 import type { Random } from './random.ts';
 
 const goods = [
@@ -13,6 +13,7 @@ const goods = [
 ];
 export const deliveryPlaces = ['Rotterdam', 'Kraków', 'München', 'Torino', 'Göteborg', '東京'];
 
+/** A name for an event that is unique by its number. */
 export function eventName(random: Random, what: string, number: number): string {
   return `${what} ${number}: ${random.pick(goods)} for ${random.pick(deliveryPlaces)}`;
 }
@@ -24,7 +25,7 @@ export function lotNames(count: number): string[] {
 const buyer = { column_type: 'INPUT', input_by: 'BUYER_INPUT' };
 const supplier = { column_type: 'INPUT', input_by: 'SUPPLIER_INPUT' };
 
-/** The members of a create payload that make the bid sheet: cost = volume x price. */
+/** The members of a create payload that make up the bid sheet: cost = volume x price. */
 export function sheetPayload(random: Random, lots: readonly string[]) {
   return {
     tags: [{ name: 'Region', value: random.pick(['EMEA', 'APAC', 'AMER']) }],
@@ -54,20 +55,20 @@ export function sheetPayload(random: Random, lots: readonly string[]) {
   };
 }
 
-/** Unit prices in cents by lot, of one supplier. */
+/** The unit prices of one supplier, in cents, by lot. */
 export interface SimulatedOffer {
   readonly supplier: string;
   readonly cents: Map<string, number>;
 }
 
-/** Not everybody bids on everything, but everybody on something. */
+/** An offer for about four lots in five, but at least for one. */
 export function makeOffer(random: Random, supplierId: string, lots: readonly string[]): SimulatedOffer {
   const chosen = lots.filter(() => random.next() < 0.8);
   const cents = new Map((chosen.length > 0 ? chosen : lots).map((lot) => [lot, random.whole(400, 19_000)]));
   return { supplier: supplierId, cents };
 }
 
-/** To the cheapest; one lot in four is split with the second. */
+/** Awards each lot to the cheapest supplier; one lot in four is split with the second cheapest. */
 export function bestAwards(random: Random, lots: readonly string[], offers: readonly SimulatedOffer[]) {
   return lots.flatMap((lot) => {
     const [best, second] = offers
@@ -82,6 +83,7 @@ export function bestAwards(random: Random, lots: readonly string[], offers: read
   });
 }
 
+/** Cents as a decimal text. */
 export function asMoney(cents: number): string {
   return `${Math.trunc(cents / 100)}.${String(cents % 100).padStart(2, '0')}`;
 }

@@ -1,7 +1,7 @@
 /**
- * What buyers and suppliers do in the simulator's stories, as calls through `/api` and `/desk` over HTTP. Every call
- * may be sent again when no answer came: POSTs carry an `Idempotency-Key`, and what else there is changes nothing
- * twice.
+ * The actions of buyers and suppliers in the simulator's stories, as calls of `/api` and `/desk` over HTTP. Every call
+ * may be sent again when there was no answer: POSTs carry an `Idempotency-Key`, and the other methods have no further
+ * effect when they are repeated.
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ import { AppError } from '#platform/errors.ts';
 export interface StageOptions {
   client: Pick<SourceClient, 'call'>;
   clock: Clock;
-  /** Between two steps of an event. */
+  /** The pause between two steps of an event, in milliseconds. */
   pauseMs: number;
   signal?: AbortSignal | undefined;
 }
@@ -24,19 +24,20 @@ export type SimulatedJob = z.infer<typeof job>;
 export interface SimulatorStage {
   /** Waits between two steps. Rejects when the story was stopped. */
   pause(): Promise<void>;
-  /** Creates or updates suppliers and waits until that is done. */
+  /** Creates or updates suppliers, and waits until the service has done it. */
   changeSuppliers(suppliers: readonly object[]): Promise<void>;
   /** Submits a job and waits for its end. Throws AppError when it failed. */
   runJob(type: JobType, payload: object): Promise<SimulatedJob>;
-  /** A file of the buyer or a supplier; gives its id. */
+  /** Uploads a file of the buyer or a supplier, and returns its id. */
   upload(name: string, content: string): Promise<string>;
-  /** A command on an event, and its answer. */
+  /** Sends a command on an event, and returns its answer. */
   desk(event: string, method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>;
 }
 
 const firstPollMs = 25;
 const patienceMs = 60_000;
 
+/** Creates the stage. Its calls wait as long as the service's rate limits ask. */
 export function createSimulatorStage(options: StageOptions): SimulatorStage {
   const { clock, pauseMs, signal } = options;
   const client = patientClient(options);
@@ -103,7 +104,7 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
       if (method === 'POST') return post(call.path, body ?? {}, z.unknown());
       if (method !== 'DELETE') return client.call({ ...call, body }, z.unknown());
       return client.call(call, z.unknown()).catch((error: unknown) => {
-        // It was sent again, and the first time it had taken effect.
+        // The call was repeated, and had taken effect the first time.
         if (error instanceof AppError && error.code === 'not-found') return undefined;
         throw error;
       });
@@ -111,7 +112,10 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
   };
 }
 
-/** Sits out the service's rate limits, however long they are: a story is told more slowly then, but to its end. */
+/**
+ * A client that waits for the service's rate limits, however long: the story is then slower, but it is played to its
+ * end.
+ */
 function patientClient({ client, clock, signal }: StageOptions): Pick<SourceClient, 'call'> {
   return {
     async call(call, schema) {

@@ -1,4 +1,4 @@
-/** The simulator against a real service: what its story touches, and that a seed always tells the same one. */
+/** The simulator against a real service: the domain events that its story causes, and that a seed repeats the story. */
 import { expect, test, vi } from 'vitest';
 import { createSourceClient } from '#client/source-client.ts';
 import { systemClock } from '#platform/clock.ts';
@@ -8,13 +8,13 @@ import { plots } from '#service/simulator/plots.ts';
 import { startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
 import { readWholeFeed } from '../../harness/sourcing.ts';
 
-const happened = vi.hoisted(() => [] as string[]);
+const announced = vi.hoisted(() => [] as string[]);
 vi.mock(import('#service/events/announce.ts'), async (load) => {
   const real = await load();
   return {
     ...real,
     announce: (unit, announcement) => {
-      happened.push(announcement.domainEvent);
+      announced.push(announcement.domainEvent);
       return real.announce(unit, announcement);
     },
   };
@@ -24,7 +24,7 @@ const service = await startTestService();
 const { fetch } = await testOutgoing();
 
 async function play(organisation: TestOrganisation, seed: number): Promise<string[]> {
-  const told: string[] = [];
+  const printed: string[] = [];
   const settings = { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 30_000, retries: 0 };
   await playStory({
     client: createSourceClient({ settings, fetch, clock: systemClock }),
@@ -34,18 +34,18 @@ async function play(organisation: TestOrganisation, seed: number): Promise<strin
     suppliers: 4,
     lots: 3,
     pauseMs: 0,
-    tell: (line) => told.push(line),
+    print: (line) => printed.push(line),
   });
-  return told;
+  return printed;
 }
 
-test('one round of all plots touches every row of "Feed update conditions", and every feed has records', async () => {
+test('a story with all plots causes every row of "Feed update conditions", and every feed has records', async () => {
   const organisation = await service.organisation();
-  happened.length = 0;
+  announced.length = 0;
   await play(organisation, 1);
-  expect([...new Set(happened)].sort()).toEqual(Object.keys(feedUpdates).sort());
-  // Published again is a row of its own.
-  const published = happened.filter((one) => one === 'event-published').length;
+  expect([...new Set(announced)].sort()).toEqual(Object.keys(feedUpdates).sort());
+  // Publishing again is a row of its own in the table.
+  const published = announced.filter((domainEvent) => domainEvent === 'event-published').length;
   expect(published).toBe(plots.length + 1);
   const feeds = ['sourcing-events', 'latest-bids', 'awards', 'rfi-responses'] as const;
   const [events, bids, awards, responses] = await Promise.all(feeds.map((feed) => readWholeFeed(organisation, feed)));
@@ -57,7 +57,7 @@ test('one round of all plots touches every row of "Feed update conditions", and 
   expect(responses?.some(({ document_file_uuids: files }) => files?.length > 0)).toBe(true);
 });
 
-test('the same seed tells the same story, another seed another', async () => {
+test('the same seed plays the same story, another seed another story', async () => {
   const [first, again, other] = [
     await play(await service.organisation(), 7),
     await play(await service.organisation(), 7),
