@@ -39,14 +39,14 @@ const failureOf = (work: Promise<unknown>) =>
     (error: unknown) => error as AppError,
   );
 
-test('a file is loaded through its link without the API key', async () => {
+test('a file is downloaded through its link without the API key', async () => {
   service.answers = [(response) => response.writeHead(200, { 'content-type': 'application/pdf' }).end(bytes)];
   expect(Buffer.from(await clientOf().download(link()))).toEqual(bytes);
   expect(service.requests[0]).toMatchObject({ method: 'GET', url: `/downloads/${token}` });
   expect(service.requests[0]?.headers.authorization).toBeUndefined();
 });
 
-test('a file that is sent compressed is unpacked', async () => {
+test('a file that is sent compressed is decompressed', async () => {
   service.answers = [(response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(bytes))];
   expect(Buffer.from(await clientOf().download(link()))).toEqual(bytes);
 });
@@ -55,7 +55,7 @@ describe('a link', () => {
   test.each([
     ['over plain HTTP to another host', 'http://files.example/secret-token', 'http://127.0.0.1:1'],
     ['over plain HTTP, of a service on HTTPS', 'http://127.0.0.1:1/secret-token', 'https://127.0.0.1:1'],
-    ['that is none', 'secret-token', 'http://127.0.0.1:1'],
+    ['that is no URL', 'secret-token', 'http://127.0.0.1:1'],
     ['to a file of this machine', 'file:///secret-token', 'http://127.0.0.1:1'],
   ])('%s is not followed', async (_what, url, baseUrl) => {
     const error = await failureOf(clientOf(baseUrl).download(url));
@@ -64,7 +64,7 @@ describe('a link', () => {
     expect(sent).toEqual([]);
   });
 
-  test('to an inner address is followed to the own host and to the networks that are set only', async () => {
+  test('to a private address is followed only to the configured host and networks', async () => {
     const other = 'https://127.0.0.2:1/secret-token';
     expect(await failureOf(clientOf('http://127.0.0.1:1').download(other))).toMatchObject({ reason: 'blocked' });
     expect(await failureOf(clientOf('http://127.0.0.1:1', ['127.0.0.2/32']).download(other))).toMatchObject({
@@ -79,14 +79,14 @@ describe('a link', () => {
     [302, 'invalid', 'halt'],
     [503, 'unavailable', 'retry'],
     [206, 'invalid', 'halt'],
-  ])('answered with %i is told as %s, without the link', async (code, kind, recovery) => {
+  ])('answered with %i is the error %s, without the link in it', async (code, kind, recovery) => {
     service.answers = [status(code, { location: `https://elsewhere.example/${token}` })];
     const error = await failureOf(clientOf().download(link()));
     expect(error).toMatchObject({ code: kind, recovery: { do: recovery } });
     expect([error.message, error.stack, errorText(error.cause)].join()).not.toContain(token);
   });
 
-  test('whose file breaks off is told as passing, without the link', async () => {
+  test('whose file breaks off is a transient error, without the link in it', async () => {
     service.answers = [
       (response) => {
         response.writeHead(200, { 'content-length': '100' });
@@ -99,7 +99,7 @@ describe('a link', () => {
     expect([error.message, error.stack, errorText(error.cause)].join()).not.toContain(token);
   });
 
-  test('whose file is said to be larger than allowed is given up at once', async () => {
+  test('whose file has a content length above the limit is aborted at once', async () => {
     service.answers = [
       (response) => void response.writeHead(200, { 'content-length': String(129 * 1024 * 1024) }).write('x'),
     ];

@@ -15,7 +15,7 @@ test.each([
   ['12345678901234567890', '12345678901234567890'],
   ['{"a":1,"a":12345678901234567890}', { a: '12345678901234567890' }],
   ['{"\\u0061\\"":12345678901234567890}', { 'a"': '12345678901234567890' }],
-])('a number that a double cannot hold comes as its text: %s', (text, value) => {
+])('a number that a double cannot represent is returned as its text: %s', (text, value) => {
   expect(parseExactJson(text)).toEqual(value);
 });
 
@@ -27,27 +27,27 @@ test.each([
   ],
   ['null', null],
   ['"x"', 'x'],
-])('anything else is as JSON.parse reads it: %s', (text, value) => {
+])('any other JSON is parsed as JSON.parse does: %s', (text, value) => {
   expect(parseExactJson(text)).toEqual(value);
 });
 
-test('a member that is called __proto__ is one like any other', () => {
+test('a member called __proto__ is an ordinary member', () => {
   const read = parseExactJson('{"__proto__":12345678901234567890}') as object;
   expect(Object.entries(read)).toEqual([['__proto__', '12345678901234567890']]);
   expect(Object.getPrototypeOf(read)).toBe(Object.prototype);
 });
 
-test('what is no JSON is refused', () => {
+test('a text that is no JSON is refused', () => {
   for (const text of ['', '{"a":', '{"a":1e}', '[1,]', '{"a":12345678901234567890'])
     expect(() => parseExactJson(text)).toThrow(SyntaxError);
 });
 
-test('no digit of any number is lost, wherever it stands', () => {
+test('no digit of a number is lost, at any place in the JSON', () => {
   const digits = fc.stringMatching(/^-?(0|[1-9]\d{0,25})(\.\d{1,25})?$/);
   fc.assert(
     fc.property(digits, fc.constantFrom('', ' ', '\n', '\t'), (number, gap) => {
       const read = parseExactJson(`{"a":${gap}${number},"b":[${gap}${number}]}`) as { a: unknown; b: unknown[] };
-      // What a double writes, with as many digits as it takes to tell it apart, is the number itself.
+      // The shortest text of the double must be the number itself.
       const written = [read.a, read.b[0]].map((value) =>
         typeof value === 'number' ? plain(value) : trimmed(String(value)),
       );
@@ -57,7 +57,7 @@ test('no digit of any number is lost, wherever it stands', () => {
   );
 });
 
-/** Without an exponent, which small and large numbers are written with. */
+/** The number's text without an exponent. JavaScript writes small and large numbers with one. */
 function plain(value: number): string {
   const [mantissa = '', exponent] = String(value).split('e');
   if (exponent === undefined) return mantissa;
@@ -70,7 +70,7 @@ function plain(value: number): string {
   return trimmed(`${sign}${padded.slice(0, at)}.${padded.slice(at)}`);
 }
 
-/** Without zeros that mean nothing. */
+/** Without trailing zeros. */
 function trimmed(number: string): string {
   const short = number.includes('.') ? number.replace(/\.?0*$/, '') : number;
   return short === '-0' ? '0' : short;

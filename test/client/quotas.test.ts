@@ -73,13 +73,13 @@ describe('a client with quotas', () => {
   const read = () => client.readFeed('awards', { pageSize: 1 });
   const page = json({ data: [] });
 
-  test('counts each try before it is sent, and says when an answer came', async () => {
+  test('counts each attempt before it is sent, and reports each answer', async () => {
     service.answers = [status(500), (response) => void response.destroy(), page];
     await read();
     expect(log).toEqual(['take feeds.awards', 'answered', 'take feeds.awards', 'take feeds.awards', 'answered']);
   });
 
-  test('tells of a refusal with what the service asked for, and waits for what it is told', async () => {
+  test('reports a refusal with its Retry-After, and waits as long as the quotas say', async () => {
     service.answers = [status(429), status(429, { 'retry-after': '7' }), page];
     await read();
     expect(log.filter((line) => line.startsWith('refused'))).toEqual(['refused undefined', 'refused 7000']);
@@ -89,18 +89,18 @@ describe('a client with quotas', () => {
   test.each([
     new AppError('too-many', 'Spent.', { recovery: { do: 'retry', afterMs: 1_000 } }),
     new AppError('unavailable', 'The database is away.'),
-  ])('sends nothing and tries nothing again when it cannot count: $message', async (error) => {
-    let tries = 0;
+  ])('sends nothing and retries nothing when the request cannot be counted: $message', async (error) => {
+    let attempts = 0;
     take = () => {
-      tries += 1;
+      attempts += 1;
       return Promise.reject(error);
     };
     service.answers = [page];
     await expect(read()).rejects.toBe(error);
-    expect([service.requests.length, tries, clock.slept]).toEqual([0, 1, []]);
+    expect([service.requests.length, attempts, clock.slept]).toEqual([0, 1, []]);
   });
 
-  test('does not count what has no limit', async () => {
+  test('does not count a call without a limit', async () => {
     service.answers = [json({})];
     await client.call({ method: 'GET', path: '/desk/events' }, z.unknown());
     expect(log).toEqual([]);

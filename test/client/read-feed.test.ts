@@ -23,7 +23,7 @@ const poll = { modifiedAfter: '2030-01-01T00:00:00.000001Z', pageSize: 100 };
 const tags = () => service.requests.map(({ headers }) => headers['if-none-match']);
 
 describe('related objects', () => {
-  test('are asked for by name, each for itself, and read by name', async () => {
+  test('are requested by name, each in a parameter of its own, and read by name', async () => {
     service.answers = [json({ data: [], next: null, includes: { suppliers: [{ id: 'a' }], sourcing_events: [] } })];
     const page = await client.readFeed('awards', { ...poll, include: ['sourcing_events', 'suppliers'] });
     const query = new URL(service.requests[0]?.url ?? '', service.url).searchParams;
@@ -31,7 +31,7 @@ describe('related objects', () => {
     expect(page.includes).toEqual({ suppliers: [{ id: 'a' }], sourcing_events: [] });
   });
 
-  test('that are no lists of objects are left out, and a page without any has none', async () => {
+  test('that are no lists of objects are left out; a page without includes has none', async () => {
     service.answers = [
       json({ data: [], includes: { suppliers: [1, null, [], { id: 'a' }], questions: 'x' } }),
       json({ data: [] }),
@@ -48,7 +48,7 @@ describe('the same poll again', () => {
     { etag: '"1"', 'feed-order': 'commit', date: 'Tue, 01 Jan 2030 00:00:05 GMT' },
   );
 
-  test('asks only whether the page has changed; a 304 is the page that is kept, at the time of the 304', async () => {
+  test('is conditional; a 304 returns the kept page, with the time of the 304', async () => {
     service.answers = [kept, status(304, { etag: '"1"', date: 'Tue, 01 Jan 2030 00:01:05 GMT' })];
     const before = await client.readFeed('awards', poll);
     const again = await client.readFeed('awards', poll);
@@ -57,7 +57,7 @@ describe('the same poll again', () => {
     expect(again).toMatchObject({ records: [record], commitOrdered: true, next: undefined });
   });
 
-  test('reads the page that has changed, and asks for that the next time', async () => {
+  test('reads a changed page, and keeps it for the next poll', async () => {
     const changed = json({ data: [{ ...record, name: 'b' }], next: null }, { etag: '"2"' });
     service.answers = [kept, changed, status(304)];
     await client.readFeed('awards', poll);
@@ -66,14 +66,14 @@ describe('the same poll again', () => {
     expect(tags()).toEqual([undefined, '"1"', '"2"']);
   });
 
-  test('gives a page of its own: what the caller has done to the one before does not show', async () => {
+  test('returns a page of its own: changes that the caller made to the earlier page do not show', async () => {
     service.answers = [kept, status(304)];
     const [first] = (await client.readFeed('awards', poll)).records;
     if (first) first['id'] = 'changed';
     expect((await client.readFeed('awards', poll)).records).toEqual([record]);
   });
 
-  test('reads all of it after ten minutes: an ETag that never changes hides nothing for longer', async () => {
+  test('is unconditional after ten minutes: an ETag that never changes hides records for no longer', async () => {
     service.answers = [kept];
     await client.readFeed('awards', poll);
     clock.advance(10 * 60_000 - 1);
@@ -83,7 +83,7 @@ describe('the same poll again', () => {
     expect(tags()).toEqual([undefined, '"1"', undefined]);
   });
 
-  test('reads all of it when the clock was set back', async () => {
+  test('is unconditional when the clock was set back', async () => {
     service.answers = [kept];
     await client.readFeed('awards', poll);
     clock.advance(-10 * 60_000);
@@ -91,7 +91,7 @@ describe('the same poll again', () => {
     expect(tags()).toEqual([undefined, undefined]);
   });
 
-  test('is not the poll of another feed, time or page size', async () => {
+  test('is not a poll of another feed, time or page size', async () => {
     service.answers = [kept];
     await client.readFeed('awards', poll);
     await client.readFeed('latest-bids', poll);
@@ -102,7 +102,7 @@ describe('the same poll again', () => {
   });
 
   test.each([
-    ['a closed range', { ...poll, modifiedBefore: '2030-01-02T00:00:00.000000Z' }],
+    ['a closed window', { ...poll, modifiedBefore: '2030-01-02T00:00:00.000000Z' }],
     ['a page after the first', { next: 'cursor=a' }],
     ['a feed from its beginning', { pageSize: 100 }],
   ])('of %s is read in full', async (_what, at) => {
@@ -112,7 +112,7 @@ describe('the same poll again', () => {
     expect(tags()).toEqual([undefined, undefined]);
   });
 
-  test('of a large page is read in full, and of the last 64 polls only', async () => {
+  test('of a large page is read in full, and only the last 64 polls are kept', async () => {
     service.answers = [json({ data: [{ id: 'x'.repeat(70_000) }] }, { etag: '"large"' }), kept];
     await client.readFeed('awards', poll);
     await client.readFeed('awards', poll);

@@ -1,4 +1,4 @@
-/** A hand-made service on node:http that answers what a test says: for what a well-behaved one would not do. */
+/** A service on node:http whose answers the test writes: for answers that a correct service would not send. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type HttpServer, listen } from '#platform/http/server.ts';
 
@@ -6,9 +6,9 @@ export type ScriptedAnswer = (response: ServerResponse, request: IncomingMessage
 
 export interface ScriptedService {
   readonly url: string;
-  /** What was asked, in its order; the body as text. */
+  /** The requests in the order they came; the body as text. */
   readonly requests: { method: string; url: string; headers: IncomingMessage['headers']; body: string }[];
-  /** Answers one after the other; the last one goes on. */
+  /** The answers, one for each request; the last one answers all further requests. */
   answers: ScriptedAnswer[];
   close(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export async function startScriptedService(): Promise<ScriptedService> {
   return service;
 }
 
-/** JSON text as it stands, or anything else as JSON. */
+/** An answer whose body is the given JSON text, or the JSON of any other value. */
 export function json(body: unknown, headers: Record<string, string> = {}, status = 200): ScriptedAnswer {
   return (response) => {
     response.writeHead(status, { 'content-type': 'application/json', ...headers });

@@ -54,13 +54,13 @@ describe('a compressed answer', () => {
     ['GZIP', gzipSync(body)],
     ['br', brotliCompressSync(body)],
     ['identity', Buffer.from(body)],
-  ])('is asked for, and read: %s', async (encoding, bytes) => {
+  ])('is requested, and read: %s', async (encoding, bytes) => {
     service.answers = [packed(encoding, bytes)];
     expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'größe' }]);
     expect(service.requests[0]?.headers['accept-encoding']).toBe('gzip, br');
   });
 
-  test('that is refused still says why', async () => {
+  test('of an error still has the detail of its problem', async () => {
     const problem = { type: 'about:blank', title: 'Forbidden', status: 403, detail: 'The key lacks the scope.' };
     service.answers = [packed('gzip', gzipSync(JSON.stringify(problem)), 403)];
     expect((await failureOf(client.readFeed('awards', first))).message).toContain('The key lacks the scope.');
@@ -70,12 +70,12 @@ describe('a compressed answer', () => {
     ['gzip', gzipSync(body).subarray(0, 20)],
     ['br', Buffer.from('not packed at all')],
     ['zstd', Buffer.from(body)],
-  ])('that cannot be unpacked (%s) is a passing fault', async (encoding, bytes) => {
+  ])('that cannot be decompressed (%s) is a transient error', async (encoding, bytes) => {
     service.answers = [packed(encoding, bytes), page()];
     expect((await client.readFeed('awards', first)).records).toEqual([]);
   });
 
-  test('that unpacks to more than is allowed is given up, and not asked for again', async () => {
+  test('that decompresses to more than the limit is refused, and not requested again', async () => {
     service.answers = [packed('gzip', gzipSync(Buffer.alloc(65 * 1024 * 1024, ' ')))];
     const failure = await failureOf(client.readFeed('awards', first));
     expect([failure.code, service.requests.length]).toEqual(['too-large', 1]);
@@ -83,7 +83,7 @@ describe('a compressed answer', () => {
 });
 
 describe('a feed page', () => {
-  test('is asked for with the key in the header only, and the exact time', async () => {
+  test('is requested with the key in the header only, and with the exact time', async () => {
     service.answers = [page()];
     await client.readFeed('awards', { modifiedAfter: '2030-01-01T00:00:00.000001Z', pageSize: 7 });
     const [asked] = service.requests;
@@ -96,13 +96,13 @@ describe('a feed page', () => {
     });
   });
 
-  test('keeps fields and values that are not known', async () => {
+  test('keeps unknown fields and values', async () => {
     const record = { id: 'a', status: 'OF_TOMORROW', new_field: { deep: [1] }, modified: 'x' };
     service.answers = [page({ data: [record], includes: {}, another: 1 })];
     expect(await client.readFeed('awards', first)).toMatchObject({ records: [record], next: undefined });
   });
 
-  test('declares its order in the header, or does not', async () => {
+  test('is in commit order only if the header says so', async () => {
     const orders: Record<string, string>[] = [{}, { 'feed-order': 'modified' }];
     for (const headers of orders) {
       service.answers = [json({ data: [], next: null }, headers)];
@@ -116,7 +116,7 @@ describe('a feed page', () => {
     ['/admin/organisations?cursor=abc%2F&page_size=7'],
     ['?cursor=abc%2F&page_size=7'],
     ['//elsewhere.example?cursor=abc%2F&page_size=7#fragment'],
-  ])('is followed by the query of its next link only: %s', async (next) => {
+  ])('is followed only by the query of its next link: %s', async (next) => {
     service.answers = [page({ next }), page()];
     const { next: query } = await client.readFeed('awards', first);
     await client.readFeed('awards', { next: query ?? '' });
@@ -132,7 +132,7 @@ describe('a feed page', () => {
   test.each([
     ['no data', {}],
     ['data that is no list', { data: {} }],
-    ['records that are none', { data: [1] }],
+    ['records that are no objects', { data: [1] }],
     ['a next that is no text', { data: [], next: 5 }],
   ])('with %s is refused', async (_what, body) => {
     service.answers = [json(body)];
@@ -140,14 +140,14 @@ describe('a feed page', () => {
   });
 });
 
-describe('a passing error', () => {
-  test.each([500, 502, 503, 408, 429])('%i is tried again', async (code) => {
+describe('a transient error', () => {
+  test.each([500, 502, 503, 408, 429])('%i is retried', async (code) => {
     service.answers = [status(code), status(code), page()];
     await client.readFeed('awards', first);
     expect(service.requests).toHaveLength(3);
   });
 
-  test('is told to the caller after the last try', async () => {
+  test('is thrown after the last attempt', async () => {
     service.answers = [status(500)];
     expect(await failureOf(client.readFeed('awards', first))).toMatchObject({
       code: 'unavailable',
@@ -156,13 +156,13 @@ describe('a passing error', () => {
     expect(service.requests).toHaveLength(retries + 1);
   });
 
-  test('is not tried again before Retry-After is over', async () => {
+  test('is not retried before Retry-After is over', async () => {
     service.answers = [status(429, { 'retry-after': '3' }), page()];
     await client.readFeed('awards', first);
     expect(clock.slept).toEqual([3_000]);
   });
 
-  test('that asks for a long wait is handed to the caller at once, with the time', async () => {
+  test('that asks for a long wait is thrown at once, with the wait', async () => {
     service.answers = [status(503, { 'retry-after': '600' })];
     const error = await failureOf(client.readFeed('awards', first));
     expect(error).toMatchObject({ recovery: { do: 'retry', afterMs: 600_000 } });
@@ -182,7 +182,7 @@ describe('a passing error', () => {
     ],
     ['JSON that is cut short', (response) => response.writeHead(200).end('{"data":[')],
     ['a page of a proxy', (response) => response.writeHead(200).end('<html>')],
-  ])('%s is tried again', async (_what, broken) => {
+  ])('%s is retried', async (_what, broken) => {
     service.answers = [broken, page()];
     await client.readFeed('awards', first);
     expect(service.requests).toHaveLength(2);
@@ -191,7 +191,7 @@ describe('a passing error', () => {
   });
 });
 
-describe('an answer of 200 that is none', () => {
+describe('an answer of 200 without a result', () => {
   test.each<[string, ScriptedAnswer]>([
     ['an empty body', status(200)],
     ['blanks only', json('  \n')],
@@ -201,13 +201,13 @@ describe('an answer of 200 that is none', () => {
       'text that is not UTF-8',
       (response) => response.writeHead(200).end(Buffer.from('{"data":[],"x":"\xe4"}', 'latin1')),
     ],
-    ['a 304 that was not asked for', status(304)],
-    ['a problem that passes', json({ title: 'Busy', status: 503, detail: 'Later.' })],
+    ['a 304 to a request without If-None-Match', status(304)],
+    ['a transient problem', json({ title: 'Busy', status: 503, detail: 'Later.' })],
     [
       'a problem by its content type',
       json({ title: 'Error', detail: 'Later.' }, { 'content-type': 'application/problem+json' }),
     ],
-  ])('%s is tried again, and told as passing', async (_what, broken) => {
+  ])('%s is retried, and then thrown as a transient error', async (_what, broken) => {
     service.answers = [broken, page()];
     expect((await client.readFeed('awards', first)).records).toEqual([]);
     service.answers = [broken];
@@ -217,19 +217,19 @@ describe('an answer of 200 that is none', () => {
     });
   });
 
-  test('a problem that does not pass is told as what it is', async () => {
+  test('a permanent problem is thrown as the error of its status', async () => {
     service.answers = [json({ title: 'Forbidden', status: 403, detail: 'The key lacks the scope.' })];
     const error = await failureOf(client.readFeed('awards', first));
     expect(error).toMatchObject({ code: 'forbidden', recovery: { do: 'halt' } });
     expect(error.message).toBe('GET /api/feeds/awards was answered with 403 (sent as 200): The key lacks the scope.');
   });
 
-  test('a page of another kind says its type', async () => {
+  test('the error of an answer of another content type names the type', async () => {
     service.answers = [(response) => response.writeHead(200, { 'content-type': 'text/html; charset=x' }).end('<html>')];
     expect((await failureOf(client.readFeed('awards', first))).message).toContain('is not JSON (200, text/html)');
   });
 
-  test('a redirect is not followed, and says where to look', async () => {
+  test('a redirect is not followed, and the error names the setting to check', async () => {
     service.answers = [status(301, { location: 'https://elsewhere.example/' })];
     expect((await failureOf(client.readFeed('awards', first))).message).toContain(
       'a redirect, which is not followed: check base_url',
@@ -237,25 +237,25 @@ describe('an answer of 200 that is none', () => {
   });
 });
 
-test('a byte order mark before the JSON is passed over', async () => {
+test('a byte order mark before the JSON is skipped', async () => {
   service.answers = [json('\ufeff{"data":[{"id":"ä"}]}')];
   expect((await client.readFeed('awards', first)).records).toEqual([{ id: 'ä' }]);
 });
 
-test('a number that a double cannot hold keeps its digits', async () => {
+test('a number that a double cannot represent keeps its digits', async () => {
   service.answers = [json('{"data":[{"id":12345678901234567,"cost":1234567890123456.78}],"next":null}')];
   const { records } = await client.readFeed('awards', first);
   expect(records).toEqual([{ id: '12345678901234567', cost: '1234567890123456.78' }]);
 });
 
-test('a wait that is given as a date is counted from now', async () => {
+test('a Retry-After with a date is counted from now', async () => {
   service.answers = [status(503, { 'retry-after': 'Tue, 01 Jan 2030 00:00:04 GMT' }), page()];
   await client.readFeed('awards', first);
   expect(clock.slept).toEqual([4_000]);
 });
 
-describe('each request is told of', () => {
-  test('with the limit that it counts against and how it ended', async () => {
+describe('each request is reported', () => {
+  test('with the limit that it counts against and its outcome', async () => {
     service.answers = [status(500), (response) => void response.destroy(), page()];
     await client.readFeed('awards', first);
     service.answers = [json({ id: 'a' })];
@@ -263,7 +263,7 @@ describe('each request is told of', () => {
     expect(seen).toEqual(['feeds.awards 500', 'feeds.awards reset', 'feeds.awards 200', 'none 200']);
   });
 
-  test('also where it was for a file', async () => {
+  test('also a download of a file', async () => {
     service.answers = [status(200), (response) => void response.destroy()];
     await client.download(`${service.url}/file`);
     await failureOf(client.download(`${service.url}/file`));
@@ -271,7 +271,7 @@ describe('each request is told of', () => {
   });
 });
 
-describe('an error that does not pass', () => {
+describe('a permanent error', () => {
   test.each([
     [400, 'invalid'],
     [401, 'unauthorized'],
@@ -279,14 +279,14 @@ describe('an error that does not pass', () => {
     [404, 'not-found'],
     [409, 'conflict'],
     [302, 'invalid'],
-  ])('%i is told at once', async (code, kind) => {
+  ])('%i is thrown at once', async (code, kind) => {
     service.answers = [status(code, { location: 'http://elsewhere.example/' })];
     const error = await failureOf(client.readFeed('awards', first));
     expect(error).toMatchObject({ code: kind, recovery: { do: 'halt' } });
     expect(service.requests).toHaveLength(1);
   });
 
-  test('is told by its status, however a proxy has written its page', async () => {
+  test('has the code of its status, also when its page cannot be read', async () => {
     const pages: Record<string, Buffer> = { identity: Buffer.from('zugriff verweigert für sie', 'latin1') };
     for (const encoding of ['deflate', 'gzip']) pages[encoding] = Buffer.from('not packed so');
     for (const [encoding, bytes] of Object.entries(pages)) {
@@ -300,7 +300,7 @@ describe('an error that does not pass', () => {
     }
   });
 
-  test("gives the service's own words, without the key that some repeat", async () => {
+  test("has the service's own text, without the key that some services repeat", async () => {
     const detail = `The key ${apiKey} lacks the scope feeds.${'x'.repeat(5_000)}`;
     service.answers = [json({ type: 'about:blank', title: 'Forbidden', status: 403, detail }, {}, 403)];
     const error = await failureOf(client.readFeed('awards', first));
@@ -316,8 +316,8 @@ describe('an error that does not pass', () => {
       json({ data: apiKey }),
       (response) => response.writeHead(200).end(apiKey),
     ];
-    for (const one of broken) {
-      service.answers = [one];
+    for (const answer of broken) {
+      service.answers = [answer];
       const error = await failureOf(client.readFeed('awards', { next: 'cursor=secret-cursor' }));
       expect(error).toBeInstanceOf(AppError);
       for (const text of [error.message, error.publicMessage, String(error.stack), String(error.cause)])
@@ -345,13 +345,13 @@ describe('a POST', () => {
     expect(service.requests.map(({ headers }) => headers['idempotency-key'])).toEqual(['once', 'once']);
   });
 
-  test('that is answered without a body reads as nothing', async () => {
+  test('that is answered without a body returns undefined', async () => {
     service.answers = [status(204)];
     expect(await client.call({ method: 'POST', path: '/api/x' }, z.undefined())).toBeUndefined();
   });
 });
 
-test('an abort ends the call, also between two tries', async () => {
+test('an abort ends the call, also between two attempts', async () => {
   const stop = new AbortController();
   service.answers = [
     (response) => {

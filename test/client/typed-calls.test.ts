@@ -24,7 +24,7 @@ afterEach(() => service.close());
 const asked = () => service.requests.map(({ method, url }) => `${method} ${url}`);
 
 describe('suppliers', () => {
-  test('are listed as the service sent them, page by page; of the next link only the query counts', async () => {
+  test('are listed as the service sent them, page by page; only the query of the next link is used', async () => {
     const odd = { external_id: 'A', name: null, fields: { a: 1 }, more: true };
     service.answers = [
       json({ result: [odd], count: 2, next: 'https://elsewhere.example/x?page_number=2&page_size=1' }),
@@ -43,7 +43,7 @@ describe('suppliers', () => {
     ]);
   });
 
-  test('are read by an external id of any characters', async () => {
+  test('are read by an external id with any characters', async () => {
     service.answers = [
       json({ result: { external_id: 'A/ä?', name: 'A', fields: {}, archived: false, contacts: [], new: 1 } }),
     ];
@@ -51,7 +51,7 @@ describe('suppliers', () => {
     expect(asked()).toEqual(['GET /api/manage/suppliers/A%2F%C3%A4%3F']);
   });
 
-  test('are changed by a submission that is sent under its key, and read until it is processed', async () => {
+  test('are changed by a submission that is sent with its key, and read until it is processed', async () => {
     service.answers = [
       json({ result: { uuid: id, url: 'x' } }, {}, 202),
       json({ result: { uuid: id, current_state: 'SOMETHING_NEW', state_errors: null, last_changed: 'soon' } }),
@@ -72,7 +72,7 @@ describe('suppliers', () => {
 describe('a job', () => {
   const job = (state: string, more: object = {}) => json({ id, type: 'X', status: state, ...more });
 
-  test('is submitted under the path of its type and its key', async () => {
+  test('is submitted to the path of its type, with its key', async () => {
     service.answers = [
       (response) => void response.destroy(),
       json({ id, type: 'X', status: 'PENDING', created: 'soon' }, {}, 202),
@@ -83,13 +83,13 @@ describe('a job', () => {
     expect(service.requests.map(({ headers }) => headers['idempotency-key'])).toEqual(['once', 'once']);
   });
 
-  test('is waited for ever more seldom, through states that are not known, until it has ended', async () => {
+  test('is polled at growing intervals, through unknown states, until it has ended', async () => {
     service.answers = [job('PENDING'), job('ALMOST'), job('PENDING'), job('FAILED', { errors: 'any shape' })];
     expect(await client.waitForJob(id, 60_000)).toMatchObject({ status: 'FAILED', errors: 'any shape' });
     expect(clock.slept).toEqual([250, 500, 1_000, 2_000]);
   });
 
-  test('that does not end in time is told as passing, with the state it is in', async () => {
+  test('that does not end in time is a transient error that names its state', async () => {
     service.answers = [job('PAUSED')];
     await expect(client.waitForJob(id, 20_000)).rejects.toMatchObject({
       code: 'unavailable',
@@ -99,7 +99,7 @@ describe('a job', () => {
     expect(clock.slept.reduce((sum, ms) => sum + ms, 0)).toBeLessThanOrEqual(20_000);
   });
 
-  test('of files may leave out what there is none of', async () => {
+  test('of files may leave out its errors', async () => {
     service.answers = [job('COMPLETED', { detail: { data: [{ file_uuid: id, download_url: 'u', file_name: 'n' }] } })];
     expect((await client.readJob(id)).detail).toEqual({
       data: [{ file_uuid: id, download_url: 'u', file_name: 'n' }],
@@ -127,12 +127,12 @@ describe('webhooks', () => {
     expect(asked()).toEqual(['GET /api/webhooks?page_size=100', 'GET /api/webhooks?page_number=2']);
   });
 
-  test('whose list goes round in circles are refused', async () => {
+  test('whose list is a pagination loop are refused', async () => {
     service.answers = [json({ result: [], next: '?page_number=2' })];
     await expect(client.listWebhooks()).rejects.toMatchObject({ recovery: { do: 'halt' } });
   });
 
-  test("whose creation is refused: the client's secret stands in no error, although the service repeats it", async () => {
+  test("whose creation is refused: no error has the client's secret, although the service repeats it", async () => {
     const parameters = {
       access_token_url: 'https://b.example/token',
       client_id: 'me',
@@ -149,7 +149,7 @@ describe('webhooks', () => {
     }
   });
 
-  test('are created, read, tested and deleted; one that is gone is deleted', async () => {
+  test('are created, read, tested and deleted; deleting a deleted webhook succeeds', async () => {
     service.answers = [
       json({ ...webhook, signing_key: 'secret' }, {}, 201),
       json(webhook),
