@@ -68,7 +68,8 @@ export interface SupplierPart {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export const feedDocuments = {
+/** What the bridge makes of each feed's records, in a row for each feed. */
+export const feedDocuments: Readonly<Record<FeedName, FeedDocuments>> = {
   'sourcing-events': { pair: null, others: { kinds: ['supplier', 'sourcing-event'], keysOf: keysOfEvent } },
   'latest-bids': { pair: { kind: 'quotation', bySupplier: (bid) => wholeRecord('latest-bids', bid) }, others: null },
   awards: { pair: { kind: 'award', bySupplier: splitAward }, others: null },
@@ -76,10 +77,10 @@ export const feedDocuments = {
     pair: { kind: 'rfi-answers', bySupplier: (response) => wholeRecord('rfi-responses', response) },
     others: null,
   },
-} as const satisfies Record<FeedName, FeedDocuments>;
+};
 
-/** What the bridge makes of a kind of resource: the kinds of documents that it names, and their keys. */
-export const resourceDocuments = {
+/** The kinds of documents that each kind of resource names, and their keys. */
+const resourceDocuments: Readonly<Record<ResourceKind, NonNullable<FeedDocuments['others']>>> = {
   'sourcing-event': { kinds: [], keysOf: () => [] },
   'supplier-master': {
     kinds: ['supplier'],
@@ -99,7 +100,7 @@ export const resourceDocuments = {
     kinds: ['file'],
     keysOf: (resource, current) => fileKeysOf(resource, 'attachment_file_uuids', 'question', current),
   },
-} as const satisfies Record<ResourceKind, FeedDocuments['others']>;
+};
 
 /** The documents that a changed record may change, beside those that its event has already. The current version first. */
 export function documentKeysOf(feed: FeedName, ...versions: readonly unknown[]): DocumentKey[] {
@@ -120,15 +121,12 @@ export function partsNaming(kind: DocumentKind): { feeds: FeedName[]; resources:
   const resourceKinds = Object.keys(resourceDocuments) as ResourceKind[];
   return {
     feeds: feedNames.filter((feed) => kindsNamedBy(feed).includes(kind)),
-    resources: resourceKinds.filter((resource) => {
-      const { kinds }: { kinds: readonly DocumentKind[] } = resourceDocuments[resource];
-      return kinds.includes(kind);
-    }),
+    resources: resourceKinds.filter((resource) => resourceDocuments[resource].kinds.includes(kind)),
   };
 }
 
 function kindsNamedBy(feed: FeedName): DocumentKind[] {
-  const { pair, others }: FeedDocuments = feedDocuments[feed];
+  const { pair, others } = feedDocuments[feed];
   return [
     ...(pair === null ? [] : [pair.kind]),
     ...(feeds[feed].files === null ? [] : ['file' as const]),
@@ -143,7 +141,7 @@ export function supplierOfRecord(feed: FeedName, record: Fields): string | undef
 }
 
 function keysOfRecord(feed: FeedName, record: Fields, current: boolean): DocumentKey[] {
-  const { pair, others }: FeedDocuments = feedDocuments[feed];
+  const { pair, others } = feedDocuments[feed];
   const { event, files } = feeds[feed];
   return [
     ...(pair === null ? [] : keysOfPairs(pair, record, record[event])),
