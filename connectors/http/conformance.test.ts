@@ -1,6 +1,7 @@
 /**
- * The conformance of the http connector against a REST server of the tests (rest-erp.ts). Suppliers, events, quotations,
- * answers and files use the defaults, a URL for each document; awards are purchase orders that the ERP numbers.
+ * The conformance of the http connector against a REST server of the tests (rest-erp.ts). Suppliers, events,
+ * quotations, answers and files use the defaults, a URL for each document; awards are purchase orders that the ERP
+ * numbers.
  */
 import type { Document } from 'sourcing-bridge/connector';
 import { conformance } from 'sourcing-bridge/connector/testing';

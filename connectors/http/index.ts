@@ -1,7 +1,7 @@
 /**
- * The http connector: sends documents to any REST endpoint, by settings only. Without settings for its kind, each document
- * has its own URL, to which the connector sends PUT, GET and DELETE. For other ERPs the settings describe requests, a
- * lookup, and the meaning of answers.
+ * The http connector: sends documents to any REST endpoint, by settings only. Without settings for its kind, each
+ * document has its own URL, to which the connector sends PUT, GET and DELETE. For other ERPs the settings describe
+ * requests, a lookup, and the meaning of answers.
  *
  * Either the document's own URL or the lookup prevents a second object: settings with neither are refused.
  */

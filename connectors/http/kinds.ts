@@ -29,8 +29,8 @@ export function kindOf(settings: Pick<Settings, 'documents'>, kind: DocumentKind
 }
 
 /**
- * Whether both create and amend replace the object under the document's own URL. However often they are sent, there is one
- * object, so no lookup is needed first.
+ * Whether both create and amend replace the object under the document's own URL. However often they are sent, there is
+ * one object, so no lookup is needed first.
  */
 export function isByKey({ create, amend }: KindSettings): boolean {
   return create?.method === 'PUT' && amend?.method === 'PUT' && create.path === amend.path;

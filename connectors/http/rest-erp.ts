@@ -1,6 +1,6 @@
 /**
- * An ERP for the tests, with a REST API in two styles: a URL for each document, and purchase orders that the ERP numbers,
- * that are found by a search, and that are still shown when they are cancelled. Logins are OAuth tokens.
+ * An ERP for the tests, with a REST API in two styles: a URL for each document, and purchase orders that the ERP
+ * numbers, that are found by a search, and that are still shown when they are cancelled. Logins are OAuth tokens.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,7 +1,7 @@
 /**
- * Templates of requests: texts and JSON whose strings have paths in braces, `{event.name}`. They are compiled once, when
- * the settings are read; a path that no document has is refused then. JSON is built as values and never as text, so the
- * text of a document cannot change the structure around it.
+ * Templates of requests: texts and JSON whose strings have paths in braces, `{event.name}`. They are compiled once,
+ * when the settings are read; a path that no document has is refused then. JSON is built as values and never as text,
+ * so the text of a document cannot change the structure around it.
  */
 import {
   compilePath,
@@ -76,9 +76,9 @@ export function textTemplate(roots: Roots, template: string, encode = (text: str
 }
 
 /**
- * Compiles the path of a request. Each value in braces is encoded as one part of it: a `/` or `?` in a value cannot change
- * the URL. Throws PathError. The compiled template throws DataError when a path finds no value, because the URL would be
- * another one.
+ * Compiles the path of a request. Each value in braces is encoded as one part of it: a `/` or `?` in a value cannot
+ * change the URL. Throws PathError. The compiled template throws DataError when a path finds no value, because the URL
+ * would be another one.
  */
 export function urlTemplate(roots: Roots, template: string): (scope: Scope) => string {
   if (/[#\s\\]/.test(template.replaceAll(/\{[^{}]*\}/g, ''))) throw new PathError('must not contain a blank, # or \\');
@@ -97,9 +97,9 @@ function urlPart(text: string): string {
 }
 
 /**
- * Compiles JSON, as it is written in YAML. A string that is only one path in braces becomes the value itself, also a list
- * or an object. `{path as number}` becomes a number with each digit, `{ each: lines, as: … }` a list. A member without a
- * value is left out. Throws PlacedFault, which names the place.
+ * Compiles JSON, as it is written in YAML. A string that is only one path in braces becomes the value itself, also a
+ * list or an object. `{path as number}` becomes a number with each digit, `{ each: lines, as: … }` a list. A member
+ * without a value is left out. Throws PlacedFault, which names the place.
  */
 export function jsonTemplate(roots: Roots, template: unknown): JsonTemplate {
   if (typeof template === 'string') return stringTemplate(roots, template);

@@ -1,6 +1,6 @@
 /**
- * What the conformance kit has to know about this connector and its ERP. `held` reads from the ERP itself, and converts the
- * objects into documents here, not with mapping.ts: a wrong mapping must not judge itself.
+ * What the conformance kit has to know about this connector and its ERP. `held` reads from the ERP itself, and converts
+ * the objects into documents here, not with mapping.ts: a wrong mapping must not judge itself.
  */
 import { randomUUID } from 'node:crypto';
 import type { Document, DocumentKind, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';

@@ -1,10 +1,10 @@
 /**
- * The reference connector, and the folder that `connector new` copies. Its ERP is in memory (memory-erp.ts) and works like
- * many ERPs: the login uses client credentials, the ERP numbers its objects, and it does not recognise a repeated create. So
- * each object has the document's key and hash, and the bridge calls `lookup` before it repeats a create.
+ * The reference connector, and the folder that `connector new` copies. Its ERP is in memory (memory-erp.ts) and works
+ * like many ERPs: the login uses client credentials, the ERP numbers its objects, and it does not recognise a repeated
+ * create. So each object has the document's key and hash, and the bridge calls `lookup` before it repeats a create.
  *
- * To write your own: declare in `settings` how your ERP is reached, in `capabilities` what it can do, and in mapping.ts how
- * documents become objects. Then change the requests below until the conformance test passes.
+ * To write your own: declare in `settings` how your ERP is reached, in `capabilities` what it can do, and in mapping.ts
+ * how documents become objects. Then change the requests below until the conformance test passes.
  */
 import {
   clientCredentials,
@@ -44,7 +44,8 @@ export default defineConnector({
     requestsAtOnce: connections,
     idempotency: 'lookup',
     timeoutMs: 60_000,
-    // A request may still be on its way when its call is cut off. After this time it has ended, and `lookup` shows its effect.
+    // A request may still be on its way when its call is cut off. After this time it has ended, and `lookup` shows its
+    // effect.
     lateEffectMs: 5_000,
     reads: ['supplier', 'requisition'],
   },

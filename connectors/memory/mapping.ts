@@ -1,7 +1,7 @@
 /**
- * The mapping: documents of the bridge become objects of the ERP, and records of the ERP become records for the sourcing
- * service. An author of a connector fills this part in. It does no I/O. Amounts stay text from end to end, because a
- * JavaScript number would lose digits.
+ * The mapping: documents of the bridge become objects of the ERP, and records of the ERP become records for the
+ * sourcing service. An author of a connector fills this part in. It does no I/O. Amounts stay text from end to end,
+ * because a JavaScript number would lose digits.
  */
 import type {
   AwardDocument,

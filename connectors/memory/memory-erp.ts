@@ -1,7 +1,7 @@
 /**
- * An ERP for tests and experiments: it keeps everything in memory and is reached over HTTP. It has what a typical ERP has:
- * logins that expire, numbered objects, a field for a foreign key that can be searched, rules that a record can break, and
- * lists of changes. It is not part of a connector: yours has a real ERP.
+ * An ERP for tests and experiments: it keeps everything in memory and is reached over HTTP. It has what a typical ERP
+ * has: logins that expire, numbered objects, a field for a foreign key that can be searched, rules that a record can
+ * break, and lists of changes. It is not part of a connector: yours has a real ERP.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';

@@ -1,10 +1,11 @@
 /**
  * Writes a batch in one transaction. When PostgreSQL refuses it, the batch is written once more, in halves under
- * savepoints, until each refused document is alone: it fails with PostgreSQL's words, and all others are written. Nothing of
- * the first attempt was committed, so this is not a retry.
+ * savepoints, until each refused document is alone: it fails with PostgreSQL's words, and all others are written.
+ * Nothing of the first attempt was committed, so this is not a retry.
  *
- * When a statement takes too long, later documents are written in smaller parts, each in its own transaction. So a function
- * that is too slow for a whole batch succeeds in parts, and a trigger that hangs ends up blocking only its own document.
+ * When a statement takes too long, later documents are written in smaller parts, each in its own transaction. So a
+ * function that is too slow for a whole batch succeeds in parts, and a trigger that hangs ends up blocking only its own
+ * document.
  */
 import { DataError, LockedError, type Outcome, outcomeOf, stopped } from 'sourcing-bridge/connector';
 import type { Connections, Tx } from './connections.ts';

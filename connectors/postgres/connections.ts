@@ -1,10 +1,10 @@
 /**
  * Transactions on one database. Each ends soon after its signal aborts.
  *
- * When a client disappears, the server may still carry out a COMMIT that it was sent. So every writing transaction first
- * takes a shared advisory lock, and waits for the server's confirmation before it sends anything else. `lookup` takes the
- * same lock exclusively: it gets the lock once every transaction that could still commit has ended. A transaction without
- * the lock was never sent a COMMIT.
+ * When a client disappears, the server may still carry out a COMMIT that it was sent. So every writing transaction
+ * first takes a shared advisory lock, and waits for the server's confirmation before it sends anything else. `lookup`
+ * takes the same lock exclusively: it gets the lock once every transaction that could still commit has ended. A
+ * transaction without the lock was never sent a COMMIT.
  */
 import { createHash } from 'node:crypto';
 import { Socket } from 'node:net';
@@ -28,9 +28,9 @@ export interface Connections {
   /** `host:port/database`, for messages. */
   readonly targetName: string;
   /**
-   * Runs `work` and commits. Rethrows what `work` throws after a rollback, and an error that says that COMMIT failed. Throws
-   * TransientError, AuthError or ConfigError when nothing was done, and UnknownOutcome when the connection was lost during
-   * COMMIT.
+   * Runs `work` and commits. Rethrows what `work` throws after a rollback, and an error that says that COMMIT failed.
+   * Throws TransientError, AuthError or ConfigError when nothing was done, and UnknownOutcome when the connection was
+   * lost during COMMIT.
    */
   transaction<T>(options: TransactionOptions, work: (tx: Tx) => Promise<T>): Promise<T>;
   /** As `transaction`, for work that changes nothing: it throws TransientError instead of UnknownOutcome. */
@@ -39,7 +39,9 @@ export interface Connections {
 }
 
 const connectTimeoutMs = 10_000;
-/** The limit for cancelling a statement and for closing. It is well below the time that the bridge allows for a stop. */
+/**
+ * The limit for cancelling a statement and for closing. It is well below the time that the bridge allows for a stop.
+ */
 const stopStepMs = 1_000;
 /** How long an aborted call waits for the answer to a COMMIT that it has sent. */
 const commitMs = 250;
@@ -76,8 +78,8 @@ export function createConnections(
       this.socket = socket;
       sockets.add(socket);
       socket.once('close', () => sockets.delete(socket));
-      // A connection that breaks between two statements fails at the next one. Without a listener the event would end the
-      // process.
+      // A connection that breaks between two statements fails at the next one. Without a listener the event would end
+      // the process.
       this.on('error', () => undefined);
     }
   }
@@ -204,8 +206,8 @@ function stopped(cause?: unknown): TransientError {
 }
 
 /**
- * Begins a transaction that has its settings and its lock, whatever the defaults of the role, the database or a connection
- * pooler are. The last row has the id of the server process that runs it.
+ * Begins a transaction that has its settings and its lock, whatever the defaults of the role, the database or a
+ * connection pooler are. The last row has the id of the server process that runs it.
  */
 function beginStatements(settings: Settings, lock: TransactionOptions['lock']): string {
   const set = (name: string, value: string | number) => `set_config('${name}', '${value}', true)`;

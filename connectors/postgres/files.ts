@@ -14,8 +14,8 @@ export interface LoadedFile {
 const groupBytesMax = 8 * 2 ** 20;
 
 /**
- * Calls `write` with groups of operations and their downloaded files, in the order of the operations. Returns an outcome for
- * each; an operation whose file cannot be downloaded fails alone.
+ * Calls `write` with groups of operations and their downloaded files, in the order of the operations. Returns an
+ * outcome for each; an operation whose file cannot be downloaded fails alone.
  */
 export async function withFiles(
   operations: readonly Operation[],

@@ -1,7 +1,7 @@
 /**
- * The PostgreSQL connector. It writes documents as rows of typed tables in its own schema, for a warehouse or an ERP that
- * reads them there; or it passes each to a stored function of the customer. A batch is one transaction: a kill at any moment
- * leaves each document in its old state or in its new one, head and parts alike.
+ * The PostgreSQL connector. It writes documents as rows of typed tables in its own schema, for a warehouse or an ERP
+ * that reads them there; or it passes each to a stored function of the customer. A batch is one transaction: a kill at
+ * any moment leaves each document in its old state or in its new one, head and parts alike.
  */
 import {
   type Document,

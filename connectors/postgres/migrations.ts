@@ -1,7 +1,8 @@
 /**
- * Brings the connector's own schema to the state that this version expects. The migrations are numbered SQL files. Each is
- * applied once, and records itself in the schema's table `migration`, so an administrator may run it, too. Several processes
- * may start at the same time: they wait for each other on an advisory lock and apply all missing files in one transaction.
+ * Brings the connector's own schema to the state that this version expects. The migrations are numbered SQL files. Each
+ * is applied once, and records itself in the schema's table `migration`, so an administrator may run it, too. Several
+ * processes may start at the same time: they wait for each other on an advisory lock and apply all missing files in one
+ * transaction.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { DatabaseError, escapeIdentifier } from 'pg';
@@ -41,7 +42,10 @@ export async function readSchemaState(tx: Tx, { schema, mode }: Settings): Promi
   };
 }
 
-/** Applies missing migrations. Throws ConfigError, which says what to grant, to run or to set; no document is written then. */
+/**
+ * Applies missing migrations. Throws ConfigError, which says what to grant, to run or to set; no document is written
+ * then.
+ */
 export async function migrate(connections: Connections, settings: Settings, signal: AbortSignal): Promise<void> {
   const { schema } = settings;
   const found = await connections.read({ signal }, (tx) => readSchemaState(tx, settings));

@@ -12,8 +12,8 @@ import {
 } from 'sourcing-bridge/connector';
 
 /**
- * The SQLSTATEs by which a customer's function or trigger says what has to happen next; any other error of theirs refuses
- * the document. Neither the standard nor PostgreSQL will ever use the class SB.
+ * The SQLSTATEs by which a customer's function or trigger says what has to happen next; any other error of theirs
+ * refuses the document. Neither the standard nor PostgreSQL will ever use the class SB.
  */
 export const ownStates: Readonly<
   Record<string, new (message: string, options: { cause?: unknown }) => ConnectorError>

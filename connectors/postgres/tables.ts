@@ -1,7 +1,7 @@
 /**
- * The tables of each kind of document, and which member goes into which column. The first table of a kind has one row per
- * document; the others have its parts, numbered from 1 in the document's order. A column without a value is null. The
- * migrations create these tables with the same columns; a test compares the two.
+ * The tables of each kind of document, and which member goes into which column. The first table of a kind has one row
+ * per document; the others have its parts, numbered from 1 in the document's order. A column without a value is null.
+ * The migrations create these tables with the same columns; a test compares the two.
  */
 
 import { escapeIdentifier } from 'pg';
@@ -270,8 +270,8 @@ function cellOf(place: string, type: ColumnType, value: unknown): Cell {
 }
 
 /**
- * Returns the text. Throws DataError for a zero character, which PostgreSQL does not accept, and for half a character, which
- * would be sent as another one.
+ * Returns the text. Throws DataError for a zero character, which PostgreSQL does not accept, and for half a character,
+ * which would be sent as another one.
  */
 export function storable(place: string, text: string): string {
   if (text.includes('\0'))

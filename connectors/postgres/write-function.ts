@@ -1,7 +1,7 @@
 /**
- * Passes documents to the customer's function. The function is called once per document, in the transaction that records the
- * document in `delivered_document`: both take effect, or neither. The row of the record is locked before the call, so a
- * repeated call, in any process, sees what the first one did.
+ * Passes documents to the customer's function. The function is called once per document, in the transaction that
+ * records the document in `delivered_document`: both take effect, or neither. The row of the record is locked before
+ * the call, so a repeated call, in any process, sees what the first one did.
  */
 
 import { escapeIdentifier } from 'pg';
@@ -49,7 +49,8 @@ export function createFunctionWriter(kind: DocumentKind, settings: Settings): Wr
   const sql = {
     delivered: `select key, state, content_hash, idempotency_key, reference from ${table}
       where kind = $1 and key = any($2::text[])`,
-    // Locks the rows of the keys, creating missing ones with version 0. `forget` deletes those that the call did not fill.
+    // Locks the rows of the keys, creating missing ones with version 0. `forget` deletes those that the call did not
+    // fill.
     lock: `insert into ${table} (kind, key, state, content_hash, idempotency_key, reference, version, written_at)
       select $1, input.key, 'withdrawn', '', '', '', 0, now() from unnest($2::text[]) as input (key)
       on conflict (kind, key) do update set kind = excluded.kind`,

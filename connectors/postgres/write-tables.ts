@@ -1,8 +1,8 @@
 /**
- * Writes documents to the connector's own tables. The number of statements does not grow with the batch: read the heads,
- * write the heads, delete the old parts, insert the new parts, add to the history. Heads are written before their parts and
- * in the order of their keys. Another transaction with one of these documents waits at its head, and its later statements
- * see what this transaction has written; two transactions never wait for each other.
+ * Writes documents to the connector's own tables. The number of statements does not grow with the batch: read the
+ * heads, write the heads, delete the old parts, insert the new parts, add to the history. Heads are written before
+ * their parts and in the order of their keys. Another transaction with one of these documents waits at its head, and
+ * its later statements see what this transaction has written; two transactions never wait for each other.
  */
 import {
   byteaArray,

@@ -10,8 +10,8 @@ import type { ReadPage, ReadStream } from './records.ts';
 
 export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   /**
-   * The kinds of documents that it takes, in the order in which the bridge writes them where several are due: a supplier
-   * before the award that names it. Two kinds are never written at the same time.
+   * The kinds of documents that it takes, in the order in which the bridge writes them where several are due: a
+   * supplier before the award that names it. Two kinds are never written at the same time.
    */
   readonly kinds: readonly Kind[];
   /** The largest number of operations in one `write`; all of them are of one kind. */
@@ -30,9 +30,9 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   readonly timeoutMs: number;
   /**
    * How long after a `write` call has ended it may still take effect in the ERP (when it was aborted), and how long its
-   * object may be missing from `lookup` (after any `write`). The bridge waits that long before it calls `lookup`, counted
-   * from the end of the time limit or of the call. 0 when a write ends with the process and is visible at once (files).
-   * Whole milliseconds, at most 24 days.
+   * object may be missing from `lookup` (after any `write`). The bridge waits that long before it calls `lookup`,
+   * counted from the end of the time limit or of the call. 0 when a write ends with the process and is visible at once
+   * (files). Whole milliseconds, at most 24 days.
    */
   readonly lateEffectMs: number;
   /** The streams that `read` offers. Default: none. */
@@ -46,8 +46,8 @@ export interface Operation<Kind extends DocumentKind = DocumentKind> {
   /** SHA-256 of the document in hexadecimal. The ERP keeps it with the object, and `lookup` returns it. */
   readonly contentHash: string;
   /**
-   * Stays the same for every attempt of this operation until the outcome of one is known. The ERP may use it to recognise
-   * a repetition.
+   * Stays the same for every attempt of this operation until the outcome of one is known. The ERP may use it to
+   * recognise a repetition.
    */
   readonly idempotencyKey: string;
   /** The ERP's reference of the object, as the last write returned it: text of at most 2,000 characters. */
@@ -94,7 +94,9 @@ export type Outcome =
   | { status: 'unknown'; message: string };
 
 export interface Found {
-  /** For a key that is found twice, the bridge writes nothing: an operator has to say which object is the document's. */
+  /**
+   * For a key that is found twice, the bridge writes nothing: an operator has to say which object is the document's.
+   */
   readonly key: string;
   readonly reference: string;
   /** The hash of the document that was written last; undefined when the ERP does not keep it. */
@@ -128,9 +130,9 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
    */
   plan?(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<PlannedOperation[]>;
   /**
-   * Writes operations, all of one kind. Up to `concurrency` calls run at once, never two with the same key. When `signal`
-   * aborts, it sends nothing more and returns soon; the bridge calls nothing else until it has returned. Throws only when
-   * the outcome of every operation is unknown.
+   * Writes operations, all of one kind. Up to `concurrency` calls run at once, never two with the same key. When
+   * `signal` aborts, it sends nothing more and returns soon; the bridge calls nothing else until it has returned.
+   * Throws only when the outcome of every operation is unknown.
    */
   write(operations: readonly Operation<Kind>[], signal: AbortSignal): Promise<Outcome[]>;
   /**
@@ -140,10 +142,10 @@ export interface Session<Kind extends DocumentKind = DocumentKind> {
    */
   lookup(documents: readonly DocumentOf<Kind>[], signal: AbortSignal): Promise<(Found | Unclear)[]>;
   /**
-   * The opposite direction: the records that have changed in the ERP since the checkpoint (undefined: all records), oldest
-   * change first. A page's checkpoint may be stored once the page is stored. A read from it returns everything that has
-   * changed since then, perhaps also records that were read before, and never misses one. Each call ends; it throws when
-   * it cannot go on. Optional, as `capabilities.reads` is.
+   * The opposite direction: the records that have changed in the ERP since the checkpoint (undefined: all records),
+   * oldest change first. A page's checkpoint may be stored once the page is stored. A read from it returns everything
+   * that has changed since then, perhaps also records that were read before, and never misses one. Each call ends; it
+   * throws when it cannot go on. Optional, as `capabilities.reads` is.
    */
   read?<Stream extends ReadStream>(
     stream: Stream,
@@ -180,8 +182,8 @@ export interface Connector<Settings = unknown, Kind extends DocumentKind = Docum
   /** What these settings change in `capabilities`, for example a batch size that is set. */
   capabilitiesWith?(settings: Settings): Partial<Omit<Capabilities<Kind>, 'kinds'>>;
   /**
-   * Opens a session; writes nothing to the ERP. Throws ConfigError when the settings cannot work, and closes before that
-   * what it has opened.
+   * Opens a session; writes nothing to the ERP. Throws ConfigError when the settings cannot work, and closes before
+   * that what it has opened.
    */
   open(settings: Settings, context: ConnectorContext): Promise<Session<Kind>>;
 }

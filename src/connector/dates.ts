@@ -1,23 +1,23 @@
 /**
- * Days and times for ERPs. Documents have times in UTC with microseconds (`2030-12-31T23:59:59.000000Z`); an ERP has days
- * in a time zone, or milliseconds. Precision that the ERP cannot keep is refused, or cut off where the connector asks for
- * that.
+ * Days and times for ERPs. Documents have times in UTC with microseconds (`2030-12-31T23:59:59.000000Z`); an ERP has
+ * days in a time zone, or milliseconds. Precision that the ERP cannot keep is refused, or cut off where the connector
+ * asks for that.
  */
 import { msFromTimestamp, parseTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { ConfigError, DataError } from './errors.ts';
 
 /**
- * The local day (`2030-12-31`) at this time in a time zone such as `Europe/Berlin`. Throws DataError for an invalid time,
- * ConfigError for an unknown zone.
+ * The local day (`2030-12-31`) at this time in a time zone such as `Europe/Berlin`. Throws DataError for an invalid
+ * time, ConfigError for an unknown zone.
  */
 export function dayIn(time: string, zone: string): string {
   return dayAt(msFromTimestamp(readTime(time)), zone);
 }
 
 /**
- * When a day begins in a time zone: midnight, or the first moment after it where clocks skip midnight. For a day that the
- * zone skipped as a whole it is the beginning of the next one. Throws DataError for an invalid day, ConfigError for an
- * unknown zone.
+ * When a day begins in a time zone: midnight, or the first moment after it where clocks skip midnight. For a day that
+ * the zone skipped as a whole it is the beginning of the next one. Throws DataError for an invalid day, ConfigError for
+ * an unknown zone.
  */
 export function startOfDay(day: string, zone: string): Timestamp {
   const start = /^\d{4}-\d{2}-\d{2}$/.test(day) ? parseTimestamp(day) : undefined;
@@ -39,7 +39,8 @@ export function startOfDay(day: string, zone: string): Timestamp {
 }
 
 /**
- * Milliseconds since 1970. Throws DataError for a time with microseconds: use `cutToMs` where losing them is acceptable.
+ * Milliseconds since 1970. Throws DataError for a time with microseconds: use `cutToMs` where losing them is
+ * acceptable.
  */
 export function timeToMs(time: string): number {
   const read = readTime(time);

@@ -1,15 +1,17 @@
 /**
- * Paths into documents, as settings write them, and templates: texts with such paths in braces. The bridge's mapping and
- * every connector use the same language. Paths are checked against the documents' JSON Schema when the settings are
+ * Paths into documents, as settings write them, and templates: texts with such paths in braces. The bridge's mapping
+ * and every connector use the same language. Paths are checked against the documents' JSON Schema when the settings are
  * read, so a path to a member that no document has is refused at the start.
  *
- * Examples: `event.name`, `event.tags[Cost Center]`, `line.values["a[b]"]`, `contacts[1].email`, `answers[1.2].comment`.
- * A list of names and values is indexed by name and returns the value; answers are indexed by the identifier of their
- * question; any other list is indexed by position, from 1.
+ * Examples: `event.name`, `event.tags[Cost Center]`, `line.values["a[b]"]`, `contacts[1].email`,
+ * `answers[1.2].comment`. A list of names and values is indexed by name and returns the value; answers are indexed by
+ * the identifier of their question; any other list is indexed by position, from 1.
  */
 import { type DocumentKind, documentJsonSchema } from './documents.ts';
 
-/** What is wrong with a path or a template of the settings. The message continues a sentence that begins with its place. */
+/**
+ * What is wrong with a path or a template of the settings. The message continues a sentence that begins with its place.
+ */
 export class PathError extends Error {}
 
 /** The part of JSON Schema that documents use. */
@@ -101,7 +103,9 @@ export function compileJsonPath(path: string): (json: unknown) => unknown {
 /** A part of a template: text that stays as it is, or the path in braces. */
 export type TemplatePart = string | { readonly path: string };
 
-/** The parts of a text with paths in braces; `{{` and `}}` are literal braces. Throws PathError for an unmatched brace. */
+/**
+ * The parts of a text with paths in braces; `{{` and `}}` are literal braces. Throws PathError for an unmatched brace.
+ */
 export function templateParts(template: string): TemplatePart[] {
   const parts: TemplatePart[] = [];
   let rest = template;

@@ -1,7 +1,7 @@
 /**
- * The errors that a connector throws. The class states the recovery, so the bridge never guesses it from a text: throw the
- * class that says what has to happen next. The message is for an operator and has the ERP's own words; the bridge removes
- * secrets from it.
+ * The errors that a connector throws. The class states the recovery, so the bridge never guesses it from a text: throw
+ * the class that says what has to happen next. The message is for an operator and has the ERP's own words; the bridge
+ * removes secrets from it.
  */
 import type { OutcomeError } from './connector.ts';
 
@@ -40,8 +40,8 @@ export class LockedError extends ConnectorError {
 }
 
 /**
- * The ERP refuses this record, and would refuse it again: the bridge makes a dead letter, until the record changes or an
- * operator replays it.
+ * The ERP refuses this record, and would refuse it again: the bridge makes a dead letter, until the record changes or
+ * an operator replays it.
  */
 export class DataError extends ConnectorError {
   override readonly type = 'data';

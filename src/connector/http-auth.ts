@@ -1,6 +1,6 @@
 /**
- * Logins of a connector at an ERP over HTTP. The headers that a login returns are kept until they expire or the ERP refuses
- * them.
+ * Logins of a connector at an ERP over HTTP. The headers that a login returns are kept until they expire or the ERP
+ * refuses them.
  */
 import { createHmac } from 'node:crypto';
 import { z } from 'zod';
@@ -19,9 +19,9 @@ export interface SignedRequest {
 }
 
 /**
- * Sends a login's own request, to a full URL or to a path below the base URL. Throws where the answer says nothing about
- * the login: no answer, 408, 425, 429 and 5xx. It returns an answer with any other status; the content of that answer must
- * not be shown.
+ * Sends a login's own request, to a full URL or to a path below the base URL. Throws where the answer says nothing
+ * about the login: no answer, 408, 425, 429 and 5xx. It returns an answer with any other status; the content of that
+ * answer must not be shown.
  */
 export type SendLogin = (url: string, request: HttpRequest) => Promise<HttpResponse>;
 
@@ -61,7 +61,8 @@ export interface Login {
 
 /**
  * A login that is made by requests of its own. All requests that need it at the same time share one login; it is made
- * again when it has expired or was refused. A login that is being made is aborted once no request waits for it any more.
+ * again when it has expired or was refused. A login that is being made is aborted once no request waits for it any
+ * more.
  */
 export function sessionAuth(
   login: (send: SendLogin, signal: AbortSignal) => Promise<Login>,
@@ -165,8 +166,8 @@ const tokenRefusal = z.looseObject({
 });
 
 /**
- * OAuth 2.0 client credentials (RFC 6749, section 4.4). Throws ConfigError where there is no token endpoint, AuthError when
- * it refuses the client.
+ * OAuth 2.0 client credentials (RFC 6749, section 4.4). Throws ConfigError where there is no token endpoint, AuthError
+ * when it refuses the client.
  */
 export function clientCredentials(settings: ClientCredentials, clock: Clock = systemClock): HttpAuth {
   const { tokenUrl, clientId, clientSecret, scope, inBody = false, fields = {} } = settings;
@@ -219,7 +220,9 @@ export interface Hmac {
   readonly encoding: 'hex' | 'base64';
   /** Written before the signature, for example `sha256=`. */
   readonly prefix?: string | undefined;
-  /** When set, `<seconds since 1970>.<body>` is signed and this header has the seconds; else the body alone is signed. */
+  /**
+   * When set, `<seconds since 1970>.<body>` is signed and this header has the seconds; else the body alone is signed.
+   */
   readonly timestampHeader?: string | undefined;
 }
 

@@ -3,8 +3,8 @@
 export interface HttpRequest {
   readonly method: string;
   /**
-   * Appended to the base URL: begins with `/`, or is empty. Parts that come from data go through `pathSegment`. Never put
-   * a secret in it: use a header.
+   * Appended to the base URL: begins with `/`, or is empty. Parts that come from data go through `pathSegment`. Never
+   * put a secret in it: use a header.
    */
   readonly path: string;
   /** Undefined values are left out; a list repeats the name once per entry. */
@@ -16,7 +16,9 @@ export interface HttpRequest {
   readonly body?: string | Uint8Array | undefined;
   /** Whether the request changes nothing in the ERP. Default: true for GET and HEAD, false for any other method. */
   readonly safe?: boolean;
-  /** Statuses beside 2xx that are answers and not errors, such as 404 for a request that asks whether an object exists. */
+  /**
+   * Statuses beside 2xx that are answers and not errors, such as 404 for a request that asks whether an object exists.
+   */
   readonly accept?: readonly number[];
   readonly signal: AbortSignal;
 }

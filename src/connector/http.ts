@@ -1,7 +1,7 @@
 /**
  * Requests to an ERP over HTTP. The client keeps connections open and limits their number, limits answers in time and
- * size, renews an expired login once, and throws every failure as the ConnectorError that says what has to happen next. A
- * request that may have changed something and got no clear answer is an UnknownOutcome; it is never repeated here. No
+ * size, renews an expired login once, and throws every failure as the ConnectorError that says what has to happen next.
+ * A request that may have changed something and got no clear answer is an UnknownOutcome; it is never repeated here. No
  * message shows what was sent to log in, even where the ERP repeats it.
  */
 import { type Clock, systemClock } from '#platform/clock.ts';
@@ -45,9 +45,9 @@ export interface HttpSettings {
   /** PEM of the client certificate that the ERP requires, and of its key. */
   readonly clientCertificate?: { readonly certPem: string; readonly keyPem: string };
   /**
-   * What an answer means where its status does not say it: an error in a 200, a refusal that passes by itself, or `fine`
-   * for an answer that is no error. Undefined: the status decides. Create errors from answers here rather than elsewhere:
-   * what was sent to log in is removed from their messages.
+   * What an answer means where its status does not say it: an error in a 200, a refusal that passes by itself, or
+   * `fine` for an answer that is no error. Undefined: the status decides. Create errors from answers here rather than
+   * elsewhere: what was sent to log in is removed from their messages.
    */
   readonly errorOf?: (response: HttpResponse, request: HttpRequest) => ConnectorError | 'fine' | undefined;
   /** Whether the ERP has refused the login and done nothing. Default: the status is 401. */
@@ -214,8 +214,8 @@ const stoppedBefore = 'stopped before it was sent';
 const headerFault = 'holds what no header can hold: a line break, or a character outside of Latin-1.';
 
 /**
- * Encodes one part of a path, so that nothing in it is taken for a `/`, a `?` or a `..`. Throws DataError for a text that
- * no path can hold: empty, `.` or `..`.
+ * Encodes one part of a path, so that nothing in it is taken for a `/`, a `?` or a `..`. Throws DataError for a text
+ * that no path can hold: empty, `.` or `..`.
  */
 export function pathSegment(text: string): string {
   if (text === '' || text === '.' || text === '..')
@@ -380,8 +380,8 @@ export function errorOfStatus(
 const configurationStatuses: ReadonlySet<number> = new Set([402, 405, 406, 415, 421, 426, 428, 501, 505]);
 
 /**
- * The error of an answer to a login that says nothing about the login itself; undefined for any other answer. The answer's
- * text is not shown: it may contain a token.
+ * The error of an answer to a login that says nothing about the login itself; undefined for any other answer. The
+ * answer's text is not shown: it may contain a token.
  */
 function errorOfLogin({ status, headers }: HttpResponse, nowMs: number): ConnectorError | undefined {
   const message = `the ERP answered ${status} to the login`;

@@ -4,8 +4,8 @@ import { censor } from '#platform/log.ts';
 const charactersMin = 4;
 
 /**
- * Removes from a text what was sent to log in. A token or session key that a login returned, or `user:password` in base64,
- * is not a setting, so the bridge's own removal of secrets would not recognise it.
+ * Removes from a text what was sent to log in. A token or session key that a login returned, or `user:password` in
+ * base64, is not a setting, so the bridge's own removal of secrets would not recognise it.
  */
 export function hideLogin(text: string, login: Readonly<Record<string, string>>): string {
   let hidden = text;

@@ -11,7 +11,10 @@ const form = /^-?\d+(?:\.\d+)?$/;
 /** No real amount is longer. The limit of `Decimal` is somewhat higher. */
 const digitsMax = 100;
 
-/** Throws DataError for a text that is not a decimal number; `what` names the value in its message: `lot "A": unit_price`. */
+/**
+ * Throws DataError for a text that is not a decimal number; `what` names the value in its message: `lot "A":
+ * unit_price`.
+ */
 export function readDecimal(text: string, what: string): Decimal {
   if (!form.test(text)) throw new DataError(`${what} is ${quoted(text)}, which is not a decimal number`);
   if (text.length > digitsMax)
@@ -38,8 +41,8 @@ export function roundTo(text: string, places: number, what: string): string {
 }
 
 /**
- * A number for `json` of a request, for an ERP that takes no text there: the JSON has each of its digits. Throws DataError
- * for a text that is not a number.
+ * A number for `json` of a request, for an ERP that takes no text there: the JSON has each of its digits. Throws
+ * DataError for a text that is not a number.
  */
 export function jsonNumber(text: string, what: string): unknown {
   return rawJson.rawJSON(readDecimal(text, what).toFixed());

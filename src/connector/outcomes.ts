@@ -26,9 +26,9 @@ export const stopped: Outcome = {
 };
 
 /**
- * Calls `write` for each operation, one after another or up to `atOnce` at a time, and returns an outcome for each: what
- * `write` returns, or the outcome of what it throws. Starts no further operation once `signal` is aborted, nor after one
- * that failed with `rate-limited`, `auth` or `config`, because the others would fail in the same way.
+ * Calls `write` for each operation, one after another or up to `atOnce` at a time, and returns an outcome for each:
+ * what `write` returns, or the outcome of what it throws. Starts no further operation once `signal` is aborted, nor
+ * after one that failed with `rate-limited`, `auth` or `config`, because the others would fail in the same way.
  */
 export async function writeEach<Kind extends DocumentKind>(
   operations: readonly Operation<Kind>[],
@@ -52,8 +52,8 @@ export async function writeEach<Kind extends DocumentKind>(
 
 /**
  * Calls `find` for each document, one after another or up to `atOnce` at a time. A document for which `find` throws is
- * unclear; the others are not affected. Starts no further one once `signal` is aborted, nor after RateLimited or AuthError,
- * nor after five failures in a row: the rest is unclear for the same reason. Never throws.
+ * unclear; the others are not affected. Starts no further one once `signal` is aborted, nor after RateLimited or
+ * AuthError, nor after five failures in a row: the rest is unclear for the same reason. Never throws.
  */
 export async function lookupEach<Kind extends DocumentKind>(
   documents: readonly DocumentOf<Kind>[],

@@ -1,7 +1,7 @@
 /**
- * Records: what a connector reads from its ERP for the sourcing service, in the service's terms. As in documents, unknown
- * values are left out, never null. Sources: API document, "Supplier change submission"; decisions, "Jobs" (sourcing
- * request).
+ * Records: what a connector reads from its ERP for the sourcing service, in the service's terms. As in documents,
+ * unknown values are left out, never null. Sources: API document, "Supplier change submission"; decisions, "Jobs"
+ * (sourcing request).
  */
 import { z } from 'zod';
 

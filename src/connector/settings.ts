@@ -1,6 +1,6 @@
 /**
- * Secrets in the settings of connectors. The schema marks a setting as secret; parsed, it is a `Secret`, which shows its
- * text only through `reveal()`. The bridge removes the texts of all secrets from whatever the connector says.
+ * Secrets in the settings of connectors. The schema marks a setting as secret; parsed, it is a `Secret`, which shows
+ * its text only through `reveal()`. The bridge removes the texts of all secrets from whatever the connector says.
  */
 import { inspect } from 'node:util';
 import { z } from 'zod';

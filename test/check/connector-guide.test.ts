@@ -1,4 +1,7 @@
-/** docs/writing-a-connector.md: its code is a connector that compiles and passes the kit, and its commands and settings exist. */
+/**
+ * Checks docs/writing-a-connector.md: its code is a connector that compiles and passes the kit, and its commands and
+ * settings exist.
+ */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,7 +24,7 @@ const blocks = [...guide.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language 
 const of = (language: string) => blocks.filter((block) => block.language === language).map(({ text }) => text);
 const program = promisify(execFile);
 
-/** The guide's modules, each under the name that its first line gives, in a package that `connector new` has made. */
+/** A package that `connector new` has made, with the guide's modules; the first line of each is its file name. */
 let folder: string;
 
 beforeAll(async () => {
@@ -36,12 +39,12 @@ beforeAll(async () => {
   for (const text of of('ts')) {
     const [, name] = /^\/\/ ([a-z-]+(?:\.test)?\.ts)\n/.exec(text) ?? [];
     if (name === undefined)
-      throw new Error(`A block of the guide does not begin with its file's name: ${text.slice(0, 60)}`);
+      throw new Error(`A block of the guide does not begin with its file name: ${text.slice(0, 60)}`);
     await writeFile(join(folder, name), text);
   }
 });
 
-/** Rejects with what the program has said when it fails. */
+/** Runs Node in the folder and returns its output. Rejects with the output when the program fails. */
 async function inFolder(...args: readonly string[]): Promise<string> {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_TEST_|NODE_ENV$|CONFORMANCE_)/.test(name)),
@@ -54,7 +57,7 @@ async function inFolder(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-test('every block of the guide is of a kind that is tried here', () => {
+test('every block of the guide is in a language that is tested here', () => {
   expect(blocks.length).toBeGreaterThan(10);
   expect([...new Set(blocks.map(({ language }) => language))].sort()).toEqual(['sh', 'ts', 'yaml']);
 });
@@ -65,12 +68,12 @@ test('its modules compile', async () => {
 
 test('together they are a connector that passes the conformance kit', async () => {
   const output = await inFolder('--test', '--test-force-exit');
-  // It has no plan() and writes no suppliers; and it has a test of its own.
+  // Two checks are skipped, as it has no plan() and writes no suppliers; and it has one test of its own.
   expect(output).toContain(`ℹ pass ${conformanceChecks.length - 2 + 1}\n`);
   expect(output).toContain('ℹ skipped 2\n');
 });
 
-test('its flows are ones that the bridge and the connector take', async () => {
+test('the bridge and the connector accept its flows', async () => {
   for (const text of of('yaml')) {
     const whole = parse(text) as { bridge?: { flows: object[] }; flows: object[] };
     const { flows } = whole.bridge ?? whole;
@@ -84,11 +87,11 @@ test('its flows are ones that the bridge and the connector take', async () => {
   }
 });
 
-describe('its commands exist, with the options that it gives them', () => {
+describe('its commands exist, with the options that it uses', () => {
   const lines = of('sh').flatMap((text) => text.trimEnd().split('\n'));
   const ours = lines.filter((line) => /^npm (run -s cli|start) -- /.test(line));
 
-  test('and are all of this program, or run the tests', () => {
+  test('and all of them are commands of this program, or run the tests', () => {
     expect(lines.filter((line) => !ours.includes(line))).toEqual(['npx vitest run connectors/orderbook']);
   });
 
@@ -96,27 +99,27 @@ describe('its commands exist, with the options that it gives them', () => {
     const words = line.replace('npm run -s cli -- ', '').replace('npm start --', 'start').split(' ');
     const { code, stdout } = await runHere([...words, '--help']);
     expect(code).toBe(0);
-    // Of a command that does not exist, the help is that of the one above it.
+    // For a command that does not exist, the parent command's help would be printed.
     const command = words.slice(0, words[0] === 'start' ? 1 : 2).join(' ');
     expect(stdout).toMatch(new RegExp(`^Usage: sourcing-bridge ${command} `));
     for (const option of words.filter((word) => word.startsWith('--'))) expect(stdout).toContain(`  ${option} `);
   });
 });
 
-test('it says of every check of the kit what it means when it fails', () => {
+test('it explains for every check of the kit what a failure means', () => {
   const table = guide.slice(guide.indexOf('| When this fails |'));
   const explained = [...table.matchAll(/^\| `([^`]+)` \| \S/gm)].map(([, name]) => name);
   expect(explained).toEqual(conformanceChecks.map(({ name }) => name));
 });
 
-describe('it says which error a status is', () => {
-  const table = guide.slice(guide.indexOf('| The ERP answers |'), guide.indexOf('The logins that there are'));
+describe('it shows which error a status becomes', () => {
+  const table = guide.slice(guide.indexOf('| The ERP answers |'), guide.indexOf('The available logins'));
   const rows = [...table.matchAll(/^\| ([^|]*\d{3}[^|]*) \| `(\w+)`/gm)].flatMap(([, statuses = '', name = '']) =>
-    // What stands in parentheses is a case of its own.
+    // A status in parentheses is a special case.
     [...statuses.replaceAll(/\(.*?\)/g, '').matchAll(/\b\d{3}\b/g)].map(([status]) => [Number(status), name] as const),
   );
 
-  test('of many', () => expect(rows.length).toBeGreaterThan(20));
+  test('for more than 20 statuses', () => expect(rows.length).toBeGreaterThan(20));
 
   test.each(rows)('%d: %s', (status, name) => {
     const request = { method: 'POST', path: '/orders' };

@@ -1,7 +1,7 @@
 /**
- * Orderbook, the imaginary ERP of docs/writing-a-connector.md: calls are POSTs with form fields, answers are JSON with status 200 whatever
- * happened (`ok: false` with an error code), it gives its own ids, knows no idempotency keys, and keeps money in minor
- * units (cents) per order line. Sessions expire.
+ * Orderbook, the imaginary ERP of docs/writing-a-connector.md. Calls are POSTs with form fields. Answers are JSON,
+ * always with status 200; errors are `ok: false` with an error code. It assigns its own ids, does not recognise
+ * idempotency keys, and keeps amounts in minor units (cents) per order line. Sessions expire.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -56,7 +56,7 @@ export async function startOrderbook() {
     switch (call) {
       case 'order.find': {
         const refs = new Set(form.getAll('external_ref'));
-        return { ok: true, orders: [...orders.values()].filter((one) => refs.has(one.external_ref)) };
+        return { ok: true, orders: [...orders.values()].filter((order) => refs.has(order.external_ref)) };
       }
       case 'order.create':
       case 'order.replace': {
@@ -64,10 +64,11 @@ export async function startOrderbook() {
           text,
           amount_minor: form.getAll('line_amount_minor')[index] ?? '',
         }));
-        const wrong = lines.find(({ amount_minor }) => !/^-?\d+$/.test(amount_minor));
-        if (wrong) return { ok: false, error: { code: 'invalid', text: `amount of "${wrong.text}" is no integer` } };
+        const invalid = lines.find(({ amount_minor }) => !/^-?\d+$/.test(amount_minor));
+        if (invalid)
+          return { ok: false, error: { code: 'invalid', text: `amount of "${invalid.text}" is not an integer` } };
         if (form.get('note')?.includes('POISON'))
-          return { ok: false, error: { code: 'invalid', text: 'note holds a forbidden word' } };
+          return { ok: false, error: { code: 'invalid', text: 'note contains a forbidden word' } };
         const id = call === 'order.create' ? `ord_${orders.size + 1}` : String(form.get('id'));
         const old = orders.get(id);
         if (call === 'order.replace' && !old)
@@ -91,7 +92,9 @@ export async function startOrderbook() {
       }
       case 'vendor.changes': {
         const since = Number(form.get('since') ?? 0);
-        const found = [...vendors.values()].filter((one) => one.version > since).sort((a, b) => a.version - b.version);
+        const found = [...vendors.values()]
+          .filter((vendor) => vendor.version > since)
+          .sort((a, b) => a.version - b.version);
         return { ok: true, vendors: found.slice(0, 50) };
       }
       default:
@@ -104,9 +107,9 @@ export async function startOrderbook() {
   return {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     credentials,
-    /** What people see in its screens under this reference, without what is void. */
+    /** The orders with this reference that a user sees on the screens, without void ones. */
     openOrders: (reference: string) =>
-      [...orders.values()].filter((one) => one.external_ref === reference && one.status === 'open'),
+      [...orders.values()].filter((order) => order.external_ref === reference && order.status === 'open'),
     changeVendor(name: string, blocked: boolean): Vendor {
       version += 1;
       const vendor = { code: `V-${version}`, name, blocked, version };

@@ -1,4 +1,6 @@
-/** Expected values: shares and roundings worked out by hand; minor units from ISO 4217; the largest-remainder method. */
+/**
+ * Expected values: shares and roundings worked out by hand; minor units from ISO 4217; the largest-remainder method.
+ */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { DataError } from '#connector/errors.ts';

@@ -1,6 +1,7 @@
 /**
- * The conformance kit: the checks that every connector runs against its ERP. The reference connector passes all of them.
- * For each check, the project's tests have a connector that is broken in the way that the check looks for, and fails it.
+ * The conformance kit: the checks that every connector runs against its ERP. The reference connector passes all of
+ * them. For each check, the project's tests have a connector that is broken in the way that the check looks for, and
+ * fails it.
  */
 import type { Check } from './check.ts';
 import {
@@ -76,8 +77,8 @@ const checks: readonly Check[] = [
 export const conformanceChecks: readonly { readonly name: string; readonly guarantee: string }[] = checks;
 
 /**
- * The conformance tests of a connector: `for (const { title, run } of conformance({ … })) test(title, run)`. They must run
- * in this order, one at a time. Throws when `notApplicable` names an unknown check, or has no reason for one.
+ * The conformance tests of a connector: `for (const { title, run } of conformance({ … })) test(title, run)`. They must
+ * run in this order, one at a time. Throws when `notApplicable` names an unknown check, or has no reason for one.
  */
 export function conformance(target: ConformanceTarget): ConformanceTest[] {
   return conformanceTests(target, { stopMs });

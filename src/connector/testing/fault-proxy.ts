@@ -1,6 +1,7 @@
 /**
- * A fault proxy stands between a connector and its ERP and injects faults into what passes. Each session of the kit has its
- * own proxy. Once it is cut off, nothing passes any more: the session looks to the ERP like a process that was killed.
+ * A fault proxy stands between a connector and its ERP and injects faults into what passes. Each session of the kit has
+ * its own proxy. Once it is cut off, nothing passes any more: the session looks to the ERP like a process that was
+ * killed.
  */
 import type { AddressInfo, Server, Socket } from 'node:net';
 

@@ -1,5 +1,6 @@
 /**
- * Continues after a write as the bridge does. A connector conforms when this ends with the ERP holding each document once.
+ * Continues after a write as the bridge does. A connector conforms when this ends with the ERP holding each document
+ * once.
  */
 import { randomUUID } from 'node:crypto';
 import type { Operation, Outcome } from '#connector/connector.ts';
@@ -12,8 +13,8 @@ const roundsMax = 6;
 
 /**
  * Continues until each operation is done. An operation with `retry` is sent again under a new idempotency key. For an
- * unknown outcome, `lookup` is called first. Without `outcomes`, as after a kill, all are unknown. Returns the references;
- * fails the check when an operation is rejected, or not done after six rounds.
+ * unknown outcome, `lookup` is called first. Without `outcomes`, as after a kill, all are unknown. Returns the
+ * references; fails the check when an operation is rejected, or not done after six rounds.
  */
 export async function finishAsBridge(
   stage: Stage,

@@ -53,7 +53,9 @@ function spellings(secret: string): { form: string; text: string }[] {
   ].filter(({ text }) => text.length >= charactersMin);
 }
 
-/** The Base64 characters that always stand for these bytes after `offset` other bytes, as a user name before a password. */
+/**
+ * The Base64 characters that always stand for these bytes after `offset` other bytes, as a user name before a password.
+ */
 function insideBase64(bytes: Buffer, offset: number, form: 'base64' | 'base64url'): string {
   const encoded = Buffer.concat([Buffer.alloc(offset), bytes])
     .toString(form)

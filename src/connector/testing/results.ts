@@ -12,8 +12,8 @@ export interface CheckRecord {
 
 /**
  * Records results. After each check, also a failed one, it writes all results so far to
- * `<CONFORMANCE_RESULTS>/<connector>/<against>.json`; checks that did not run are missing there. Without that environment
- * variable it writes nothing.
+ * `<CONFORMANCE_RESULTS>/<connector>/<against>.json`; checks that did not run are missing there. Without that
+ * environment variable it writes nothing.
  */
 export function createResults({ connector, against, verified, kinds }: ConformanceTarget) {
   const checks: CheckRecord[] = [];

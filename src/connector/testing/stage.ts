@@ -36,7 +36,9 @@ export interface Stage {
   /** How long a connector may take to stop after an abort. */
   readonly stopMs: number;
   open(): Promise<WatchedSession>;
-  /** Closes sessions and their proxies before the end of the check, because an ERP has a limited number of connections. */
+  /**
+   * Closes sessions and their proxies before the end of the check, because an ERP has a limited number of connections.
+   */
   leave(...left: WatchedSession[]): Promise<void>;
   /** An address on which nothing listens, in the form of the target's addresses. */
   readonly deadAddress: string;
@@ -49,8 +51,8 @@ export interface Stage {
   /** Creates the first versions in as few writes as possible; returns the operations with their references. */
   create(session: WatchedSession, samples: readonly Sample[]): Promise<Operation[]>;
   /**
-   * Fails the check unless the ERP holds exactly this version, once; for undefined, unless it holds nothing. The message
-   * names what happened before (`when`) and where the author should look (`lookAt`).
+   * Fails the check unless the ERP holds exactly this version, once; for undefined, unless it holds nothing. The
+   * message names what happened before (`when`) and where the author should look (`lookAt`).
    */
   expectHeld(sample: Sample, version: Document | undefined, when: string, lookAt?: string): Promise<Compared>;
   /** Resolves when earlier calls of these sessions can no longer take effect. */

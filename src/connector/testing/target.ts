@@ -14,9 +14,9 @@ export interface ConformanceTarget {
   /** The kinds to test. Default: all kinds of the connector. */
   readonly kinds?: readonly DocumentKind[];
   /**
-   * The address of an ERP that is reached over a network: an origin (`https://test.erp.example`) or `127.0.0.1:5432`. The
-   * kit puts a fault proxy before it, to count, delay, refuse and cut off requests. `address` is called while the tests
-   * run. Left out: the ERP is not reached over a network.
+   * The address of an ERP that is reached over a network: an origin (`https://test.erp.example`) or `127.0.0.1:5432`.
+   * The kit puts a fault proxy before it, to count, delay, refuse and cut off requests. `address` is called while the
+   * tests run. Left out: the ERP is not reached over a network.
    */
   readonly proxy?: { readonly protocol: 'http' | 'tcp'; readonly address: () => string };
   /**
@@ -25,16 +25,16 @@ export interface ConformanceTarget {
    */
   settings(address: string): unknown;
   /**
-   * What the ERP holds for this document, read directly from the ERP and not through the connector: each object of its key,
-   * without withdrawn ones. Includes every write that has ended.
+   * What the ERP holds for this document, read directly from the ERP and not through the connector: each object of its
+   * key, without withdrawn ones. Includes every write that has ended.
    *
-   * The whole suite depends on it: it must read what the ERP holds, never what the connector remembers, and show as much of
-   * the document as the ERP keeps.
+   * The whole suite depends on it: it must read what the ERP holds, never what the connector remembers, and show as
+   * much of the document as the ERP keeps.
    */
   held(document: Document): Promise<readonly HeldObject[]>;
   /**
-   * Changes a sample document so that the ERP accepts it, for example to name a material that exists there. Keeps the key.
-   * Called with each version of a document, and with the withdrawn one, which has no lines.
+   * Changes a sample document so that the ERP accepts it, for example to name a material that exists there. Keeps the
+   * key. Called with each version of a document, and with the withdrawn one, which has no lines.
    */
   readonly adapt?: (document: Document) => Document;
   /**
@@ -43,13 +43,13 @@ export interface ConformanceTarget {
    */
   readonly poison?: (document: Document) => Document;
   /**
-   * Invalidates the login of open sessions, as the ERP does when it expires. Required with `proxy`, unless `notApplicable`
-   * says why it never expires.
+   * Invalidates the login of open sessions, as the ERP does when it expires. Required with `proxy`, unless
+   * `notApplicable` says why it never expires.
    */
   readonly expireLogin?: () => Promise<void>;
   /**
-   * Creates or changes a record with this name directly in the ERP, and returns it as `read` has to show it. Required for
-   * each stream of `reads`. `archived`: a supplier that is blocked or deactivated.
+   * Creates or changes a record with this name directly in the ERP, and returns it as `read` has to show it. Required
+   * for each stream of `reads`. `archived`: a supplier that is blocked or deactivated.
    */
   readonly changeRecord?: <Stream extends ReadStream>(
     stream: Stream,
@@ -59,9 +59,9 @@ export interface ConformanceTarget {
   /** Where relative paths in settings start. Default: the system's temporary folder. */
   readonly dataDir?: () => string;
   /**
-   * Resolves when the ERP is idle: everything that earlier calls asked for has taken effect, or never will. Required when
-   * the ERP goes on working after it has answered, or shows a new object late (`lateEffectMs`): the kit calls this instead
-   * of waiting that long. The kit itself waits for the answers to requests that have reached the ERP.
+   * Resolves when the ERP is idle: everything that earlier calls asked for has taken effect, or never will. Required
+   * when the ERP goes on working after it has answered, or shows a new object late (`lateEffectMs`): the kit calls this
+   * instead of waiting that long. The kit itself waits for the answers to requests that have reached the ERP.
    */
   readonly idle?: () => Promise<void>;
   /** At how many of a write's requests, spread evenly, faults are injected. Default: at each, up to 64. */
@@ -76,9 +76,9 @@ export interface HeldObject {
   readonly reference: string;
   /**
    * The part of the document that the ERP keeps, in the structure of the document. Each text must be equal to the
-   * document's, each decimal equal by value. Lines are identified by their lot or question. Members that the ERP does not
-   * keep are left out. `lines`, `bids`, `contacts`, `options`, `files` and `rounds` must be complete where they are shown;
-   * other lists may be shown in part.
+   * document's, each decimal equal by value. Lines are identified by their lot or question. Members that the ERP does
+   * not keep are left out. `lines`, `bids`, `contacts`, `options`, `files` and `rounds` must be complete where they are
+   * shown; other lists may be shown in part.
    */
   readonly document: unknown;
   /** The bytes of a `file` document as the ERP holds them. */

@@ -2,7 +2,9 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { createProxyState, type FaultProxy, listenAsProxy } from './fault-proxy.ts';
 
-/** A chunk that the server does not answer, such as the first part of a message, counts as processed after this time. */
+/**
+ * A chunk that the server does not answer, such as the first part of a message, counts as processed after this time.
+ */
 const answerMs = 150;
 /** How long to wait for the server to close a connection that its client has left. */
 const closeMs = 2_000;

@@ -11,7 +11,9 @@ import { outcomeText } from './operations.ts';
 
 export interface WatchedSession {
   readonly proxy: FaultProxy | undefined;
-  /** Fails the check unless there is one valid outcome per operation. All outcomes are unknown when the write throws. */
+  /**
+   * Fails the check unless there is one valid outcome per operation. All outcomes are unknown when the write throws.
+   */
   write(operations: readonly Operation[], signal?: AbortSignal): Promise<Outcome[]>;
   lookup(documents: readonly Document[], signal?: AbortSignal): Promise<Found[]>;
   check(): Promise<CheckResult[]>;

@@ -10,7 +10,9 @@ import { brokenConnectors } from './broken-connectors.ts';
 beforeAll(() => void vi.stubEnv('CONFORMANCE_RESULTS', ''));
 afterAll(() => void vi.unstubAllEnvs());
 
-/** Checks that take moments. The slow ones, which disturb every request of a write, would fail for most defects, too. */
+/**
+ * Checks that take moments. The slow ones, which disturb every request of a write, would fail for most defects, too.
+ */
 const quickChecks = [
   'settings',
   'secret settings',

@@ -1,6 +1,6 @@
 /**
- * Broken connectors, each with one defect that a check of the conformance kit has to detect. Each is the reference connector
- * with one behaviour changed.
+ * Broken connectors, each with one defect that a check of the conformance kit has to detect. Each is the reference
+ * connector with one behaviour changed.
  */
 import { z } from 'zod';
 import type { Connector, ConnectorContext, Operation, Outcome, Session } from '#connector/connector.ts';

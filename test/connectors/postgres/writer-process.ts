@@ -1,7 +1,7 @@
 /**
- * A process that writes versions of the same awards through the connector until it is killed, and prints each version that
- * was acknowledged. Every part of a document shows its version: the total cost, each line and each cell are equal to it.
- * Arguments: the database's URL and the first version.
+ * A process that writes versions of the same awards through the connector until it is killed, and prints each version
+ * that was acknowledged. Every part of a document shows its version: the total cost, each line and each cell are equal
+ * to it. Arguments: the database's URL and the first version.
  */
 
 import { createHash } from 'node:crypto';

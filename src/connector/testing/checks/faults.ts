@@ -53,7 +53,9 @@ async function writeAll(stage: Stage, session: WatchedSession, steps: readonly S
   return outcomes;
 }
 
-/** How many requests a write of such steps makes. `isWarm`: on the session that has written before, not on a new one. */
+/**
+ * How many requests a write of such steps makes. `isWarm`: on the session that has written before, not on a new one.
+ */
 async function countRequests(
   stage: Stage,
   healthy: WatchedSession,
