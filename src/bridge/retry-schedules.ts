@@ -1,6 +1,6 @@
 /**
- * How soon the bridge tries again, for everything that it tries again: one row for each. The wait doubles with each
- * failure in a row, from `firstMs` up to `mostMs`.
+ * How soon the bridge tries again, one row for everything that it tries again. The wait doubles with each failure in a
+ * row, from `firstMs` up to `mostMs`.
  */
 interface RetrySchedule {
   readonly firstMs: number;
@@ -14,18 +14,20 @@ export const retrySchedules = {
   backfill: { firstMs: 5_000, mostMs: 10 * 60_000 },
   /** A source's list of suppliers that could not be read. */
   supplierList: { firstMs: 5_000, mostMs: 15 * 60_000 },
-  /** A document that the ERP did not take. */
+  /** A document that could not be delivered to the ERP. */
   document: { firstMs: 1_000, mostMs: 10 * 60_000 },
-  /** An outcome that the database did not take: tried four times. */
+  /** The outcome of an operation that could not be written to the database: tried four times. */
   outcome: { firstMs: 200, mostMs: 2_000 },
-  /** A source that refused a request (429) without `Retry-After`. The database doubles this one (`bridge.pause_quota`). */
+  /**
+   * A source that refused a request (429) without `Retry-After`. The database doubles this one (`bridge.pause_quota`).
+   */
   refusedRequest: { firstMs: 10_000, mostMs: 15 * 60_000 },
 } satisfies Record<string, RetrySchedule>;
 
 /**
- * The wait in milliseconds after so many `failures` in a row: `firstMs`, doubled with each failure up to `mostMs`, plus
- * up to a fifth at random, so that many that failed together do not come back together. Never less than `floorMs`, the
- * wait that the other side has asked for.
+ * Returns the wait in milliseconds after this many `failures` in a row: `firstMs`, doubled with each failure up to
+ * `mostMs`, plus up to a fifth at random, so that work that failed together is not retried together. It is at least
+ * `floorMs`, the wait that the other side has asked for.
  */
 export function retryWaitMs(schedule: RetrySchedule, failures: number, { floorMs = 0 } = {}): number {
   const waitMs = Math.min(schedule.mostMs, schedule.firstMs * 2 ** Math.min(failures, 30));

@@ -10,7 +10,9 @@ const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case l
 const network = z.string().refine(isNetwork, 'must be a network, like 10.0.0.0/8');
 const port = z.int().min(0).max(65_535);
 
-/** How the service is to get its tokens from an authorisation server: what `bridge webhooks register` tells it. */
+/**
+ * How the service gets its tokens from an authorisation server; `bridge webhooks register` sends this to the service.
+ */
 const tokenRequest = z
   .strictObject({
     access_token_url: z.url({ protocol: /^https$/ }),
@@ -19,24 +21,26 @@ const tokenRequest = z
     scope: z.string().optional(),
   })
   .optional()
-  .describe('How the service gets its tokens: `bridge webhooks register` tells it');
+  .describe('How the service gets its tokens; `bridge webhooks register` sends this to it');
 
-/** How the bearer token is checked that the service gets by client credentials and sends with each notification. */
+/**
+ * How the bridge checks the bearer token that the service gets by client credentials and sends with each notification.
+ */
 const bearer = z.discriminatedUnion('type', [
   z.strictObject({
-    type: z.literal('issued').describe('This bridge gives the tokens itself, at /oauth/token of the webhook endpoint'),
+    type: z.literal('issued').describe('This bridge issues the tokens itself, at /oauth/token of the webhook endpoint'),
     client_id: z.string().min(1),
     client_secret: z.string().min(16),
   }),
   z.strictObject({
-    type: z.literal('jwt').describe('Tokens of an authorisation server that signs them'),
+    type: z.literal('jwt').describe('An authorisation server signs the tokens'),
     jwks_url: z.url({ protocol: /^https$/ }),
     issuer: z.string().min(1),
     audience: z.string().min(1),
     token_request: tokenRequest,
   }),
   z.strictObject({
-    type: z.literal('introspection').describe('Tokens that an authorisation server is asked about (RFC 7662)'),
+    type: z.literal('introspection').describe('The bridge asks an authorisation server about the tokens (RFC 7662)'),
     introspection_url: z.url({ protocol: /^https$/ }),
     client_id: z.string().min(1),
     client_secret: z.string().min(1),
@@ -51,7 +55,7 @@ const source = z.strictObject({
   signing_keys: z
     .array(z.string().min(1))
     .default([])
-    .describe('Keys that sign the notifications, beside those that `bridge webhooks` keeps in the database'),
+    .describe('Keys that sign the notifications, besides those that `bridge webhooks` stores in the database'),
   feeds: z
     .array(z.enum(feedNames))
     .min(1)
@@ -63,12 +67,12 @@ const source = z.strictObject({
     .int()
     .min(1)
     .default(30)
-    .describe('How much later than its stamp a record may show up in a feed that does not declare its order'),
-  includes: z.boolean().default(true).describe('Whether pages are asked for with their related objects'),
+    .describe('How much later than its `modified` a record may appear in a feed that does not declare its order'),
+  includes: z.boolean().default(true).describe('Whether pages are requested with their related objects'),
   suppliers: z
     .boolean()
     .default(false)
-    .describe('Whether the list of suppliers is read, too; the API key then needs the scope manage'),
+    .describe('Whether the supplier list is pulled, too; the API key then needs the scope manage'),
   suppliers_poll_seconds: z.int().min(10).default(900),
   audit_hours: z.number().min(0).default(24).describe('How often a longer window is read again; 0: never'),
   audit_window_hours: z.int().min(1).default(72).describe('How far back an audit reads'),
@@ -76,20 +80,20 @@ const source = z.strictObject({
     .number()
     .min(0)
     .default(7)
-    .describe('How often a whole feed is read again, which also tells what has vanished from it; 0: never'),
+    .describe('How often a full audit reads a whole feed again, which also finds vanished records; 0: never'),
   freshness_seconds: z
     .int()
     .min(1)
     .optional()
-    .describe('A notification whose timestamp is further away from now is acknowledged and does nothing'),
-  bearer: bearer.optional().describe('Asks for an OAuth token with each notification, beside the signature'),
+    .describe('A notification whose timestamp differs from now by more is acknowledged and does nothing'),
+  bearer: bearer.optional().describe('Requires an OAuth token with each notification, besides the signature'),
   quotas: limitsRequest
     .prefault({})
-    .describe('What the service allows to this API key, where that differs from its documentation'),
+    .describe('What the service allows to this API key, if that differs from its documentation'),
   file_networks: z
     .array(network)
     .default([])
-    .describe('Networks that are not public (CIDR) where files may be loaded from, if not from the host of base_url'),
+    .describe('Private networks (CIDR) from which files may be loaded, besides the host of base_url'),
 });
 
 const flow = z.strictObject({
@@ -103,29 +107,29 @@ const flow = z.strictObject({
       tags: z
         .record(z.string(), z.union([z.string(), z.array(z.string()).min(1)]))
         .default({})
-        .describe('Events that carry each of these tags with (one of) this value'),
-      status: z.array(z.string().min(1)).min(1).optional().describe('Events of these statuses; others wait'),
+        .describe('Events that carry each of these tags with this value, or one of these values'),
+      status: z.array(z.string().min(1)).min(1).optional().describe('Events of these statuses; others are on hold'),
     })
     .prefault({})
-    .describe('Which events this flow takes; without it all'),
-  mapping: mappingSettings.default({}).describe("What a document's and a line's own fields are made of"),
+    .describe('Which events this flow takes; without it all events'),
+  mapping: mappingSettings.default({}).describe('How additional fields of documents and lines are made'),
   quantity_column: z.string().min(1).optional().describe("The bid sheet column that holds a lot's quantity"),
   unit_price_column: z.string().min(1).optional().describe('The bid sheet column that holds the unit price'),
   circuit: z
     .strictObject({
-      failures: z.int().min(1).default(20).describe('So many documents in a row that fail or are refused'),
+      failures: z.int().min(1).default(20).describe('How many documents in a row must fail or be refused'),
       seconds: z.int().min(1).default(60).describe('How long nothing is sent then, before one document is tried'),
     })
     .prefault({})
-    .describe('The circuit breaker: an ERP that refuses everything is left alone for a while'),
+    .describe('The circuit breaker: nothing is sent for a while to an ERP that refuses everything'),
   withdrawals: z
     .strictObject({
       most: z.int().min(1).default(20),
-      share: z.number().min(0).max(1).default(0.2).describe('Of what this flow has delivered'),
-      hours: z.number().positive().max(720).default(1).describe('Those of so long are counted together'),
+      share: z.number().min(0).max(1).default(0.2).describe('Of the documents that this flow has delivered'),
+      hours: z.number().positive().max(720).default(1).describe('Cancellations within this time are counted together'),
     })
     .prefault({})
-    .describe('More cancellations than both at once pause the flow, until a person has agreed'),
+    .describe('More cancellations than both bounds pause the flow, until an operator has agreed'),
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
 });
 
@@ -136,21 +140,21 @@ export const bridgeSettings = z.strictObject({
   tls: z
     .strictObject({ cert_file: z.string(), key_file: z.string() })
     .optional()
-    .describe('A certificate of your own; without it one is made by a local authority'),
+    .describe('Your own certificate; without it a local authority makes one'),
   console_host: z
     .string()
     .default('127.0.0.1')
-    .describe('Where the page that shows what the bridge is doing listens: HTTP, and without a password'),
-  console_port: port.default(8081).describe('The port of that page'),
-  body_bytes_max: z.int().min(1).default(262_144).describe('Longest notification that is read'),
-  backlog_max: z.int().min(1).default(10_000).describe('Notifications that may wait for a commit; beyond: 503'),
+    .describe('Where the console page listens, which shows what the bridge is doing: HTTP, without a password'),
+  console_port: port.default(8081).describe('The port of the console page'),
+  body_bytes_max: z.int().min(1).default(262_144).describe('Upper bound of the length of a notification, in bytes'),
+  backlog_max: z.int().min(1).default(10_000).describe('How many notifications may wait for a commit; beyond: 503'),
   lease_seconds: z
     .number()
     .min(1)
     .default(60)
-    .describe('How long a process may stand still before another takes its work over'),
-  inbox_days: z.int().min(1).default(14).describe('How long worked notifications are kept'),
-  history_days: z.int().min(1).default(90).describe('How long versions that were replaced are kept'),
+    .describe('How long a process may be frozen before another process takes over its work'),
+  inbox_days: z.int().min(1).default(14).describe('How long notifications are kept'),
+  history_days: z.int().min(1).default(90).describe('How long replaced versions are kept'),
   sources: z.array(source).default([]),
   flows: z.array(flow).default([]),
 });

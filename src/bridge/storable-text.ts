@@ -1,6 +1,9 @@
 const charactersMax = 2_000;
 
-/** A text of somebody else's that is to be shown to a person: at most 2,000 characters, and none that PostgreSQL refuses. */
+/**
+ * Returns a text of another program so that it can be stored and shown: at most 2,000 characters, and without the zero
+ * character, which PostgreSQL does not accept.
+ */
 export function storableText(text: string): string {
   return text.replaceAll('\0', '').slice(0, charactersMax);
 }

@@ -1,6 +1,6 @@
 /**
- * Makes documents from the mirror and the resources as they stand. A document is made of the records that name it: one
- * that cannot be understood spoils no others.
+ * Makes documents from the current state of the mirror and the resources. Each document is made only of the records
+ * that name it, so a record that cannot be read affects no other documents.
  */
 import { createHash } from 'node:crypto';
 import type { Document, DocumentKind } from '#connector/documents.ts';
@@ -21,36 +21,39 @@ import type { FlowSettings } from '../settings.ts';
 import { type KindAndKey, loadParts, type Parts } from './document-parts.ts';
 import { limitKeys } from './limit-keys.ts';
 
-/** Text of records that is read at once; an event of 20,000 lots may have more by itself. */
+/** Upper bound of the record text that is read at once. A single event of 20,000 lots may have more. */
 const bytesMax = 16 * 1024 * 1024;
 
-/** Records of so many that name a file are read at once. */
+/** How many records that reference a file are read at once. */
 const referencesAtOnce = 100;
 
 export type DocumentsMade = Map<string, MadeDocument<Document>>;
 
 /**
- * Makes the documents of these keys, by `<kind> <key>`, with a number of statements that does not grow with theirs. What
- * would need too much memory at once is left out, from the end of the list: the first is always made. Changes nothing.
+ * Makes the documents of these keys and returns them by `<kind> <key>`. The number of statements does not grow with the
+ * number of keys. Keys that would need too much memory at once are left out, from the end of the list; the first
+ * document is always made. Writes nothing. Rejects when the database is not available.
  */
 export async function makeDocuments(
   sql: Sql,
   flow: FlowSettings,
   keys: readonly { readonly kind: string; readonly key: string }[],
-  options: { bytesMax?: number; references?: string } = {},
+  options: { bytesMax?: number; referencesTable?: string } = {},
 ): Promise<DocumentsMade> {
-  // A kind in the database is one that was marked.
-  const fitting = await limitKeys(sql, flow.source, keys as readonly KindAndKey[], options.bytesMax ?? bytesMax);
+  // The kinds come from rows of the database, which hold only kinds that were marked.
+  const limited = await limitKeys(sql, flow.source, keys as readonly KindAndKey[], options.bytesMax ?? bytesMax);
   const made: DocumentsMade = new Map();
-  let open: readonly KindAndKey[] = fitting;
+  let open: readonly KindAndKey[] = limited;
   for (let from = 0; open.length > 0; from += referencesAtOnce) {
     const window = { from, to: from + referencesAtOnce };
-    const references = options.references ?? referencesTable;
-    const parts = await loadParts(sql, flow.source, open, { references, window });
+    const parts = await loadParts(sql, flow.source, open, {
+      referencesTable: options.referencesTable ?? referencesTable,
+      window,
+    });
     const make = documentMaker(flow, parts);
-    for (const one of open) {
-      const place = `${one.kind} ${one.key}`;
-      made.set(place, moreTelling(made.get(place), make(one)));
+    for (const key of open) {
+      const id = `${key.kind} ${key.key}`;
+      made.set(id, preferWanted(made.get(id), make(key)));
     }
     open = open.filter(
       ({ kind, key }) =>
@@ -66,13 +69,19 @@ function isWanted(result: MadeDocument<Document> | undefined): boolean {
   return result?.made === 'document' && result.wanted;
 }
 
-/** Of two results over different parts of what names a file: a file that anything wants is wanted. */
-function moreTelling(one: MadeDocument<Document> | undefined, other: MadeDocument<Document>): MadeDocument<Document> {
-  if (one === undefined || isWanted(other)) return other;
-  return one.made === 'document' && other.made !== 'document' ? other : one;
+/**
+ * Merges two results for a file, which were made of different parts of its references: a file that any reference wants
+ * is wanted; else a result that is no document says more than a withdrawal.
+ */
+function preferWanted(
+  earlier: MadeDocument<Document> | undefined,
+  later: MadeDocument<Document>,
+): MadeDocument<Document> {
+  if (earlier === undefined || isWanted(later)) return later;
+  return earlier.made === 'document' && later.made !== 'document' ? later : earlier;
 }
 
-function documentMaker(flow: FlowSettings, parts: Parts): (one: KindAndKey) => MadeDocument<Document> {
+function documentMaker(flow: FlowSettings, parts: Parts): (key: KindAndKey) => MadeDocument<Document> {
   const filter = flowFilter(flow);
   const applyMapping = compileMapping(flow.name, flow.mapping);
   const columns = { quantity: flow.quantity_column, unitPrice: flow.unit_price_column };
@@ -110,13 +119,16 @@ function documentMaker(flow: FlowSettings, parts: Parts): (one: KindAndKey) => M
   return ({ kind, key }) => withFields(applyMapping, makers[kind](key));
 }
 
-/** A withdrawal needs no fields, and must not fail for one. */
+/** Adds the fields of the mapping. A withdrawal needs no fields, and must not fail because of one. */
 function withFields(applyMapping: ApplyMapping, result: MadeDocument<Document>): MadeDocument<Document> {
   if (result.made !== 'document' || !result.wanted) return result;
   return making(() => ({ ...result, document: applyMapping(result.document) }));
 }
 
-/** What tells two states of a document apart. Its members are always made in the same order. */
+/**
+ * Returns the content hash of a document: SHA-256 of its JSON, in hexadecimal. Equal contents have equal hashes, as the
+ * members of a document are always made in the same order.
+ */
 export function documentHash(document: Document): string {
   return createHash('sha256').update(JSON.stringify(document)).digest('hex');
 }

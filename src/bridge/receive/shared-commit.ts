@@ -1,29 +1,41 @@
 /**
- * Shared commits: items that arrive while one write is under way go together in the next one. A write costs the same
- * flush to disk for one item as for a hundred, so the busier it is, the cheaper each becomes. Who was answered often has
- * another item at once: while others wait anyway, and where writes take much longer than that, the next write waits a
- * moment for those, too. Else they would part into two groups, each of which waits for the other's write.
+ * Group commit: items that arrive while a write is running share the next write. A write costs one flush to disk,
+ * whether it stores 1 notification or 500, so each item becomes cheaper the busier the receiver is.
+ *
+ * Example: a flush takes 5 ms, and 100 senders each send the next notification 0.5 ms after their answer.
+ *
+ *     0 ms    write 1 starts with the notifications of 50 senders; those of the other 50 arrive and wait
+ *     5 ms    write 1 has committed, and its 50 senders are answered
+ *     5.5 ms  they send again
+ *
+ * If write 2 started at 5 ms, it would take only the 50 that wait. The senders would stay in two groups, each of which
+ * waits for the write of the other: 50 notifications for each flush, and up to 10 ms until an answer. Therefore write 2
+ * first gathers for up to 1 ms until as many wait as before plus those that were just answered. It starts at 5.5 ms and
+ * takes all 100. There is no such pause when no item waits, or when writes are fast, as then it would not pay.
  */
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 
-/** As short as a timer can be, and enough to answer and to be asked again. */
+/** The shortest time of a timer, and long enough for a sender to get its answer and send again. */
 const gatherMs = 1;
-/** A write that took less is not worth a wait. */
+/** After a write that took less, the next write does not gather. */
 const slowMs = 2 * gatherMs;
 
 export interface SharedCommit<Item, Result> {
   /**
-   * Resolves with the item's own result once its write has committed; rejects when that write failed, which says nothing
-   * of the items of other writes. Rejects with AppError `unavailable` when too many are waiting.
+   * Resolves with the item's own result once its write has committed. Rejects when that write failed; items of other
+   * writes are not affected. Rejects with AppError `unavailable` when too many items are waiting.
    */
   add(item: Item): Promise<Result>;
-  /** Resolves when nothing waits any more. */
+  /** Resolves when no item is waiting any more. */
   idle(): Promise<void>;
 }
 
-/** `write` gives one result for each item, in their order. Beyond `backlogMax` waiting items `add` is refused. */
+/**
+ * `write` stores up to `batchMax` items and returns one result for each, in their order. `add` rejects while
+ * `backlogMax` items are waiting.
+ */
 export function createSharedCommit<Item, Result>(options: {
   write: (items: readonly Item[]) => Promise<readonly Result[]>;
   batchMax: number;
@@ -40,7 +52,7 @@ export function createSharedCommit<Item, Result>(options: {
   let gathering: { count: number; enough: AbortController } | undefined;
 
   async function writeAll(): Promise<void> {
-    // What arrives in the same turn of the event loop as the first one goes with it.
+    // Items that arrive in the same turn of the event loop as the first one share its write.
     await setImmediate();
     while (waiting.length > 0) {
       const batch = waiting.splice(0, options.batchMax);
@@ -52,7 +64,7 @@ export function createSharedCommit<Item, Result>(options: {
     running = undefined;
   }
 
-  /** Resolves when so many wait, or after `gatherMs`. */
+  /** Resolves when `count` items are waiting, or after `gatherMs`. */
   async function gather(count: number): Promise<void> {
     if (waiting.length >= count) return;
     const enough = new AbortController();
@@ -65,7 +77,7 @@ export function createSharedCommit<Item, Result>(options: {
     try {
       const results = await options.write(batch.map(({ item }) => item));
       if (results.length !== batch.length)
-        throw new AppError('internal', `A write of ${batch.length} items gave ${results.length} results.`);
+        throw new AppError('internal', `A write of ${batch.length} items returned ${results.length} results.`);
       for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
     } catch (error) {
       for (const { reject } of batch) reject(error);

@@ -1,7 +1,7 @@
 /**
- * The keys that sign a source's notifications: those of its settings, and those of the webhooks that this bridge has
- * registered, in whatever process. They are kept in memory, so that known ones go on working without the database, and
- * read again when a signature fits none of them: at most once a second, however many forged requests come.
+ * The keys that sign a source's notifications: those of its settings, and those of the webhooks that any process of
+ * this bridge has registered. They are kept in memory, so that known keys work while the database is away. They are
+ * read again when a signature fits none of them, but at most once a second, however many forged requests come.
  */
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -9,29 +9,29 @@ import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { SecretBox } from '#platform/secrets.ts';
-import { openKey, readGoodKeys, type SealedKey } from '../webhooks/webhook-store.ts';
+import { openKey, readAcceptedKeys, type SealedKey } from '../webhooks/webhook-store.ts';
 
 export interface SigningKeys {
-  /** The keys known now; none for a source that is not configured. */
+  /** Returns the known keys; none for a source that is not configured. */
   keysOf(source: string): readonly KeyObject[];
   /**
-   * For a signature that fits none of them: resolves with true when the keys have been read after this call, within
-   * about a second; with false at once when too many wait for that already. Rejects with AppError `unavailable` when they
-   * cannot be read.
+   * Called for a signature that fits no known key. Resolves with true when the keys have been read after this call,
+   * within about a second; with false at once when too many requests wait for that already. Rejects with AppError
+   * `unavailable` when the keys cannot be read.
    */
   readAgain(): Promise<boolean>;
-  /** Reads them now. Rejects with AppError `unavailable` when they cannot be read; the known ones stay. */
+  /** Reads the keys now. Rejects with AppError `unavailable` when they cannot be read; the known keys stay. */
   refresh(): Promise<void>;
-  /** Ends the waiting. */
+  /** Rejects the requests that wait, with AppError `unavailable`. */
   close(): void;
 }
 
 const readEveryMs = 1_000;
-/** Each holds a request and its body. */
+/** How many requests may wait for the next read; each holds its body in memory. */
 const waitingMax = 64;
 
 export function createSigningKeys(deps: {
-  /** The keys of the settings, by source. */
+  /** The keys in the settings, by source. */
   configured: ReadonlyMap<string, readonly string[]>;
   database: Database;
   secrets: SecretBox;
@@ -50,11 +50,14 @@ export function createSigningKeys(deps: {
   let next: Promise<void> | undefined;
   let waiting = 0;
 
-  /** One after the other, so that an answer that took long does not undo a later one. */
+  /** One read after the other, so that a slow read does not overwrite the result of a later one. */
   function read(): Promise<void> {
     askedMs = clock.nowMs();
     const readOnce = async () => {
-      const registered = Map.groupBy(await readGoodKeys(deps.database, timestampNow(clock)), ({ source }) => source);
+      const registered = Map.groupBy(
+        await readAcceptedKeys(deps.database, timestampNow(clock)),
+        ({ source }) => source,
+      );
       known = new Map(
         [...configured].map(([source, keys]) => [source, [...(registered.get(source) ?? []).flatMap(opened), ...keys]]),
       );
@@ -63,7 +66,7 @@ export function createSigningKeys(deps: {
     return reading;
   }
 
-  /** One that cannot be opened is told once, and takes no other with it. */
+  /** A key that cannot be opened is logged once, and does not affect the others. */
   function opened(sealed: SealedKey): KeyObject[] {
     try {
       return [keyObject(openKey(deps.secrets, sealed))];
@@ -76,7 +79,7 @@ export function createSigningKeys(deps: {
 
   /** Resolves when the last read began long enough ago. */
   async function whenDue(): Promise<void> {
-    // Not for longer, also when the clock was set back.
+    // At most `readEveryMs`: if the clock was set back, the time of the last read lies in the future.
     const waitMs = Math.min(readEveryMs, askedMs + readEveryMs - clock.nowMs());
     if (waitMs <= 0) return;
     await clock.sleep(waitMs, closing.signal).catch((cause: unknown) => {
@@ -91,7 +94,7 @@ export function createSigningKeys(deps: {
       waiting += 1;
       try {
         next ??= whenDue().then(() => {
-          // Who asks from here on may know of a key that this read does not see any more.
+          // A request that asks from here on may be signed with a key that this read does not see yet.
           next = undefined;
           return read();
         });

@@ -13,11 +13,14 @@ import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.t
 const pruneEveryMs = 60 * 60 * 1000;
 
 export interface Receive extends WorkingPart {
-  /** Where notifications are sent: `https://localhost:8443`. */
+  /** Where the endpoint listens: `https://localhost:8443`. */
   readonly url: string;
 }
 
-/** Listens; what it opens goes on the stack. Throws AppError when the address cannot be listened on. */
+/**
+ * Starts listening; `opened` closes what this opens. Throws AppError when the address is not available, or the signing
+ * keys cannot be read.
+ */
 export async function startReceive(
   deps: BridgeDeps & { readiness: Record<string, () => Promise<unknown>> },
   opened: AsyncDisposableStack,

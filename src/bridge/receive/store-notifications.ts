@@ -7,13 +7,13 @@ import { type Database, prepared, type Sql } from '#platform/database/database.t
 export interface ReceivedNotification {
   source: string;
   trigger: string;
-  /** The feed that is to be read because of it; undefined for what is only acknowledged. */
+  /** The feed that the puller reads because of it; undefined for a notification that is only acknowledged. */
   feed: FeedName | undefined;
   body: Buffer;
   received: Timestamp;
 }
 
-/** In the order of the unique key: two processes that store the same ones never wait for each other in a circle. */
+/** In the order of the unique key: two processes that store the same notifications cannot deadlock. */
 const insert = prepared(
   `insert into bridge.inbox (source, body_hash, trigger, feed, body, received, processed)
    select *, case when feed is null then received end
@@ -24,27 +24,30 @@ const insert = prepared(
    returning source, body_hash`,
 );
 
-/** Stores them in one statement, hence one commit; tells for each whether it was new. The same bytes are stored once. */
+/**
+ * Stores notifications in one statement, hence one commit. Returns for each whether it was new: the same bytes of a
+ * source are stored once. Rejects when the database does not take them; then none is stored.
+ */
 export async function storeNotifications(
   database: Database,
   notifications: readonly ReceivedNotification[],
 ): Promise<('new' | 'known')[]> {
-  const received = notifications.map((one) => {
-    const hash = createHash('sha256').update(one.body).digest();
-    return { ...one, hash, id: idOf(one.source, hash) };
+  const received = notifications.map((notification) => {
+    const hash = createHash('sha256').update(notification.body).digest();
+    return { ...notification, hash, id: idOf(notification.source, hash) };
   });
-  const distinct = [...new Map(received.map((one) => [one.id, one])).values()];
+  const distinct = [...new Map(received.map((notification) => [notification.id, notification])).values()];
   const inserted = await database.query<{ source: string; body_hash: Buffer }>(insert, [
     textArray(distinct.map(({ source }) => source)),
     byteaArray(distinct.map(({ hash }) => hash)),
     textArray(distinct.map(({ trigger }) => trigger)),
     textArray(distinct.map(({ feed }) => feed ?? null)),
     textArray(distinct.map(({ body }) => body.toString('utf8'))),
-    distinct.map((one) => one.received),
+    distinct.map((notification) => notification.received),
   ]);
-  const fresh = new Set(inserted.map((row) => idOf(row.source, row.body_hash)));
-  // Taken out at its first sight: of the same bytes twice in one commit only one is new.
-  return received.map(({ id }) => (fresh.delete(id) ? 'new' : 'known'));
+  const newIds = new Set(inserted.map((row) => idOf(row.source, row.body_hash)));
+  // Deleted at its first use: when the same bytes are in one commit twice, only one of them is new.
+  return received.map(({ id }) => (newIds.delete(id) ? 'new' : 'known'));
 }
 
 function idOf(source: string, hash: Buffer): string {
@@ -52,8 +55,8 @@ function idOf(source: string, hash: Buffer): string {
 }
 
 /**
- * Deletes notifications that are older than `keptDays`. Unanswered ones, too: a notification makes a pull sooner, and a
- * feed that could not be read for so long, or is not configured any more, is no sooner for it.
+ * Deletes notifications that are older than `keptDays`, including those that no pull has answered. A notification only
+ * makes a pull start sooner: a feed that could not be read for that long, or is no longer configured, does not need it.
  */
 export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Promise<void> {
   await sql.query('delete from bridge.inbox where received < $1', [addMicros(now, -keptDays * 86_400_000_000)]);

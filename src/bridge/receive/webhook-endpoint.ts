@@ -1,7 +1,7 @@
 /**
- * The webhook endpoint: POST /webhooks/{source}. The signature is checked over the raw bytes before anything is parsed;
- * the notification is committed before it is answered; the pull is woken after. Source: API document, "Authentication"
- * 2 and 4 and "Events".
+ * The webhook endpoint: POST /webhooks/{source}. The receiver checks the signature over the raw bytes before it parses
+ * anything, commits the notification before it answers, and wakes the puller after the commit. Source: API document,
+ * "Authentication" 2 and 4 and "Events".
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FeedName } from '#contract/feed.ts';
@@ -18,18 +18,19 @@ import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
-import { createThrottledLog } from './rare-log.ts';
 import { createSharedCommit } from './shared-commit.ts';
 import type { SigningKeys } from './signing-keys.ts';
 import { type ReceivedNotification, storeNotifications } from './store-notifications.ts';
 
-/** What the endpoint knows of a source. */
+/** How the endpoint treats the notifications of a source. */
 export interface ReceivedSource {
-  /** The feeds that this bridge reads: a notification of another one is acknowledged, and asks for nothing. */
+  /** The feeds that this bridge reads: a notification of another feed is acknowledged and wakes nothing. */
   readonly feeds: ReadonlySet<FeedName>;
-  /** A notification whose time is further away from now is acknowledged, and asks for nothing; undefined: any is taken. */
+  /**
+   * A notification whose time differs from now by more is acknowledged and does nothing; undefined: all are accepted.
+   */
   readonly freshnessMs: number | undefined;
-  /** Undefined: no token is asked for. */
+  /** Undefined: no token is required. */
   readonly bearer: BearerCheck | undefined;
 }
 
@@ -43,12 +44,12 @@ export interface WebhookEndpointDeps {
   signingKeys: Pick<SigningKeys, 'keysOf' | 'readAgain'>;
   /** The sources, by their names. */
   sources: ReadonlyMap<string, ReceivedSource>;
-  /** Wakes the pull of a source's feed, after the commit. */
+  /** Wakes the puller of a source's feed; called after the commit. */
   wakePull: (source: string, feed: FeedName) => void;
 }
 
-/** What became of a notification that was answered with 200. */
-type Taken = 'accepted' | 'repeated' | 'stale';
+/** The result of a notification that was answered with 200. */
+type AcceptedAs = 'accepted' | 'repeated' | 'stale';
 
 const commitMax = 500;
 
@@ -56,14 +57,14 @@ const answers = {
   accepted: answerOf('accepted'),
   repeated: answerOf('accepted'),
   stale: answerOf('stale'),
-} satisfies Record<Taken, unknown>;
+} satisfies Record<AcceptedAs, unknown>;
 
-/** Makes the endpoint; `drain` resolves when everything taken is stored. */
+/** Creates the endpoint; `drain` resolves when all accepted notifications are stored. */
 export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: DirectRoute; drain: () => Promise<void> } {
   const { clock, signingKeys } = deps;
   const received = new Counter({
     name: 'bridge_notifications_total',
-    help: 'Notifications that came to the webhook endpoint, by what became of them',
+    help: 'Notifications that came to the webhook endpoint, by result',
     labelNames: ['result'],
     registers: [deps.registry],
   });
@@ -82,23 +83,23 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     backlogMax: deps.backlogMax,
     clock,
   });
-  const warnRarely = createThrottledLog({ log: deps.log, clock });
+  const warn = createThrottledLog(deps.log, clock);
 
-  /** Reads the body and proves that it is the source's. Throws `unauthorized` for anything else. */
-  async function readGenuine(request: IncomingMessage, response: ServerResponse, name: string): Promise<Buffer> {
+  /** Reads the body and verifies that the source has sent it. Throws AppError `unauthorized` for anything else. */
+  async function readVerified(request: IncomingMessage, response: ServerResponse, name: string): Promise<Buffer> {
     const source = deps.sources.get(name);
     const signature = request.headers['x-signature'];
-    // What cannot be genuine is not even read: it costs the sender more than us.
+    // A body that cannot be genuine is not even read: it costs the sender more than the receiver.
     if (!source || typeof signature !== 'string' || !signatureForm.test(signature)) throw refused();
-    // The key that is missing may have been registered just now, by another process.
-    const holds = async (isSo: () => boolean) => isSo() || ((await signingKeys.readAgain()) && isSo());
+    // Another process may have registered a webhook with a new key just now.
+    const holds = async (check: () => boolean) => check() || ((await signingKeys.readAgain()) && check());
     if (!(await holds(() => signingKeys.keysOf(name).length > 0))) throw refused();
     const body = await readBody(request, deps.bodyBytesMax);
     if (!(await holds(() => signatureMatches(body, signature, signingKeys.keysOf(name))))) throw refused();
-    // After the signature: nobody else makes us ask an authorisation server, or learns that there is one.
+    // After the signature, so that only the service can cause requests to the authorisation server, or learns of it.
     if (source.bearer) {
       const token = bearerTokenOf(request.headers.authorization);
-      if (token === undefined) throw withoutToken();
+      if (token === undefined) throw missingToken();
       if (!(await source.bearer(token))) {
         response.setHeader('WWW-Authenticate', 'Bearer error="invalid_token"');
         throw wrongToken();
@@ -107,16 +108,16 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     return body;
   }
 
-  async function receive(request: IncomingMessage, response: ServerResponse, source: string): Promise<Taken> {
+  async function receive(request: IncomingMessage, response: ServerResponse, source: string): Promise<AcceptedAs> {
     if (request.method !== 'POST') {
       response.setHeader('Allow', 'POST');
       throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
     }
-    const body = await readGenuine(request, response, source);
+    const body = await readVerified(request, response, source);
     const { trigger, timestamp } = parseInput(notification, parseJson(body), 'The notification');
     const { feeds, freshnessMs } = deps.sources.get(source) ?? { feeds: new Set(), freshnessMs: undefined };
     if (freshnessMs !== undefined && isStale(timestamp, clock.nowMs(), freshnessMs)) {
-      warnRarely({ source, timestamp }, 'a notification from too long ago, or from the future, was passed over');
+      warn({ source, timestamp }, 'stale notification acknowledged: its time is too far in the past or in the future');
       return 'stale';
     }
     const announced = feedOfTrigger(trigger);
@@ -124,7 +125,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     const result = await store
       .add({ source, trigger, feed, body, received: timestampNow(clock) })
       .catch((cause: unknown) => {
-        // Whatever the reason is, the sender is to try again: it has the only copy.
+        // Whatever the reason is, the sender must try again, as it has the only copy.
         throw new AppError('unavailable', 'The notification could not be stored. Send it again later.', {
           message: `a notification could not be stored: ${errorText(cause)}`,
           cause,
@@ -136,40 +137,68 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
 
   const handle: DirectRoute['handle'] = async (request, response, { segment, requestId }) => {
     try {
-      const taken = await receive(request, response, segment);
-      const { headers, text } = answers[taken];
+      const result = await receive(request, response, segment);
+      const { headers, text } = answers[result];
       response.writeHead(200, headers).end(text);
-      received.inc({ result: taken });
+      received.inc({ result });
     } catch (error) {
       const code = error instanceof AppError ? error.code : 'internal';
       received.inc({ result: code });
-      if (code === 'unauthorized') warnRarely({ requestId }, `notification refused: ${errorText(error)}`);
+      if (code === 'unauthorized') warn({ requestId }, `notification refused: ${errorText(error)}`);
       throw error;
     }
   };
   return { route: { prefix: '/webhooks/', route: '/webhooks/:source', handle }, drain: () => store.idle() };
 }
 
+const warningEveryMs = 1_000;
+
 /**
- * A notification that is repeated after its time does nothing. It is acknowledged all the same: the service sends what
- * was refused again, with the time that it had, until it gives the webhook up; and no data is lost with it, as a
- * notification only makes a pull sooner.
+ * Returns a throttled log for warnings that any client on the network can cause: it writes at most one a second, so
+ * that a flood does not fill the disk. `suppressed` is the number of warnings that were not written since the one
+ * before.
+ */
+function createThrottledLog(log: Logger, clock: Clock) {
+  let writtenMs = Number.NEGATIVE_INFINITY;
+  let suppressed = 0;
+  return (facts: Record<string, unknown>, text: string): void => {
+    const nowMs = clock.nowMs();
+    // The absolute difference: if the clock was set back, warnings must not stay suppressed until it has caught up.
+    if (Math.abs(nowMs - writtenMs) < warningEveryMs) {
+      suppressed += 1;
+      return;
+    }
+    log.warn(suppressed === 0 ? facts : { ...facts, suppressed }, text);
+    writtenMs = nowMs;
+    suppressed = 0;
+  };
+}
+
+/**
+ * Whether the notification is stale. A stale notification does nothing, but it is acknowledged: the service would
+ * repeat a refused notification with the same time until it switches the webhook off. No data is lost, as a
+ * notification only makes a pull start sooner.
  */
 function isStale(timestamp: Timestamp, nowMs: number, freshnessMs: number): boolean {
   return Math.abs(nowMs - msFromTimestamp(timestamp)) > freshnessMs;
 }
 
-/** The same for an unknown source, a missing signature and a wrong one: what exists here is nobody's business. */
+/**
+ * The same error for an unknown source, a missing and a wrong signature: a client must not learn which sources exist.
+ */
 function refused(): AppError {
   return new AppError('unauthorized', 'The header X-Signature does not sign this body with a key that is known here.');
 }
 
-function withoutToken(): AppError {
-  return new AppError('unauthorized', 'The header Authorization has no bearer token, which is asked for here.');
+function missingToken(): AppError {
+  return new AppError('unauthorized', 'The header Authorization has no bearer token, which is required here.');
 }
 
 function wrongToken(): AppError {
-  return new AppError('unauthorized', 'The bearer token is not good here: get a new one and send it again.');
+  return new AppError(
+    'unauthorized',
+    'The bearer token is not valid here: get a new token and send the notification again.',
+  );
 }
 
 function answerOf(status: string) {

@@ -1,20 +1,20 @@
 /**
- * How far behind the bridge is, in seconds, and why: worked out from what the checkpoints and flows hold.
+ * How far behind the bridge is, in seconds, and why. It is computed from the rows of checkpoints and flows.
  *
- * A feed's mirror is known to be complete up to a time. That is the watermark; and where nothing newer than the watermark
- * is known, the time of the last pull that read to the end, for it would have shown what there was (in a feed that does
- * not declare its order, less the lateness bound). So a feed in which nothing happens is as far behind as its last pull,
- * and not as its last change. The times of pulls are ours and the watermark is the source's: where the clocks differ, so
- * does the lag, and `bridge doctor` says by how much.
+ * The mirror of a feed is known to be complete up to some time. That is the watermark. If nothing newer than the
+ * watermark is known, it is the time of the last pull that read to the end, as that pull would have shown newer
+ * records; in a feed that does not declare its order, less the lateness bound. So a feed without changes is as far
+ * behind as its last pull, and not as its last change. The times of pulls come from the bridge's clock and the
+ * watermark from the source's: if the clocks differ, the lag is wrong by that difference, which `bridge doctor` shows.
  */
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 
 export interface Lag {
-  /** Null when it is not known: nothing was ever read to its end. */
+  /** Null when it is unknown, because the feed was never read to its end. */
   readonly seconds: number | null;
-  /** One sentence for a person. */
+  /** The reason, one sentence for a person. */
   readonly why: string;
-  /** Whether it gets better by itself. */
+  /** Whether everything is well, or will be without anything else happening. */
   readonly inStep: boolean;
 }
 
@@ -22,77 +22,83 @@ export interface FeedProgress {
   readonly watermark: Timestamp | null;
   readonly lastPull: Timestamp | null;
   readonly nextPull: Timestamp;
-  /** The newest stamp in the mirror. */
+  /** The newest `modified` in the mirror. */
   readonly newest: Timestamp | null;
   /** Whether the feed declares the order of its commits. */
   readonly ordered: boolean;
   readonly latenessSeconds: number;
-  /** Notifications that no pull has answered. */
+  /** How many notifications no pull has answered yet. */
   readonly waiting: number;
   readonly failures: number;
   readonly lastError: string | null;
-  /** Older versions that may be a lagging replica's. */
+  /** How many versions are suspect: older than those in the mirror, perhaps from a replica that lags. */
   readonly suspects: number;
   readonly pollSeconds: number;
 }
 
+/** Returns the lag of a feed. */
 export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
   const nowMs = msFromTimestamp(now);
-  const { completeMs, open } = completeTo(feed);
+  const { completeMs, isOpen } = completeUntil(feed);
   const seconds = completeMs === null ? null : Math.max(0, (nowMs - completeMs) / 1000);
-  if (feed.failures > 0)
-    return {
-      seconds,
-      inStep: false,
-      why: `the last ${feed.failures === 1 ? 'pull' : `${feed.failures} pulls`} failed, the next is at ${shortTime(feed.nextPull)}: ${feed.lastError ?? 'no reason known'}`,
-    };
+  if (feed.failures > 0) {
+    const failed = feed.failures === 1 ? 'the last pull failed' : `the last ${feed.failures} pulls failed`;
+    const why = `${failed}, the next is at ${shortTime(feed.nextPull)}: ${feed.lastError ?? 'no reason known'}`;
+    return { seconds, inStep: false, why };
+  }
   if (feed.lastPull === null) return { seconds, inStep: false, why: 'it is being read for the first time' };
   const idleSeconds = (nowMs - msFromTimestamp(feed.lastPull)) / 1000;
-  if (idleSeconds > 2 * feed.pollSeconds + 60)
-    return {
-      seconds,
-      inStep: false,
-      why: `it was last read at ${shortTime(feed.lastPull)}: it is being caught up with, or no process with the role pull runs`,
-    };
+  if (idleSeconds > 2 * feed.pollSeconds + 60) {
+    const read = `it was last read at ${shortTime(feed.lastPull)}`;
+    return { seconds, inStep: false, why: `${read}: the bridge is catching up, or no process with the role pull runs` };
+  }
   if (feed.waiting > 0) return { seconds, inStep: false, why: `${countOf(feed.waiting, 'notification')} to answer` };
   if (feed.suspects > 0)
-    return { seconds, inStep: true, why: `${countOf(feed.suspects, 'older version')} shown, doubted for a while` };
-  if (open)
-    return { seconds, inStep: true, why: `records settle ${feed.latenessSeconds} s after their time: they are in` };
+    return { seconds, inStep: true, why: `${countOf(feed.suspects, 'older version')} shown, suspect for a while` };
+  if (isOpen)
+    return {
+      seconds,
+      inStep: true,
+      why: `records become final ${feed.latenessSeconds} s after their time: all are read`,
+    };
   return { seconds, inStep: true, why: 'in step' };
 }
 
-function completeTo(feed: FeedProgress): { completeMs: number | null; open: boolean } {
+/** Returns until when the mirror is complete, and whether records newer than the watermark are known (`isOpen`). */
+function completeUntil(feed: FeedProgress): { completeMs: number | null; isOpen: boolean } {
   const watermarkMs = feed.watermark === null ? null : msFromTimestamp(feed.watermark);
-  const open = feed.newest !== null && (feed.watermark === null || feed.newest > feed.watermark);
-  if (open || feed.lastPull === null) return { completeMs: watermarkMs, open };
+  const isOpen = feed.newest !== null && (feed.watermark === null || feed.newest > feed.watermark);
+  if (isOpen || feed.lastPull === null) return { completeMs: watermarkMs, isOpen };
   const readMs = msFromTimestamp(feed.lastPull) - (feed.ordered ? 0 : feed.latenessSeconds * 1000);
-  return { completeMs: Math.max(watermarkMs ?? Number.NEGATIVE_INFINITY, readMs), open };
+  return { completeMs: Math.max(watermarkMs ?? Number.NEGATIVE_INFINITY, readMs), isOpen };
 }
 
 export interface FlowProgress {
   readonly pausedReason: string | null;
   /** When the circuit lets one document through; null while it is closed. */
   readonly circuitUntil: Timestamp | null;
-  /** Documents that wait, dead letters not among them. */
+  /** How many documents wait to be delivered; dead letters are not counted. */
   readonly due: number;
+  /** How many of them have failed and are tried again. */
   readonly retrying: number;
   readonly lastError: string | null;
   readonly deadLetters: number;
-  /** Since when the oldest of those that wait differs from what the ERP holds. */
+  /** Since when the document that waits longest differs from what the ERP holds. */
   readonly oldestWaiting: Timestamp | null;
 }
 
-/** The flow's own lag, or that of the feed furthest behind of its source, if that is greater. */
+/**
+ * Returns the lag of a flow: its own, or that of the feed of its source that is furthest behind, if that is greater.
+ */
 export function lagOfFlow(flow: FlowProgress, feeds: readonly { feed: string; lag: Lag }[], now: Timestamp): Lag {
   const own =
     flow.oldestWaiting === null ? 0 : Math.max(0, (msFromTimestamp(now) - msFromTimestamp(flow.oldestWaiting)) / 1000);
   const byLag = feeds.toSorted((a, b) => orInfinity(b.lag.seconds) - orInfinity(a.lag.seconds));
-  const behind = byLag[0];
-  // One that fails may be less far behind than one that is only read seldom.
+  const furthestBehind = byLag[0];
+  // A feed that fails may be less far behind than a feed that is well but read seldom.
   const late = byLag.find(({ lag }) => !lag.inStep);
-  const ofFeed = behind === undefined ? 0 : behind.lag.seconds;
-  const seconds = ofFeed === null ? null : Math.max(own, ofFeed);
+  const ofFeeds = furthestBehind === undefined ? 0 : furthestBehind.lag.seconds;
+  const seconds = ofFeeds === null ? null : Math.max(own, ofFeeds);
   const why = whyOfFlow(flow, now);
   if (why !== undefined) return { seconds, inStep: false, why };
   if (late !== undefined) return { seconds, inStep: false, why: `the feed ${late.feed} is late: see there` };
@@ -101,8 +107,10 @@ export function lagOfFlow(flow: FlowProgress, feeds: readonly { feed: string; la
 
 function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
   if (flow.pausedReason !== null) return `paused: ${flow.pausedReason}`;
-  if (flow.circuitUntil !== null && flow.circuitUntil > now)
-    return `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}: ${flow.lastError ?? 'see the dead letters'}`;
+  if (flow.circuitUntil !== null && flow.circuitUntil > now) {
+    const trial = `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}`;
+    return `${trial}: ${flow.lastError ?? 'see the dead letters'}`;
+  }
   if (flow.retrying > 0)
     return `${countOf(flow.retrying, 'document')} to try again: ${flow.lastError ?? 'no reason known'}`;
   if (flow.due > 0) return `${countOf(flow.due, 'document')} to deliver`;

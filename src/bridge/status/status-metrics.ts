@@ -1,6 +1,6 @@
 /**
- * The metrics that are read from SQL when Prometheus asks. Every process of the bridge gives the same ones, so that any
- * of them may be away: queries take `max by (…)` of them. docs/bridge.md has the table of all metrics.
+ * The metrics that are read from SQL when Prometheus scrapes. Every process of the bridge exports the same values, so
+ * that any process may be down: queries take `max by (…)` of them. docs/bridge.md lists all metrics.
  */
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
@@ -11,7 +11,9 @@ import { type BridgeStatus, type FeedStatus, type FlowStatus, readStatus } from 
 
 type ReadStatus = () => Promise<BridgeStatus>;
 
-/** Registers them. While the database is away, asking fails, as it should: old figures would look like good ones. */
+/**
+ * Registers the metrics. While the database is not available a scrape fails: old values would look like current ones.
+ */
 export function registerStatusMetrics(deps: {
   settings: BridgeSettings;
   database: Database;
@@ -20,7 +22,7 @@ export function registerStatusMetrics(deps: {
 }): void {
   const { settings, database, clock, registry } = deps;
   let reading: Promise<BridgeStatus> | undefined;
-  // All metrics are asked at once, and each before any is answered: they share a reading.
+  // A scrape collects all metrics concurrently: they share one read of the status.
   const read: ReadStatus = () => {
     reading ??= readStatus(database, { settings, now: timestampNow(clock) }).finally(() => {
       reading = undefined;
@@ -31,7 +33,7 @@ export function registerStatusMetrics(deps: {
   registerFlowMetrics(read, registry, clock);
   const backfills = new Gauge({
     name: 'bridge_backfills_open',
-    help: 'Ranges of time, asked for or audited, that are not read to their end yet',
+    help: 'Backfills and audits that have not been read to their end yet',
     registers: [registry],
     async collect() {
       const open = (await read()).backfills.filter(
@@ -59,7 +61,7 @@ function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
   };
   gauge(
     'bridge_feed_lag_seconds',
-    'How far the mirror is behind the source; infinite until the feed was read once',
+    'How far the mirror is behind the source; infinite until the feed has been read once',
     ({ lag }) => lag.seconds ?? Number.POSITIVE_INFINITY,
   );
   gauge('bridge_feed_last_pull_timestamp_seconds', 'When the feed was last read to its end; 0 before', ({ lastPull }) =>
@@ -78,12 +80,12 @@ function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
   gauge('bridge_notifications_waiting', 'Notifications that no pull has answered yet', ({ waiting }) => waiting);
   gauge(
     'bridge_suspect_versions',
-    'Older versions than the ones held that may be those of a replica that lags',
+    'Suspect versions: older than those in the mirror, perhaps from a replica that lags',
     ({ suspects }) => suspects,
   );
   gauge(
     'bridge_feed_late_arrivals',
-    'What audits have found so far that the feed had not shown in time',
+    'Records that audits have found and that the feed had not shown in time',
     ({ lateArrivals }) => lateArrivals,
   );
 }
@@ -104,17 +106,21 @@ function registerFlowMetrics(read: ReadStatus, registry: Registry, clock: Clock)
   };
   gauge(
     'bridge_flow_lag_seconds',
-    'How far the ERP is behind the source: the oldest undelivered document, or the feed furthest behind',
+    'How far the ERP is behind the source: by the oldest undelivered document, or the feed furthest behind',
     ({ lag }) => lag.seconds ?? Number.POSITIVE_INFINITY,
   );
   gauge(
     'bridge_oldest_undelivered_seconds',
-    'Since when the oldest undelivered document differs from what the ERP holds, dead letters not counted; 0: none does',
+    'How long the oldest undelivered document has differed from what the ERP holds, without dead letters; 0: none does',
     ({ oldestWaiting }) =>
       oldestWaiting === null ? 0 : Math.max(0, (clock.nowMs() - msFromTimestamp(oldestWaiting)) / 1000),
   );
-  gauge('bridge_documents_due', 'Documents that the ERP does not hold yet as they should be', ({ due }) => due);
-  gauge('bridge_documents_retrying', 'Of these, those that failed and are tried again', ({ retrying }) => retrying);
+  gauge(
+    'bridge_documents_due',
+    'Documents that differ from what the ERP holds, without dead letters',
+    ({ due }) => due,
+  );
+  gauge('bridge_documents_retrying', 'Due documents that failed and are tried again', ({ retrying }) => retrying);
   gauge('bridge_dead_letters', 'Documents that the ERP refused', ({ deadLetters }) => deadLetters);
   gauge('bridge_flow_paused', '1 while the flow is paused', ({ pausedReason }) => (pausedReason === null ? 0 : 1));
   gauge(

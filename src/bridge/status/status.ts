@@ -1,7 +1,7 @@
 /**
- * What the bridge is doing, read from SQL: for the console, the metrics, the commands, and whoever waits for it to be
- * idle. Every statement reads along an index, or counts the rows of a partial one: a bridge in step with millions of
- * documents is asked as cheaply as an empty one.
+ * What the bridge is doing, read from SQL: for the console, the metrics, the commands, and callers that wait until the
+ * bridge is idle. Every statement reads along an index or counts the rows of a partial index: for a bridge that is in
+ * step with millions of documents it costs as little as for an empty one.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
@@ -13,11 +13,11 @@ export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
   backfills: BackfillStatus[];
-  /** Of what was asked of the sources lately. */
+  /** What is left of the quotas that were used lately. */
   quotas: QuotaLeft[];
-  /** The latest that were delivered. */
+  /** The documents that were delivered last. */
   delivered: DeliveredDocument[];
-  /** Those that wait longest, of each flow. */
+  /** The documents that wait longest, of each flow. */
   waiting: WaitingDocument[];
   /** The latest dead letters of each flow. */
   deadLetters: DeadDocument[];
@@ -26,10 +26,10 @@ export interface BridgeStatus {
 export interface FeedStatus extends FeedProgress {
   source: string;
   feed: string;
-  /** Found by audits after the feed should have shown them. */
+  /** How many records audits found after the feed should have shown them. */
   lateArrivals: number;
   audited: Timestamp | null;
-  /** What a person should know although the feed is read. */
+  /** What an operator should know, although the feed is being read. */
   warning: string | null;
   lag: Lag;
 }
@@ -37,19 +37,19 @@ export interface FeedStatus extends FeedProgress {
 export interface FlowStatus extends FlowProgress {
   flow: string;
   source: string;
-  /** operator, auth, config or withdrawals; null while it is not paused. */
+  /** `operator`, `auth`, `config` or `withdrawals`; null while the flow is not paused. */
   pausedKind: string | null;
   pausedAt: Timestamp | null;
   failuresInRow: number;
-  /** Of those that wait: tried so often, or answered so, that they will hardly go by themselves. */
+  /** How many waiting documents will hardly succeed by themselves: tried many times, or with unreadable answers. */
   stuck: number;
   lag: Lag;
 }
 
-/** Those that are not finished, and those that ended within a day. */
+/** A backfill or audit that has not ended, or ended within the last day. */
 export interface BackfillStatus {
   id: number;
-  /** `range`: asked for by a person; `audit` and `full`: an audit of a window, and of the whole feed. */
+  /** `range`: asked for by an operator; `audit`: an audit of a window; `full`: an audit of the whole feed. */
   kind: string;
   source: string;
   feed: string;
@@ -87,21 +87,22 @@ export interface DeadDocument extends DocumentStatus {
 }
 
 const shownMost = 20;
-/** About four minutes of tries. */
+/** From so many tries on a document counts as stuck: about four minutes. */
 const attemptsMany = 8;
-/** The connector answered what `connector-calls.ts` could not read: the next try gets no better answer. */
+/** `connector-calls.ts` could not read the connector's answer: another try gets the same answer. */
 const isUnreadable = "d.error_type = 'unknown' and d.last_error like '%the connector returned %'";
 
 const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f.kinds)';
 const count = `select count(*)::int from ${ofFlow}`;
-/** As the partial indexes have it. */
+/** The condition of the partial indexes. */
 const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
 
 type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows'>>;
 
 /**
- * Of the feeds and flows in the settings, also of those that no process has begun with yet, and of other flows that are
- * registered: what is not configured any more waits for nothing.
+ * Reads the status of the feeds and flows in the settings, including those that no process has started yet, and of
+ * other registered flows. Kinds and flows that are no longer configured are left out: nothing of them waits. Rejects
+ * when the database is not available.
  */
 export async function readStatus(
   sql: Sql,
@@ -141,8 +142,8 @@ async function readFeeds(
     Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds'> & { raisedSeconds: number | null }
   >(
     `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
-       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning, late_arrivals as "lateArrivals", audited,
-       lateness_ms::float8 / 1000 as "raisedSeconds",
+       last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning,
+       late_arrivals as "lateArrivals", audited, lateness_ms::float8 / 1000 as "raisedSeconds",
        (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
         order by modified desc limit 1) as newest,
        (select count(*)::int from bridge.inbox i
@@ -152,14 +153,14 @@ async function readFeeds(
   );
   const shown = sources.flatMap((source) =>
     source.feeds.map((feed): FeedStatus => {
-      const row = rows.find((one) => one.source === source.name && one.feed === feed);
-      const { raisedSeconds, ...held } = row ?? { ...neverRead, source: source.name, feed, nextPull: now };
+      const row = rows.find((checkpoint) => checkpoint.source === source.name && checkpoint.feed === feed);
+      const { raisedSeconds, ...progress } = row ?? { ...neverRead, source: source.name, feed, nextPull: now };
       const state = {
-        ...held,
+        ...progress,
         pollSeconds: source.poll_seconds,
         latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
       };
-      return { ...state, lag: row ? lagOfFeed(state, now) : notBegun('pull') };
+      return { ...state, lag: row ? lagOfFeed(state, now) : notStarted('pull') };
     }),
   );
   return shown.toSorted((a, b) => (`${a.source} ${a.feed}` < `${b.source} ${b.feed}` ? -1 : 1));
@@ -194,8 +195,8 @@ const neverPushed = {
   oldestWaiting: null,
 };
 
-/** Whoever asks for a lag must not be told of none where nothing has ever worked. */
-function notBegun(role: 'pull' | 'push'): Lag {
+/** The lag before any process has worked on a feed or flow: unknown, and not in step. */
+function notStarted(role: 'pull' | 'push'): Lag {
   return { seconds: null, inStep: false, why: `no process with the role ${role} has begun with it yet` };
 }
 
@@ -228,14 +229,14 @@ async function readFlows(
   });
   const unknown = configured
     .filter(({ name }) => rows.every(({ flow }) => flow !== name))
-    .map(({ name, source }) => ({ flow: name, source, ...neverPushed, lag: notBegun('push') }));
+    .map(({ name, source }) => ({ flow: name, source, ...neverPushed, lag: notStarted('push') }));
   return [...flows, ...unknown];
 }
 
 function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
   return sql.query<BackfillStatus>(
-    `select id, kind, source, feed, range_start as "from", range_end as "to", position, records, changed, finished, cancelled,
-       last_error as "lastError"
+    `select id, kind, source, feed, range_start as "from", range_end as "to", position, records, changed, finished,
+       cancelled, last_error as "lastError"
      from bridge.backfills
      where finished is null and cancelled is null or greatest(finished, cancelled) > $1::timestamptz - interval '1 day'
      order by id`,
@@ -243,14 +244,17 @@ function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
   );
 }
 
-/** True when nothing waits: no feed is due, no notification is unanswered, no document but dead letters is to be pushed. */
+/**
+ * True when nothing waits: no feed is due, every notification was answered, and no document is to be pushed except dead
+ * letters.
+ */
 export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, now: Timestamp): boolean {
   return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
 }
 
 /**
- * True when it does not get better without a person: a pull that fails, a paused flow, an open circuit, a dead letter, a
- * document that was tried many times, or whose connector gives answers that cannot be read.
+ * True when an operator should look: a pull fails, a flow is paused, a circuit is open, there is a dead letter, or a
+ * document is stuck (tried many times, or its connector returns answers that cannot be read).
  */
 export function needsLook({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>): boolean {
   return (

@@ -4,30 +4,33 @@ import { findServiceWebhook, listIfOffered } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { type OwnWebhook, readOwnWebhooks } from './webhook-store.ts';
 
-/** A webhook as the service and this bridge see it. */
+/** A webhook, with what the service and this bridge know of it. */
 export interface ListedWebhook {
   readonly uuid: string | null;
   readonly name: string;
   readonly url: string;
-  /** As the service writes them; null where it does not say. */
+  /** The triggers as the service writes them; null when the service does not return them. */
   readonly triggers: string | null;
-  /** `active`, `off` (switched off by the service), `gone`, or `unknown` where the service cannot say. */
+  /** `active`, `off` (switched off by the service), `gone`, or `unknown` when the service cannot be asked about it. */
   readonly service: 'active' | 'off' | 'gone' | 'unknown';
   /**
-   * What is known here of its key: `current`, `retired` (still good for a while), `unfinished` (it was about to be made),
-   * or `none`: its notifications are taken only with a key of the settings.
+   * The state of its key in this bridge: `current`; `retired`, but still accepted for a while; `unfinished`: creating
+   * the webhook was interrupted; `none`: its notifications are accepted only with a key of the settings.
    */
   readonly key: 'current' | 'retired' | 'unfinished' | 'none';
   readonly created: Timestamp | null;
 }
 
-/** Those of the service and those of this bridge, side by side, the bridge's first. Where there is no list, only ours. */
+/**
+ * Returns the webhooks of this bridge, and then all other webhooks of the service. When the service does not list its
+ * webhooks (`listable` false), only those of this bridge.
+ */
 export async function listBridgeWebhooks(deps: WebhookDeps): Promise<{ webhooks: ListedWebhook[]; listable: boolean }> {
   const own = await readOwnWebhooks(deps.database, deps.source.name);
   const listed = await listIfOffered(deps.client);
   const webhooks: ListedWebhook[] = [];
-  for (const one of own) {
-    const { uuid, name, url, created, deleted } = one;
+  for (const webhook of own) {
+    const { uuid, name, url, created, deleted } = webhook;
     const found = uuid === null || deleted !== null ? undefined : await findServiceWebhook(deps.client, uuid, listed);
     webhooks.push({
       uuid,
@@ -35,15 +38,15 @@ export async function listBridgeWebhooks(deps: WebhookDeps): Promise<{ webhooks:
       url,
       triggers: found?.triggers ?? null,
       service: uuid === null ? 'unknown' : stateOf(found),
-      key: keyOf(one),
+      key: keyOf(webhook),
       created,
     });
   }
   const known = new Set(own.map(({ uuid }) => uuid));
-  for (const one of listed ?? []) {
-    if (known.has(one.uuid)) continue;
-    const { uuid, name, url, triggers } = one;
-    webhooks.push({ uuid, name, url, triggers, service: stateOf(one), key: 'none', created: null });
+  for (const webhook of listed ?? []) {
+    if (known.has(webhook.uuid)) continue;
+    const { uuid, name, url, triggers } = webhook;
+    webhooks.push({ uuid, name, url, triggers, service: stateOf(webhook), key: 'none', created: null });
   }
   return { webhooks, listable: listed !== undefined };
 }

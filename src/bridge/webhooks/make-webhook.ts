@@ -1,7 +1,7 @@
 /**
- * Makes a webhook at the service and keeps its key, and clears away what is not needed any more. Whatever line the
- * process dies at: an intent is committed before the service is asked, the key in one step with the retirement of what it
- * replaces, and a webhook is deleted only after that.
+ * Creates a webhook at the service and stores its key, and cleans up webhooks that are not needed any more. The process
+ * may be killed at any line: an intent is committed before the service is asked, the key is committed together with the
+ * retirement of the webhooks that it replaces, and those are deleted only after that.
  */
 import { randomUUID } from 'node:crypto';
 import type { Webhook } from '#client/webhook-calls.ts';
@@ -29,9 +29,9 @@ export interface MadeWebhook {
 }
 
 /**
- * A new webhook of this name to this URL, whose key every receiver takes when this resolves; `replaced` are retired with
- * it. Throws AppError: `invalid` with the service's words when it refuses, `unavailable` when it is not known whether the
- * webhook was made: the next call, or `clearAway`, deletes it then.
+ * Creates a webhook with this name and URL. When this resolves, every receiver accepts its key, and `replaced` are
+ * retired. Throws AppError: `invalid` with the service's text when the service refuses; `unavailable` when it is
+ * unknown whether the webhook was created: then the next call, or `cleanUpWebhooks`, deletes it.
  */
 export async function makeWebhook(
   deps: WebhookDeps,
@@ -41,16 +41,18 @@ export async function makeWebhook(
   const { client, source, database, secrets, clock } = deps;
   const request = { name, url, feeds: source.feeds, authentication: authenticationOf(source, url) };
   const own = await readOwnWebhooks(database, source.name);
-  // What became of an earlier intent, the service may know by its id.
-  const intents = own.filter((one) => one.secret === null && one.name === name && one.url === url).map(({ id }) => id);
+  // The service may recognise the id of an earlier intent, as its idempotency key.
+  const intents = own
+    .filter((webhook) => webhook.secret === null && webhook.name === name && webhook.url === url)
+    .map(({ id }) => id);
   for (let tries = 0; tries < triesMax + own.length; tries += 1) {
     const earlier = intents.pop();
     const id = earlier ?? (await newIntent(deps, name, url));
     const created = await createAtService(client, request, id).catch(async (error: unknown) => {
       if (!(error instanceof AppError) || error.recovery.do === 'retry') throw error;
-      // Another request than this one was made under its id: the feeds, or the credentials, have changed since.
+      // The earlier request under this id was a different one: the feeds or the credentials have changed since.
       if (error.code === 'conflict' && earlier !== undefined) return undefined;
-      // Refused: nothing came of the intent.
+      // The service refused the request, so no webhook was created for the intent.
       await deleteIntents(database, [id]);
       throw error;
     });
@@ -59,16 +61,16 @@ export async function makeWebhook(
       const { uuid, signing_key: signingKey } = created;
       await database.transaction(async (tx) => {
         await storeKey(tx, secrets, { id, uuid, signingKey });
-        const ids = replaced.map((one) => one.id);
+        const ids = replaced.map((webhook) => webhook.id);
         await retire(tx, ids, timestampNow(clock));
       });
       return { uuid, name, url };
     }
-    // The answer that showed its key never came here: nobody can check what it signs.
+    // The service shows a key only once, and that answer was lost: no receiver could check this webhook's signatures.
     await client.deleteWebhook(created.uuid);
     await deleteIntents(database, [id]);
   }
-  throw new AppError('unavailable', 'The service made webhooks, but did not show the key of any. Run it again later.');
+  throw new AppError('unavailable', 'The service created webhooks, but did not show their keys. Run it again later.');
 }
 
 async function newIntent({ database, source, clock }: WebhookDeps, name: string, url: string): Promise<string> {
@@ -78,12 +80,13 @@ async function newIntent({ database, source, clock }: WebhookDeps, name: string,
 }
 
 /**
- * Deletes what is not needed any more: retired webhooks, and those at the service whose key nobody has seen (they have
- * the name and URL of one of ours, or of an intent of which nothing else came). What they still had to announce is read
- * by the pulls that this makes due. `listed` is what the service had before the newest one was made; undefined where it
- * does not say. Gives the deleted ones. May be run again from any point.
+ * Deletes webhooks that are not needed any more: retired ones, and those of the service whose key was lost (they have
+ * the name and URL of a webhook or an intent of this bridge, but their UUID is unknown). All feeds become due, as these
+ * webhooks may have had changes to announce. `listed` are the webhooks that the service had before the newest was
+ * created; undefined when the service has no list. Returns the UUIDs of the deleted webhooks. May be run again after
+ * any failure.
  */
-export async function clearAway(deps: WebhookDeps, listed: readonly Webhook[] | undefined): Promise<string[]> {
+export async function cleanUpWebhooks(deps: WebhookDeps, listed: readonly Webhook[] | undefined): Promise<string[]> {
   const { client, source, database, clock } = deps;
   const own = await readOwnWebhooks(database, source.name);
   const deleted: string[] = [];
@@ -98,18 +101,18 @@ export async function clearAway(deps: WebhookDeps, listed: readonly Webhook[] | 
   }
   if (listed === undefined) return deleted;
   const known = new Set(own.flatMap(({ uuid, deleted: gone }) => (uuid === null || gone !== null ? [] : [uuid])));
-  const places = new Set(own.map(placeOf));
-  for (const one of listed) {
-    if (known.has(one.uuid) || !places.has(placeOf(one))) continue;
-    await client.deleteWebhook(one.uuid);
+  const targets = new Set(own.map(targetOf));
+  for (const webhook of listed) {
+    if (known.has(webhook.uuid) || !targets.has(targetOf(webhook))) continue;
+    await client.deleteWebhook(webhook.uuid);
     await markFeedsDue(database, source.name, timestampNow(clock));
-    deleted.push(one.uuid);
+    deleted.push(webhook.uuid);
   }
   const intents = own.filter(({ secret }) => secret === null).map(({ id }) => id);
   await deleteIntents(database, intents);
   return deleted;
 }
 
-function placeOf({ name, url }: { name: string; url: string }): string {
+function targetOf({ name, url }: { name: string; url: string }): string {
   return JSON.stringify([name, url]);
 }

@@ -1,6 +1,6 @@
 import type { Webhook } from '#client/webhook-calls.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { clearAway, type MadeWebhook, makeWebhook } from './make-webhook.ts';
+import { cleanUpWebhooks, type MadeWebhook, makeWebhook } from './make-webhook.ts';
 import { announces, findServiceWebhook, listIfOffered } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
 import { withWebhookLock } from './webhook-lock.ts';
@@ -8,17 +8,17 @@ import { markDeleted, type OwnWebhook, readOwnWebhooks, retire } from './webhook
 
 export interface Registration {
   readonly webhook: MadeWebhook;
-  /** False: it stood already. */
+  /** False when the webhook existed already. */
   readonly made: boolean;
   /** The webhooks that were deleted at the service. */
   readonly deleted: readonly string[];
 }
 
 /**
- * Sees to it that the service has a webhook of this name to this URL, for the feeds that are read, whose key is known
- * here: one that stands already, or a new one. One that the service has switched off, or that announces other feeds, is
- * replaced. With `alone` the source's webhooks to other URLs go. Running it twice, or dying at any line, leaves one that
- * works. Throws AppError as `makeWebhook` does.
+ * Makes sure that the service has a webhook with this name and URL for the feeds that are read, and that its key is
+ * known here: an existing webhook, or a new one. A webhook that the service has switched off, or that announces other
+ * feeds, is replaced. With `alone`, the source's webhooks to other URLs are deleted. After it was run twice, or killed
+ * at any line and run again, exactly one webhook works. Throws AppError as `makeWebhook` does.
  */
 export async function registerWebhook(
   deps: WebhookDeps,
@@ -28,32 +28,34 @@ export async function registerWebhook(
   return withWebhookLock(deps, source.name, async () => {
     const own = await readOwnWebhooks(database, source.name);
     const listed = await listIfOffered(deps.client);
-    const active = own.filter((one) => one.secret !== null && one.retired === null);
-    const here = active.filter((one) => one.name === name && one.url === url);
-    const standing = await findStanding(deps, here, listed);
-    const others = active.filter((one) => one !== standing?.own && (alone || here.includes(one)));
-    const webhook = standing?.webhook ?? (await makeWebhook(deps, { name, url }, others));
-    if (standing) {
+    const active = own.filter(({ secret, retired }) => secret !== null && retired === null);
+    const candidates = active.filter((webhook) => webhook.name === name && webhook.url === url);
+    const existing = await findWorking(deps, candidates, listed);
+    const others = active.filter((other) => other !== existing?.own && (alone || candidates.includes(other)));
+    const webhook = existing?.webhook ?? (await makeWebhook(deps, { name, url }, others));
+    if (existing) {
       const ids = others.map(({ id }) => id);
       await retire(database, ids, timestampNow(clock));
     }
-    return { webhook, made: standing === undefined, deleted: await clearAway(deps, listed) };
+    return { webhook, made: existing === undefined, deleted: await cleanUpWebhooks(deps, listed) };
   });
 }
 
-/** The newest of ours that the service still has, that it sends to, and that announces what is read. */
-async function findStanding(
+/**
+ * Returns the newest of these webhooks that the service still has and uses, and that announces the feeds that are read.
+ */
+async function findWorking(
   { client, source, database, clock }: WebhookDeps,
   own: readonly OwnWebhook[],
   listed: readonly Webhook[] | undefined,
 ): Promise<{ own: OwnWebhook; webhook: MadeWebhook } | undefined> {
-  for (const one of own.toReversed()) {
-    const { uuid, name, url } = one;
+  for (const candidate of own.toReversed()) {
+    const { uuid, name, url } = candidate;
     if (uuid === null) continue;
     const found = await findServiceWebhook(client, uuid, listed);
-    if (!found) await markDeleted(database, one.id, timestampNow(clock));
+    if (!found) await markDeleted(database, candidate.id, timestampNow(clock));
     else if (found.is_active !== false && found.url === url && announces(found, source.feeds))
-      return { own: one, webhook: { uuid, name, url } };
+      return { own: candidate, webhook: { uuid, name, url } };
   }
   return undefined;
 }

@@ -10,18 +10,19 @@ export interface TestedWebhook {
   readonly uuid: string;
   readonly url: string;
   readonly arrived: boolean;
-  /** How long it took to be in the inbox, in milliseconds; null when it did not arrive. */
+  /** Milliseconds until the notification was in the inbox; null when it did not arrive. */
   readonly tookMs: number | null;
-  /** What was found where it did not arrive: a sentence each. */
+  /** Possible reasons when it did not arrive, a sentence or two each. */
   readonly findings: readonly string[];
 }
 
-const lookEveryMs = 200;
+const checkEveryMs = 200;
 const probeTimeoutMs = 5_000;
 
 /**
- * Asks the service for a TEST notification to each of the source's webhooks, or to the one of this UUID, and waits until
- * the inbox has it. Throws `not-found` when there is none, and AppError with the service's words when it refuses.
+ * Asks the service for a TEST notification to each webhook of the source, or to the one with this UUID, and waits until
+ * it is in the inbox. Throws AppError: `not-found` when there is no such webhook; with the service's text when the
+ * service refuses.
  */
 export async function testWebhooks(
   deps: WebhookDeps & { fetch: GuardedFetch },
@@ -29,9 +30,11 @@ export async function testWebhooks(
 ): Promise<TestedWebhook[]> {
   const own = await readOwnWebhooks(deps.database, deps.source.name);
   const chosen = own.filter(
-    (one) => one.secret !== null && (uuid === undefined ? one.retired === null : one.uuid === uuid),
+    (webhook) => webhook.secret !== null && (uuid === undefined ? webhook.retired === null : webhook.uuid === uuid),
   );
-  const targets = chosen.flatMap((one) => (one.uuid === null ? [] : [{ uuid: one.uuid, url: one.url }]));
+  const targets = chosen.flatMap((webhook) =>
+    webhook.uuid === null ? [] : [{ uuid: webhook.uuid, url: webhook.url }],
+  );
   if (uuid !== undefined && targets.length === 0) {
     const found = await findServiceWebhook(deps.client, uuid, undefined);
     if (found) targets.push({ uuid, url: found.url });
@@ -39,7 +42,8 @@ export async function testWebhooks(
   if (targets.length === 0)
     throw new AppError(
       'not-found',
-      `There is no such webhook of the source "${deps.source.name}". Register one with: bridge webhooks register --source ${deps.source.name}`,
+      `There is no such webhook of the source "${deps.source.name}". ` +
+        `Register one with: bridge webhooks register --source ${deps.source.name}`,
     );
   const tested: TestedWebhook[] = [];
   for (const target of targets) tested.push(await testOne(deps, target, { timeoutMs, signal }));
@@ -60,11 +64,11 @@ async function testOne(
     const tookMs = clock.nowMs() - startedMs;
     if (arrived) return { uuid, url, arrived, tookMs, findings: [] };
     if (tookMs >= timeoutMs) return { uuid, url, arrived, tookMs: null, findings: await findReasons(deps, uuid, url) };
-    await clock.sleep(Math.min(lookEveryMs, timeoutMs - tookMs), signal);
+    await clock.sleep(Math.min(checkEveryMs, timeoutMs - tookMs), signal);
   }
 }
 
-/** The id of the newest TEST in the inbox; 0 before the first. */
+/** Returns the id of the newest TEST notification in the inbox; 0 when there is none. */
 async function newestTest(database: Database, source: string): Promise<number> {
   const [row] = await database.query<{ id: number | null }>(
     "select max(id) as id from bridge.inbox where source = $1 and trigger = 'TEST'",
@@ -73,7 +77,7 @@ async function newestTest(database: Database, source: string): Promise<number> {
   return row?.id ?? 0;
 }
 
-/** Where a person has to look: at the service, on the way, at the receiver. */
+/** Returns where an operator should look: at the service, at the network, at the receiver. */
 async function findReasons(
   { client, source, fetch }: WebhookDeps & { fetch: GuardedFetch },
   uuid: string,
@@ -86,14 +90,17 @@ async function findReasons(
     findings.push('The service has switched the webhook off after failures: register it again.');
   else if (found.url !== url) findings.push(`The service sends to ${found.url}, not to ${url}.`);
   findings.push(await probe(fetch, url));
+  const proofs = source.bearer ? 'the signature or the bearer token' : 'the signature';
+  const stale = source.freshness_seconds === undefined ? '' : '"stale" means that the clocks are too far apart, ';
   findings.push(
-    `Look at the metric bridge_notifications_total of the receiver: "unauthorized" means that the signature${source.bearer ? ' or the bearer token' : ''} was refused, ${source.freshness_seconds === undefined ? '' : '"stale" that the clocks are too far apart, '}nothing at all that the service does not reach it.`,
+    `Look at the metric bridge_notifications_total of the receiver: "unauthorized" means that ${proofs} was refused, ` +
+      `${stale}and no count at all means that the service does not reach the receiver.`,
   );
   findings.push("Look at the service's own log of deliveries: it says what the receiver answered.");
   return findings;
 }
 
-/** Whether a receiver answers under the webhook's URL, seen from here; the service may see another network. */
+/** Says whether a receiver answers under the webhook's URL from this machine; the service may be in another network. */
 async function probe(fetch: GuardedFetch, url: string): Promise<string> {
   try {
     // A GET is answered with 405 by the endpoint, whatever the keys are.
@@ -105,7 +112,8 @@ async function probe(fetch: GuardedFetch, url: string): Promise<string> {
       responseBytesMax: 10_000,
     });
     return status === 405
-      ? 'From this machine, the receiver answers under the URL: so the service does not reach it, does not trust its certificate, or was refused.'
+      ? 'From this machine, the receiver answers under the URL. So the service does not reach it, does not trust its ' +
+          'certificate, or was refused.'
       : `From this machine, something else than a receiver answers under the URL, with the status ${status}.`;
   } catch (error) {
     const text = error instanceof FetchError ? error.publicMessage : errorText(error);

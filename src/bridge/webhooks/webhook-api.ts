@@ -1,10 +1,17 @@
 /**
- * The webhooks of a sourcing service, ours or somebody else's: what the document leaves open is made one here. Source: API
- * document, "Webhooks"; listing them is "not shown" there, so that it may be missing.
+ * The webhooks of a sourcing service, of this project or another one: hides where services differ because the API
+ * document leaves something open. Source: API document, "Webhooks"; the document does not show how webhooks are listed,
+ * so a service may have no list.
  */
 import type { Webhook, WebhookCalls } from '#client/webhook-calls.ts';
 import type { FeedName } from '#contract/feed.ts';
-import { feedOfTrigger, feedTriggers, type Trigger, triggerElsewhere, type WebhookAuthentication } from '#contract/webhook.ts';
+import {
+  feedOfTrigger,
+  feedTriggers,
+  type Trigger,
+  triggerElsewhere,
+  type WebhookAuthentication,
+} from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
 
 export interface WebhookRequest {
@@ -14,7 +21,10 @@ export interface WebhookRequest {
   readonly authentication: WebhookAuthentication | undefined;
 }
 
-/** All webhooks; undefined where the service has no such list. A key that may not look is another matter, and throws. */
+/**
+ * Returns all webhooks; undefined when the service has no such list. Throws AppError for other failures, also when the
+ * API key may not list them.
+ */
 export async function listIfOffered(client: WebhookCalls): Promise<Webhook[] | undefined> {
   try {
     return await client.listWebhooks();
@@ -24,13 +34,15 @@ export async function listIfOffered(client: WebhookCalls): Promise<Webhook[] | u
   }
 }
 
-/** The webhook of this UUID; undefined when it is gone. `listed` is asked where there is a list. */
+/**
+ * Returns the webhook with this UUID, from `listed` if there is a list; undefined when the service does not have it.
+ */
 export async function findServiceWebhook(
   client: WebhookCalls,
   uuid: string,
   listed: readonly Webhook[] | undefined,
 ): Promise<Webhook | undefined> {
-  if (listed) return listed.find((one) => one.uuid === uuid);
+  if (listed) return listed.find((webhook) => webhook.uuid === uuid);
   try {
     return await client.readWebhook(uuid);
   } catch (error) {
@@ -40,8 +52,9 @@ export async function findServiceWebhook(
 }
 
 /**
- * Makes a webhook. The same id gives the same one where the service heeds idempotency keys; the key that signs is shown
- * the first time only. Throws AppError with the service's words; `conflict` when the id was used for another request.
+ * Creates a webhook. `id` is the idempotency key: a service that supports it returns the same webhook again, but shows
+ * the signing key only the first time. Throws AppError with the service's text; `conflict` when the id was used for
+ * another request.
  */
 export async function createAtService(
   client: WebhookCalls,
@@ -50,7 +63,7 @@ export async function createAtService(
 ): ReturnType<WebhookCalls['createWebhook']> {
   const createWith = (triggers: string[], idempotencyKey: string) =>
     client.createWebhook(
-      // The name that is not in our contract is the reason for the second try.
+      // Some services call a trigger by a name that the contract does not have: those names are the second try.
       { name, url, triggers: triggers as Trigger[], ...(authentication ? { authentication } : {}) },
       idempotencyKey,
     );
@@ -62,16 +75,19 @@ export async function createAtService(
     const areSame = otherNames.every((name, index) => name === triggers[index]);
     if (!isRefusal(error) || error.code !== 'invalid' || areSame) throw error;
     return createWith(otherNames, `${id}-other-name`).catch((second: unknown) => {
-      // What a service says of a name that it does not know is of no use to anybody.
+      // An error about the other names would confuse: the error of the first try is the useful one.
       throw isRefusal(second) && second.code === 'invalid' ? error : second;
     });
   }
 }
 
-/** Whether the webhook announces these feeds, and no others. */
+/** Whether the webhook announces exactly these feeds. */
 export function announces({ triggers }: Webhook, feeds: readonly FeedName[]): boolean {
-  const given = triggers.replace(/^\[|\]$/g, '').split(/\s*,\s*/);
-  return new Set<FeedName | undefined>(feeds).symmetricDifference(new Set(given.map(feedOfTrigger))).size === 0;
+  const announced = triggers
+    .replace(/^\[|\]$/g, '')
+    .split(/\s*,\s*/)
+    .map(feedOfTrigger);
+  return new Set<FeedName | undefined>(feeds).symmetricDifference(new Set(announced)).size === 0;
 }
 
 function isRefusal(error: unknown): error is AppError {

@@ -1,4 +1,4 @@
-/** What the commands on webhooks stand on, and what a source's webhook is to be like. */
+/** What the webhook commands need, and which URL and authentication a source's webhook gets. */
 import type { WebhookCalls } from '#client/webhook-calls.ts';
 import type { WebhookAuthentication } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
@@ -9,7 +9,7 @@ import { tokenPath } from '../receive/bearer/token-endpoint.ts';
 import type { BridgeSettings, SourceSettings } from '../settings.ts';
 
 export interface WebhookDeps {
-  /** Of the source; its API key needs the scope webhooks. */
+  /** The client of the source; its API key needs the scope webhooks. */
   readonly client: WebhookCalls;
   readonly source: SourceSettings;
   readonly database: Database;
@@ -17,14 +17,14 @@ export interface WebhookDeps {
   readonly clock: Clock;
 }
 
-/** Where the service reaches this bridge by its settings: `https://<public_host>:<port>/webhooks/<source>`. */
+/** Returns the URL under which the service reaches this bridge: `https://<public_host>:<port>/webhooks/<source>`. */
 export function webhookUrlOf(settings: Pick<BridgeSettings, 'public_host' | 'port'>, source: string): string {
   return `https://${settings.public_host}:${settings.port}/webhooks/${source}`;
 }
 
 /**
- * How the service is told to get bearer tokens for a webhook at this URL; undefined when none is asked for. Throws
- * `invalid` where the settings do not say it.
+ * Returns how the service gets bearer tokens for a webhook at this URL; undefined when the source requires none. Throws
+ * AppError `invalid` when the settings do not say how.
  */
 export function authenticationOf(
   { name, bearer }: Pick<SourceSettings, 'name' | 'bearer'>,
@@ -42,7 +42,7 @@ export function authenticationOf(
   if (parameters === undefined)
     throw new AppError(
       'invalid',
-      `The source "${name}" asks for bearer tokens, but does not say how the service gets them: set bearer.token_request.`,
+      `The source "${name}" requires bearer tokens. Say how the service gets them: set bearer.token_request.`,
     );
   const { scope, ...required } = { scope: undefined, ...parameters };
   return {
@@ -51,7 +51,7 @@ export function authenticationOf(
   };
 }
 
-/** Beside the webhook: `https://host/prefix/webhooks/cloud` has its tokens at `https://host/prefix/oauth/token`. */
+/** The token URL is beside the webhook: `https://host/prefix/webhooks/main` has `https://host/prefix/oauth/token`. */
 function tokenUrlOf(webhookUrl: string, source: string): string {
   const url = new URL(webhookUrl);
   const own = `/webhooks/${source}`;

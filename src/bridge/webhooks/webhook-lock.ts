@@ -2,14 +2,15 @@ import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 
-/** Keeps these locks apart from anybody else's advisory locks in the same database. */
+/** The first key of these advisory locks: keeps them apart from all other advisory locks in the same database. */
 const lockSpace = 0x5b_50_acf;
 const tryEveryMs = 200;
 const waitMs = 30_000;
 
 /**
- * Runs `work` while nobody else changes the webhooks of this source: two at once would take each other's new webhook for
- * one that nobody knows the key of. The lock is gone with the process. Throws `conflict` when another holds it for long.
+ * Runs `work` while no other command changes the webhooks of this source: of two commands at once, each would take the
+ * other's new webhook for one whose key was lost. The lock ends with the process. Throws AppError `conflict` when
+ * another command holds the lock for more than 30 seconds.
  */
 export async function withWebhookLock<T>(
   deps: { database: Database; clock: Clock },

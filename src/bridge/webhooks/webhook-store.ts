@@ -1,29 +1,29 @@
-/** The rows of `bridge.webhooks`. One operation a function. */
+/** The rows of `bridge.webhooks`, one operation a function. */
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 
-/** A webhook that this bridge has registered, or was about to. */
+/** A webhook that this bridge has registered, or the intent to register one. */
 export interface OwnWebhook {
   readonly id: string;
   readonly source: string;
-  /** The service's name for it; null while only the intent is known. */
+  /** The service's id of the webhook; null for an intent. */
   readonly uuid: string | null;
   readonly name: string;
   readonly url: string;
-  /** Null while only the intent is known. */
+  /** The sealed signing key; null for an intent. */
   readonly secret: Buffer | null;
   readonly created: Timestamp;
-  /** Another one has taken its place, or it is to go. */
+  /** Since when it is retired: another webhook has replaced it, or it is to be deleted. */
   readonly retired: Timestamp | null;
-  /** It is gone from the service. */
+  /** When the service was found not to have it any more, or it was deleted there. */
   readonly deleted: Timestamp | null;
 }
 
 /**
- * How long a retired key still signs. What the service had under way when the webhook was deleted is in within seconds;
- * a key is also retired because somebody knows it who should not.
+ * How long a retired key is still accepted. Notifications that were on their way when the webhook was deleted arrive
+ * within seconds. The time must not be much longer, as a key may also be retired because it leaked.
  */
 export const retiredKeyMs = 3_600_000;
 
@@ -31,14 +31,17 @@ const intentMs = 7 * 86_400_000;
 
 const columns = 'id, source, uuid, name, url, secret, created, retired, deleted';
 
-/** Those of a source, the oldest first. */
+/** Returns the webhooks and intents of a source, the oldest first. */
 export function readOwnWebhooks(sql: Sql, source: string): Promise<OwnWebhook[]> {
   return sql.query<OwnWebhook>(`select ${columns} from bridge.webhooks where source = $1 order by created, id`, [
     source,
   ]);
 }
 
-/** Committed before the service is asked: what it makes is then known to be ours, whatever becomes of the answer. */
+/**
+ * Writes an intent. It is committed before the service is asked, so that the webhook is known to be of this bridge even
+ * if the answer is lost.
+ */
 export async function insertIntent(
   sql: Sql,
   { id, source, name, url }: Pick<OwnWebhook, 'id' | 'source' | 'name' | 'url'>,
@@ -53,7 +56,10 @@ export async function insertIntent(
   ]);
 }
 
-/** From its commit on every receiver takes what the new key signs. Throws when the intent is not there any more. */
+/**
+ * Turns an intent into a webhook. Once this has committed, every receiver accepts the new key. Throws AppError
+ * `conflict` when the intent is not there any more.
+ */
 export async function storeKey(
   tx: Sql,
   secrets: SecretBox,
@@ -68,22 +74,25 @@ export async function storeKey(
     throw new AppError('conflict', 'Another command has changed the webhooks meanwhile. Run this one again.');
 }
 
-/** From now on the key is good for `retiredKeyMs` only. One that is retired already keeps its time. */
+/**
+ * Retires webhooks: their keys are accepted for `retiredKeyMs` from now. A webhook that is retired already keeps its
+ * time.
+ */
 export async function retire(tx: Sql, ids: readonly string[], now: Timestamp): Promise<void> {
   await tx.query('update bridge.webhooks set retired = coalesce(retired, $2) where id = any($1)', [ids, now]);
 }
 
-/** The service does not have it any more. */
+/** Notes that the service does not have the webhook any more, and retires it. */
 export async function markDeleted(tx: Sql, id: string, now: Timestamp): Promise<void> {
   await tx.query('update bridge.webhooks set retired = coalesce(retired, $2), deleted = $2 where id = $1', [id, now]);
 }
 
-/** An intent of which nothing came, or whose webhook is gone. */
+/** Deletes intents for which no webhook was created, or whose webhook was deleted. */
 export async function deleteIntents(tx: Sql, ids: readonly string[]): Promise<void> {
   await tx.query('delete from bridge.webhooks where id = any($1) and secret is null', [ids]);
 }
 
-/** What the service still had to announce through a webhook that is gone: all of it is read now. */
+/** Makes all feeds of the source due now: a deleted webhook may have had changes to announce. */
 export async function markFeedsDue(tx: Sql, source: string, now: Timestamp): Promise<void> {
   await tx.query('update bridge.checkpoints set next_pull = least(next_pull, $2) where source = $1', [source, now]);
 }
@@ -94,8 +103,8 @@ export interface SealedKey {
   readonly secret: Buffer;
 }
 
-/** The keys that are good now: those that are not retired, and those that were not long ago. */
-export function readGoodKeys(sql: Sql, now: Timestamp): Promise<SealedKey[]> {
+/** Returns the keys that are accepted now: those that are not retired, and those that were retired a short time ago. */
+export function readAcceptedKeys(sql: Sql, now: Timestamp): Promise<SealedKey[]> {
   return sql.query<SealedKey>(
     `select id, source, secret from bridge.webhooks where secret is not null and (retired is null or retired > $1)
      order by created desc, id`,
@@ -104,8 +113,8 @@ export function readGoodKeys(sql: Sql, now: Timestamp): Promise<SealedKey[]> {
 }
 
 /**
- * Forgets webhooks that are gone from the service, and whose keys are good for nothing any more; and intents of long ago,
- * which the service does not remember either.
+ * Deletes the rows of webhooks that the service does not have any more and whose keys are not accepted any more, and
+ * old intents, which the service does not remember either.
  */
 export async function pruneWebhooks(sql: Sql, now: Timestamp): Promise<void> {
   await sql.query(
@@ -114,7 +123,7 @@ export async function pruneWebhooks(sql: Sql, now: Timestamp): Promise<void> {
   );
 }
 
-/** Throws AppError `internal` where it was sealed under another master key. */
+/** Returns the signing key. Throws AppError `internal` when it was sealed under another master key. */
 export function openKey(secrets: SecretBox, { id, secret }: Pick<SealedKey, 'id' | 'secret'>): string {
   return secrets.open(secret, secretContext(id));
 }

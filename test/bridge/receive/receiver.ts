@@ -1,4 +1,4 @@
-/** A receiver of notifications as `startReceive` sets it up, without the rest of a bridge: on HTTPS, and on a clock of choice. */
+/** A receiver as `startReceive` sets it up, without the rest of a bridge: on HTTPS, with a clock of choice. */
 import { createSigningKeys, type SigningKeys } from '#bridge/receive/signing-keys.ts';
 import { createWebhookEndpoint, type ReceivedSource } from '#bridge/receive/webhook-endpoint.ts';
 import { feedNames } from '#contract/feed.ts';
@@ -21,19 +21,19 @@ export interface Receiver {
   readonly signingKeys: SigningKeys;
   readonly woken: string[];
   logged(): string;
-  /** How many notifications ended so. */
+  /** How many notifications had this result. */
   count(result: string): Promise<number>;
   stop(): Promise<void>;
 }
 
 export async function startReceiver(options: {
   database: Database;
-  /** Where the keys are read from; `database` unless told otherwise. */
+  /** The database from which the keys are read; `database` by default. */
   keyDatabase?: Database;
   keys?: readonly string[];
   clock?: Clock;
   source?: Partial<ReceivedSource>;
-  /** Adds other routes before it listens. */
+  /** Adds more routes before the receiver listens. */
   mount?: (application: Application) => void;
   plain?: boolean;
   stalledMs?: number;

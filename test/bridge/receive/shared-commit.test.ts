@@ -6,10 +6,10 @@ import { createManualClock } from '../../harness/manual-clock.ts';
 
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-test('each item gets its own result, a failed write rejects its own items only, and nothing is lost or written twice', async () => {
+test('each item gets its own result, a failed write rejects only its items, nothing is lost or doubled', async () => {
   await fc.assert(
     fc.asyncProperty(
-      // Items in bursts; what a write does, and how many turns of the event loop it takes.
+      // Items in bursts; whether each write fails, and how many turns of the event loop it takes.
       fc.array(fc.array(fc.nat(), { maxLength: 8 }), { maxLength: 8 }),
       fc.infiniteStream(fc.record({ fails: fc.boolean(), throws: fc.boolean(), turns: fc.nat({ max: 3 }) })),
       fc.integer({ min: 1, max: 5 }),
@@ -64,7 +64,7 @@ test('each item gets its own result, a failed write rejects its own items only, 
   );
 });
 
-test('what arrives while a write is under way goes together in the next one', async () => {
+test('items that arrive during a write share the next one', async () => {
   const batches: number[] = [];
   const first = Promise.withResolvers<void>();
   const shared = createSharedCommit<number, number>({
@@ -85,8 +85,8 @@ test('what arrives while a write is under way goes together in the next one', as
   expect(batches).toEqual([1, 50]);
 });
 
-describe('when a write is over and others wait already', () => {
-  /** One item is written, and others wait for the next write. */
+describe('when a write ends while other items wait, the next write', () => {
+  /** Writes one item, while others wait for the next write. */
   async function startBusy(others: number, { batchMax = 100, tookMs = 2 } = {}) {
     const clock = createManualClock();
     const batches: number[][] = [];
@@ -111,7 +111,7 @@ describe('when a write is over and others wait already', () => {
     return { clock, batches, shared, waiting };
   }
 
-  test('who was answered and comes again at once goes with them', async () => {
+  test('also takes the item of a sender that was answered and sends again at once', async () => {
     const { batches, shared, waiting } = await startBusy(3);
     await turn();
     expect(batches).toEqual([[0]]);
@@ -119,7 +119,7 @@ describe('when a write is over and others wait already', () => {
     expect(batches).toEqual([[0], [1, 2, 3, 4]]);
   });
 
-  test('they wait for a millisecond at most', async () => {
+  test('starts after a millisecond at the latest', async () => {
     const { clock, batches, waiting } = await startBusy(3);
     await turn();
     expect(batches).toEqual([[0]]);
@@ -128,26 +128,26 @@ describe('when a write is over and others wait already', () => {
     expect(batches).toEqual([[0], [1, 2, 3]]);
   });
 
-  test('they wait for nobody when they fill a write', async () => {
+  test('starts at once when the waiting items fill it', async () => {
     const { batches, waiting } = await startBusy(3, { batchMax: 3 });
     await Promise.all(waiting);
     expect(batches).toEqual([[0], [1, 2, 3]]);
   });
 
-  test('they wait for nobody where writes are quick', async () => {
+  test('starts at once when writes are fast', async () => {
     const { batches, waiting } = await startBusy(3, { tookMs: 1 });
     await Promise.all(waiting);
     expect(batches).toEqual([[0], [1, 2, 3]]);
   });
 
-  test('a single one waits for nobody', async () => {
+  test('starts at once when no item waited', async () => {
     const { batches, shared } = await startBusy(0);
     await shared.add(1);
     expect(batches).toEqual([[0], [1]]);
   });
 });
 
-test('what comes in one turn of the event loop goes together', async () => {
+test('items of one turn of the event loop share a write', async () => {
   const batches: number[] = [];
   const shared = createSharedCommit<number, number>({
     write: async (items) => {
@@ -158,7 +158,7 @@ test('what comes in one turn of the event loop goes together', async () => {
     backlogMax: 100,
     clock: systemClock,
   });
-  // As the event loop calls for one socket after the other, with the microtasks of each in between.
+  // The event loop handles one socket after the other, and runs the microtasks of each in between.
   const added: Promise<number>[] = [];
   for (let count = 0; count < 5; count += 1) {
     added.push(shared.add(count));
@@ -168,7 +168,7 @@ test('what comes in one turn of the event loop goes together', async () => {
   expect(batches).toEqual([5]);
 });
 
-test('beyond the backlog items are refused as unavailable, and those before them are kept', async () => {
+test('items beyond the backlog are rejected as unavailable, and earlier items are stored', async () => {
   const open = Promise.withResolvers<void>();
   const shared = createSharedCommit<number, number>({
     write: async (items) => {
@@ -187,7 +187,7 @@ test('beyond the backlog items are refused as unavailable, and those before them
   expect(await Promise.all([writing, ...waiting])).toEqual([0, 1, 2]);
 });
 
-test('a write that gives too few results rejects its items rather than mixing them up', async () => {
+test('a write that returns too few results rejects its items and does not mix them up', async () => {
   const shared = createSharedCommit<number, number>({
     write: async () => [],
     batchMax: 2,

@@ -23,7 +23,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** As the command of another process leaves it. */
+/** Stores a webhook as the command of another process does. */
 async function keep(signingKey: string, options: { source?: string; secrets?: typeof testSecrets } = {}) {
   const id = randomUUID();
   const row = { id, source: options.source ?? 'main', name: 'n', url: 'https://localhost/webhooks/main' };
@@ -32,7 +32,7 @@ async function keep(signingKey: string, options: { source?: string; secrets?: ty
   return id;
 }
 
-/** Counts what is asked of the database, which may be away. */
+/** Counts the queries; the database can be made unavailable. */
 function countedDatabase(): Database & { asked: number; away: boolean } {
   const database = {
     ...db.database,
@@ -60,7 +60,7 @@ function keysOn(database: Database, clock: Clock, configured: readonly string[] 
 }
 
 describe('the keys of a source', () => {
-  test('are those of the settings and those that were registered, of this source alone', async () => {
+  test('are those of its settings and of its registered webhooks, and no others', async () => {
     const keys = keysOn(db.database, testClock(), ['configured', '']);
     await keep('registered');
     await keep('of another', { source: 'other' });
@@ -70,7 +70,7 @@ describe('the keys of a source', () => {
     expect(keys.texts('other'), 'which is not configured').toEqual([]);
   });
 
-  test('of an intent, and one that was sealed under another master key, are none, and take no other with them', async () => {
+  test('do not include intents or keys sealed under another master key, which do not affect the others', async () => {
     const lines: string[] = [];
     const log = createLogger({ level: 'trace', name: 'test', destination: { write: (line) => lines.push(line) } });
     const configured = new Map([['main', []]]);
@@ -92,12 +92,12 @@ describe('the keys of a source', () => {
     expect(keys.keysOf('main').map((key) => key.export().toString())).toEqual(['hidden-key-two']);
     expect(
       lines.filter((line) => line.includes('a signing key cannot be read')),
-      'told once',
+      'logged once',
     ).toHaveLength(1);
     expect(lines.join('')).not.toContain('hidden-key');
   });
 
-  test('go on when the database is away', async () => {
+  test('are still known while the database is away', async () => {
     const database = countedDatabase();
     const keys = keysOn(database, testClock(), ['configured']);
     await keep('registered');
@@ -112,7 +112,7 @@ describe('the keys of a source', () => {
 });
 
 describe('reading again', () => {
-  test('sees what was committed before it was asked for, however soon after another read', async () => {
+  test('finds keys that were committed before the call, however soon after another read', async () => {
     const keys = keysOn(db.database, testClock());
     for (const key of ['one', 'two', 'three']) {
       await keep(key);
@@ -121,7 +121,7 @@ describe('reading again', () => {
     }
   });
 
-  test('sees what was committed while an earlier read was under way', async () => {
+  test('finds keys that were committed during an earlier read', async () => {
     const clock = testClock();
     const answered = Promise.withResolvers<void>();
     let asked = 0;
@@ -144,7 +144,7 @@ describe('reading again', () => {
     expect(keys.texts()).toEqual(['committed meanwhile']);
   });
 
-  test('waits no longer than a second when the clock was set back', async () => {
+  test('waits at most a second, also when the clock was set back', async () => {
     const clock = createManualClock();
     const keys = keysOn(db.database, clock);
     await keys.readAgain();
@@ -154,7 +154,7 @@ describe('reading again', () => {
     expect(await again).toBe(true);
   });
 
-  test('reads once a second, however many ask, and answers those at once that are too many', async () => {
+  test('reads once a second, however many calls there are, and answers calls beyond the bound at once', async () => {
     const database = countedDatabase();
     const clock = createManualClock();
     const keys = keysOn(database, clock);
@@ -187,19 +187,19 @@ describe('at the endpoint', () => {
     return answer.status;
   };
 
-  test('a key that another process has registered is taken with the first notification that it signs', async () => {
+  test('a key that another process has registered is accepted with the first notification that it signs', async () => {
     const clock = testClock();
     const [one, other] = [
       await startReceiver({ database: db.database, clock, plain: true }),
       await startReceiver({ database: db.database, clock, plain: true, keys: ['configured'] }),
     ];
-    // Without any key nothing could be genuine, and the keys are read again all the same.
+    // Also without any known key the keys are read again.
     expect([await post(one.url, 'fresh'), await post(other.url, 'fresh')]).toEqual([401, 401]);
     await keep('fresh');
     expect([await post(one.url, 'fresh'), await post(other.url, 'fresh')]).toEqual([200, 200]);
   });
 
-  test('a flood of forged requests costs a query a second, and genuine ones are taken meanwhile', async () => {
+  test('a flood of forged requests costs a query a second, and genuine ones are accepted meanwhile', async () => {
     const keyDatabase = countedDatabase();
     const clock = createManualClock();
     const receiver = await startReceiver({ database: db.database, keyDatabase, clock, plain: true, keys: ['known'] });
@@ -210,7 +210,7 @@ describe('at the endpoint', () => {
       return status;
     };
     const forged = Array.from({ length: 300 }, (_, number) => forge(number));
-    // The first second: one was read for, some wait for the next time, and the others are refused.
+    // In the first second: one request caused a read, some wait for the next read, and the others are refused.
     await expect.poll(() => settled).toBeGreaterThan(100);
     expect(keyDatabase.asked).toBe(1);
     expect(await post(receiver.url, 'known')).toBe(200);
@@ -224,11 +224,11 @@ describe('at the endpoint', () => {
       .toBe(300);
     expect(new Set(await Promise.all(forged))).toEqual(new Set([401]));
     expect(keyDatabase.asked).toBeLessThanOrEqual(seconds);
-    // The log does not grow with it either: a line a second.
+    // The log does not grow with the flood either: a line a second.
     expect(receiver.logged().match(/notification refused/g)?.length).toBeLessThanOrEqual(seconds);
   });
 
-  test('what no known key signs is to be sent again while the keys cannot be read', async () => {
+  test('a notification that no known key signs is answered 503 while the keys cannot be read', async () => {
     const keyDatabase = countedDatabase();
     const clock = testClock();
     const receiver = await startReceiver({ database: db.database, keyDatabase, clock, plain: true, keys: ['known'] });
@@ -237,7 +237,7 @@ describe('at the endpoint', () => {
     expect(await post(receiver.url, 'known')).toBe(200);
   });
 
-  test('a retired key is refused when its hour is over', async () => {
+  test('a retired key is refused after an hour', async () => {
     const id = await keep('old');
     await retire(db.database, [id], '2026-01-01T00:00:00.000000Z');
     const clock = createManualClock(Date.UTC(2026, 0, 1, 0, 59));

@@ -25,7 +25,7 @@ interface Endpoint {
   registry: Registry;
   woken: string[];
   logged: () => string;
-  /** How many notifications ended so. */
+  /** How many notifications had this result. */
   count(result: string): Promise<number>;
   commits(): Promise<number>;
 }
@@ -69,7 +69,7 @@ async function startEndpoint(
     backlogMax: options.backlogMax ?? 1_000,
     signingKeys: createSigningKeys({
       configured: new Map([['main', options.keys ?? [current, previous]]]),
-      // Where the inbox is away, this is not what is tested.
+      // The keys are read elsewhere when the test makes the inbox unavailable.
       database: db.database,
       secrets: createSecretBox(Buffer.alloc(32, 7)),
       clock,
@@ -110,7 +110,7 @@ async function startEndpoint(
   };
 }
 
-/** Worked out here and not by our own code: the header is a contract with others. */
+/** Computed here and not by the code under test: the header is a contract with other programs. */
 function sign(body: string | Uint8Array, key = current): string {
   return `hmac-sha256=${createHmac('sha256', Buffer.from(key, 'utf8')).update(body).digest('hex')}`;
 }
@@ -134,7 +134,7 @@ const inbox = () =>
   );
 
 describe('a signed notification', () => {
-  test('is stored byte for byte, answered with 2xx and wakes the pull of its feed', async () => {
+  test('is stored byte for byte, answered with 2xx, and wakes the puller of its feed', async () => {
     const endpoint = await startEndpoint();
     expect((await post(endpoint.url, awards)).status).toBe(200);
     expect(await inbox()).toEqual([
@@ -144,13 +144,13 @@ describe('a signed notification', () => {
     expect(await endpoint.count('accepted')).toBe(1);
   });
 
-  test('is committed before it is answered, and the pull is woken after', async () => {
+  test('is committed before it is answered, and the puller is woken after the commit', async () => {
     const order: string[] = [];
     const database: Database = {
       ...db.database,
       query: async (statement, params) => {
         const rows = await db.database.query<never>(statement, params);
-        // Seen on another connection: it is committed, not only written.
+        // It is visible on another connection: it is committed, not only written.
         order.push(`committed ${(await inbox()).length}`);
         return rows;
       },
@@ -182,7 +182,7 @@ describe('a signed notification', () => {
     ['triggers', 'SOURCING_EVENTS_FEED_UPDATED', 'sourcing-events'],
     ['trigger', 'AWARD_FEED_UPDATED', 'awards'],
     ['triggers', 'AWARDS_FEED_UPDATED', 'awards'],
-  ])('with %s %s asks for the feed %s', async (key, trigger, feed) => {
+  ])('with %s %s wakes the puller of the feed %s', async (key, trigger, feed) => {
     const endpoint = await startEndpoint();
     const body = JSON.stringify({ [key]: trigger, timestamp: '2030-01-01T00:00:00Z', payload: {} });
     expect((await post(endpoint.url, body)).status).toBe(200);
@@ -191,7 +191,7 @@ describe('a signed notification', () => {
   });
 
   test.each(['TEST', 'SOMETHING_OF_TOMORROW', 'LATEST_BIDS_FEED_UPDATED'])(
-    'that asks for nothing here (%s) is acknowledged, kept as worked, and wakes nothing',
+    'that concerns no feed read here (%s) is acknowledged, stored as processed, and wakes nothing',
     async (trigger) => {
       const endpoint = await startEndpoint();
       expect((await post(endpoint.url, notificationOf(trigger))).status).toBe(200);
@@ -201,9 +201,9 @@ describe('a signed notification', () => {
   );
 
   test.each([
-    ['rubbish', 'not json'],
+    ['no JSON', 'not json'],
     ['an array', '[]'],
-    ['nothing', ''],
+    ['no bytes', ''],
     ['no trigger', '{"timestamp":"2030-01-01T00:00:00Z"}'],
     ['no time', '{"trigger":"TEST"}'],
   ])('that holds %s is refused with 400 and not stored', async (_what, body) => {
@@ -221,26 +221,26 @@ describe('a redelivery of the same bytes', () => {
     expect(await inbox()).toHaveLength(1);
     expect(await endpoint.count('accepted')).toBe(1);
     expect(await endpoint.count('repeated')).toBe(2);
-    // Each time: the process that had stored it may have died before it woke anybody.
+    // Each time: the process that stored it first may have died before it woke the puller.
     expect(endpoint.woken).toEqual(Array(3).fill('main/awards'));
   });
 
-  test('is acknowledged and stored once, all at once and over two processes', async () => {
-    const [one, other] = [await startEndpoint(), await startEndpoint()];
+  test('is acknowledged and stored once, also concurrently and over two processes', async () => {
+    const [first, second] = [await startEndpoint(), await startEndpoint()];
     const different = notificationOf('AWARDS_FEED_UPDATED', { number: 1 });
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>
-        post(index % 2 === 0 ? one.url : other.url, index % 3 === 0 ? different : awards),
+        post(index % 2 === 0 ? first.url : second.url, index % 3 === 0 ? different : awards),
       ),
     );
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     expect(await inbox()).toHaveLength(2);
-    const counts = await Promise.all([one.count('accepted'), other.count('accepted')]);
+    const counts = await Promise.all([first.count('accepted'), second.count('accepted')]);
     expect(counts[0] + counts[1]).toBe(2);
   });
 });
 
-describe('refused with 401 before the body is looked at', () => {
+describe('refused with 401 before the body is parsed is', () => {
   const valid = sign(awards);
   test.each([
     ['forged with another key', sign(awards, 'guessed')],
@@ -249,9 +249,9 @@ describe('refused with 401 before the body is looked at', () => {
     ['missing', undefined],
     ['empty', ''],
     ['without a digest', 'hmac-sha256='],
-    ['cut short', valid.slice(0, -2)],
+    ['shortened', valid.slice(0, -2)],
     ['too long', `${valid}00`],
-    ['in no hex', `hmac-sha256=${'z'.repeat(64)}`],
+    ['that is no hex', `hmac-sha256=${'z'.repeat(64)}`],
     ['without its algorithm', valid.slice(12)],
     ['of another algorithm', `hmac-sha512=${valid.slice(12)}`],
     ['given twice', `${valid}, ${valid}`],
@@ -267,11 +267,11 @@ describe('refused with 401 before the body is looked at', () => {
     expect(await endpoint.count('unauthorized')).toBe(1);
   });
 
-  test('also when the body is rubbish: it is not parsed', async () => {
+  test('also a body of arbitrary bytes: it is not parsed', async () => {
     const endpoint = await startEndpoint();
-    const rubbish = Buffer.from([0xff, 0x7b, 0x00]);
-    expect((await post(endpoint.url, rubbish, sign(awards))).status).toBe(401);
-    expect((await post(endpoint.url, rubbish)).status, 'parsed once it is signed').toBe(400);
+    const bytes = Buffer.from([0xff, 0x7b, 0x00]);
+    expect((await post(endpoint.url, bytes, sign(awards))).status).toBe(401);
+    expect((await post(endpoint.url, bytes)).status, 'parsed once it is signed').toBe(400);
   });
 
   test('an altered body', async () => {
@@ -282,7 +282,7 @@ describe('refused with 401 before the body is looked at', () => {
     expect((await post(endpoint.url, body, signature)).status).toBe(401);
   });
 
-  test('a source that there is none of, like a wrong signature', async () => {
+  test('a notification of an unknown source, with the same answer as for a wrong signature', async () => {
     const endpoint = await startEndpoint();
     const unknown = await post(endpoint.url.replace('main', 'other'), awards);
     const wrong = await post(endpoint.url, awards, sign(awards, 'guessed'));
@@ -290,7 +290,7 @@ describe('refused with 401 before the body is looked at', () => {
     expect(unknown.text).toBe(wrong.text);
   });
 
-  test('without waiting for the body when the header cannot be genuine', async () => {
+  test('a request whose header cannot be genuine, without waiting for its body', async () => {
     const endpoint = await startEndpoint();
     const answer = await raw(endpoint.url, { 'content-length': '5000', 'x-signature': 'hmac-sha256=00' }, []);
     expect(answer.status).toBe(401);
@@ -307,7 +307,7 @@ describe('limits', () => {
 
   test('a body of unknown length is refused with 413 as soon as it passes the limit', async () => {
     const endpoint = await startEndpoint({ bodyBytesMax: 1_000 });
-    // The request is never ended: an answer shows that nobody waited for the rest.
+    // The request never ends: an answer shows that the receiver did not wait for the rest.
     const answer = await raw(endpoint.url, { 'transfer-encoding': 'chunked', 'x-signature': sign('') }, [
       Buffer.alloc(600),
       Buffer.alloc(600),
@@ -316,7 +316,7 @@ describe('limits', () => {
     expect(await endpoint.count('too-large')).toBe(1);
   });
 
-  test('a body of exactly the limit is taken', async () => {
+  test('a body of exactly the limit is accepted', async () => {
     const endpoint = await startEndpoint({ bodyBytesMax: 1_000 });
     const shell = notificationOf('TEST', { pad: '' });
     const body = notificationOf('TEST', { pad: 'x'.repeat(1_000 - Buffer.byteLength(shell)) });
@@ -324,7 +324,7 @@ describe('limits', () => {
     expect((await post(endpoint.url, body)).status).toBe(200);
   });
 
-  test.each(['GET', 'PUT', 'DELETE', 'PATCH'])('%s is answered with 405 and what is allowed', async (method) => {
+  test.each(['GET', 'PUT', 'DELETE', 'PATCH'])('%s is answered with 405 and the allowed method', async (method) => {
     const endpoint = await startEndpoint();
     const answer = await fetch(endpoint.url, { method, headers: { 'x-signature': sign('') } });
     expect(answer.status).toBe(405);
@@ -333,8 +333,8 @@ describe('limits', () => {
   });
 });
 
-describe('when it cannot be stored', () => {
-  test('a database that is away is answered with 503 and Retry-After, also where the server refuses the login', async () => {
+describe('when a notification cannot be stored', () => {
+  test('the answer is 503 with Retry-After, whether the database is away or refuses the login', async () => {
     const closed = createDatabase({ url: db.url, log: silentLogger, applicationName: 'test' });
     await closed.close();
     const wrong = new URL(db.url);
@@ -351,7 +351,7 @@ describe('when it cannot be stored', () => {
     }
   });
 
-  test('a backlog over its bound is answered with 503 and Retry-After, and all others are stored', async () => {
+  test('beyond the backlog the answer is 503 with Retry-After, and all others are stored', async () => {
     const open = Promise.withResolvers<void>();
     let writes = 0;
     const database: Database = {
@@ -379,7 +379,7 @@ describe('when it cannot be stored', () => {
 });
 
 describe('a notification whose time is too far from now', () => {
-  // The clock of these tests stands at 2030-01-01.
+  // The time of these tests is 2030-01-01.
   test.each([
     ['2029-12-31T23:55:00.000000Z', 200, 'accepted'],
     ['2029-12-31T23:54:59.999000Z', 200, 'stale'],
@@ -390,22 +390,22 @@ describe('a notification whose time is too far from now', () => {
   ])('%s: %i, %s', async (timestamp, status, result) => {
     const endpoint = await startEndpoint({ freshnessMs: 300_000 });
     const answer = await post(endpoint.url, notificationOf('AWARDS_FEED_UPDATED', { timestamp }));
-    // Acknowledged, whatever it is: what was refused would come again with the same time, and in vain.
+    // Always acknowledged: a refused notification would come again with the same time, in vain.
     expect({ status: answer.status, body: JSON.parse(answer.text) }).toEqual({ status, body: { status: result } });
     expect(await endpoint.count(result)).toBe(1);
     expect(await inbox()).toHaveLength(result === 'accepted' ? 1 : 0);
     expect(endpoint.woken).toEqual(result === 'accepted' ? ['main/awards'] : []);
-    expect(endpoint.logged().includes('passed over')).toBe(result === 'stale');
+    expect(endpoint.logged().includes('stale notification')).toBe(result === 'stale');
   });
 
-  test('is taken when no window is set', async () => {
+  test('is accepted when no freshness is configured', async () => {
     const endpoint = await startEndpoint();
     const timestamp = '1999-01-01T00:00:00Z';
     expect((await post(endpoint.url, notificationOf('TEST', { timestamp }))).status).toBe(200);
     expect(await inbox()).toHaveLength(1);
   });
 
-  test('is told from a fresh one by the time that is signed, and by nothing else', async () => {
+  test('is recognised by the signed time alone', async () => {
     const clockMs = Date.UTC(2030, 0, 1);
     const clock = { nowMs: () => clockMs, sleep: async () => undefined };
     const endpoint = await startEndpoint({ freshnessMs: 60_000, clock });
@@ -422,7 +422,7 @@ describe('a notification whose time is too far from now', () => {
           const isFresh = Math.abs(offsetMs) <= 60_000;
           expect([answer.status, JSON.parse(answer.text).status]).toEqual([200, isFresh ? 'accepted' : 'stale']);
           expected[isFresh ? 'accepted' : 'stale'] += 1;
-          // Another time under the same signature is refused before it is looked at.
+          // Another time under the same signature is refused before it is read.
           const moved = body.replace(timestamp, new Date(clockMs + offsetMs + 1).toISOString());
           expect((await post(endpoint.url, moved, sign(body))).status).toBe(401);
         },
@@ -434,7 +434,7 @@ describe('a notification whose time is too far from now', () => {
   });
 });
 
-describe('where a bearer token is asked for', () => {
+describe('when a bearer token is required', () => {
   const asked: string[] = [];
   const bearer: BearerCheck = async (token) => {
     asked.push(token);
@@ -449,23 +449,26 @@ describe('where a bearer token is asked for', () => {
     });
 
   test.each([
-    ['none', undefined, 401, 'Bearer'],
+    ['no token', undefined, 401, 'Bearer'],
     ['another scheme', 'Basic Z29vZA==', 401, 'Bearer'],
-    ['an empty one', 'Bearer ', 401, 'Bearer'],
-    ['two', 'Bearer good, Bearer good', 401, 'Bearer'],
-    ['a wrong one', 'Bearer wrong', 401, 'Bearer error="invalid_token"'],
-    ['one that cannot be checked now', 'Bearer unknown', 503, null],
-    ['the right one', 'Bearer good', 200, null],
-    ['the right one, the scheme in lower case', 'bearer good', 200, null],
-  ])('%s is answered so', async (_what, authorization, status, challenge) => {
-    const endpoint = await startEndpoint({ bearer });
-    const answer = await send(endpoint.url, authorization);
-    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([status, challenge]);
-    expect(answer.headers.has('retry-after')).toBe(status === 503);
-    expect(await inbox()).toHaveLength(status === 200 ? 1 : 0);
-  });
+    ['an empty token', 'Bearer ', 401, 'Bearer'],
+    ['two tokens', 'Bearer good, Bearer good', 401, 'Bearer'],
+    ['a wrong token', 'Bearer wrong', 401, 'Bearer error="invalid_token"'],
+    ['a token that cannot be checked now', 'Bearer unknown', 503, null],
+    ['the right token', 'Bearer good', 200, null],
+    ['the right token, with the scheme in lower case', 'bearer good', 200, null],
+  ])(
+    '%s: authorization %s is answered with %i and the challenge %s',
+    async (_what, authorization, status, challenge) => {
+      const endpoint = await startEndpoint({ bearer });
+      const answer = await send(endpoint.url, authorization);
+      expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([status, challenge]);
+      expect(answer.headers.has('retry-after')).toBe(status === 503);
+      expect(await inbox()).toHaveLength(status === 200 ? 1 : 0);
+    },
+  );
 
-  test('the signature is checked all the same, and first: a forger asks no authorisation server', async () => {
+  test('the signature is checked before the token: no forged request reaches the token check', async () => {
     const endpoint = await startEndpoint({ bearer });
     asked.length = 0;
     expect((await send(endpoint.url, 'Bearer good', sign(awards, 'guessed'))).status).toBe(401);
@@ -475,15 +478,15 @@ describe('where a bearer token is asked for', () => {
     expect(asked).toEqual(['good']);
   });
 
-  test('who cannot sign does not learn that one is asked for: the answer is that for a source that does not exist', async () => {
+  test('a client that cannot sign gets the same answer as for an unknown source', async () => {
     const endpoint = await startEndpoint({ bearer });
     const textAt = async (url: string) => (await send(url, undefined, sign(awards, 'guessed'))).text();
     expect(await textAt(endpoint.url)).toBe(await textAt(`${endpoint.url}-unknown`));
   });
 });
 
-describe('outwardly it is as every other path', () => {
-  test('the answer carries the request id that was given, or one of its own, and errors are problems', async () => {
+describe('like every other path', () => {
+  test('the answer has the given request id or a new one, and errors are problem documents', async () => {
     const endpoint = await startEndpoint();
     const headers = { 'x-signature': sign(awards), 'x-request-id': 'from-the-sender' };
     const given = await fetch(endpoint.url, { method: 'POST', headers, body: awards });
@@ -501,7 +504,7 @@ describe('outwardly it is as every other path', () => {
     expect((await post(endpoint.url + end, awards)).status).toBe(200);
   });
 
-  test.each(['/webhooks', '/webhooks/', '/webhooks/main/more', '/Webhooks/main'])('%s is nothing', async (path) => {
+  test.each(['/webhooks', '/webhooks/', '/webhooks/main/more', '/Webhooks/main'])('%s is not found', async (path) => {
     const endpoint = await startEndpoint();
     expect((await post(new URL(path, endpoint.url).href, awards)).status).toBe(404);
     expect((await post(new URL('/webhooks/%zz', endpoint.url).href, awards)).status, 'no encoding').toBe(400);
@@ -529,7 +532,7 @@ describe('outwardly it is as every other path', () => {
     ]);
   });
 
-  test('while it shuts down it answers 503 with Retry-After and stores nothing', async () => {
+  test('a receiver that shuts down answers 503 with Retry-After and stores nothing', async () => {
     const endpoint = await startEndpoint();
     endpoint.application.beginShutdown();
     const answer = await post(endpoint.url, awards);
@@ -550,7 +553,7 @@ test('requests that arrive together share commits', async () => {
   expect(commits).toBeLessThan(200);
 });
 
-test('neither keys nor bodies nor signatures stand in the log or in an answer, whatever happens', async () => {
+test('no key, body or signature is ever in the log or in an answer', async () => {
   const closed = createDatabase({ url: db.url, log: silentLogger, applicationName: 'test' });
   await closed.close();
   const secret = 'a word of the body';
@@ -570,7 +573,7 @@ test('neither keys nor bodies nor signatures stand in the log or in an answer, w
   }
 });
 
-/** A request that sends these chunks and never ends; gives the answer's head. */
+/** Sends a request with these chunks that never ends; resolves with the head of the answer. */
 function raw(url: string, headers: Record<string, string>, chunks: Uint8Array[]) {
   return new Promise<{ status: number; headers: IncomingHttpHeaders }>((resolve, reject) => {
     const request = httpRequest(url, { method: 'POST', headers, agent: false }, (answer) => {

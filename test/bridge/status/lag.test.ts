@@ -20,22 +20,22 @@ const feed: FeedProgress = {
 
 describe('a feed’s lag', () => {
   test.each<[string, Partial<FeedProgress>, number | null, boolean]>([
-    ['counts from the last pull less the lateness bound where nothing happens', {}, 90, true],
-    ['counts from the last pull where the feed declares its order', { ordered: true }, 60, true],
+    ['counts from the last pull less the lateness bound when nothing changes', {}, 90, true],
+    ['counts from the last pull when the feed declares its order', { ordered: true }, 60, true],
     [
-      'counts from the watermark while something newer has not settled',
+      'counts from the watermark while newer records are not past the lateness bound',
       { newest: '2030-01-01T11:58:30.000000Z', watermark: '2030-01-01T11:58:00.000000Z' },
       120,
       true,
     ],
     [
-      'counts from the watermark where that is later than the last pull: it is being caught up with',
+      'counts from the watermark when that is later than the last pull: the bridge is catching up',
       { lastPull: '2030-01-01T10:00:00.000000Z', ordered: true },
       3600,
       false,
     ],
     ['is never negative, whatever the source’s clock says', { watermark: '2030-01-01T12:00:05.000000Z' }, 0, true],
-    ['is not known before the first page', { watermark: null, newest: null, lastPull: null }, null, false],
+    ['is unknown before the first page', { watermark: null, newest: null, lastPull: null }, null, false],
     [
       'counts from the watermark during the first sync of an ordered feed',
       { lastPull: null, newest: '2030-01-01T11:00:00.000000Z', ordered: true },
@@ -43,7 +43,7 @@ describe('a feed’s lag', () => {
       false,
     ],
     [
-      'is not known during the first sync of another: nothing has settled',
+      'is unknown during the first sync of a feed that does not declare its order',
       { watermark: null, lastPull: null },
       null,
       false,
@@ -59,16 +59,16 @@ describe('a feed’s lag', () => {
     [{ failures: 1, lastError: 'HTTP 503' }, 'the last pull failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [{ failures: 4, lastError: 'HTTP 503' }, 'the last 4 pulls failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [{ waiting: 1 }, '1 notification to answer'],
-    [{ suspects: 2 }, '2 older versions shown, doubted for a while'],
+    [{ suspects: 2 }, '2 older versions shown, suspect for a while'],
     [{ lastPull: null }, 'it is being read for the first time'],
     [
       { lastPull: '2030-01-01T11:56:59.000000Z' },
-      'it was last read at 2030-01-01T11:56:59Z: it is being caught up with, or no process with the role pull runs',
+      'it was last read at 2030-01-01T11:56:59Z: the bridge is catching up, or no process with the role pull runs',
     ],
-    // A minute more than two polls is not late yet: pulls take their time.
+    // Up to a minute more than two polls is not late, as a pull takes some time.
     [{ lastPull: '2030-01-01T11:57:01.000000Z' }, 'in step'],
-    [{ newest: '2030-01-01T11:59:00.000000Z' }, 'records settle 30 s after their time: they are in'],
-  ])('%j is told as "%s"', (change, why) => {
+    [{ newest: '2030-01-01T11:59:00.000000Z' }, 'records become final 30 s after their time: all are read'],
+  ])('%j is explained as "%s"', (change, why) => {
     expect(lagOfFeed({ ...feed, ...change }, now).why).toBe(why);
   });
 });
@@ -89,7 +89,7 @@ describe('a flow’s lag', () => {
   test.each<[string, Partial<FlowProgress>, readonly Lag[], number | null]>([
     ['is that of its oldest undelivered document', { oldestWaiting: '2030-01-01T11:59:00.000000Z' }, [fine], 60],
     ['is that of the feed furthest behind when that is greater', {}, [fine, behind], 50],
-    ['is not known when that of a feed is not', {}, [fine, { ...behind, seconds: null }], null],
+    ['is unknown when that of a feed is unknown', {}, [fine, { ...behind, seconds: null }], null],
     ['is 0 without feeds and documents', {}, [], 0],
   ])('%s', (_title, change, lags, seconds) => {
     const feeds = lags.map((lag, index) => ({ feed: `feed-${index}`, lag }));
@@ -108,11 +108,11 @@ describe('a flow’s lag', () => {
       'too many failures in a row, one document is tried at 2030-01-01T12:01:00Z: HTTP 500',
       false,
     ],
-  ])('%j is told as "%s"', (change, why, inStep) => {
+  ])('%j is explained as "%s"', (change, why, inStep) => {
     expect(lagOfFlow({ ...flow, ...change }, [{ feed: 'awards', lag: fine }], now)).toMatchObject({ why, inStep });
   });
 
-  test('names the feed that fails, also when one that is well was read longer ago', () => {
+  test('names the feed that fails, also when a feed that is well was read longer ago', () => {
     const feeds = [
       { feed: 'awards', lag: { ...fine, seconds: 600 } },
       { feed: 'latest-bids', lag: behind },
@@ -121,7 +121,7 @@ describe('a flow’s lag', () => {
     expect(seen).toEqual({ seconds: 600, inStep: false, why: 'the feed latest-bids is late: see there' });
   });
 
-  test('that comes from its source names the feed', () => {
+  test('that comes from a feed names the feed', () => {
     expect(lagOfFlow(flow, [{ feed: 'awards', lag: behind }], now).why).toBe('the feed awards is late: see there');
   });
 });

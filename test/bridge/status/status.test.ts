@@ -9,7 +9,7 @@ import { Registry } from '#platform/metrics.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { settingsOf, type TestClock, testClock } from '../parts.ts';
 
-/** The test clock stands at 2030-01-01T00:00:00Z. */
+/** The time of the test clock is 2030-01-01T00:00:00Z. */
 let db: TestDatabase;
 let clock: TestClock;
 beforeEach(async () => {
@@ -52,7 +52,7 @@ async function seed(): Promise<void> {
 }
 
 describe('the status', () => {
-  test('of a bridge that has done nothing yet shows what is configured, not idle and not in step', async () => {
+  test('of a bridge that has not started shows what is configured, not idle and not in step', async () => {
     const flows = bridgeSettings.parse({ flows: [{ name: 'erp', source: 'main', connector: 'file' }] }).flows;
     const { sources } = settings;
     const begun = await readStatus(db.database, { settings: { sources, flows }, now: timestampNow(clock) });
@@ -65,7 +65,7 @@ describe('the status', () => {
     expect([isIdle(begun, timestampNow(clock)), needsLook(begun)]).toEqual([false, false]);
   });
 
-  test('shows a configured flow that no process has begun with beside those that are worked', async () => {
+  test('shows a configured flow that no process has started yet beside the others', async () => {
     await seed();
     const flows = ['erp', 'warehouse'].map((name) => ({ name, source: 'main', connector: 'file' }));
     const configured = { ...settings, flows: bridgeSettings.parse({ flows }).flows };
@@ -77,7 +77,7 @@ describe('the status', () => {
     ]);
   });
 
-  test('has the words of the document that was tried most', async () => {
+  test('shows the last error of the document that was tried most often', async () => {
     await seed();
     await db.database.query(
       `update bridge.flow_documents set attempts = 5, last_error = 'wants a tax code' where key = 'b'`,
@@ -85,7 +85,7 @@ describe('the status', () => {
     expect((await status()).flows[0]).toMatchObject({ retrying: 2, lastError: 'wants a tax code' });
   });
 
-  test('knows no lag of a flow whose source is not configured here', async () => {
+  test('shows no lag for a flow whose source is not configured here', async () => {
     await seed();
     await db.database.query(`update bridge.flows set source = 'former' where name = 'erp'`);
     const [erp] = (await status()).flows;
@@ -106,7 +106,7 @@ describe('the status', () => {
     expect([isIdle(empty, timestampNow(clock)), needsLook(empty)]).toEqual([true, false]);
   });
 
-  test('is of what is configured: feeds of the settings, flows and kinds that are registered', async () => {
+  test('shows what is configured: feeds of the settings, registered flows and their kinds', async () => {
     await seed();
     const { feeds, flows, waiting, deadLetters, delivered } = await status();
     expect(feeds).toMatchObject([
@@ -121,7 +121,7 @@ describe('the status', () => {
     expect(delivered.map(({ key }) => key)).toEqual(['d']);
   });
 
-  test('is idle when no feed is due, no notification waits and no document is to be pushed; dead letters are not', async () => {
+  test('is idle when no feed is due, no notification waits and no document but dead letters', async () => {
     await seed();
     const now = timestampNow(clock);
     expect(isIdle(await status(), now)).toBe(false);
@@ -155,7 +155,7 @@ describe('the status', () => {
   });
 });
 
-describe('needs a look for a document that is tried again', () => {
+describe('a document that is tried again needs a look', () => {
   const alone = async (change: string, params: unknown[] = []) => {
     await seed();
     await db.database.query(
@@ -171,7 +171,7 @@ describe('needs a look for a document that is tried again', () => {
     expect(needsLook({ flows, ...rest })).toBe(false);
   });
 
-  test('at once when its connector gives answers that cannot be read', async () => {
+  test('at once when its connector returns answers that cannot be read', async () => {
     const session = {
       write: async () => [{ status: 'done' }],
       lookup: async () => 'nothing',
@@ -203,7 +203,7 @@ describe('the metrics', () => {
     );
   }
 
-  test('say what SQL says', async () => {
+  test('are the values that are in the database', async () => {
     await seed();
     const labels = '{source="main",feed="awards"}';
     expect(Object.fromEntries(await values())).toEqual({
@@ -233,7 +233,7 @@ describe('the metrics', () => {
     });
   });
 
-  test('say that a feed that was never read is infinitely far behind', async () => {
+  test('show that a feed that was never read is infinitely far behind', async () => {
     await seed();
     await db.database.query('update bridge.checkpoints set watermark = null, last_pull = null');
     const seen = await values();
@@ -241,13 +241,13 @@ describe('the metrics', () => {
     expect(seen.get('bridge_flow_lag_seconds{flow="erp"}')).toBe(Number.POSITIVE_INFINITY);
   });
 
-  test('say that a circuit is closed when its time is over', async () => {
+  test('show a circuit as closed when its wait is over', async () => {
     await seed();
     clock.advance(300_000);
     expect((await values()).get('bridge_flow_circuit_open{flow="stopped"}')).toBe(0);
   });
 
-  test('forget a flow that is not configured any more', async () => {
+  test('leave out a flow that is no longer configured', async () => {
     await seed();
     const registry = new Registry();
     registerStatusMetrics({ settings, database: db.database, clock, registry });

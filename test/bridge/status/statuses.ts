@@ -1,4 +1,4 @@
-/** A bridge's status as tests of what is shown of it begin with: nothing there, and a feed and a flow in step. */
+/** The statuses with which tests of its display start: an empty one, and a feed and a flow in step. */
 import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status.ts';
 
 export const noStatus: BridgeStatus = {

@@ -1,4 +1,4 @@
-/** The commands on webhooks against a real service, as one process after another runs them; each may die at any step. */
+/** Runs the webhook commands against a real service, one process after another; each may die at any step. */
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { testWebhooks } from '#bridge/webhooks/test-webhook.ts';
 import type { WebhookDeps } from '#bridge/webhooks/webhook-deps.ts';
@@ -10,21 +10,21 @@ import { type TestOrganisation, type TestService, testOutgoing } from '../../har
 import type { TestDatabase } from '../../harness/test-database.ts';
 import { testSecrets } from '../receive/receiver.ts';
 
-/** What a process that dies leaves of a command. */
+/** The error with which a command ends whose process dies. */
 export class Died extends Error {}
 
-/** The step at which it dies, from 0, and whether before it or when it has taken effect. */
+/** The step at which the process dies, from 0, and whether before the step or after it has taken effect. */
 export interface Death {
   readonly step: number;
   readonly when: 'before' | 'after';
 }
 
 export interface Commander {
-  /** What a process's command stands on; with a death it throws `Died` at that step, and at every later one. */
+  /** The deps of a process's command. With a death they throw `Died` at that step, and at every later step. */
   deps(death?: Death): Promise<WebhookDeps>;
-  /** The webhooks that the service has. */
+  /** Returns the webhooks that the service has. */
   atService(): Promise<{ uuid: string; name: string; url: string; is_active: boolean }[]>;
-  /** Sends a TEST through each of ours, and gives how many arrived in the inbox. */
+  /** Sends a TEST through each webhook of this bridge, and returns how many arrived in the inbox. */
   arrived(): Promise<number>;
 }
 
@@ -72,7 +72,7 @@ export function createCommander(
     const database: Database = {
       ...db.database,
       ...dying(db.database),
-      // It takes effect with its commit.
+      // A transaction takes effect as a whole, with its commit.
       transaction: (work) => step(() => db.database.transaction(work)),
       session: (use) => db.database.session((session) => use(dying(session))),
     };
@@ -99,7 +99,7 @@ export function createCommander(
   };
 }
 
-/** Runs a command that may die; gives whether it came to its end. Any other failure fails the test. */
+/** Runs a command whose process may die; returns whether it ended. Any other failure fails the test. */
 export async function survives(command: Promise<unknown>): Promise<boolean> {
   try {
     await command;

@@ -15,11 +15,11 @@ let db: TestDatabase;
 let receiver: Receiver;
 beforeAll(async () => {
   db = await createTestDatabase();
-  // What waits, waits no time.
+  // Waits take no time.
   receiver = await startReceiver({ database: db.database, clock: testClock() });
 });
 
-/** A new organisation whose service is the source `main`: of what another had, nothing is left. */
+/** A new organisation of the service as the source `main`, and empty tables. */
 async function newCommander(options: Parameters<typeof createCommander>[3] = {}): Promise<Commander> {
   await db.database.query('delete from bridge.webhooks');
   await db.database.query('delete from bridge.checkpoints');
@@ -34,7 +34,7 @@ const register = async (commander: Commander, options: { death?: Death; url?: st
   });
 
 describe('registering', () => {
-  test('makes a webhook for the feeds that are read, whose key is sealed, and whose notifications are taken', async () => {
+  test('creates a webhook for the feeds that are read, seals its key, and its notifications are accepted', async () => {
     const commander = await newCommander();
     const { webhook, made, deleted } = await register(commander);
     expect({ made, deleted }).toEqual({ made: true, deleted: [] });
@@ -49,7 +49,7 @@ describe('registering', () => {
     ]);
     const [own] = await readOwnWebhooks(db.database, 'main');
     expect(own).toMatchObject({ uuid: webhook.uuid, retired: null, deleted: null });
-    // The key of another row does not open it: it is bound to its own.
+    // A sealed key is bound to its row: it cannot be opened as that of another row.
     const opened = testSecrets.open(own?.secret as Buffer, `bridge.webhooks.secret:${own?.id}`);
     expect(opened).toMatch(/^[\w-]{43}$/);
     expect(() => testSecrets.open(own?.secret as Buffer, 'bridge.webhooks.secret:another')).toThrow(/another row/);
@@ -57,14 +57,14 @@ describe('registering', () => {
     expect(await commander.arrived()).toBe(1);
   });
 
-  test('twice makes one webhook', async () => {
+  test('twice creates one webhook', async () => {
     const commander = await newCommander();
     const first = await register(commander);
     expect(await register(commander)).toEqual({ webhook: first.webhook, made: false, deleted: [] });
     expect(await commander.atService()).toHaveLength(1);
   });
 
-  test('by two at once makes one webhook', async () => {
+  test('by two commands at once creates one webhook', async () => {
     const commander = await newCommander();
     const both = await Promise.all([register(commander), register(commander)]);
     expect(both.filter(({ made }) => made)).toHaveLength(1);
@@ -94,7 +94,7 @@ describe('registering', () => {
     expect(await commander.arrived()).toBe(1);
   });
 
-  test('leaves webhooks of others, and ours to other URLs, unless it is to be alone', async () => {
+  test('keeps foreign webhooks, and keeps its own to other URLs unless it is to be alone', async () => {
     const commander = await newCommander();
     const { client } = await commander.deps();
     await client.createWebhook({ name: 'of somebody else', url: receiver.url, triggers: ['TEST'] }, 'theirs');
@@ -114,7 +114,7 @@ describe('registering', () => {
     ]);
   });
 
-  test('that the service refuses leaves nothing behind, and says why', async () => {
+  test('that the service refuses leaves nothing, and the error says why', async () => {
     const commander = await newCommander();
     const refused = register(commander, { url: 'https://elsewhere.example/webhooks/main' });
     await expect(refused).rejects.toMatchObject({
@@ -126,7 +126,7 @@ describe('registering', () => {
   });
 });
 
-test('a webhook whose key nobody has seen is deleted, and the feeds that it announced are read', async () => {
+test('a webhook whose key was lost is deleted, and the feeds that it announced become due', async () => {
   const commander = await newCommander();
   const { client } = await commander.deps();
   const { uuid } = await client.createWebhook({ name, url: receiver.url, triggers: ['AWARDS_FEED_UPDATED'] }, 'lost');
@@ -140,34 +140,34 @@ test('a webhook whose key nobody has seen is deleted, and the feeds that it anno
 });
 
 describe('a process that dies at any step of registering', () => {
-  test('leaves what the next run makes one webhook of, that works, and no other', { timeout: 120_000 }, async () => {
+  test('leaves a state from which the next run makes exactly one working webhook', { timeout: 120_000 }, async () => {
     let unfinished = 0;
     for (const when of ['before', 'after'] as const)
       for (let step = 0; ; step += 1) {
         const commander = await newCommander();
         const finished = await survives(register(commander, { death: { step, when } }));
         const { webhook } = await register(commander);
-        const place = `${when} step ${step}`;
+        const death = `${when} step ${step}`;
         expect(
           (await commander.atService()).map(({ uuid }) => uuid),
-          `died ${place}`,
+          `died ${death}`,
         ).toEqual([webhook.uuid]);
         const own = await readOwnWebhooks(db.database, 'main');
         expect(
           own.filter(({ retired }) => retired === null),
-          `died ${place}`,
+          `died ${death}`,
         ).toMatchObject([{ uuid: webhook.uuid }]);
-        expect(await commander.arrived(), `died ${place}`).toBe(1);
+        expect(await commander.arrived(), `died ${death}`).toBe(1);
         if (finished) break;
         unfinished += 1;
       }
-    // Lock, what is known, list, intent, creation, key and clearing: a loop that ends early would show nothing.
+    // Lock, own webhooks, list, intent, creation, key and clean-up: a loop that ended early would prove nothing.
     expect(unfinished).toBeGreaterThan(12);
   });
 });
 
-describe('a service of somebody else', () => {
-  test('that does not list its webhooks is asked for each one, and registered with once', async () => {
+describe('another service', () => {
+  test('that does not list its webhooks is asked for each one, and gets one webhook', async () => {
     const commander = await newCommander({ alter: withoutList });
     const first = await register(commander);
     expect(await register(commander)).toEqual({ webhook: first.webhook, made: false, deleted: [] });
@@ -177,9 +177,9 @@ describe('a service of somebody else', () => {
     expect((await commander.atService()).map(({ uuid }) => uuid)).toEqual([second.webhook.uuid]);
   });
 
-  test('that does not list them, but heeds idempotency keys: what a dead process made is found and deleted', async () => {
+  test('without a list, but with idempotency keys: the webhook of a dead process is found and deleted', async () => {
     const commander = await newCommander({ alter: withoutList });
-    // The creation is done, its answer is lost with the process.
+    // The webhook is created, and the answer is lost with the process.
     for (let step = 0; (await commander.atService()).length === 0; step += 1)
       expect(await survives(register(commander, { death: { step, when: 'after' } }))).toBe(false);
     const { webhook } = await register(commander);
@@ -187,7 +187,7 @@ describe('a service of somebody else', () => {
     expect(await commander.arrived()).toBe(1);
   });
 
-  test('that calls the awards trigger by its other name is registered with that name', async () => {
+  test('that has another name for the awards trigger gets a webhook with that name', async () => {
     const asked: unknown[] = [];
     const commander = await newCommander({
       alter: (client) => ({
@@ -209,12 +209,12 @@ describe('a service of somebody else', () => {
     ]);
   });
 
-  test('whose creation answers without a key (a repeated request) is not believed: another webhook is made', async () => {
+  test('that answers a repeated creation without a key gets another webhook', async () => {
     let lost = 0;
     const commander = await newCommander({
       alter: (client) => ({
         createWebhook: async (request, key) => {
-          // As a client does that got no answer the first time.
+          // As a client does when the first answer was lost.
           lost += 1;
           if (lost === 1) await client.createWebhook(request, key);
           return client.createWebhook(request, key);

@@ -19,7 +19,7 @@ let db: TestDatabase;
 let receiver: Receiver;
 beforeAll(async () => {
   db = await createTestDatabase();
-  // What waits, waits no time.
+  // Waits take no time.
   receiver = await startReceiver({ database: db.database, clock: testClock() });
 });
 
@@ -33,13 +33,13 @@ async function newCommander(): Promise<Commander> {
 
 const rotate = async (commander: Commander, death?: Death) => rotateWebhooks(await commander.deps(death));
 
-/** The keys that are kept, the newest last. */
+/** Returns the stored keys, the newest last. */
 async function keys(): Promise<string[]> {
   const own = await readOwnWebhooks(db.database, 'main');
   return own.flatMap(({ id, secret }) => (secret === null ? [] : [openKey(testSecrets, { id, secret })]));
 }
 
-test('a rotation leaves one webhook with another key, and makes every feed of the source due', async () => {
+test('a rotation leaves one webhook with a new key, and makes every feed of the source due', async () => {
   const commander = await newCommander();
   const [before] = await commander.atService();
   await db.database.query(
@@ -61,7 +61,7 @@ test('a rotation leaves one webhook with another key, and makes every feed of th
   ]);
 });
 
-test('without a webhook it says how to register one', async () => {
+test('without a webhook the error says how to register one', async () => {
   const commander = createCommander(service, await service.organisation(), db);
   await db.database.query('delete from bridge.webhooks');
   await expect(rotate(commander)).rejects.toMatchObject({
@@ -69,7 +69,7 @@ test('without a webhook it says how to register one', async () => {
   });
 });
 
-test('a process that dies at any step leaves a webhook that works, and the next rotation leaves one alone', {
+test('a process that dies at any step leaves a working webhook, and the next rotation leaves exactly one', {
   timeout: 180_000,
 }, async () => {
   let unfinished = 0;
@@ -80,7 +80,7 @@ test('a process that dies at any step leaves a webhook that works, and the next 
       const place = `${when} step ${step}`;
       const active = (await commander.atService()).map(({ uuid }) => uuid);
       const own = await readOwnWebhooks(db.database, 'main');
-      // One that the service sends to, with a key that is kept and not retired: nothing has to be done by anybody.
+      // It is active at the service, and its key is stored and not retired: nothing has to be repaired.
       const working = own.filter((one) => one.secret && !one.retired && active.includes(String(one.uuid)));
       expect(working, `died ${place}`).toHaveLength(1);
       expect(await commander.arrived(), `died ${place}`).toBe(1);
@@ -96,7 +96,7 @@ test('a process that dies at any step leaves a webhook that works, and the next 
   expect(unfinished).toBeGreaterThan(14);
 });
 
-test('what old and new keys sign all during a rotation is accepted by every process', { timeout: 60_000 }, async () => {
+test('during a rotation every process accepts what the old and the new key sign', { timeout: 60_000 }, async () => {
   const commander = await newCommander();
   const [old] = await keys();
   if (old === undefined) throw new Error('no key');
@@ -128,7 +128,7 @@ test('what old and new keys sign all during a rotation is accepted by every proc
     }
   };
   const signFresh = async () => {
-    // From the moment that it is kept.
+    // From the moment at which the key is stored.
     let fresh: string | undefined;
     while (fresh === undefined) fresh = (await keys()).find((key) => key !== old);
     while (!rotation.isOver || signed.fresh < 50) {
@@ -143,7 +143,7 @@ test('what old and new keys sign all during a rotation is accepted by every proc
   expect(refused).toEqual([]);
 });
 
-test('a retired key signs for an hour and no longer', async () => {
+test('a retired key is accepted for an hour and no longer', async () => {
   const commander = await newCommander();
   const [old] = await keys();
   await rotate(commander);

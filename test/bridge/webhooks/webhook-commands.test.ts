@@ -33,7 +33,7 @@ beforeEach(async () => {
 const register = async (url = receiver.url) => (await registerWebhook(await commander.deps(), { name, url })).webhook;
 const stop = new AbortController().signal;
 
-test("the list shows the service's and ours side by side: what works, what was replaced, and what nobody knows here", async () => {
+test('the list shows the webhooks of the service and of this bridge: current, replaced and foreign ones', async () => {
   const old = await register();
   await rotateWebhooks(await commander.deps());
   const deps = await commander.deps();
@@ -49,7 +49,7 @@ test("the list shows the service's and ours side by side: what works, what was r
   expect(JSON.stringify(webhooks)).not.toMatch(/secret|signing_key/);
 });
 
-test('where the service has no list, each of ours is asked for', async () => {
+test('when the service has no list, it is asked for each webhook of this bridge', async () => {
   await register();
   const deps = await commander.deps();
   const listWithout = await listBridgeWebhooks({
@@ -65,7 +65,7 @@ test('where the service has no list, each of ours is asked for', async () => {
   expect(listWithout.webhooks).toMatchObject([{ service: 'active', key: 'current', url: receiver.url }]);
 });
 
-test('a key that may not list webhooks is told so, rather than taken for a service without a list', async () => {
+test('an API key that may not list webhooks is an error, and does not count as a service without a list', async () => {
   const deps = await commander.deps();
   const refused = new AppError('forbidden', 'The key lacks the scope webhooks.', { recovery: { do: 'halt' } });
   const client = { ...deps.client, listWebhooks: () => Promise.reject(refused) };
@@ -81,7 +81,7 @@ test('a test arrives in the inbox', async () => {
   expect(tested).toEqual([{ uuid, url, arrived: true, tookMs: expect.any(Number), findings: [] }]);
 });
 
-test('a test that does not arrive says where to look: at the service, on the way, at the receiver', async () => {
+test('the findings of a test that does not arrive name the service, the network and the receiver', async () => {
   const closed = await startReceiver({ database: db.database });
   const { uuid } = await register(closed.url);
   await closed.stop();
@@ -98,14 +98,14 @@ test('a test that does not arrive says where to look: at the service, on the way
   expect((await look())?.findings.join('\n')).toContain('has switched the webhook off');
 });
 
-test('nothing to test is said, with what to do', async () => {
+test('without a webhook to test the error says what to do', async () => {
   const deps = { ...(await commander.deps()), fetch: (await testOutgoing()).fetch };
   await expect(testWebhooks(deps, { timeoutMs: 1, signal: stop })).rejects.toMatchObject({
     publicMessage: expect.stringContaining('bridge webhooks register --source main'),
   });
 });
 
-test('deleting takes ours and leaves those of others, and one of others only by its name', async () => {
+test('deletes the webhooks of this bridge, and a foreign webhook only by its UUID', async () => {
   const ours = await register();
   const deps = await commander.deps();
   const theirs = { name: 'theirs', url: receiver.url, triggers: ['TEST' as const] };
@@ -118,7 +118,7 @@ test('deleting takes ours and leaves those of others, and one of others only by 
   expect(await deleteWebhooks(deps, foreign), 'which is not there any more').toEqual([]);
 });
 
-test('with tokens that the bridge gives itself, the service gets one and its notifications are taken', async () => {
+test('the service gets a token that the bridge issues, and its notifications are accepted', async () => {
   const bearer: Bearer = { type: 'issued', client_id: 'the service', client_secret: 'a secret: with % and +' };
   const bearing = await startReceiver({
     database: db.database,
@@ -131,7 +131,7 @@ test('with tokens that the bridge gives itself, the service gets one and its not
   commander = createCommander(service, await service.organisation(), db, { bearer });
   await register(bearing.url);
   expect(await commander.arrived()).toBe(1);
-  // Another one, that was registered without, is refused for its token alone.
+  // A webhook that was registered without authentication is refused only because it has no token.
   const without = createCommander(service, await service.organisation(), db);
   await db.database.query('delete from bridge.webhooks');
   await registerWebhook(await without.deps(), { name, url: bearing.url });
@@ -141,7 +141,7 @@ test('with tokens that the bridge gives itself, the service gets one and its not
   await expect.poll(() => bearing.count('unauthorized'), { timeout: 10_000 }).toBeGreaterThan(0);
 });
 
-test('the token endpoint is beside the webhook, also behind a path of a proxy', () => {
+test('the token endpoint is beside the webhook, also behind the path of a proxy', () => {
   const bearer: Bearer = { type: 'issued', client_id: 'id', client_secret: 'a secret of 16 or more' };
   const urlFor = (url: string) => authenticationOf({ name: 'main', bearer }, url)?.parameters.access_token_url;
   expect(urlFor('https://bridge.example/webhooks/main')).toBe('https://bridge.example/oauth/token');
@@ -151,7 +151,7 @@ test('the token endpoint is beside the webhook, also behind a path of a proxy', 
   );
 });
 
-test('a source whose tokens come from elsewhere is registered only when its settings say from where', () => {
+test('a source with tokens of another server is registered only when its settings name that server', () => {
   const jwt: Bearer = { type: 'jwt', jwks_url: 'https://auth.example/keys', issuer: 'i', audience: 'a' };
   expect(() => authenticationOf({ name: 'main', bearer: jwt }, receiver.url)).toThrow(/token_request/);
   const token_request = {

@@ -8,7 +8,7 @@ import { createIntrospectionCheck } from './introspection-check.ts';
 import { checkIssuedToken } from './issued-token.ts';
 import { createJwtCheck } from './jwt-check.ts';
 
-/** For one source's setting; what it gets from others is kept within the check. */
+/** Creates the check for one source's setting. It caches what it gets from authorisation servers. */
 export async function createBearerCheck(
   bearer: NonNullable<SourceSettings['bearer']>,
   deps: BearerDeps,
@@ -23,7 +23,7 @@ export async function createBearerCheck(
   }
 }
 
-/** The token of an Authorization header; undefined when it holds none. */
+/** Returns the token of an Authorization header; undefined when it has none. */
 export function bearerTokenOf(authorization: string | undefined): string | undefined {
   return /^Bearer +([A-Za-z0-9._~+/-]{1,8192}=*) *$/i.exec(authorization ?? '')?.[1];
 }

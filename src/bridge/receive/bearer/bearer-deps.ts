@@ -1,11 +1,11 @@
-/** What the checks of bearer tokens are, and stand on. */
+/** The interface of the checks of bearer tokens, and what they need. */
 import type { Clock } from '#platform/clock.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 
 /**
- * Whether the token is good now. Rejects with AppError `unavailable` when that cannot be told: the service is then to
- * send the notification again.
+ * Returns whether the token is valid now. Rejects with AppError `unavailable` when that cannot be found out: the
+ * service then sends the notification again.
  */
 export type BearerCheck = (token: string) => boolean | Promise<boolean>;
 

@@ -1,6 +1,6 @@
 /**
- * Tokens that an authorisation server is asked about (RFC 7662). Its answer is believed for half a minute. When it cannot
- * be asked, or says anything that is no answer, nothing is let in: the service is to send the notification again.
+ * Checks tokens by asking an authorisation server (RFC 7662). A good answer is cached for half a minute. When the
+ * server cannot be reached, or answers anything else, no notification is accepted: the service sends it again.
  */
 import { z } from 'zod';
 import type { SourceSettings } from '#bridge/settings.ts';
@@ -11,14 +11,15 @@ import { createVerdicts, type Verdict } from './token-verdicts.ts';
 
 type Introspection = Extract<SourceSettings['bearer'], { type: 'introspection' }>;
 
-const goodMs = 30_000;
-/** Shorter: a token that is not known yet may be a moment later. */
-const badMs = 5_000;
+const validCacheMs = 30_000;
+/** Shorter: a token that the server does not know yet may be known a moment later. */
+const invalidCacheMs = 5_000;
 const timeoutMs = 5_000;
 const answerBytesMax = 64 * 1024;
 
 const introspection = z.looseObject({ active: z.boolean(), exp: z.number().optional(), nbf: z.number().optional() });
 
+/** Creates the check. It rejects with AppError `unavailable` when the server cannot be asked. */
 export function createIntrospectionCheck(settings: Introspection, { fetch, clock }: BearerDeps): BearerCheck {
   const { client_id: id, client_secret: secret } = settings;
   const authorization = `Basic ${Buffer.from(`${formEncoded(id)}:${formEncoded(secret)}`).toString('base64')}`;
@@ -49,8 +50,8 @@ export function createIntrospectionCheck(settings: Introspection, { fetch, clock
     if (!parsed.success) throw unavailable('its answer has no "active"');
     const { active, exp = Number.POSITIVE_INFINITY, nbf = 0 } = parsed.data;
     const nowMs = clock.nowMs();
-    const good = active && exp * 1000 > nowMs && nbf * 1000 <= nowMs;
-    return { good, untilMs: good ? Math.min(nowMs + goodMs, exp * 1000) : nowMs + badMs };
+    const isValid = active && exp * 1000 > nowMs && nbf * 1000 <= nowMs;
+    return { isValid, untilMs: isValid ? Math.min(nowMs + validCacheMs, exp * 1000) : nowMs + invalidCacheMs };
   });
 }
 
@@ -58,7 +59,7 @@ function formEncoded(text: string): string {
   return new URLSearchParams([['', text]]).toString().slice(1);
 }
 
-/** The caller learns that it is no fault of the token's, and the log why. */
+/** The client learns that the token is not at fault; the reason is only in the log. */
 function unavailable(reason: string): AppError {
   return new AppError('unavailable', 'The bearer token cannot be checked at the moment. Send it again later.', {
     message: `the introspection of a bearer token failed: ${reason}`,

@@ -1,7 +1,7 @@
 /**
- * Tokens that an authorisation server signs (RFC 7519, RFC 9068): checked with its published keys (JWKS), its name, this
- * receiver's audience and their time. The keys are kept, and read again when a token names one that is not among them:
- * so the server can rotate them.
+ * Checks tokens that an authorisation server signs (RFC 7519, RFC 9068): by the server's published keys (JWKS), its
+ * name as issuer, this receiver's audience and the token's times. The keys are cached, and read again when a token
+ * names a key that is not among them, so that the server can rotate its keys.
  */
 import type { JSONWebKeySet, JWTPayload } from 'jose';
 import type { SourceSettings } from '#bridge/settings.ts';
@@ -12,7 +12,7 @@ import { createVerdicts, type Verdict } from './token-verdicts.ts';
 
 type Jwt = Extract<SourceSettings['bearer'], { type: 'jwt' }>;
 
-/** Signatures with a key pair only: under a shared secret the published key itself could sign. */
+/** Only signatures with a key pair: with an HMAC algorithm the published key itself could be used to sign. */
 const algorithms = [
   'RS256',
   'RS384',
@@ -26,31 +26,34 @@ const algorithms = [
   'EdDSA',
   'Ed25519',
 ];
-/** The keys are read again when they are older, so that one that was withdrawn is soon of no use. */
+/** The keys are read again when they are older, so that a withdrawn key soon becomes invalid. */
 const keysMaxAgeMs = 600_000;
-/** When they cannot be read, known ones go on so long. */
+/** How long known keys are used while the keys cannot be read. */
 const keysStaleMaxMs = 3_600_000;
-/** Between two reads, whatever the tokens name. */
+/** The least time between two reads, whatever keys the tokens name. */
 const keysEveryMs = 10_000;
-const verdictMs = 60_000;
-const badMs = 5_000;
+const validCacheMs = 60_000;
+const invalidCacheMs = 5_000;
 const clockToleranceS = 30;
 const timeoutMs = 5_000;
 const answerBytesMax = 512 * 1024;
 
-/** The library is loaded here, as it is needed by few. */
+/**
+ * Creates the check. It rejects with AppError `unavailable` when the keys cannot be read. The library is loaded here,
+ * as few installations need it.
+ */
 export async function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps): Promise<BearerCheck> {
   const { createLocalJWKSet, errors, jwtVerify } = await import('jose');
   type KeySet = ReturnType<typeof createLocalJWKSet>;
   let known: { keys: KeySet; readMs: number } | undefined;
-  let askedMs = Number.NEGATIVE_INFINITY;
-  let asking: Promise<void> | undefined;
+  let requestedMs = Number.NEGATIVE_INFINITY;
+  let requesting: Promise<void> | undefined;
 
-  /** A time that is yet to come, as the clock was set back, is as long ago. */
+  /** The absolute difference: if the clock was set back, a time in the future counts as old, too. */
   const agoMs = (ms: number) => Math.abs(clock.nowMs() - ms);
 
-  async function ask(): Promise<void> {
-    askedMs = clock.nowMs();
+  async function request(): Promise<void> {
+    requestedMs = clock.nowMs();
     const answer = await fetch({
       url: settings.jwks_url,
       method: 'GET',
@@ -61,28 +64,30 @@ export async function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps
       onTooLarge: 'fail',
     });
     if (answer.status !== 200) throw new Error(`the server of the keys answered ${answer.status}`);
-    known = { keys: createLocalJWKSet(parseKeys(answer.body)), readMs: askedMs };
+    known = { keys: createLocalJWKSet(parseKeys(answer.body)), readMs: requestedMs };
   }
 
-  /** One request at a time, whose answer all who wait get. */
+  /** Makes one request at a time, which all waiting callers share. */
   function readKeys(): Promise<void> {
-    asking ??= ask().finally(() => {
-      asking = undefined;
+    requesting ??= request().finally(() => {
+      requesting = undefined;
     });
-    return asking;
+    return requesting;
   }
 
-  /** The keys as they were last read. Throws `unavailable` when there are none that may be believed any more. */
+  /**
+   * Returns the keys as they were last read. Throws AppError `unavailable` when they are too old or were never read.
+   */
   async function currentKeys(): Promise<KeySet> {
     const ageMs = agoMs(known?.readMs ?? Number.NEGATIVE_INFINITY);
-    if (ageMs > keysMaxAgeMs && (asking || agoMs(askedMs) >= keysEveryMs || !known)) {
+    if (ageMs > keysMaxAgeMs && (requesting || agoMs(requestedMs) >= keysEveryMs || !known)) {
       try {
         await readKeys();
       } catch (cause) {
         if (!known || ageMs > keysStaleMaxMs) throw unavailable(errorText(cause));
       }
     }
-    if (!known || agoMs(known.readMs) > keysStaleMaxMs) throw unavailable('they could not be read for long');
+    if (!known || agoMs(known.readMs) > keysStaleMaxMs) throw unavailable('they could not be read for too long');
     return known.keys;
   }
 
@@ -98,7 +103,7 @@ export async function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps
     try {
       return (await jwtVerify(token, keys, options)).payload;
     } catch (error) {
-      // It names no key, and several are of its kind: one of them has signed it, or none.
+      // The token names no key, and several keys fit its algorithm: each of them is tried.
       if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
       for await (const key of error) {
         const verified = await jwtVerify(token, key, options).catch(() => undefined);
@@ -108,14 +113,14 @@ export async function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps
     }
   }
 
-  /** With keys that are read again when the token names one that is not among them. */
-  async function verifyAnew(token: string): Promise<JWTPayload> {
+  /** Verifies a token; reads the keys again when the token names a key that is not among them. */
+  async function verifyWithCurrentKeys(token: string): Promise<JWTPayload> {
     const keys = await currentKeys();
     try {
       return await verify(token, keys);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      if (!asking && agoMs(askedMs) < keysEveryMs) throw error;
+      if (!requesting && agoMs(requestedMs) < keysEveryMs) throw error;
       await readKeys().catch((cause: unknown) => {
         throw unavailable(errorText(cause));
       });
@@ -125,12 +130,12 @@ export async function createJwtCheck(settings: Jwt, { fetch, clock }: BearerDeps
 
   return createVerdicts(clock, async (token): Promise<Verdict> => {
     try {
-      const { exp = 0 } = await verifyAnew(token);
-      return { good: true, untilMs: Math.min(clock.nowMs() + verdictMs, (exp + clockToleranceS) * 1000) };
+      const { exp = 0 } = await verifyWithCurrentKeys(token);
+      return { isValid: true, untilMs: Math.min(clock.nowMs() + validCacheMs, (exp + clockToleranceS) * 1000) };
     } catch (error) {
-      // Whatever else is thrown says that the token is wrong, in one of many ways.
       if (error instanceof AppError) throw error;
-      return { good: false, untilMs: clock.nowMs() + badMs };
+      // Every other error means that the token is not valid.
+      return { isValid: false, untilMs: clock.nowMs() + invalidCacheMs };
     }
   });
 }
@@ -144,6 +149,6 @@ function parseKeys(body: Buffer): JSONWebKeySet {
 
 function unavailable(reason: string): AppError {
   return new AppError('unavailable', 'The bearer token cannot be checked at the moment. Send it again later.', {
-    message: `the keys that sign bearer tokens are not at hand: ${reason}`,
+    message: `the keys that sign bearer tokens are not available: ${reason}`,
   });
 }

@@ -1,6 +1,6 @@
 /**
- * POST /oauth/token: the token endpoint for sources whose bearer is `issued`. Client credentials (RFC 6749, 4.4), shown
- * by HTTP Basic or in the body (2.3.1); answers and errors by 5.1 and 5.2.
+ * POST /oauth/token: the token endpoint for sources whose bearer is `issued`. Client credentials (RFC 6749, 4.4), sent
+ * by HTTP Basic or in the body (2.3.1); answers and errors as in 5.1 and 5.2.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Express, Request, Response } from 'express';
@@ -21,7 +21,7 @@ interface Credentials {
   readonly secret: string;
 }
 
-/** Mounts it; `clients` are those of all sources. */
+/** Mounts the endpoint; `clients` are the clients of all sources. */
 export function mountTokenEndpoint(
   app: Express,
   { clients, secrets, clock }: { clients: readonly IssuedClient[]; secrets: SecretBox; clock: Clock },
@@ -30,37 +30,42 @@ export function mountTokenEndpoint(
     response.locals.route = tokenPath;
     response.setHeader('Cache-Control', 'no-store');
     response.setHeader('Pragma', 'no-cache');
-    const found = await findClient(request, clients);
-    if (typeof found === 'string') {
-      refuse(request, response, found);
+    const client = await authenticateClient(request, clients);
+    if (typeof client === 'string') {
+      refuse(request, response, client);
       return;
     }
-    const token = issueToken(secrets, found, clock.nowMs());
+    const token = issueToken(secrets, client, clock.nowMs());
     response.json({ access_token: token, token_type: 'Bearer', expires_in: tokenLifetimeS });
   });
   app.route(tokenPath).all((request, response) => refuseMethod(request, response, tokenPath, 'POST'));
 }
 
-/** The client that the request proves to be; else the reason. A `scope` may be asked for, and has no meaning here. */
-async function findClient(request: Request, clients: readonly IssuedClient[]): Promise<IssuedClient | Refusal> {
+/**
+ * Returns the client that the request authenticates, or why it does not. A `scope` may be requested and has no meaning.
+ */
+async function authenticateClient(request: Request, clients: readonly IssuedClient[]): Promise<IssuedClient | Refusal> {
   if (!request.is('application/x-www-form-urlencoded'))
     throw new AppError('unsupported-media', 'The body must be sent as application/x-www-form-urlencoded.');
   const form = new URLSearchParams((await readBody(request, bodyBytesMax)).toString('utf8'));
-  const twice = new Set(form.keys()).size < form.size;
+  const hasDuplicates = new Set(form.keys()).size < form.size;
   const inBody = { id: form.get('client_id'), secret: form.get('client_secret') };
   const authorization = request.get('authorization');
-  const shown = authorization === undefined ? [] : basicCredentials(authorization);
-  if (twice || (authorization !== undefined && inBody.secret !== null) || !form.get('grant_type'))
+  const candidates = authorization === undefined ? [] : basicCredentials(authorization);
+  if (hasDuplicates || (authorization !== undefined && inBody.secret !== null) || !form.get('grant_type'))
     return 'invalid_request';
   if (authorization === undefined && inBody.id !== null && inBody.secret !== null)
-    shown.push({ id: inBody.id, secret: inBody.secret });
-  // All of them are compared, whichever fits: the time that it takes tells nothing.
-  const [client] = clients.filter((one) => shown.map((credentials) => isOf(one, credentials)).includes(true));
+    candidates.push({ id: inBody.id, secret: inBody.secret });
+  // All clients are compared, so that the time it takes does not reveal which one matches.
+  const [client] = clients.filter((known) => candidates.map((sent) => matches(known, sent)).includes(true));
   if (!client) return 'invalid_client';
   return form.get('grant_type') === 'client_credentials' ? client : 'unsupported_grant_type';
 }
 
-/** Id and secret are form-encoded before they are joined; some clients leave that out, and mean what they wrote. */
+/**
+ * Id and secret are form-encoded before they are joined. Some clients leave that out, so the undecoded texts are
+ * returned as well.
+ */
 function basicCredentials(authorization: string): Credentials[] {
   const encoded = /^Basic +([A-Za-z0-9+/]+=*) *$/i.exec(authorization)?.[1];
   const text = Buffer.from(encoded ?? '', 'base64').toString('utf8');
@@ -74,15 +79,15 @@ function formDecoded(text: string): string {
   return new URLSearchParams(`v=${text.replaceAll('&', '%26')}`).get('v') ?? '';
 }
 
-/** In the same time for any that are wrong. */
-function isOf(client: IssuedClient, { id, secret }: Credentials): boolean {
+/** Compares in constant time. */
+function matches(client: IssuedClient, { id, secret }: Credentials): boolean {
   const digest = (text: string) => createHash('sha256').update(text, 'utf8').digest();
   const given = Buffer.concat([digest(id), digest(secret)]);
   return timingSafeEqual(given, Buffer.concat([digest(client.client_id), digest(client.client_secret)]));
 }
 
 const descriptions: Record<Refusal, string> = {
-  invalid_request: 'A parameter is missing or stands twice, or the credentials are given in two ways.',
+  invalid_request: 'A parameter is missing or duplicated, or the credentials are sent in two ways.',
   invalid_client: 'The client id and the secret are not known here.',
   unsupported_grant_type: 'Only the grant type client_credentials is supported.',
 };

@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 const nowS = () => clock.nowMs() / 1000;
 
-test('an active token is good; the server is asked as RFC 7662 says, with the credentials of the bridge', async () => {
+test("an active token is valid; the server is asked as RFC 7662 says, with the bridge's credentials", async () => {
   expect(await check(token)).toBe(true);
   expect(server.asked).toMatchObject([
     {
@@ -44,8 +44,8 @@ test.each([
   expect(await check(token)).toBe(false);
 });
 
-describe('the answer is believed', () => {
-  test('for half a minute, by all who ask meanwhile', async () => {
+describe('the answer is cached', () => {
+  test('for half a minute, for all checks of the token', async () => {
     expect(await Promise.all(Array.from({ length: 20 }, async () => check(token)))).toEqual(Array(20).fill(true));
     clock.advance(29_999);
     expect(await check(token)).toBe(true);
@@ -63,7 +63,7 @@ describe('the answer is believed', () => {
     expect(await check(token)).toBe(false);
   });
 
-  test('not beyond the time that the token has', async () => {
+  test('not beyond the expiry of the token', async () => {
     const exp = nowS() + 10;
     server.answer = (response) => giveJson(response, 200, { active: true, exp });
     expect(await check(token)).toBe(true);
@@ -72,7 +72,7 @@ describe('the answer is believed', () => {
   });
 });
 
-describe('nothing is let in, and the service is to try again,', () => {
+describe('no token is accepted, and the service tries again,', () => {
   test.each([
     ['the server fails', 500, { active: true }],
     ['the server does not know the bridge', 401, { active: true }],
@@ -83,12 +83,12 @@ describe('nothing is let in, and the service is to try again,', () => {
     server.answer = (response) =>
       body === undefined ? response.writeHead(status).end('active') : giveJson(response, status, body);
     await expect(check(token)).rejects.toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });
-    // It is not kept: the next one is asked about anew.
+    // The failure is not cached: the next check asks again.
     server.answer = (response) => giveJson(response, 200, { active: true });
     expect(await check(token)).toBe(true);
   });
 
-  test('when the server is away, and nothing of the token is said', async () => {
+  test('when the server is away; the error does not contain the token', async () => {
     const away = { ...settings, introspection_url: 'https://127.0.0.1:1/introspect' };
     const failing = await createBearerCheck(away, { fetch, secrets: testSecrets, clock });
     const error = await Promise.resolve(failing(token)).catch((thrown: unknown) => thrown as Error);

@@ -8,7 +8,7 @@ const secrets = createSecretBox(Buffer.alloc(32, 7));
 const nowMs = Date.UTC(2030, 0, 1);
 const token = issueToken(secrets, client, nowMs);
 
-test('a token is good for its time in every process with the same master key, and not a moment longer', () => {
+test('a token is valid for its lifetime in every process with the same master key, and no longer', () => {
   const other = createSecretBox(Buffer.alloc(32, 7));
   expect(token).toMatch(/^[\w-]{54}$/);
   expect(checkIssuedToken(other, client, token, nowMs)).toBe(true);
@@ -16,7 +16,7 @@ test('a token is good for its time in every process with the same master key, an
   expect(checkIssuedToken(other, client, token, nowMs + tokenLifetimeS * 1000)).toBe(false);
 });
 
-test('it is good for its client alone, and not after its secret was changed', () => {
+test("a token is valid only for its client, and not after the client's secret has changed", () => {
   for (const another of [
     { ...client, client_id: 'another' },
     { ...client, client_secret: 'another secret of it' },
@@ -24,12 +24,12 @@ test('it is good for its client alone, and not after its secret was changed', ()
   ])
     expect(checkIssuedToken(secrets, another, token, nowMs)).toBe(false);
   expect(checkIssuedToken(createSecretBox(Buffer.alloc(32, 8)), client, token, nowMs)).toBe(false);
-  // A master key that is being rotated still opens what it has given.
+  // While the master key is being rotated, tokens under the earlier key are still valid.
   const rotated = createSecretBox(Buffer.alloc(32, 8), [Buffer.alloc(32, 7)]);
   expect(checkIssuedToken(rotated, client, token, nowMs)).toBe(true);
 });
 
-test('no other text is a token: not one altered anywhere, cut, lengthened or written otherwise', () => {
+test('a token that is altered, shortened, lengthened or spelled differently is not valid', () => {
   fc.assert(
     fc.property(
       fc.nat({ max: token.length - 1 }),

@@ -11,7 +11,7 @@ interface Signer {
   sign(claims?: JWTPayload & { omit?: string[] }, header?: { kid?: string }): Promise<string>;
 }
 
-/** The server's keys; it signs what its tests ask for. */
+/** A fake authorisation server: its keys sign the tokens of the tests. */
 async function createSigner(alg: string, kid: string | undefined): Promise<Signer> {
   const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
   const named = kid === undefined ? {} : { kid };
@@ -47,13 +47,13 @@ const settings = { type: 'jwt', jwks_url: server.url, issuer: 'https://auth.exam
 const newCheck = () => createBearerCheck(settings, { fetch, secrets: testSecrets, clock });
 const nowS = () => Math.floor(clock.nowMs() / 1000);
 
-test('tokens signed with any of the published keys are good; the keys are read once', async () => {
+test('tokens signed with any of the published keys are valid; the keys are read once', async () => {
   const check = await newCheck();
   for (const signer of [rsa, ec, ed, rsa]) expect(await check(await signer.sign())).toBe(true);
   expect(server.asked).toHaveLength(1);
 });
 
-test('a token that names no key is tried with all that fit', async () => {
+test('a token that names no key is tried with all keys that fit', async () => {
   const other = await createSigner('RS256', undefined);
   published = [rsa.jwk, other.jwk];
   const check = await newCheck();
@@ -61,7 +61,7 @@ test('a token that names no key is tried with all that fit', async () => {
   expect(await check(await (await createSigner('RS256', undefined)).sign({}, {}))).toBe(false);
 });
 
-describe('wrong is a token', () => {
+describe('a token is not valid:', () => {
   test.each<[string, () => Promise<string> | string]>([
     ['of another issuer', () => rsa.sign({ iss: 'https://other.example' })],
     ['for another audience', () => rsa.sign({ aud: 'another' })],
@@ -86,7 +86,7 @@ describe('wrong is a token', () => {
           .setProtectedHeader({ alg: 'HS256', kid: 'rsa' })
           .sign(Buffer.from(JSON.stringify(rsa.jwk))),
     ],
-    ['that is rubbish', () => 'a.b.c'],
+    ['that is no JWT', () => 'a.b.c'],
     ['that is none', () => 'opaque-token'],
     [
       'with an altered claim',
@@ -102,7 +102,7 @@ describe('wrong is a token', () => {
     expect(await check(await rsa.sign()), 'and the next one is looked at for itself').toBe(true);
   });
 
-  test('one whose time is over, although it was good before', async () => {
+  test('one that has expired, although it was valid before', async () => {
     const check = await newCheck();
     const token = await rsa.sign({ exp: nowS() + 20 });
     expect(await check(token)).toBe(true);
@@ -115,7 +115,7 @@ describe('wrong is a token', () => {
 });
 
 describe('when the server rotates its keys', () => {
-  test('a token of a new key is good at once, and one of a withdrawn key within ten minutes no longer', async () => {
+  test('a token of a new key is valid at once, and that of a withdrawn key for ten minutes at most', async () => {
     const check = await newCheck();
     expect(await check(await rsa.sign())).toBe(true);
     const fresh = await createSigner('RS256', 'fresh');
@@ -126,7 +126,7 @@ describe('when the server rotates its keys', () => {
     expect(await check(await rsa.sign({ jti: 'another' }))).toBe(false);
   });
 
-  test('keys are not asked for more often than every ten seconds, whatever tokens name', async () => {
+  test('keys are requested at most every ten seconds, whatever keys the tokens name', async () => {
     const check = await newCheck();
     const unknown = await createSigner('RS256', 'unknown');
     expect(await check(await rsa.sign())).toBe(true);
@@ -139,7 +139,7 @@ describe('when the server rotates its keys', () => {
   });
 });
 
-test('when the clock was set back, the keys are read again all the same', async () => {
+test('the keys are read again although the clock was set back', async () => {
   const check = await newCheck();
   expect(await check(await rsa.sign())).toBe(true);
   const fresh = await createSigner('RS256', 'fresh');
@@ -174,7 +174,7 @@ describe('when the keys cannot be read', () => {
     expect(await check(await rsa.sign())).toBe(true);
   });
 
-  test('known ones go on for an hour, and no longer', async () => {
+  test('known keys are used for an hour, and no longer', async () => {
     const check = await newCheck();
     expect(await check(await rsa.sign())).toBe(true);
     fail();

@@ -44,7 +44,7 @@ async function ask(form: object | string, authorization?: string) {
 
 const grant = { grant_type: 'client_credentials' };
 
-describe('a token is given', () => {
+describe('a token is issued', () => {
   test.each([
     ['by HTTP Basic', grant, basic('cloud', 'the-secret-of-cloud'), cloud],
     ['in the body', { ...grant, client_id: 'cloud', client_secret: 'the-secret-of-cloud' }, undefined, cloud],
@@ -97,7 +97,7 @@ describe('refused by RFC 6749, 5.2', () => {
   });
 });
 
-test('no secret and no token stands in the log', () => {
+test('no secret and no token is in the log', () => {
   const said = lines.join('');
   expect(said).toContain('/oauth/token');
   expect(said).not.toMatch(/the-secret-of-cloud|guessed|access_token/);
