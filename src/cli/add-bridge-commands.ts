@@ -22,19 +22,20 @@ const seconds = (flags: string, what: string) => new Option(flags, what).argPars
 const time = (flags: string, what: string) => new Option(flags, what).argParser(timeOption);
 const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
 
+/** Adds every subcommand to `bridge`. */
 export function addBridgeCommands(bridge: Command): void {
-  addBridgeSubcommand(bridge, 'check', 'whether every source and flow can do what is asked of it', runCheck);
-  addBridgeSubcommand(bridge, 'status', 'what every feed and flow is doing', runStatus);
-  addBridgeSubcommand(bridge, 'lag', 'how far behind every feed and flow is, and why', runLag).addOption(
-    seconds('--max <seconds>', 'exit with 1 when one is further behind'),
+  addBridgeSubcommand(bridge, 'check', 'test whether every source and flow can do what is asked of it', runCheck);
+  addBridgeSubcommand(bridge, 'status', 'show what every feed and flow is doing', runStatus);
+  addBridgeSubcommand(bridge, 'lag', 'show how far behind every feed and flow is, and why', runLag).addOption(
+    seconds('--max <seconds>', 'exit with 1 when a feed or flow is further behind'),
   );
-  addBridgeSubcommand(bridge, 'doctor', 'look at everything that could be wrong, and say what to do', runDoctor);
+  addBridgeSubcommand(bridge, 'doctor', 'examine everything that could be wrong, and say what to do', runDoctor);
   addBridgeSubcommand(
     bridge,
     'run',
-    'read all feeds to their end, deliver all that is due, and exit',
+    'read all feeds to their end, deliver everything that is due, and exit',
     runRun,
-  ).addOption(countOption('--patience <seconds>', 'how long documents may wait for another try', 60));
+  ).addOption(countOption('--patience <seconds>', 'how long to wait for documents that are tried again', 60));
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);
@@ -48,35 +49,35 @@ export function addBridgeCommands(bridge: Command): void {
 }
 
 function addFlowCommands(bridge: Command): void {
-  addBridgeSubcommand(bridge, 'plan [flow]', 'what would be written to the ERPs now; writes nothing', runPlan)
+  addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
     .addOption(
-      new Option('--skip <number>', 'pass over what an earlier page has shown')
+      new Option('--skip <number>', 'leave out the documents of earlier pages')
         .argParser(wholeNumber(0, 1_000_000_000))
         .default(0),
     );
-  const mapping = bridge.command('mapping').description('the mapping of a flow');
+  const mapping = bridge.command('mapping').description('try the mapping of a flow');
   addBridgeSubcommand(
     mapping,
     'try <flow>',
-    'the documents as the configuration makes them, out of the mirror',
+    'show the documents that the configuration makes from the mirror',
     runMappingTry,
   )
-    .option('--event <id...>', 'of these sourcing events; without it what changed last')
+    .option('--event <id...>', 'of these sourcing events (default: those that changed last)')
     .addOption(limit(3));
   addBridgeSubcommand(bridge, 'pause <flow>', 'deliver nothing of a flow until it is resumed', runPause).option(
     '--reason <text>',
     'shown wherever the flow is',
   );
-  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow go on', runResume).option(
+  addBridgeSubcommand(bridge, 'resume <flow>', 'let a paused flow deliver again', runResume).option(
     '--agree-to-withdrawals',
-    'the many cancellations that it was paused for are meant',
+    'deliver the many cancellations for which the flow was paused: they are intended',
   );
-  addBridgeSubcommand(bridge, 'dead-letters', 'the documents that an ERP refused, and why', runDeadLetters)
+  addBridgeSubcommand(bridge, 'dead-letters', 'show the documents that an ERP refused, and why', runDeadLetters)
     .option('--flow <name>', 'of this flow only')
     .addOption(limit(50))
-    .addOption(new Option('--after <place>', 'those after a page before, which names it').argParser(readLastSeen));
+    .addOption(new Option('--after <place>', 'the page after this place, which a page prints').argParser(readLastSeen));
   addBridgeSubcommand(bridge, 'replay', 'write documents of a flow again', runReplay)
     .requiredOption('--flow <name>', 'the flow')
     .option('--key <key...>', 'the documents with these keys')
@@ -90,12 +91,17 @@ function addFlowCommands(bridge: Command): void {
 function addFeedCommands(bridge: Command): void {
   const checkpoint = bridge
     .command('checkpoint')
-    .description('how far feeds have been read, and reading from elsewhere');
-  addBridgeSubcommand(checkpoint, 'get [feed]', 'the checkpoint of <source>/<feed>, or of all', runCheckpointGet);
+    .description('show how far feeds have been read, or read them from another time');
+  addBridgeSubcommand(
+    checkpoint,
+    'get [feed]',
+    'show the checkpoint of <source>/<feed>, or all checkpoints',
+    runCheckpointGet,
+  );
   addBridgeSubcommand(
     checkpoint,
     'set <feed> <time>',
-    'read <source>/<feed> from that time on',
+    'read <source>/<feed> from this time on',
     runCheckpointSet,
   ).option('--yes', 'do not ask');
   addBridgeSubcommand(checkpoint, 'reset <feed>', 'read <source>/<feed> from its beginning', runCheckpointReset).option(
@@ -103,17 +109,26 @@ function addFeedCommands(bridge: Command): void {
     'do not ask',
   );
   const backfill = bridge.command('backfill').description('read a range of time again, beside the live pull');
-  addBridgeSubcommand(backfill, 'start', 'ask for one; a process that pulls works it', runBackfill, { isDefault: true })
+  addBridgeSubcommand(backfill, 'start', 'start a backfill; a process with the role pull does the work', runBackfill, {
+    isDefault: true,
+  })
     .requiredOption('--source <name>', 'the source')
     .requiredOption('--feed <name>', 'the feed')
-    .addOption(time('--from <time>', 'its beginning: 2030-12-31T23:59:59Z, or a date').makeOptionMandatory())
-    .addOption(time('--to <time>', 'its end').makeOptionMandatory())
-    .option('--wait', 'stay until it is done');
-  addBridgeSubcommand(backfill, 'list', 'those that are open, and the latest that are not', runBackfillList);
-  addBridgeSubcommand(backfill, 'cancel <number>', 'read it no further', runBackfillCancel);
-  addBridgeSubcommand(bridge, 'audit [feed]', 'read <source>/<feed>, or all, again and count late arrivals', runAudit);
+    .addOption(
+      time('--from <time>', 'the beginning of the range: 2030-12-31T23:59:59Z, or a date').makeOptionMandatory(),
+    )
+    .addOption(time('--to <time>', 'the end of the range').makeOptionMandatory())
+    .option('--wait', 'wait until it is done');
+  addBridgeSubcommand(backfill, 'list', 'list the open backfills and the latest finished ones', runBackfillList);
+  addBridgeSubcommand(backfill, 'cancel <number>', 'stop a backfill', runBackfillCancel);
+  addBridgeSubcommand(
+    bridge,
+    'audit [feed]',
+    'read <source>/<feed>, or all feeds, again and count late arrivals',
+    runAudit,
+  );
 }
 
 const exitCodes = `
-Exit codes of the commands: 0 done and well, 1 failed or something needs a look,
+Exit codes of the commands: 0 done and all is well; 1 failed or needs attention;
 2 wrong usage or settings.`;

@@ -5,15 +5,22 @@ import { runConnectorNew } from './commands/connector-new.ts';
 import { runConnectorShow } from './commands/connector-show.ts';
 
 export function addConnectorCommands(connector: Command): void {
-  add(connector, 'list', 'the connectors of this repository, and what each can do', runConnectorList);
-  add(connector, 'show <name>', 'what one can do, and its settings: a name, a path or a package', runConnectorShow);
-  add(connector, 'new <name>', 'make one out of the template: it runs, and passes its tests', runConnectorNew).option(
-    '--in <folder>',
-    'the folder in which its own is made (default: connectors)',
+  add(connector, 'list', 'list the connectors of this repository and what each can do', runConnectorList);
+  add(
+    connector,
+    'show <name>',
+    'show what a connector can do and its settings; <name> is a name, a path or a package',
+    runConnectorShow,
   );
+  add(
+    connector,
+    'new <name>',
+    'make a new connector from the template; it runs and passes its tests',
+    runConnectorNew,
+  ).option('--in <folder>', "the folder in which the connector's folder is made (default: connectors)");
 }
 
-// Commander does not know what options there are: each command says what it takes.
+// Commander does not type the options, so each command declares the ones that it takes.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 function add<Options extends { json?: boolean }>(
   parent: Command,

@@ -1,6 +1,6 @@
 /**
- * The proof of the demo: what was awarded, worked out from the buyers' screens, and what the connector's folder holds,
- * line by line.
+ * The proof of the demo: compares the awards, computed from the buyers' screens, with the content of the connector's
+ * folder, line by line.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import type { SourceClient } from '#client/source-client.ts';
 import { Decimal, formatDecimal } from '#contract/decimal.ts';
 import { listEnvelope } from '#contract/list.ts';
 
-/** Lines by award: `<event>/<supplier>` to `lot share cost`. */
+/** The lines of each award: `<event>/<supplier>` to `<lot> <share> <cost>`. */
 export type Awards = Map<string, Set<string>>;
 
 const deskEvent = z.looseObject({
@@ -33,7 +33,7 @@ export interface ServiceAwards {
   reopened: Set<string>;
 }
 
-/** What was awarded, worked out from the buyers' screens: not from the feeds, which the bridge reads. */
+/** The awards, computed from the buyers' screens and not from the feeds, which the bridge reads. */
 export async function awardsOfService(client: SourceClient): Promise<ServiceAwards> {
   const awards: Awards = new Map();
   const reopened = new Set<string>();
@@ -65,13 +65,16 @@ const heldDocument = z.looseObject({
   lines: z.array(z.looseObject({ lot: z.string(), share: z.string(), cost: z.string() })),
 });
 
-/** What the file connector's folder holds of all events but some. Throws when a file is not a whole document. */
-export async function awardsOfFolder(folder: string, but: ReadonlySet<string> = new Set()): Promise<Awards> {
+/**
+ * The awards in the file connector's folder, without those of the events in `except`. Throws when a file is not a
+ * complete document.
+ */
+export async function awardsOfFolder(folder: string, except: ReadonlySet<string> = new Set()): Promise<Awards> {
   const awards: Awards = new Map();
   for (const name of await readdir(folder)) {
     if (!name.endsWith('.json')) continue;
     const { key, lines } = heldDocument.parse(JSON.parse(await readFile(join(folder, name), 'utf8')));
-    if (but.has(key.slice(0, key.indexOf('/')))) continue;
+    if (except.has(key.slice(0, key.indexOf('/')))) continue;
     for (const line of lines) addLine(awards, key, `${line.lot} ${line.share} ${line.cost}`);
   }
   return awards;
@@ -82,13 +85,14 @@ function addLine(awards: Awards, key: string, line: string): void {
   awards.set(key, lines.add(lines.has(line) ? `${line} (twice)` : line));
 }
 
-/** Lines that one side has and the other has not, each with its award. */
+/** The lines that only one side has, each with its award. */
 export interface AwardDifference {
   missing: string[];
-  /** Too many, or not as awarded. */
+  /** Lines that are too many, or not as awarded. */
   extra: string[];
 }
 
+/** Compares the awards of the service (`wanted`) with those of the connector (`held`). */
 export function compareAwards(wanted: Awards, held: Awards): AwardDifference {
   const difference: AwardDifference = { missing: [], extra: [] };
   for (const key of new Set([...wanted.keys(), ...held.keys()])) {

@@ -1,7 +1,7 @@
 /**
- * What a subcommand of `bridge` stands on: the configuration, the installation and the bridge's settings, without any
- * server or worker. It works beside running daemons: on a server's database as any client, on an embedded one by
- * attaching to the server that a daemon has started, which goes on when the command ends.
+ * What a subcommand of `bridge` uses: the configuration, the installation and the bridge's settings, without any server
+ * or worker. It works beside running daemons. On a database server it is one more client. On the embedded database it
+ * attaches to the server that a daemon has started, which keeps running when the command ends.
  */
 import { checkNames, migrateBridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/settings.ts';
@@ -36,8 +36,8 @@ export interface BridgeCommand {
 }
 
 /**
- * Opens everything for `use` and closes it afterwards, whatever happens; gives what `use` gives. The bridge's tables are
- * brought up to date first. Throws AppError as `readConfiguration` and `openInstallation` do.
+ * Opens everything for `use`, closes it afterwards in any case, and returns the result of `use`. The bridge's tables are
+ * migrated first. Throws an AppError as `readConfiguration` and `openInstallation` do.
  */
 export async function withBridge<T>(
   options: BridgeCommandOptions,
@@ -52,9 +52,9 @@ export async function withBridge<T>(
   try {
     return await openAndUse(configuration, use, migrate, signal);
   } catch (error) {
-    // Whatever it was that the signal broke off.
+    // After the signal any other error only says which step it interrupted.
     if (signal.aborted && !(error instanceof AppError && error.code === 'invalid'))
-      throw new AppError('unavailable', 'It was stopped before its end.', { cause: error });
+      throw new AppError('unavailable', 'The command was stopped before its end.', { cause: error });
     throw error;
   }
 }
@@ -78,7 +78,7 @@ async function openAndUse<T>(
     database,
     registry: new Registry(),
   });
-  // Awaited here: what is returned unawaited would run after everything is closed.
+  // Awaited here: a promise that is returned unawaited would run after everything is closed.
   return await use({
     installation,
     settings,
@@ -90,8 +90,8 @@ async function openAndUse<T>(
 }
 
 /**
- * For what says how it stands: without a source it would say that all is well, to one who has forgotten `--config`.
- * Throws AppError `invalid`.
+ * Throws an AppError `invalid` when no source is configured. For commands that report a state: without a source they
+ * would report that all is well to an operator who has forgotten `--config`.
  */
 export function requireSource({ sources }: Pick<BridgeSettings, 'sources'>): void {
   if (sources.length > 0) return;
@@ -101,31 +101,31 @@ export function requireSource({ sources }: Pick<BridgeSettings, 'sources'>): voi
   );
 }
 
-/** Throws AppError `invalid` that lists the sources that there are. */
+/** Returns the source of this name. Throws an AppError `invalid` that lists the configured sources. */
 export function findSource({ sources }: Pick<BridgeSettings, 'sources'>, name: string): SourceSettings {
   return find('source', sources, name);
 }
 
-/** Throws AppError `invalid` that lists the flows that there are. */
+/** Returns the flow of this name. Throws an AppError `invalid` that lists the configured flows. */
 export function findFlow({ flows }: Pick<BridgeSettings, 'flows'>, name: string): FlowSettings {
   return find('flow', flows, name);
 }
 
-/** Throws AppError `invalid` that lists the feeds that this bridge reads of the source. */
+/** Returns the feed of this name. Throws an AppError `invalid` that lists the feeds that this bridge reads. */
 export function findFeed(source: SourceSettings, name: string): FeedName {
-  const feed = source.feeds.find((one) => one === name);
+  const feed = source.feeds.find((each) => each === name);
   if (feed === undefined)
     throw new AppError(
       'invalid',
-      `The source "${source.name}" has no feed "${name}" here; its feeds are: ${source.feeds.join(', ')}.`,
+      `The bridge reads no feed "${name}" of the source "${source.name}"; its feeds are: ${source.feeds.join(', ')}.`,
     );
   return feed;
 }
 
 function find<Named extends { name: string }>(what: 'source' | 'flow', all: readonly Named[], name: string): Named {
-  const found = all.find((one) => one.name === name);
+  const found = all.find((each) => each.name === name);
   if (found) return found;
-  const names = all.map((one) => one.name).join(', ');
+  const names = all.map((each) => each.name).join(', ');
   throw new AppError(
     'invalid',
     all.length === 0

@@ -1,12 +1,13 @@
-/** Options that several commands have, and how a command's result becomes the exit code. */
+/** Options of several commands, and the exit code from a command's result. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { BridgeCommandOptions } from './bridge-command.ts';
 
-export function wholeNumber(least: number, most: number) {
+/** Parses an option's whole number; throws commander's InvalidArgumentError for anything else. */
+export function wholeNumber(min: number, max: number) {
   return (text: string): number => {
     const value = Number(text);
-    if (!/^\d+$/.test(text) || value < least || value > most)
-      throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`);
+    if (!/^\d+$/.test(text) || value < min || value > max)
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
     return value;
   };
 }
@@ -14,8 +15,8 @@ export function wholeNumber(least: number, most: number) {
 export const countOption = (flags: string, what: string, number: number) =>
   new Option(flags, what).argParser(wholeNumber(1, 1_000_000)).default(number);
 export const configOption = () =>
-  new Option('--config <file>', 'the configuration (default: config/bridge.yaml, if it exists)');
-export const dataOption = () => new Option('--data <folder>', 'where everything is kept (default: ./data)');
+  new Option('--config <file>', 'the configuration file (default: config/bridge.yaml, if it exists)');
+export const dataOption = () => new Option('--data <folder>', 'the data folder (default: ./data)');
 
 /** Runs a command without arguments and makes its result the exit code. */
 export function run<Options>(command: (options: Options) => Promise<number>) {
@@ -26,16 +27,16 @@ export function run<Options>(command: (options: Options) => Promise<number>) {
 
 /**
  * Adds a subcommand of `bridge` with the options that each of them has: `--config`, `--data`, `--json`. `usage` is its
- * name with its arguments: `pause <flow>`. `perform` gets the arguments and the options, also those that stand before
- * the subcommand's name; what it gives is the exit code. `isDefault`: it is what `parent` does when no other is named.
+ * name with its arguments: `pause <flow>`. `perform` gets the arguments and the options, also those before the
+ * subcommand's name, and returns the exit code. With `isDefault` it runs when `parent` is called without a subcommand.
  */
-// Commander does not know what options there are: each command says what it takes.
+// Commander does not type the options, so each command declares the ones that it takes.
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters
 export function addBridgeSubcommand<Options extends BridgeCommandOptions>(
   parent: Command,
   usage: string,
   description: string,
-  perform: (options: Options, ...words: string[]) => Promise<number>,
+  perform: (options: Options, ...args: string[]) => Promise<number>,
   { isDefault = false }: { isDefault?: boolean } = {},
 ): Command {
   return parent
@@ -47,7 +48,7 @@ export function addBridgeSubcommand<Options extends BridgeCommandOptions>(
     .action(async (...given: unknown[]) => {
       const command = given.at(-1) as Command;
       // An optional argument that was left out is undefined.
-      const words = given.slice(0, -2).map((word) => word as string);
-      process.exitCode = await perform(command.optsWithGlobals(), ...words);
+      const args = given.slice(0, -2).map((arg) => arg as string);
+      process.exitCode = await perform(command.optsWithGlobals(), ...args);
     });
 }

@@ -1,6 +1,6 @@
 /**
- * The template of a new connector is the reference connector, `connectors/memory`: a copy of its folder under another name
- * runs, and passes its tests, before anything is edited.
+ * The template of a new connector is the reference connector, `connectors/memory`. A copy of its folder under another
+ * name runs and passes its tests before anything is edited.
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { AppError, hasErrorCode } from '#platform/errors.ts';
 const repository = fileURLToPath(new URL('../..', import.meta.url));
 const template = 'memory';
 
-/** Names that mean something else to npm, or are no folders' names on Windows. */
+/** Names that have another meaning for npm, or cannot be the name of a folder on Windows. */
 const reserved = /^(sourcing-bridge|node|npm|test|con|prn|aux|nul|com\d|lpt\d)$/;
 
 export interface NewConnector {
@@ -23,8 +23,8 @@ export interface NewConnector {
 }
 
 /**
- * Makes `<parent>/<name>`, whole or not at all; `parent` is connectors/ when it is left out. Throws AppError `invalid` for
- * a name or a place that will not do.
+ * Makes `<parent>/<name>`, completely or not at all; `parent` is connectors/ by default. Throws an AppError `invalid` for
+ * a name or a place that is not possible.
  */
 export async function makeConnector(name: string, parent: string = connectorsDir): Promise<NewConnector> {
   checkName(name);
@@ -39,7 +39,7 @@ export async function makeConnector(name: string, parent: string = connectorsDir
       if (!inRepository) await makePackage(name, draft, folder);
     });
   } catch (error) {
-    // What was made for nothing.
+    // The parent folders that were made for this connector.
     if (made !== undefined) await rm(made, { recursive: true });
     throw error;
   }
@@ -50,25 +50,25 @@ function checkName(name: string): void {
   if (!/^[a-z][a-z0-9-]{0,62}$/.test(name) || name.endsWith('-'))
     throw new AppError(
       'invalid',
-      `"${name}" is no name for a connector: it must be lower-case letters, digits and hyphens, begin with a letter, and have at most 63 characters.`,
+      `"${name}" cannot be the name of a connector: it must consist of lower-case letters, digits and hyphens, begin with a letter, and have at most 63 characters.`,
     );
   if (reserved.test(name))
-    throw new AppError('invalid', `"${name}" is a reserved name: take another for the connector.`);
+    throw new AppError('invalid', `"${name}" is a reserved name: choose another for the connector.`);
   if (existsSync(join(connectorsDir, name)))
-    throw new AppError('invalid', `There is a connector "${name}" already (connectors/${name}): take another name.`);
+    throw new AppError('invalid', `There is a connector "${name}" already (connectors/${name}): choose another name.`);
 }
 
 async function checkPlace(folder: string, inRepository: boolean): Promise<void> {
-  if (existsSync(folder)) throw new AppError('invalid', `${folder} exists already: take another name or folder.`);
+  if (existsSync(folder)) throw new AppError('invalid', `${folder} exists already: choose another name or folder.`);
   const fromRoot = relative(await realpath(repository), folder);
   if (!inRepository && !fromRoot.startsWith(`..${sep}`) && !isAbsolute(fromRoot))
     throw new AppError(
       'invalid',
-      `${folder} is within this repository, where connectors stand in connectors/: leave --in out, or name a folder elsewhere.`,
+      `${folder} is in this repository, where connectors stand in connectors/: leave --in out, or name a folder elsewhere.`,
     );
 }
 
-/** A folder that is seen under its name once everything is in it. A kill leaves one whose name begins with a dot. */
+/** Gives the folder its name once everything is in it. A kill leaves a folder whose name begins with a dot. */
 async function writeWhole(folder: string, fill: (draft: string) => Promise<void>): Promise<void> {
   const draft = join(dirname(folder), `.${basename(folder)}-${randomBytes(4).toString('hex')}`);
   try {
@@ -78,7 +78,7 @@ async function writeWhole(folder: string, fill: (draft: string) => Promise<void>
   } catch (error) {
     await rm(draft, { recursive: true, force: true });
     if (hasErrorCode(error, 'ENOTEMPTY') || hasErrorCode(error, 'EEXIST'))
-      throw new AppError('invalid', `${folder} exists already: take another name or folder.`, { cause: error });
+      throw new AppError('invalid', `${folder} exists already: choose another name or folder.`, { cause: error });
     throw error;
   }
 }
@@ -95,7 +95,7 @@ async function copyTemplate(draft: string, copy: Copy): Promise<void> {
   }
 }
 
-/** A file of the template as it is to stand in the copy. */
+/** The text of a template's file as it stands in the copy. */
 function renamed(file: string, text: string, { name, folder, inRepository }: Copy): string {
   const replace = (...changes: readonly Change[]) => changes.reduce((old, change) => replaced(file, old, change), text);
   if (file === 'index.ts')
@@ -120,18 +120,18 @@ function renamed(file: string, text: string, { name, folder, inRepository }: Cop
 function readmeHead(name: string): string {
   return `# ${name}: what it connects to
 
-What the ERP is, and what of it is used. Until you replace it, it is one in memory ([memory-erp.ts](memory-erp.ts)).
+Describe the ERP and the parts of it that are used. Until you replace it, the ERP is in memory ([memory-erp.ts](memory-erp.ts)).
 
 `;
 }
 
 const vitestImport = /^import \{ (.*) \} from 'vitest';$/m;
 
-/** Node's own test runner has other names for what goes before and after all tests. */
+/** Node's own test runner has other names for the hooks before and after all tests. */
 function nodeTestImport(text: string): string {
   const [, names = ''] = vitestImport.exec(text) ?? [];
   const renames: Readonly<Record<string, string>> = { afterAll: 'after as afterAll', beforeAll: 'before as beforeAll' };
-  const imported = names.split(', ').map((one) => renames[one] ?? one);
+  const imported = names.split(', ').map((name) => renames[name] ?? name);
   return `import { ${imported.join(', ')} } from 'node:test';`;
 }
 
@@ -139,11 +139,12 @@ type Change = readonly [from: string | RegExp, to: string];
 
 function replaced(file: string, text: string, [from, to]: Change): string {
   const changed = text.replace(from, () => to);
-  if (changed === text) throw new Error(`connectors/${template}/${file} has changed: this does not know it any more`);
+  if (changed === text)
+    throw new Error(`connectors/${template}/${file} has changed: "connector new" finds no ${String(from)} in it.`);
   return changed;
 }
 
-/** What a folder outside of the repository needs, to be tested and edited there. */
+/** The files that a folder outside of the repository needs, so that the connector can be tested and edited there. */
 async function makePackage(name: string, draft: string, folder: string): Promise<void> {
   const own = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {
     devDependencies: Record<string, string>;
@@ -154,11 +155,11 @@ async function makePackage(name: string, draft: string, folder: string): Promise
     version: '0.1.0',
     private: true,
     type: 'module',
-    // A run ends with its last test, whatever stand-in of an ERP still listens.
+    // --test-force-exit: a run ends with its last test, even when a simulated ERP still listens.
     scripts: { test: 'node --test --test-force-exit', check: `node ${kit}/node_modules/typescript/bin/tsc` },
     dependencies: { 'sourcing-bridge': `file:${relative(folder, await realpath(repository)).replaceAll(sep, '/')}` },
     devDependencies: { node: own.devDependencies['node'] },
-    // Its install script brings the Node of this machine.
+    // The package's install script downloads Node for this machine.
     allowScripts: { node: true },
   };
   const { compilerOptions } = JSON.parse(await readFile(join(repository, 'tsconfig.json'), 'utf8')) as {

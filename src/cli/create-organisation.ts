@@ -1,16 +1,16 @@
-/** A new organisation of a service, made and set up as its operator does: over `/admin`. */
+/** Makes and sets up a new organisation of a service, as an operator does: over `/admin`. */
 import { z } from 'zod';
 import type { SourceClient } from '#client/source-client.ts';
 
 export interface NewOrganisation {
   readonly id: string;
-  /** Sets something of the organisation, as `PUT /admin/organisations/{id}/{what}` takes it. */
+  /** Calls `PUT /admin/organisations/{id}/{what}` with the body. */
   put(what: 'webhook-domains' | 'allowed-networks' | 'limits', body: object): Promise<void>;
-  /** Gives the key, which the service shows once. */
+  /** Issues a key and returns it; the service shows it only once. */
   issueKey(name: string, scopes: readonly string[]): Promise<string>;
 }
 
-/** `operator` carries the operator's token. Throws AppError as its calls do. */
+/** `operator` is a client with the operator's token. Throws an AppError as its calls do. */
 export async function createLocalOrganisation(operator: SourceClient, name: string): Promise<NewOrganisation> {
   const path = '/admin/organisations';
   const { id } = await operator.call({ method: 'POST', path, body: { name } }, z.looseObject({ id: z.string() }));

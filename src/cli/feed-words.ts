@@ -1,16 +1,19 @@
-/** Why each feed is behind, in words for a person: what is wrong with a whole source is told once, not for each of its feeds. */
+/** Why each feed is behind, in words for people. */
 import type { FeedStatus } from '#bridge/status/status.ts';
 
-/** In the order of `feeds`. */
+/**
+ * The reasons in the order of `feeds`. An error that several feeds of a source share is shown for the first of them; the
+ * others refer to it.
+ */
 export function whysOf(feeds: readonly FeedStatus[]): string[] {
   return feeds.map((feed, index) => {
-    const told = feeds
+    const shown = feeds
       .slice(0, index)
       .find(
         ({ source, failures, lastError }) =>
           source === feed.source && failures > 0 && feed.failures > 0 && lastError === feed.lastError,
       );
-    if (told === undefined || feed.lastError === null) return feed.lag.why;
-    return feed.lag.why.replace(feed.lastError, () => `as ${told.feed}`);
+    if (shown === undefined || feed.lastError === null) return feed.lag.why;
+    return feed.lag.why.replace(feed.lastError, () => `as ${shown.feed}`);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * An installation: what its programs stand on (data folder, database, secrets, certificates, outgoing connections), opened
- * and closed here and nowhere else, and how each of the two programs is started on it.
+ * An installation: what its programs use (data folder, database, secrets, certificates, outgoing connections). It is
+ * opened and closed only here, and each of the two programs is started on it here.
  */
 import { mkdir, mkdtemp, readFile, rmdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -34,19 +34,19 @@ export interface Installation {
   readonly adminToken: string;
   readonly certificates: LocalCertificates;
   readonly outgoing: ReturnType<typeof createGuardedFetch>;
-  /** Opens where files are kept, and proves that it works. */
+  /** Opens the storage of files, and proves that it works. */
   storage(): Promise<FileStorage>;
   signals(program: 'service' | 'bridge'): Promise<Signals>;
-  /** Closes everything, also what a program that failed to start left open. */
+  /** Closes everything, also the parts that a program has left open because it failed to start. */
   close(): Promise<void>;
 }
 
-/** Short, so that after a kill work goes on soon; what runs longer renews its lock. */
+/** Short, so that work continues soon after a kill. Work that takes longer renews its lock. */
 const queueLockMs = 5_000;
 
 /**
- * Opens everything; what was opened is closed again when a later part fails. A server that does not answer is tried no
- * longer when `signal` aborts. Throws AppError that says what to do.
+ * Opens everything. When one part fails, the parts that were opened before are closed. `signal` ends the attempts to reach
+ * a database server that does not answer. Throws an AppError that says what to do.
  */
 export async function openInstallation(
   configuration: Configuration,
@@ -106,7 +106,7 @@ export async function openInstallation(
   };
 }
 
-/** Where this installation keeps its data and its queue, in words for a person. */
+/** Where this installation keeps its data and its queue, in words for people. */
 export function storageOf({ open, configuration }: Installation): string {
   const database = open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server';
   return `${database}, queue on ${configuration.redis_url ? 'Redis' : 'PostgreSQL'}`;
@@ -129,20 +129,23 @@ async function createStorage({ service: { files } }: Configuration, dataDir: str
   );
 }
 
-/** Throws AppError `invalid` for a folder that cannot be made, or in which nothing can. */
+/** Throws an AppError `invalid` for a folder that cannot be made or written. */
 async function makeDataDir(dataDir: string): Promise<void> {
   const refuse = (what: string) => (cause: unknown) => {
     const message = `The data folder ${dataDir} cannot be ${what} (${errorText(cause)}). Name another with --data or DATA_DIR.`;
     throw new AppError('invalid', message, { cause });
   };
   await makeFolder(dataDir).catch(refuse('made'));
-  // A file of its own, removed at once: what a folder permits is not all that keeps files out of it.
+  // Tested by making something in it: a folder's permissions are not the only thing that can prevent writing.
   await mkdtemp(join(dataDir, '.writable-'))
     .then((probe) => rmdir(probe))
     .catch(refuse('written'));
 }
 
-/** As `mkdir` with `recursive`, which never ends where the system answers ENOENT to a folder whose parent exists: /proc. */
+/**
+ * Does what `mkdir` with `recursive` does. That never ends where the system answers ENOENT although the parent folder
+ * exists, as in /proc.
+ */
 async function makeFolder(folder: string): Promise<void> {
   try {
     await mkdir(folder);
@@ -158,7 +161,7 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Starts the service; `listen` goes before the configuration. Throws as `startService` does. */
+/** Starts the service; `listen` overrides the configuration. Throws as `startService` does. */
 export async function startInstalledService(
   installation: Installation,
   listen: { host?: string | undefined; port?: number | undefined } = {},
@@ -186,7 +189,7 @@ export async function startInstalledService(
   });
 }
 
-/** Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for a certificate that cannot be read. */
+/** Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for an unreadable certificate file. */
 export async function startInstalledBridge(
   installation: Installation,
   settings: BridgeSettings,
@@ -210,7 +213,7 @@ export async function startInstalledBridge(
   });
 }
 
-/** The webhook endpoint's certificate. Throws AppError `invalid` for files that cannot be read. */
+/** The webhook endpoint's certificate. Throws an AppError `invalid` for a file that cannot be read. */
 export async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings) {
   if (!tls) return certificates;
   const read = (setting: string, file: string) =>

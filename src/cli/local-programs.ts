@@ -1,4 +1,4 @@
-/** Service and bridge of one installation in one process, set up for each other. */
+/** The service and the bridge of one installation in one process, set up for each other. */
 import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
 import type { Service } from '#service/create-service.ts';
@@ -15,10 +15,13 @@ export interface LocalPrograms {
   close(): Promise<void>;
 }
 
-/** For each part of each program, one after the other: together they stay within the 10 s of a service manager. */
+/** For each part of each program. They are closed one after the other, together within the 10 s of a service manager. */
 const graceMs = 2_000;
 
-/** Starts both; `freePorts` leaves the configured ports to others. What was started is stopped when a later part fails. */
+/**
+ * Starts both. With `freePorts` they listen on free ports instead of the configured ones. When one part fails to start,
+ * the parts that were started before are stopped.
+ */
 export async function startLocalPrograms(
   installation: Installation,
   options: { freePorts: boolean },

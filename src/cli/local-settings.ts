@@ -1,4 +1,4 @@
-/** What `npm start` adds to the bridge's settings, for itself and for the commands that are used beside it. */
+/** The settings that `npm start` adds to the bridge's, for itself and for the commands that run beside it. */
 import { resolve } from 'node:path';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import { AppError } from '#platform/errors.ts';
@@ -7,7 +7,7 @@ import { type LocalSetup, readLocalSetup } from './local-setup.ts';
 
 export const localSource = 'local';
 
-/** Adds the source `local`, and a flow to files where none is configured. */
+/** Adds the source `local`, and a flow to files when no flow is configured. */
 export function localSettings(
   given: BridgeSettings,
   serviceUrl: string,
@@ -19,7 +19,7 @@ export function localSettings(
     connector: 'file',
     quantity_column: 'Annual Volume',
     unit_price_column: 'Unit Price',
-    // The simulator takes back a quarter of what it awards; nobody is there to agree to it.
+    // The simulator withdraws a quarter of its awards, and no operator is there to agree to that.
     withdrawals: { share: 1 },
     settings: { directory: 'erp-inbox' },
   };
@@ -27,7 +27,7 @@ export function localSettings(
     ...given,
     sources: [
       ...given.sources.filter(({ name }) => name !== localSource),
-      // Its limits are off, too.
+      // The local organisation's limits are off, too.
       { name: localSource, base_url: serviceUrl, api_key: bridgeKey, quotas: { enabled: false } },
     ],
     flows: given.flows.length > 0 ? given.flows : [flow],
@@ -35,8 +35,8 @@ export function localSettings(
 }
 
 /**
- * The configuration of a command that is used beside the programs. Where it names no source, and the data folder is one
- * that `npm start` has set up, it is the one that `npm start` works with. Throws AppError `invalid`.
+ * Reads the configuration of a command that runs beside the programs. When it names no source and the data folder is one
+ * that `npm start` has set up, the command gets the settings of `npm start`. Throws an AppError `invalid`.
  */
 export async function readCommandConfiguration(options: { config?: string; data?: string }): Promise<Configuration> {
   const configuration = readConfiguration(options.config, options);
@@ -54,6 +54,6 @@ function refuseLocalSource({ bridge: { flows }, data_dir }: Configuration): void
   if (index >= 0)
     throw new AppError(
       'invalid',
-      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}": "${localSource}" is what npm start adds, and is known beside its data folder (--data), which ${data_dir} is not.`,
+      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}". npm start adds this source, and it exists only with the data folder of npm start (--data), which ${data_dir} is not.`,
     );
 }

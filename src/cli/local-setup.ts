@@ -1,7 +1,7 @@
 /**
  * The local set-up of `npm start`: an organisation with its keys, and a webhook from the service to the bridge, made
- * through the same API that anybody would use. What was made is kept in the data directory; whatever a kill cuts off is
- * made again at the next start, and what that leaves behind is deleted or harmless.
+ * through the service's public API. The result is kept in the data directory. When a kill interrupts the set-up, the next
+ * start makes it again; the remains of the first try are deleted or harmless.
  */
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -14,20 +14,20 @@ import { AppError } from '#platform/errors.ts';
 import { createLocalOrganisation } from './create-organisation.ts';
 import type { Installation } from './installation.ts';
 
-/** What an earlier version kept beside it is passed over. */
+/** Members that an earlier version has kept are ignored. */
 const kept = z.object({
   organisation: z.string(),
-  /** Scopes feeds and webhooks: the bridge's. */
+  /** The bridge's key, with the scopes feeds and webhooks. */
   bridgeKey: z.string(),
-  /** Scopes manage, jobs and desk: the simulator's. */
+  /** The simulator's key, with the scopes manage, jobs, desk and feeds. */
   deskKey: z.string(),
-  /** Where the service of the latest `npm start` listens, for the commands beside it; the demo's is nobody else's. */
+  /** The service's URL at the latest `npm start`, for the commands beside it; `npm run demo` does not set it. */
   serviceUrl: z.string().optional(),
 });
 
 export type LocalSetup = z.infer<typeof kept>;
 
-/** What an earlier start has kept in the data folder. Throws AppError `invalid` when it cannot be read. */
+/** The set-up that an earlier start has kept in the data folder, if any. Throws an AppError `invalid` for a bad file. */
 export async function readLocalSetup(dataDir: string): Promise<LocalSetup | undefined> {
   const text = await readFileIfAny(fileOf(dataDir));
   if (text === undefined) return undefined;
@@ -39,12 +39,12 @@ export async function readLocalSetup(dataDir: string): Promise<LocalSetup | unde
   }
 }
 
-/** The commands beside `npm start` find its service. */
+/** Keeps the service's URL, so that the commands beside `npm start` find its service. */
 export async function keepServiceUrl(installation: Installation, setup: LocalSetup, serviceUrl: string): Promise<void> {
   if (setup.serviceUrl !== serviceUrl) await keep(installation, { ...setup, serviceUrl });
 }
 
-/** The organisation and its keys: those of an earlier start, or new ones. */
+/** Returns the organisation and its keys: those of an earlier start while they still work, else new ones. */
 export async function ensureLocalOrganisation(installation: Installation, serviceUrl: string): Promise<LocalSetup> {
   const known = await readLocalSetup(installation.dataDir);
   if (known && (await works(clientOf(installation, serviceUrl, known.bridgeKey)))) return known;
@@ -52,7 +52,7 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   const organisation = await createLocalOrganisation(operator, 'Local');
   await organisation.put('webhook-domains', { domains: [installation.configuration.bridge.public_host] });
   await organisation.put('allowed-networks', { cidrs: ['127.0.0.0/8', '::1/128'] });
-  // What runs here is ours, and the simulator tells a story faster than the limits allow.
+  // The simulator plays a story faster than the limits allow.
   await organisation.put('limits', { enabled: false });
   const setup: LocalSetup = {
     organisation: organisation.id,
@@ -63,7 +63,7 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   return setup;
 }
 
-/** The service announces changes to this URL, and to none of an earlier start. Throws as `registerWebhook` does. */
+/** Has the service announce changes to this URL, and no longer to that of an earlier start. Throws as `registerWebhook`. */
 export async function ensureLocalWebhook(
   installation: Installation,
   source: SourceSettings,
@@ -83,7 +83,7 @@ export function clientOf(installation: Installation, serviceUrl: string, apiKey:
   });
 }
 
-/** Keys of a database that is no longer there are of no use. */
+/** False for the keys of another database, for example of one that was deleted. */
 async function works(client: SourceClient): Promise<boolean> {
   try {
     await client.readFeed('awards', { modifiedAfter: undefined, pageSize: 1 });

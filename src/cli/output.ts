@@ -1,8 +1,7 @@
 /**
- * What a command prints: aligned tables for people, one JSON value for programs, progress for whoever waits. Results go
- * to standard output and progress to standard error, so that a pipe gets the result alone. Written here and not taken
- * from a library: the known ones draw frames and colours that this does not want, and let through the control characters
- * of a text that an ERP has sent.
+ * The output of a command: aligned tables for people, one JSON value for programs, and progress. Results go to standard
+ * output and progress to standard error, so that a pipe gets only the result. No library is used: the known ones draw
+ * frames and colours that are not wanted here, and print the control characters of a text that an ERP has sent.
  */
 import { durationOf } from '#console/duration.ts';
 
@@ -13,14 +12,14 @@ export interface OutputOptions {
   json?: boolean;
 }
 
-/** Prints `value` as JSON for programs, or for people what `text` gives. */
+/** Prints `value` as JSON for programs, or the result of `text` for people. */
 export function print(options: OutputOptions, value: unknown, text: () => string): void {
   console.log(options.json ? JSON.stringify(value, null, 2) : text());
 }
 
 /**
- * Rows under their titles, columns aligned, numbers to the right; `none` when there is no row. A cell is one line: line
- * ends and control characters in it become spaces.
+ * Returns the rows under their titles, with aligned columns and numbers to the right; `none` when there is no row. A cell
+ * is one line: line ends and control characters in it become spaces.
  */
 export function tableOf(titles: readonly string[], rows: readonly (readonly TableCell[])[], none = 'none'): string {
   if (rows.length === 0) return none;
@@ -37,12 +36,12 @@ export function tableOf(titles: readonly string[], rows: readonly (readonly Tabl
     .join('\n');
 }
 
-/** A lag for people. */
+/** A lag as text for people. */
 export function lagText(seconds: number | null): string {
   return seconds === null ? 'not known' : durationOf(seconds);
 }
 
-/** To the second, for people; JSON has the rest. */
+/** A time to the second, for people; the JSON output has the microseconds. */
 export function shortTime(timestamp: string | null): string | null {
   return timestamp === null ? null : `${timestamp.slice(0, 19)}Z`;
 }
@@ -53,15 +52,15 @@ function textOf(cell: TableCell): string {
   return oneLine(String(cell));
 }
 
-/** A text of somebody else's in one line, without what could steer a terminal. */
+/** Foreign text in one line, without the characters that could control a terminal. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\s]+/gu, ' ').trim();
 }
 
 export interface Progress {
-  /** So much is done, of so much if that is known; `detail` is a few words. Cheap: may be called for every item. */
+  /** Shows how much is done, of `total` if that is known; `detail` is a few words. Cheap: call it for every item. */
   tell(done: number, total?: number, detail?: string): void;
-  /** The last state stays on the screen. */
+  /** Ends the progress; the last state stays on the screen. */
   end(): void;
 }
 
@@ -74,7 +73,7 @@ const redrawMs = 100;
 const lineMs = 10_000;
 const barCells = 24;
 
-/** A bar that redraws itself on a terminal; elsewhere a line at the beginning, every 10 s, and at the end. */
+/** Shows a bar that redraws itself on a terminal; elsewhere prints a line at the beginning, every 10 s, and at the end. */
 export function createProgress(
   what: string,
   options: { stream?: ProgressStream; nowMs?: () => number } = {},
@@ -86,7 +85,7 @@ export function createProgress(
   let shownMs = Number.NEGATIVE_INFINITY;
   const show = () => {
     if (latest === undefined || latest === shown) return;
-    // Clears what the longer line before it left.
+    // Clears the rest of a longer line before it.
     stream.write(stream.isTTY ? `\r${latest}\u001b[K` : `${latest}\n`);
     shown = latest;
     shownMs = nowMs();

@@ -1,4 +1,4 @@
-/** The command line: what each command is called and takes. */
+/** The command line: the name and the options of each command. */
 import { Command, CommanderError, Option } from 'commander';
 import { bridgeRoles } from '#bridge/bridge-deps.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
@@ -15,11 +15,11 @@ import { runSimulate } from './commands/simulate.ts';
 import { runStart } from './commands/start.ts';
 
 const seed = () =>
-  new Option('--seed <number>', 'the same seed gives the same story').argParser(wholeNumber(0, 2 ** 32)).default(7);
+  new Option('--seed <number>', 'the same seed plays the same story').argParser(wholeNumber(0, 2 ** 32)).default(7);
 
 /**
- * Runs one command line; its result becomes `process.exitCode`: 0 done, 1 failed or different, 2 wrong usage or settings.
- * Never rejects: what went wrong is said on standard error.
+ * Runs one command line and sets `process.exitCode`: 0 done, 1 failed or different, 2 wrong usage or settings. Never
+ * rejects: it prints what went wrong on standard error.
  */
 export async function runProgram(args: readonly string[]): Promise<void> {
   try {
@@ -33,17 +33,17 @@ function createProgram(): Command {
   const program = new Command('sourcing-bridge')
     .description('A sourcing service, and the bridge that keeps ERPs in step with it.')
     .addHelpText('after', '\nThe options of a command: sourcing-bridge <command> --help')
-    // `bridge --role pull` is the daemon's option, and none of `bridge status`.
+    // `bridge --role pull` is an option of the daemon, not of `bridge status`.
     .enablePositionalOptions()
     .exitOverride();
 
   program
     .command('start')
-    .description('service and bridge together, set up for each other')
+    .description('run service and bridge together, set up for each other')
     .addOption(configOption())
     .addOption(dataOption())
-    .option('--demo', 'let the simulator buy and sell (default when no source and no flow is configured)')
-    .option('--no-demo', 'leave the simulator out')
+    .option('--demo', 'let the simulator play buyers and suppliers (default when no source and no flow is configured)')
+    .option('--no-demo', 'run without the simulator')
     .action(run(runStart));
   program
     .command('demo')
@@ -57,7 +57,7 @@ function createProgram(): Command {
     .action(run(runDemo));
   program
     .command('service')
-    .description('the sourcing service alone')
+    .description('run the sourcing service alone')
     .addOption(configOption())
     .addOption(dataOption())
     .option('--host <address>', 'where to listen (default: service.host, else 127.0.0.1)')
@@ -69,11 +69,11 @@ function createProgram(): Command {
     .action(run(runService));
   const bridge = program
     .command('bridge')
-    .description('the bridge alone; or one of its commands, beside running ones')
+    .description('run the bridge alone, or one of its commands beside a running bridge')
     .addOption(configOption())
     .addOption(dataOption())
     .addOption(
-      new Option('--role <role>', 'what this process does; any number of processes may do each')
+      new Option('--role <role>', 'what this process does; any number of processes may have the same role')
         .choices(bridgeRoles)
         .default('all'),
     )
@@ -83,7 +83,7 @@ function createProgram(): Command {
   addConnectorCommands(
     program
       .command('connector')
-      .description('what writes to an ERP: make a new one, list them, show one')
+      .description('list connectors, show one, or make a new one; a connector writes to an ERP')
       .showHelpAfterError('The commands: npm run -s cli -- connector --help'),
   );
   program
@@ -91,11 +91,11 @@ function createProgram(): Command {
     .description(
       'play buyers and suppliers against a running service (API key in SOURCING_API_KEY, else in a new organisation)',
     )
-    .requiredOption('--base-url <url>', 'where the service answers')
+    .requiredOption('--base-url <url>', 'the URL of the service')
     .addOption(countOption('--events <number>', 'how many sourcing events are played', 10))
     .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
     .addOption(countOption('--lots <number>', 'how many lots an event has', 10))
-    .addOption(countOption('--speed <factor>', '1: a step each second', 10))
+    .addOption(countOption('--speed <factor>', 'steps per second', 10))
     .addOption(seed())
     .action(run(runSimulate));
   program
@@ -110,21 +110,24 @@ function createProgram(): Command {
   return program;
 }
 
-/** Who runs it may know what the API's callers may not: which database, and what it said. Never a secret. */
-function wholeText({ publicMessage, message }: AppError): string {
+/** An operator may see what callers of the API may not, such as the database and its answer. It never holds a secret. */
+function fullText({ publicMessage, message }: AppError): string {
   if (message.startsWith(publicMessage)) return message;
   return `${publicMessage}\n${message}`;
 }
 
-const portHint = `The ports: service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
-SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free one.`;
+const portHint = `The ports are service.port (or --port), bridge.port and bridge.console_port, in config/bridge.yaml or as a variable:
+SOURCING__SERVICE__PORT, SOURCING__BRIDGE__PORT and SOURCING__BRIDGE__CONSOLE_PORT. 0 takes a free port.`;
 
-/** Says what went wrong, and gives the exit code. Our own errors say what to do; for all others the place helps more. */
+/**
+ * Prints what went wrong and returns the exit code. An AppError says itself what to do; for every other error the stack
+ * is printed.
+ */
 function report(error: unknown): number {
-  // Commander has printed its own already, and its help is no error.
+  // Commander has printed its own error already, and its help is no error.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const known = error instanceof AppError;
-  console.error(known ? wholeText(error) : error);
+  console.error(known ? fullText(error) : error);
   if (known && hasErrorCode(error.cause, 'EADDRINUSE')) console.error(portHint);
   return known && error.code === 'invalid' ? 2 : 1;
 }

@@ -1,6 +1,6 @@
-/** The settings of a connector for a person: one row for each, out of their JSON Schema. */
+/** The settings of a connector as rows for people, made from their JSON Schema. */
 
-/** What is read of a JSON Schema (draft 2020-12) that zod has made. */
+/** The part of a JSON Schema (draft 2020-12), made by zod, that this reads. */
 export interface SettingsSchema {
   readonly type?: string | readonly string[];
   readonly properties?: Readonly<Record<string, SettingsSchema>>;
@@ -19,17 +19,17 @@ export interface SettingsSchema {
 export interface SettingsRow {
   /** `auth.password`, `columns[].name`, `codes.<name>`. */
   readonly path: string;
-  /** What it must be; `secret` for one. */
+  /** What the value must be; `secret` for a secret. */
   readonly type: string;
   readonly required: boolean;
-  /** What it is when it is left out, as JSON. */
+  /** The default, as JSON. */
   readonly default?: string;
-  /** Which choice of several it belongs to: `auth.type: basic`. */
+  /** The choice to which it belongs: `auth.type: basic`. */
   readonly only?: string;
   readonly description?: string;
 }
 
-/** In the order of the schema; what stands inside of another comes after it. */
+/** One row for each setting, in the order of the schema; the settings inside of another one follow it. */
 export function settingsRows(schema: SettingsSchema, path = '', only?: string): SettingsRow[] {
   const required = new Set(schema.required);
   return Object.entries(schema.properties ?? {}).flatMap(([name, setting]) => {
@@ -52,7 +52,7 @@ function rowsOf(
     ...(setting.description === undefined ? {} : { description: setting.description }),
   };
   const inside = insideOf(setting, path, only);
-  // An object is seen by what stands in it, unless all of it may be left out.
+  // An object is shown by its own settings, unless the whole object is optional or has a description.
   return inside.length > 0 && required && row.description === undefined ? inside : [row, ...inside];
 }
 
@@ -72,10 +72,10 @@ function choicesOf({ oneOf, anyOf }: SettingsSchema): readonly SettingsSchema[] 
   return oneOf ?? anyOf ?? [];
 }
 
-/** By the member that has one value only. */
+/** Names a choice by the member that can have only one value. */
 function choiceText({ properties = {} }: SettingsSchema, path: string): string | undefined {
-  const [told] = Object.entries(properties).filter(([, one]) => one.const !== undefined);
-  return told && `${path}.${told[0]}: ${constText(told[1].const)}`;
+  const [constant] = Object.entries(properties).filter(([, member]) => member.const !== undefined);
+  return constant && `${path}.${constant[0]}: ${constText(constant[1].const)}`;
 }
 
 function typeOf(setting: SettingsSchema): string {
@@ -93,6 +93,6 @@ function plainType(type: string): string {
 }
 
 function constText(value: unknown): string {
-  // As it stands where that can be read: a blank or a bar would be lost in the row.
+  // Without quotation marks where that is unambiguous: a blank or a bar could not be told apart in the row.
   return typeof value === 'string' && /^[\w.-]+$/.test(value) ? value : JSON.stringify(value);
 }

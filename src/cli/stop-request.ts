@@ -1,18 +1,18 @@
 /**
- * The wish to stop: SIGTERM from a service manager, Ctrl-C, or the end of the terminal. The first one lets the program
- * close what it has opened, also when it is still starting; a second one ends the process at once.
+ * The request to stop: SIGTERM from a service manager, Ctrl-C, or the end of the terminal. After the first one the
+ * program closes what it has opened, also while it is starting. A second one ends the process at once.
  */
 
 export interface StopRequest extends Disposable {
   readonly signal: AbortSignal;
-  /** Resolves when the program shall stop. */
+  /** Resolves when the program must stop. */
   readonly requested: Promise<void>;
 }
 
-/** One Ctrl-C may come twice: the terminal tells every process, and npm passes on what it was told. */
+/** One Ctrl-C may arrive twice: the terminal signals every process, and npm passes its own signal on. */
 const echoMs = 1_000;
 
-/** Call it before anything is opened: until then, and once it is disposed of, a signal ends the process where it stands. */
+/** Call it before anything is opened: before the call, and once it is disposed of, a signal ends the process at once. */
 export function listenForStop(): StopRequest {
   const controller = new AbortController();
   const { promise: requested, resolve } = Promise.withResolvers<void>();

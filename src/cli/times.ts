@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 
-/** Reads an option's time: `2030-12-31`, `2030-12-31T23:59:59Z`, with microseconds or an offset if need be. */
+/** Reads an option's time: `2030-12-31`, `2030-12-31T23:59:59Z`, optionally with microseconds or an offset. */
 export function timeOption(text: string): Timestamp {
   const timestamp = parseTimestamp(text);
   if (timestamp === undefined)

@@ -1,6 +1,7 @@
 /**
- * The console: one page that shows what the bridge is doing, and the same as JSON. It asks for no password, as it
- * changes nothing and shows no secret. The page is plain HTML that reloads itself, so it needs nothing that could be out of date.
+ * The console: one page that shows what the bridge is doing, and the same data as JSON. It needs no password, because it
+ * changes nothing and shows no secret. The page is plain HTML that reloads itself, without any script that could be out
+ * of date.
  */
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
@@ -31,7 +32,7 @@ export function mountConsole(
   });
 }
 
-/** Renders the page; every text that came from outside is escaped. */
+/** Renders the page; every text from outside is escaped. */
 export function renderPage(status: BridgeStatus): string {
   const { feeds, flows } = status;
   const { state, headline } = headlineOf(status);
@@ -41,9 +42,9 @@ export function renderPage(status: BridgeStatus): string {
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>${headline} – sourcing-bridge</title>
 <style>${style}</style></head><body>
 <header><h1>sourcing-bridge</h1><strong class="${state}">${headline}</strong></header>
-<dl>${figure('Feeds behind by', lagText(mostOf(feeds.map(({ lag }) => lag.seconds))))}${figure(
+<dl>${figure('Feeds behind by', lagText(largestOf(feeds.map(({ lag }) => lag.seconds))))}${figure(
     'ERPs behind by',
-    lagText(mostOf(flows.map(({ lag }) => lag.seconds))),
+    lagText(largestOf(flows.map(({ lag }) => lag.seconds))),
   )}${figure('Notifications waiting', sumOf(feeds.map((feed) => feed.waiting)))}${figure(
     'Still to deliver',
     sumOf(flows.map((flow) => flow.due)),
@@ -86,7 +87,7 @@ function flowsSection({ flows }: BridgeStatus): string {
 function feedsSection({ feeds }: BridgeStatus): string {
   return section(
     'Feeds',
-    ['Source', 'Feed', 'Behind by', 'Read up to', 'Last read', 'Waiting', 'Late finds', 'State'],
+    ['Source', 'Feed', 'Behind by', 'Read up to', 'Last read', 'Waiting', 'Late arrivals', 'State'],
     feeds.map((feed) => [
       feed.source,
       feed.feed,
@@ -134,7 +135,7 @@ function quotasSection({ quotas }: BridgeStatus): string {
       window,
       left,
       sentence(
-        pausedUntil === undefined ? '' : `refused by the source: left alone until ${pausedUntil.slice(0, 19)}Z`,
+        pausedUntil === undefined ? '' : `the source refused requests: none is sent until ${pausedUntil.slice(0, 19)}Z`,
         pausedUntil !== undefined,
       ),
     ]),
@@ -160,7 +161,7 @@ function waitingSection({ waiting }: BridgeStatus): string {
   if (waiting.length === 0) return '';
   return section(
     'Waiting the longest',
-    ['Flow', 'Kind', 'Document', 'Waiting since', 'Tries', 'Trouble'],
+    ['Flow', 'Kind', 'Document', 'Waiting since', 'Attempts', 'Error'],
     waiting.map((one) => [
       one.flow,
       one.kind,
@@ -180,7 +181,7 @@ function deliveredSection({ delivered }: BridgeStatus): string {
   );
 }
 
-/** HTML that is safe already; any other cell is escaped. */
+/** HTML that is escaped already; every other cell is escaped when it is rendered. */
 interface Html {
   readonly html: string;
 }
@@ -190,8 +191,8 @@ function sumOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, each) => sum + each, 0);
 }
 
-/** Not known is more than any. */
-function mostOf(lags: readonly (number | null)[]): number | null {
+/** The largest lag; not known when one of them is not known. */
+function largestOf(lags: readonly (number | null)[]): number | null {
   return lags.includes(null) ? null : Math.max(0, ...lags.map(Number));
 }
 
@@ -203,7 +204,7 @@ function figure(name: string, value: number | string, bad = false): string {
   return `<div><dt>${name}</dt><dd${bad ? ' class="bad"' : ''}>${value}</dd></div>`;
 }
 
-/** On a narrow screen each row is a card, whose cells say their own names. */
+/** On a narrow screen each row is a card, and each cell shows the name of its column. */
 function section(title: string, head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   if (rows.length === 0) return `<h2>${title}</h2><p class="none">none yet</p>`;
   const heads = head.map((name, column) => `<th${classOf(rows[0]?.[column])}>${name}</th>`).join('');
@@ -224,14 +225,14 @@ function textOf(cell: Cell): string {
   return escapeHtml(String(cell ?? ''));
 }
 
-/** `2030-01-02 03:04:05`; the rest is shown when one points at it. */
+/** `2030-01-02 03:04:05`; the full time is shown when the pointer is over it. */
 function time(timestamp: string | null): Cell {
   if (timestamp === null) return { html: '<span class="none">never</span>' };
   const short = escapeHtml(timestamp.slice(0, 19).replace('T', ' '));
   return { html: `<time title="${escapeHtml(timestamp)}">${short}</time>` };
 }
 
-/** Two UUIDs in one line would push everything else off the screen. */
+/** A key that may break at its slashes: two UUIDs in one line would push the other columns off the screen. */
 function breakable(key: string): Cell {
   return { html: `<span class="key">${escapeHtml(key).replaceAll('/', '/<wbr>')}</span>` };
 }

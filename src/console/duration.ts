@@ -1,4 +1,4 @@
-/** `3 d 4 h`, `2 h 5 min`, `12 min`, `45 s`: a length of time for people, in its two largest units. */
+/** A duration as text for people, in its two largest units: `3 d 4 h`, `2 h 5 min`, `12 min`, `45 s`. */
 export function durationOf(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 120) return `${whole} s`;

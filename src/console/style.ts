@@ -1,4 +1,4 @@
-/** How the console looks, on light and dark screens, on wide and narrow ones. */
+/** The console's style sheet, for light and dark, wide and narrow screens. */
 export const style = `
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; --line: #8883; --soft: #8881;
   --good: #1a7f4b; --busy: #1f5fbf; --bad: #b3261e; }

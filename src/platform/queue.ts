@@ -18,8 +18,8 @@ export type { Work } from './queue/lane.ts';
 export interface Signals {
   /**
    * Wakes the worker of `lane` for each key. Call it after the change that made the key due was committed. Signals for a
-   * key that waits already are merged into one. Signals that arrive while the key is being worked, however many, cause
-   * one more run after it. Keys are printable text.
+   * key that waits already are coalesced. Signals that arrive while the key is being worked, however many, cause one more
+   * run after it. Keys are printable text.
    *
    * Resolves within 2 s to whether the queue is known to hold them, and never rejects: when it does not hold them, the
    * sweep signals them later, and the caller could do no more.

@@ -15,7 +15,7 @@ async function folderWith(files: Record<string, unknown>): Promise<string> {
 const line = (lot: string, share = '1') => ({ lot, share, cost: '12.5' });
 
 describe('the comparison of the demo', () => {
-  test('finds nothing between equals, in whatever order', () => {
+  test('finds no difference between equal awards, in any order', () => {
     const here = new Map([
       ['e/s', new Set(['a', 'b'])],
       ['e/t', new Set(['c'])],
@@ -27,7 +27,7 @@ describe('the comparison of the demo', () => {
     expect(compareAwards(here, there)).toEqual({ missing: [], extra: [] });
   });
 
-  test('names each line that one side has and the other has not', () => {
+  test('names each line that only one side has', () => {
     const wanted = new Map([
       ['e/s', new Set(['a', 'b'])],
       ['e/t', new Set(['c'])],
@@ -39,13 +39,13 @@ describe('the comparison of the demo', () => {
     expect(compareAwards(wanted, held)).toEqual({ missing: ['e/s: b', 'e/t: c'], extra: ['e/s: x', 'e/u: y'] });
   });
 
-  test('takes a line that is delivered twice for a difference', async () => {
+  test('counts a line that is delivered twice as a difference', async () => {
     const folder = await folderWith({ 'award_1.json': { key: 'e/s', lines: [line('A'), line('A')] } });
     const difference = compareAwards(new Map([['e/s', new Set(['A 1 12.5'])]]), await awardsOfFolder(folder));
     expect(difference).toEqual({ missing: [], extra: ['e/s: A 1 12.5 (twice)'] });
   });
 
-  test('takes a withdrawn award for none, and reads documents only', async () => {
+  test('counts a withdrawn award as none, and reads only documents', async () => {
     const folder = await folderWith({
       'award_1.json': { key: 'e/s', lines: [] },
       'award_2.json': { key: 'e/t', lines: [line('A', '0.5')] },
@@ -54,7 +54,7 @@ describe('the comparison of the demo', () => {
     expect(await awardsOfFolder(folder)).toEqual(new Map([['e/t', new Set(['A 0.5 12.5'])]]));
   });
 
-  test('leaves out the events that it is told to', async () => {
+  test('leaves out the given events', async () => {
     const folder = await folderWith({
       'award_1.json': { key: 'e/s', lines: [line('A')] },
       'award_2.json': { key: 'e2/s', lines: [line('B')] },
@@ -62,7 +62,7 @@ describe('the comparison of the demo', () => {
     expect(await awardsOfFolder(folder, new Set(['e']))).toEqual(new Map([['e2/s', new Set(['B 1 12.5'])]]));
   });
 
-  test('does not pass over a document that is cut off', async () => {
+  test('rejects a document that is cut off', async () => {
     const folder = await folderWith({ 'award_1.json': '{"key":"e/s","lines":[' });
     await expect(awardsOfFolder(folder)).rejects.toThrow('JSON');
   });

@@ -1,6 +1,6 @@
 /**
- * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most run within this
- * process, as a process of its own for each takes long; test/cli/main.test.ts has the command line as a process.
+ * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most of them run within
+ * this process, because a process for each takes long; test/cli/main.test.ts runs the command line as a process.
  */
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
@@ -18,7 +18,7 @@ const event = idOf(1);
 const supplier = idOf(101);
 const key = `${event}/${supplier}`;
 
-/** The programs' clock is the machine's: what changes has changed before. */
+/** The programs use the machine's clock, so the changes lie in the past. */
 const modified = (second: number) => `2026-01-01T00:00:0${second}.000000Z`;
 
 let db: TestDatabase;
@@ -57,19 +57,19 @@ function configurationOf(baseUrl: string) {
   };
 }
 
-/** Without a terminal, as a scheduler runs it. */
+/** Runs a command without a terminal, as a scheduler does. */
 function bridge(...args: readonly string[]) {
   return runHere(['bridge', ...args, '--config', config, '--data', folder], { DATABASE_URL: db.url });
 }
 
-/** With `--json`: the one value that it prints. */
+/** Runs a command with `--json` and returns the one value that it prints. */
 async function json(...args: readonly string[]) {
   const { code, stdout, stderr } = await bridge(...args, '--json');
   expect(stderr).not.toMatch(/^\s+at .*:\d+/m);
   return { code, value: JSON.parse(stdout) };
 }
 
-test('before any process has begun, every configured feed and flow is shown as not known, and lag --max fails', async () => {
+test('before any process has run, every configured feed and flow is shown as not known, and lag --max fails', async () => {
   const status = await json('status');
   const notBegun = { lag: { seconds: null, inStep: false } };
   expect(status.value.feeds).toMatchObject([
@@ -82,7 +82,7 @@ test('before any process has begun, every configured feed and flow is shown as n
   expect((await json('checkpoint', 'get')).value.checkpoints).toMatchObject([{ watermark: null }, { watermark: null }]);
 });
 
-test('run reads every feed to its end, delivers all that is due, and exits with 0', async () => {
+test('run reads every feed to its end, delivers everything that is due, and exits with 0', async () => {
   const { code, value } = await json('run');
   expect([code, value.ok, value.failedFeeds, value.undelivered]).toEqual([0, true, [], 0]);
   expect(value.status.flows).toMatchObject([{ flow: 'erp', due: 0, deadLetters: 0 }]);
@@ -98,7 +98,7 @@ test('run shows its progress as plain lines on standard error, and its result on
   expect(stdout).toMatch(/^flow +to deliver +dead letters +state$/m);
 });
 
-test('status and lag say how it stands, for people and for programs', async () => {
+test('status and lag show the state, for people and for programs', async () => {
   const status = await json('status');
   expect(status.code).toBe(0);
   expect(status.value).toMatchObject({
@@ -121,19 +121,19 @@ test.each([
   [['plan', 'nope'], 'There is no flow "nope"; those that exist are: erp.'],
   [['checkpoint', 'get', 'nope/awards'], 'There is no source "nope"; those that exist are: main.'],
   [['checkpoint', 'get', 'main/latest-bids'], 'its feeds are: sourcing-events, awards.'],
-  [['checkpoint', 'get', 'main'], 'Name the feed, too: main/sourcing-events, main/awards.'],
-  [['checkpoint', 'set', 'main/awards', 'yesterday'], '"yesterday" is no time'],
+  [['checkpoint', 'get', 'main'], 'Name the source and the feed: main/sourcing-events, main/awards.'],
+  [['checkpoint', 'set', 'main/awards', 'yesterday'], '"yesterday" is not a time'],
   [['replay', '--flow', 'erp'], 'Say what to replay'],
   [['replay', '--flow', 'erp', '--all', '--dead'], 'Say what to replay'],
   [['replay', '--flow', 'erp', '--kind', 'order', '--yes'], 'There is no kind of document "order"'],
-  [['replay', '--flow', 'erp', '--all'], 'There is no terminal to ask at: say --yes.'],
-  [['checkpoint', 'reset', 'main/awards'], 'There is no terminal to ask at: say --yes.'],
+  [['replay', '--flow', 'erp', '--all'], 'There is no terminal for the answer: add --yes.'],
+  [['checkpoint', 'reset', 'main/awards'], 'There is no terminal for the answer: add --yes.'],
   [['backfill', '--source', 'main', '--feed', 'awards', '--from', 'soon', '--to', '2030-01-01'], 'It must be a time'],
   [['backfill', '--source', 'main', '--feed', 'awards', '--from', '2030-01-02', '--to', '2030-01-01'], 'before'],
   [['backfill', 'cancel', '99'], 'There is no backfill 99'],
   [['status', '--role', 'pull'], "unknown option '--role'"],
   [['document-schema', 'order'], 'There is no kind "order"'],
-])('%j is wrong usage: exit code 2, and a message that says what there is', async (args, message) => {
+])('%j is wrong usage: exit code 2, and a message that says what is possible', async (args, message) => {
   const { code, stdout, stderr } =
     args[0] === 'document-schema' ? await runHere(['bridge', ...args]) : await bridge(...args);
   expect(stderr).toContain(message);
@@ -141,7 +141,7 @@ test.each([
   expect([code, stdout]).toEqual([2, '']);
 });
 
-test('a paused flow delivers nothing, and says why; plan shows what waits; resumed it goes on', async () => {
+test('a paused flow delivers nothing, and says why; plan shows what waits; a resumed flow delivers', async () => {
   expect(await json('pause', 'erp', '--reason', 'month end')).toMatchObject({ code: 0, value: { paused: true } });
   source.append('awards', lotAwardRecord(idOf(500), event, [{ supplier, cost: '12' }], { modified: modified(2) }));
   const run = await json('run');
@@ -161,7 +161,7 @@ test('a paused flow delivers nothing, and says why; plan shows what waits; resum
   expect([after.code, after.value.plans]).toEqual([0, [{ flow: 'erp', changes: [], documents: 0 }]]);
 });
 
-test('dead letters are shown with the ERP’s words, and replayed', async () => {
+test('dead letters are shown with the ERP’s message, and replayed', async () => {
   expect(await json('dead-letters')).toEqual({ code: 0, value: { deadLetters: [], next: null } });
   await db.database.query(
     `update bridge.flow_documents
@@ -169,7 +169,7 @@ test('dead letters are shown with the ERP’s words, and replayed', async () => 
   );
   const dead = await json('dead-letters', '--flow', 'erp');
   expect(dead).toMatchObject({ code: 1, value: { deadLetters: [{ flow: 'erp', key, lastError: 'no such vendor' }] } });
-  // A dead letter is not delivered.
+  // A dead letter is not delivered by a run.
   expect((await json('run')).code).toBe(1);
   expect(await json('replay', '--flow', 'erp', '--dead', '--yes')).toEqual({
     code: 0,
@@ -179,7 +179,7 @@ test('dead letters are shown with the ERP’s words, and replayed', async () => 
   expect((await json('replay', '--flow', 'erp', '--key', 'no-such-key')).code).toBe(1);
 });
 
-describe('what is more than a page', () => {
+describe('more than one page', () => {
   const keys = [1, 2, 3, 4, 5].map((number) => `${idOf(number + 10)}/${supplier}`);
   const insert = (columns: string, values: string) =>
     db.database.query(
@@ -188,8 +188,8 @@ describe('what is more than a page', () => {
     );
   afterEach(() => db.database.query('delete from bridge.flow_documents where key = any($1)', [keys]));
 
-  test('of dead letters is said, and every one is on one of the pages', async () => {
-    // All at once, as when an ERP refuses a batch.
+  test('of dead letters is announced, and every dead letter is on one of the pages', async () => {
+    // All with the same time, as when an ERP refuses a batch.
     await insert('dead_since, waiting_since, last_error', `'2026-01-01', '2026-01-01', 'refused'`);
     const seen: string[] = [];
     let after: string[] = [];
@@ -206,7 +206,7 @@ describe('what is more than a page', () => {
     expect(await bridge('dead-letters', '--after', 'elsewhere')).toMatchObject({ code: 2, stdout: '' });
   });
 
-  test('of a plan is said, and every document is on one of the pages', async () => {
+  test('of a plan is announced, and every document is on one of the pages', async () => {
     await insert('due, waiting_since', `'2026-01-01', '2026-01-01'`);
     const seen: string[] = [];
     for (const skip of ['0', '2', '4']) {
@@ -217,7 +217,7 @@ describe('what is more than a page', () => {
     expect(seen.toSorted()).toEqual(keys);
     const first = await bridge('plan', '--limit', '2');
     expect(first.stdout).toMatch(/^1 to 2 of 5; further ones: bridge plan erp --skip 2$/m);
-    // The document that is delivered already is one of all.
+    // With --all the document that is delivered already counts, too.
     const all = await bridge('plan', 'erp', '--all', '--limit', '4', '--skip', '1');
     expect(all.stdout).toMatch(/^2 to 5 of 6; further ones: bridge plan erp --all --skip 5$/m);
     expect((await bridge('plan', '--limit', '5')).stdout).not.toContain('further');
@@ -233,7 +233,7 @@ test('a checkpoint is shown, set back and reset, and the feed is read from there
   expect(set.value.checkpoints).toMatchObject([{ source: 'main', watermark: '2025-01-01T00:00:00.000000Z' }]);
   source.asked.length = 0;
   expect((await json('run')).code).toBe(0);
-  // From there on, or an instant before.
+  // From the new checkpoint on, or from an instant before it.
   expect(source.asked).toContainEqual(expect.stringMatching(/^awards\?.*modified_after=(2025-01-01|2024-12-31T23)/));
 
   expect((await bridge('checkpoint', 'set', 'main/awards', '2026-02-01')).stderr).toContain('will not be read');
@@ -243,7 +243,7 @@ test('a checkpoint is shown, set back and reset, and the feed is read from there
   expect((await json('run')).code).toBe(0);
 });
 
-test('a backfill is asked for, listed, worked by a run, and one that is open is cancelled', async () => {
+test('a backfill is started, listed and worked by a run; an open one is cancelled', async () => {
   const range = ['--source', 'main', '--feed', 'awards', '--from', '2025-01-01', '--to', '2026-02-01'];
   const asked = await json('backfill', ...range);
   expect(asked).toMatchObject({ code: 0, value: { finished: null, from: '2025-01-01T00:00:00.000000Z' } });
@@ -256,11 +256,11 @@ test('a backfill is asked for, listed, worked by a run, and one that is open is 
   const cancelled = await json('backfill', 'cancel', String(second.value.id));
   expect(cancelled.code).toBe(0);
   expect(cancelled.value.cancelled).not.toBeNull();
-  // It is finished.
+  // The first one is finished, so it cannot be cancelled.
   expect((await json('backfill', 'cancel', String(asked.value.id))).code).toBe(1);
 });
 
-test('an audit is asked for, of one feed or of all', async () => {
+test('an audit is requested for one feed or for all', async () => {
   expect((await json('audit', 'main/awards')).value).toEqual({ asked: ['main/awards'] });
   expect((await json('audit')).value.asked).toEqual(['main/sourcing-events', 'main/awards']);
 });
@@ -285,7 +285,7 @@ test('document-schema prints the JSON Schema of one kind, or of all', async () =
   ]);
 });
 
-test('check asks every source and every connector, and exits with 1 when a line fails', async () => {
+test('check tests every source and every connector, and exits with 1 when a line fails', async () => {
   const { code, value } = await json('check');
   const of = (value.checks as { of: string }[]).map((line) => line.of);
   expect(new Set(of)).toEqual(new Set(['source main', 'flow erp']));
@@ -299,7 +299,7 @@ test('check asks every source and every connector, and exits with 1 when a line 
   expect(JSON.parse(failed.stdout).checks).toContainEqual(expect.objectContaining({ of: 'source main', ok: false }));
 });
 
-test('what is wrong with a source as a whole is told once by check, not for each of its feeds', async () => {
+test('check shows a fault of a whole source once, not for each of its feeds', async () => {
   const away = join(folder, 'away.yaml');
   await writeFile(away, JSON.stringify(configurationOf('http://127.0.0.1:1')));
   const args = ['bridge', 'check', '--config', away, '--data', folder];
@@ -310,7 +310,7 @@ test('what is wrong with a source as a whole is told once by check, not for each
 
 test.each([
   ['/dev/null', 'made'],
-  // Node's own recursive mkdir never ends there.
+  // Node's own recursive mkdir never ends for this path.
   ['/proc/sourcing/data', 'made'],
   ['/proc/self', 'written'],
   [import.meta.filename, 'made'],
@@ -324,7 +324,7 @@ test.each([
   expect(stderr).toContain('). Name another with --data or DATA_DIR.\n');
 });
 
-test('a data folder is made with the folders above it', async () => {
+test('a data folder is made together with its missing parent folders', async () => {
   const data = join(folder, 'above', 'data');
   const { code } = await runHere(['bridge', 'dead-letters', '--config', config, '--data', data], {
     DATABASE_URL: db.url,
@@ -332,7 +332,7 @@ test('a data folder is made with the folders above it', async () => {
   expect([code, readdirSync(data).filter((name) => name.startsWith('.writable'))]).toEqual([0, []]);
 });
 
-test('a database that is away is named with what it said, never with its password', async () => {
+test('a database that is not available is named with its message, never with its password', async () => {
   const { code, stdout, stderr } = await runHere(['bridge', 'lag', '--json', '--config', config, '--data', folder], {
     DATABASE_URL: `${db.url.replace('postgres@', 'postgres:hunter2@')}-not-there`,
   });
@@ -352,26 +352,30 @@ test('Ctrl-C while the database does not answer ends the command, and says that 
   });
   await asked;
   status.signal('SIGINT');
-  expect([await status.ended, status.stdout(), status.stderr()]).toEqual([1, '', 'It was stopped before its end.\n']);
+  expect([await status.ended, status.stdout(), status.stderr()]).toEqual([
+    1,
+    '',
+    'The command was stopped before its end.\n',
+  ]);
 });
 
-test('a reader that has seen enough, as head, breaks nothing', async () => {
+test('a reader that stops reading, as head does, breaks nothing', async () => {
   for (const command of ['run', 'document-schema']) {
     const args = ['bridge', command, '--config', config, '--data', folder];
-    const heard = startCommandLine(args, { DATABASE_URL: db.url });
-    heard.hangUp();
-    expect([command, await heard.ended]).toEqual([command, 0]);
+    const program = startCommandLine(args, { DATABASE_URL: db.url });
+    program.hangUp();
+    expect([command, await program.ended]).toEqual([command, 0]);
   }
 });
 
-test('run tries each feed once, also one whose last pull failed and that the daemon would leave alone for now', async () => {
+test('run tries each feed once, also a feed whose last pull failed and that a daemon would not try yet', async () => {
   const away = join(folder, 'away.yaml');
   await writeFile(away, JSON.stringify(configurationOf('http://127.0.0.1:1')));
   const failed = await runHere(['bridge', 'run', '--json', '--config', away, '--data', folder], {
     DATABASE_URL: db.url,
   });
   expect([failed.code, JSON.parse(failed.stdout).failedFeeds]).toEqual([1, ['main/awards', 'main/sourcing-events']]);
-  // The reason is the source's, and told once.
+  // The reason lies at the source and is shown once.
   for (const command of ['status', 'lag', 'doctor']) {
     const { stdout } = await bridge(command);
     expect([command, stdout.match(/the last pull failed.*could not be connected to/g)]).toEqual([
@@ -384,7 +388,7 @@ test('run tries each feed once, also one whose last pull failed and that the dae
   expect([code, value.failedFeeds]).toEqual([0, []]);
 });
 
-test('what works on sources, or says how they stand, refuses without any, and takes no flow away from those who have one', async () => {
+test('commands that need a source refuse a configuration without one, and remove no flow', async () => {
   const empty = join(folder, 'empty.yaml');
   await writeFile(empty, '{}');
   for (const words of ['run', 'audit', 'status', 'lag', 'check', 'plan', 'checkpoint get']) {
@@ -405,7 +409,7 @@ describe('doctor', () => {
     todo?: string;
   }
 
-  test('looks at everything, and says what to do where it is not well', async () => {
+  test('examines everything, and says what to do about each warning and failure', async () => {
     const { code, value } = await json('doctor');
     const findings = value.findings as Finding[];
     const names = findings.map(({ name }) => name);
@@ -434,7 +438,7 @@ describe('doctor', () => {
     expect(code).toBe(findings.some(({ level }) => level === 'fail') ? 1 : 0);
   });
 
-  test('goes on where a part is away, and shows no password', async () => {
+  test('continues when a part is not available, and shows no password', async () => {
     const { code, stdout } = await runHere(['bridge', 'doctor', '--config', config, '--data', folder], {
       DATABASE_URL: 'postgres://sourcing:hunter2-hunter2@127.0.0.1:1/nowhere',
       REDIS_URL: 'redis://:hunter2-hunter2@127.0.0.1:1',

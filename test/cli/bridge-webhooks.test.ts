@@ -1,4 +1,4 @@
-/** `bridge webhooks` as real processes, against a real service and a receiver in another process than theirs. */
+/** `bridge webhooks` as real processes, against a real service and a receiver in another process. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
@@ -25,7 +25,7 @@ beforeAll(async () => {
 function webhooks(...args: readonly string[]) {
   const env = {
     DATABASE_URL: db.url,
-    // The receiver's, too: they seal and open the same keys.
+    // The same as the receiver's: both seal and open the same signing keys.
     SOURCING_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
   };
   const config = ['--config', join(folder, 'bridge.yaml'), '--data', folder];
@@ -74,7 +74,7 @@ test('register, test, list, rotate and delete, for programs and for people', { t
 
 test.each([
   [['register'], "required option '--source <name>' not specified"],
-  [['register', '--source', 'main'], 'give --url'],
+  [['register', '--source', 'main'], 'add --url'],
   [['register', '--source', 'main', '--url', 'http://localhost/webhooks/main'], 'begins with https://'],
   [['register', '--source', 'main', '--url', 'https://elsewhere.example/x'], 'whitelisted'],
   [['rotate', '--source', 'nobody'], 'those that exist are: main'],

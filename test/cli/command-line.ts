@@ -14,13 +14,13 @@ export interface CommandLine {
   /** Resolves with the line of standard output that matches; rejects with all output when the process ends without it. */
   line(pattern: RegExp): Promise<string>;
   signal(signal: NodeJS.Signals): void;
-  /** Nobody reads its output any more. */
+  /** Closes the pipes that read its output. */
   hangUp(): void;
   /** The exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>;
 }
 
-/** Starts it; killed with the test if it still runs. The settings of the test run are not the program's. */
+/** Starts the program, without the settings of the test run; it is killed with the test if it still runs. */
 export function startCommandLine(args: readonly string[], env: Readonly<Record<string, string>> = {}): CommandLine {
   const foreign = /^(VITEST|NODE_ENV$|NODE_OPTIONS$|SOURCING_|DATABASE_URL$|REDIS_URL$|DATA_DIR$|LOG_LEVEL$)/;
   const own = Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
@@ -70,14 +70,14 @@ export function startCommandLine(args: readonly string[], env: Readonly<Record<s
   };
 }
 
-/** Runs it to its end. */
+/** Runs the program to its end. */
 export async function runCommandLine(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const command = startCommandLine(args, env);
   const code = await command.ended;
   return { code, stdout: command.stdout(), stderr: command.stderr() };
 }
 
-/** The same within this process, which is quicker: for commands that end by themselves. One at a time. */
+/** Runs the program within this process, which is quicker: for commands that end by themselves. One at a time. */
 export async function runHere(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   for (const name of ['DATABASE_URL', 'REDIS_URL', 'DATA_DIR', 'LOG_LEVEL']) vi.stubEnv(name, env[name]);
   let stdout = '';

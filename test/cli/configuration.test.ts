@@ -20,13 +20,13 @@ interface JsonSchema {
   oneOf?: JsonSchema[];
 }
 
-/** Every setting that the schema has, as a path of names; what stands in a list has the list’s path before it. */
+/** Every setting of the schema, as a path of names; the path of a setting in a list begins with the list’s. */
 function settingsOf(schema: JsonSchema, path: readonly string[] = []): string[][] {
   const inside = schema.properties ?? schema.items?.properties ?? {};
   return [
-    ...Object.entries(inside).flatMap(([name, one]) => [[...path, name], ...settingsOf(one, [...path, name])]),
-    // Each kind of a thing that has several; what they share is shown once.
-    ...(schema.oneOf ?? []).flatMap((one) => settingsOf(one, path)),
+    ...Object.entries(inside).flatMap(([name, setting]) => [[...path, name], ...settingsOf(setting, [...path, name])]),
+    // Every choice of a setting that has several; the settings that they share are shown once.
+    ...(schema.oneOf ?? []).flatMap((choice) => settingsOf(choice, path)),
   ];
 }
 
@@ -35,11 +35,11 @@ const settings = [
 ];
 
 describe('config/bridge.yaml', () => {
-  test('as it stands is exactly the defaults', () => {
+  test('holds exactly the defaults', () => {
     expect(readConfiguration(file, {}, {})).toEqual(configuration.parse({}));
   });
 
-  test('tells editors where its schema is, in its first line', () => {
+  test('names its schema for editors, in its first line', () => {
     expect(lines[0]).toBe('# yaml-language-server: $schema=./bridge.schema.json');
   });
 
@@ -52,7 +52,7 @@ describe('config/bridge.yaml', () => {
     const indent = before.length + after.length;
     while ((around.at(-1)?.indent ?? -1) >= indent) around.pop();
     around.push({ indent, name });
-    shown.set(around.map((one) => one.name).join('.'), index);
+    shown.set(around.map((outer) => outer.name).join('.'), index);
   }
 
   test('has enough settings for these tests to mean something', () => {
@@ -70,14 +70,14 @@ describe('config/bridge.yaml', () => {
   test.each(settings.map((path) => [path.join('.')]))('shows and explains %s', (path) => {
     const index = shown.get(path);
     expect(index).toBeDefined();
-    // A comment before it, or before its neighbours above, which it is explained together with.
+    // A comment stands above it, or above the settings before it that the comment also explains.
     let above = (index ?? 0) - 1;
     while (/^[ #]*(- )?[a-z_]+:/.test(lines[above] ?? '') && !/^ *# +#/.test(lines[above] ?? '')) above -= 1;
     expect(lines[above]).toMatch(/^ *#( +[-#])? +\S/);
   });
 });
 
-test('config/bridge.schema.json is what config-schema prints: renew it with `npm run -s cli -- config-schema`', async () => {
+test('config/bridge.schema.json is the output of `npm run -s cli -- config-schema`', async () => {
   const { code, stdout } = await runCommandLine(['config-schema']);
   expect(code).toBe(0);
   expect(JSON.parse(readFileSync(join(folder, 'bridge.schema.json'), 'utf8'))).toEqual(JSON.parse(stdout));
@@ -86,7 +86,7 @@ test('config/bridge.schema.json is what config-schema prints: renew it with `npm
 describe('config/examples', () => {
   const names = readdirSync(join(folder, 'examples'));
 
-  test('are there', () => {
+  test('exist', () => {
     expect(names).toContain('cloud-to-folder.yaml');
   });
 
@@ -112,7 +112,7 @@ describe('config/examples', () => {
 describe('the environment', () => {
   const read = (env: Record<string, string>) => readConfiguration(undefined, {}, env);
 
-  test('sets what the operator’s page says', () => {
+  test('sets every well-known setting', () => {
     const key = Buffer.alloc(32, 1).toString('base64');
     expect(
       read({
@@ -140,7 +140,7 @@ describe('the environment', () => {
     },
   );
 
-  test('chooses where files are kept, with keys that stand in no file', () => {
+  test('can choose where files are kept, with keys that stand in no file', () => {
     expect(read({}).service.files).toEqual({ store: 'local' });
     expect(
       read({
@@ -170,7 +170,7 @@ describe('the environment', () => {
       { STORE: 's3', BUCKET: 'files', ACCESS_KEY_ID: 'hunter2' },
       'service.files.secret_access_key must be set together',
     ],
-  ])('a wrong place for files is named, and no value repeated: %j', (values, message) => {
+  ])('a wrong setting of the file storage is named, and no value is repeated: %j', (values, message) => {
     const env = Object.fromEntries(
       Object.entries(values).map(([name, value]) => [`SOURCING__SERVICE__FILES__${name}`, value]),
     );
@@ -178,7 +178,7 @@ describe('the environment', () => {
     expect(() => read(env)).not.toThrow('hunter2');
   });
 
-  test('--data goes before all', () => {
+  test('--data overrides everything else', () => {
     expect(readConfiguration(undefined, { data: '/there' }, { DATA_DIR: '/here' }).data_dir).toBe('/there');
   });
 });
@@ -192,13 +192,15 @@ describe('a flow whose source is not configured', () => {
     );
   });
 
-  test('where it is "local", a command says where that is known', async () => {
+  test('when it is "local", a command says that only the data folder of npm start has it', async () => {
     const data = await mkdtemp(join(tmpdir(), 'configuration-'));
     onTestFinished(() => rm(data, { recursive: true }));
     const config = join(data, 'my-flow.yaml');
     await writeFile(config, JSON.stringify({ bridge: flowFrom('local') }));
     const read = readCommandConfiguration({ config, data });
     await expect(read).rejects.toThrow('flows[0].source names the source "local"');
-    await expect(read).rejects.toThrow('"local" is what npm start adds, and is known beside its data folder (--data)');
+    await expect(read).rejects.toThrow(
+      'npm start adds this source, and it exists only with the data folder of npm start (--data)',
+    );
   });
 });

@@ -11,9 +11,9 @@ import { runHere } from './command-line.ts';
 const root = join(import.meta.dirname, '..', '..');
 const node = join(root, 'node_modules', '.bin', 'node');
 
-/** A program to its end; `output` is what it has written to either. */
+/** Runs a program to its end; `output` is its standard output and its standard error. */
 async function run(program: string, args: readonly string[], cwd: string): Promise<{ code: number; output: string }> {
-  // The runner of these tests tells programs that it starts of itself.
+  // The test runner sets variables for the programs that it starts; these are left out.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(VITEST|NODE_TEST_|NODE_ENV$|CONFORMANCE_)/.test(name)),
   );
@@ -53,7 +53,7 @@ describe('connector list', () => {
 });
 
 describe('connector show', () => {
-  test('shows what a connector is, can do, and which settings it has; secrets as such', async () => {
+  test('shows what a connector is, what it can do, and its settings, with secrets marked', async () => {
     const { code, stdout } = await runHere(['connector', 'show', 'memory']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^memory: \S/);
@@ -63,7 +63,7 @@ describe('connector show', () => {
     expect(stdout).toMatch(/^client_secret +secret +must be set +\S/m);
   });
 
-  test('takes a path as well as a name, and gives the JSON Schema of the settings', async () => {
+  test('takes a path as well as a name, and prints the JSON Schema of the settings', async () => {
     for (const name of ['memory', './connectors/memory', join(root, 'connectors/memory/index.ts')]) {
       const { stdout } = await runHere(['connector', 'show', name, '--json']);
       const { settings, capabilities } = JSON.parse(stdout) as { settings: object; capabilities: object };
@@ -75,7 +75,7 @@ describe('connector show', () => {
     }
   });
 
-  test('says of one that is none what it looked for, and exits with 2', async () => {
+  test('says for an unknown connector what it looked for, and exits with 2', async () => {
     const { code, stderr } = await runHere(['connector', 'show', './nowhere']);
     expect(code).toBe(2);
     expect(stderr).toContain(`there is no ${join(process.cwd(), 'nowhere')}`);
@@ -122,15 +122,15 @@ describe('connector new refuses, makes nothing, and exits with 2', () => {
 
 describe('connector new outside of the repository', () => {
   let folder: string;
-  let said: string;
+  let output: string;
 
   beforeAll(async () => {
     const parent = join(await scratchFolder(), 'our', 'connectors');
     folder = join(parent, 'planted');
     const { code, stdout } = await runHere(['connector', 'new', 'planted', '--in', parent]);
     if (code !== 0) throw new Error('It was not made.');
-    said = stdout;
-    // What `npm install` does with the one dependency.
+    output = stdout;
+    // As `npm install` does for the only dependency.
     const { dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
     await mkdir(join(folder, 'node_modules'));
     await symlink(
@@ -159,13 +159,13 @@ describe('connector new outside of the repository', () => {
   });
 
   test('says what to do next: its tests, the file to begin with, and how a flow names it', () => {
-    expect(said).toContain(`cd ${folder} && npm install && npm test`);
-    expect(said).toContain('mapping.ts');
-    expect(said).toContain(`connector:   ${folder}`.replace('   ', ' '));
+    expect(output).toContain(`cd ${folder} && npm install && npm test`);
+    expect(output).toContain('mapping.ts');
+    expect(output).toContain(`connector:   ${folder}`.replace('   ', ' '));
   });
 
   test('passes its tests under Node’s own runner, and the types are right', async () => {
-    // One check of each sort: the others are run where the template stands.
+    // One check of each sort: the others run in the template itself.
     const args = ['--test', '--test-name-pattern', '^(settings|check|same document twice|lookup|secrets):'];
     const tested = await run(node, args, folder);
     expect(tested).toMatchObject({ code: 0, output: expect.stringMatching(/^ℹ pass 5$/m) });
@@ -173,7 +173,7 @@ describe('connector new outside of the repository', () => {
     expect(checked).toEqual({ code: 0, output: '' });
   });
 
-  test('is a connector of a flow by its path', async () => {
+  test('is found by its path, as in a flow', async () => {
     const { code, stdout } = await runHere(['connector', 'show', folder]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^client_secret +secret +must be set/m);
@@ -195,7 +195,7 @@ describe('connector new in the repository', () => {
     ]);
   });
 
-  test('makes a folder under connectors/ that passes its tests, goes by its name, and is listed', async () => {
+  test('makes a folder under connectors/ that passes its tests, has its own name, and is listed', async () => {
     const made = await command('new', 'planted');
     expect(made.output).toContain('npx vitest run connectors/planted');
     expect(made.code).toBe(0);

@@ -1,4 +1,4 @@
-/** No Docker engine is needed here: what can be wrong in these files without one is looked at as text. */
+/** Checks the Docker files as text, so that no Docker engine is needed. */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ describe('the image', () => {
     (names ?? '').split(' '),
   );
 
-  test('is made from what exists, and the builder is sent all of it', () => {
+  test('copies only files that exist, and the builder gets all of them', () => {
     expect(copied.length).toBeGreaterThan(3);
     const sent = read('docker/Dockerfile.dockerignore').match(/^!.+$/gm) ?? [];
     for (const name of copied) {
@@ -63,7 +63,7 @@ describe('the composition', () => {
   const servicesOf = (profile: string | undefined) =>
     Object.keys(compose.services).filter((name) => compose.services[name]?.profiles?.[0] === profile);
 
-  test('is PostgreSQL, Valkey, the service and the bridge, each watched', () => {
+  test('is PostgreSQL, Valkey, the service and the bridge, each with a health check', () => {
     expect(servicesOf(undefined)).toEqual(['postgres', 'valkey', 'service']);
     expect(servicesOf('bridge')).toEqual(['bridge']);
     for (const name of ['postgres', 'valkey']) expect(compose.services[name]).toHaveProperty('healthcheck.test');
@@ -89,12 +89,14 @@ describe('the composition', () => {
     expect(read('docker/.gitignore')).toMatch(/^\.env$/m);
   });
 
-  test('keeps what has to be kept in volumes that are declared', () => {
-    const used = Object.values(compose.services).flatMap(({ volumes = [] }) => volumes.map((one) => one.split(':')[0]));
+  test('keeps lasting data in volumes that are declared', () => {
+    const used = Object.values(compose.services).flatMap(({ volumes = [] }) =>
+      volumes.map((volume) => volume.split(':')[0]),
+    );
     expect(new Set(used.filter((name) => !name?.startsWith('.')))).toEqual(new Set(Object.keys(compose.volumes)));
   });
 
-  test.each(['service', 'bridge', 'bridge-push'])('gives the %s settings that it takes', (name) => {
+  test.each(['service', 'bridge', 'bridge-push'])('sets only known settings of the %s', (name) => {
     const env = { ...compose.services[name]?.environment };
     env['SOURCING_MASTER_KEY'] = Buffer.alloc(32).toString('base64');
     env['DATABASE_URL'] = env['DATABASE_URL']?.replace(/\$\{.*?\}/, 'password') ?? '';

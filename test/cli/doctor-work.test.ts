@@ -1,4 +1,4 @@
-/** What the doctor says of feeds and flows: who is to be looked at is the one that is late. */
+/** The doctor's findings about feeds and flows: they name the part that is behind. */
 import { expect, test } from 'vitest';
 import type { FlowStatus } from '#bridge/status/status.ts';
 import { findWork } from '#cli/doctor/work-findings.ts';
@@ -13,13 +13,13 @@ const late = { seconds: 900, inStep: false, why: 'late' };
 
 test.each<[string, Partial<FlowStatus>, string, RegExp]>([
   ['in step', {}, 'ok', /^$/],
-  ['with documents that nobody delivers', { due: 3, lag: late }, 'warn', /role push/],
+  ['with documents that no process delivers', { due: 3, lag: late }, 'warn', /role push/],
   ['with nothing to deliver, whose feed is late', { lag: late }, 'warn', /line of the feed/],
-  ['with dead letters and documents that nobody delivers', { due: 3, deadLetters: 1, lag: late }, 'warn', /role push/],
+  ['with dead letters and undelivered documents', { due: 3, deadLetters: 1, lag: late }, 'warn', /role push/],
   ['with dead letters and nothing else to deliver', { deadLetters: 1, lag: late }, 'ok', /^$/],
   ['that never began', { lag: { ...late, seconds: null } }, 'warn', /role push/],
-  ['whose connector gives answers of no use', { due: 1, retrying: 1, stuck: 1, lag: late }, 'fail', /connector/],
-  ['whose ERP does not take one yet', { due: 1, retrying: 1, lag: late }, 'warn', /mend what the words name/],
+  ['whose connector returns unusable answers', { due: 1, retrying: 1, stuck: 1, lag: late }, 'fail', /connector/],
+  ['whose ERP does not take a document yet', { due: 1, retrying: 1, lag: late }, 'warn', /Fix what the message names/],
   ['whose circuit is open', { circuitUntil: '2030-01-01T00:05:00.000000Z', lag: late }, 'fail', /ERP/],
   ['that is paused', { pausedReason: 'no right', pausedKind: 'auth', lag: late }, 'fail', /bridge resume erp\.$/],
   [
@@ -28,7 +28,7 @@ test.each<[string, Partial<FlowStatus>, string, RegExp]>([
     'fail',
     /bridge resume erp --agree-to-withdrawals/,
   ],
-])('a flow %s: what to do points to whoever is late', (_what, change, level, todo) => {
+])('a flow %s: the finding says what to do about the part that is late', (_what, change, level, todo) => {
   const [found] = of(change);
   expect(found?.level).toBe(level);
   expect(found?.todo ?? '').toMatch(todo);

@@ -25,7 +25,7 @@ const bridgeCommands = [
 ];
 
 describe('help', () => {
-  test('--help names every command with what it does, on standard output, and exits with 0', async () => {
+  test('--help names every command and its purpose, on standard output, and exits with 0', async () => {
     const { code, stdout, stderr } = await runCommandLine(['--help']);
     expect([code, stderr]).toEqual([0, '']);
     for (const command of commands)
@@ -38,7 +38,7 @@ describe('help', () => {
     expect(code).toBe(0);
     for (const command of bridgeCommands)
       expect(stdout).toMatch(new RegExp(`^ {2}${command}( \\[options\\])?( [[<][a-z]+[\\]>])? {2,}[a-z]`, 'm'));
-    expect(stdout).toContain('Exit codes of the commands: 0 done and well, 1 failed');
+    expect(stdout).toContain('Exit codes of the commands: 0 done and all is well; 1 failed');
     for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 
@@ -66,7 +66,7 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
     [['bridge', 'status', '--config', '/nowhere/bridge.yaml'], 'file /nowhere/bridge.yaml does not exist'],
     [[], 'Usage: sourcing-bridge'],
   ])('%j', async (args, message) => {
-    // Two kinds as a process of its own, what the parser refuses and what a command does; the others here, which is quicker.
+    // Two run as processes: one that the parser refuses and one that a command refuses. The others run here: it is quicker.
     const run = args[0] === 'nonsense' || args[0] === 'simulate' ? runCommandLine : runHere;
     const { code, stdout, stderr } = await run(args, { DATA_DIR: '/nowhere' });
     expect([code, stdout]).toEqual([2, '']);

@@ -1,4 +1,4 @@
-/** What Prometheus, the alert rules, the dashboard and the documentation say of metrics, held against those that exist. */
+/** Compares the metrics in the alert rules, the dashboard and the documentation with the metrics that exist. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -36,7 +36,10 @@ function metricsIn(expression: string): string[] {
     .filter((name) => name.includes('_') || name === 'up');
 }
 
-/** What an expression selects or groups by: `["bridge_outcomes_total", ["status"]]`; the labels after `by` are of all of its metrics. */
+/**
+ * The labels by which an expression selects or groups: `["bridge_outcomes_total", ["status"]]`. The labels after `by`
+ * count for all metrics of the expression.
+ */
 function labelsIn(expression: string): [string, string[]][] {
   const grouped = [...expression.matchAll(/\bby\s*\(([^)]*)\)/g)].flatMap(([, names = '']) => names.split(/[\s,]+/));
   return metricsIn(expression).map((name) => {
@@ -86,7 +89,7 @@ test('the alert rules and the dashboard name only metrics that a bridge has', ()
   }
 });
 
-test('they select and group by labels that the metric has', () => {
+test('the alert rules and the dashboard select and group by labels that the metric has', () => {
   const expressions = [
     ...rules.map(({ expr }) => expr),
     ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
@@ -99,7 +102,7 @@ test('they select and group by labels that the metric has', () => {
     expect([name, labels.filter((label) => labelsOf.get(name)?.includes(label) !== true)]).toEqual([name, []]);
 });
 
-test('what an alert says of a label is a label that its expression keeps', () => {
+test('an alert mentions only labels that its expression keeps', () => {
   for (const { alert, expr, annotations } of rules) {
     const kept = new Set(/\bby\s*\(([^)]*)\)/.exec(expr)?.[1]?.split(/[\s,]+/) ?? ['instance', 'job']);
     const named = [
@@ -111,7 +114,7 @@ test('what an alert says of a label is a label that its expression keeps', () =>
   }
 });
 
-test('each metric of the bridge stands in the table of docs/bridge.md, with its labels, and no other', () => {
+test('the table of docs/bridge.md holds every metric of the bridge, with its labels, and no other', () => {
   const written = [...read('docs/bridge.md').matchAll(/^\| `(bridge_[a-z_]+)` \| ([a-z, ]*) \|/gm)];
   for (const [, name = '', labels = ''] of written)
     expect([name, labels.split(', ').filter(Boolean).toSorted()]).toEqual([
@@ -135,7 +138,7 @@ describe('alert rules', () => {
     }
   });
 
-  test('name commands that there are', () => {
+  test('name commands that exist', () => {
     const commands = read('src/cli/add-bridge-commands.ts') + read('src/cli/commands/bridge-webhooks.ts');
     for (const { annotations } of alerts)
       for (const [, command] of (annotations?.['action'] ?? '').matchAll(/`bridge ([a-z-]+)/g))
@@ -143,7 +146,7 @@ describe('alert rules', () => {
   });
 });
 
-test('compose mounts the files that there are, where Prometheus and Grafana look for them', () => {
+test('compose mounts existing files where Prometheus and Grafana look for them', () => {
   const compose = parse(read('docker/compose.yaml'), { merge: true }) as {
     services: Record<string, { volumes: string[] }>;
   };

@@ -15,11 +15,11 @@ describe('a table', () => {
     ).toBe(['flow        due  state', 'erp           7  in step', 'warehouse  1234  -'].join('\n'));
   });
 
-  test('without rows is what was given for that', () => {
+  test('without rows is the text for that case', () => {
     expect(tableOf(['flow'], [], 'No flows.')).toBe('No flows.');
   });
 
-  test('keeps a text of somebody else’s in its line, and from steering the terminal', () => {
+  test('keeps foreign text in its line, and from controlling the terminal', () => {
     const [, line] = tableOf(['message'], [['no\u001b[2J such\r\nvendor\u0007 \u202eabc']]).split('\n');
     expect(line).toBe('no [2J such vendor abc');
     expect(oneLine(' a\tb ')).toBe('a b');
@@ -32,7 +32,7 @@ describe('progress', () => {
     return { isTTY, written, write: (text: string) => void written.push(text) };
   }
 
-  test('is plain lines where there is no terminal: the first, one every ten seconds, the last', () => {
+  test('is plain lines without a terminal: the first, one every ten seconds, the last', () => {
     const out = stream(false);
     let nowMs = 0;
     const progress = createProgress('feeds', { stream: out, nowMs: () => nowMs });
@@ -44,7 +44,7 @@ describe('progress', () => {
     expect(out.written).toEqual(['feeds 0/25\n', 'feeds 10/25\n', 'feeds 20/25\n', 'feeds 25/25\n']);
   });
 
-  test('is one line with a bar on a terminal, drawn again in its place, and ended', () => {
+  test('is one line with a bar on a terminal, redrawn in place, and ended', () => {
     const out = stream(true);
     let nowMs = 0;
     const progress = createProgress('feeds', { stream: out, nowMs: () => nowMs });
@@ -59,7 +59,7 @@ describe('progress', () => {
     ]);
   });
 
-  test('that was never told shows nothing', () => {
+  test('that was never updated shows nothing', () => {
     const out = stream(true);
     createProgress('feeds', { stream: out }).end();
     expect(out.written).toEqual([]);
@@ -75,6 +75,6 @@ test.each([
   [7500, '2 h 5 min'],
   [172_800, '2 d'],
   [180_000, '2 d 2 h'],
-])('%d seconds are told as %s', (seconds, text) => {
+])('%d seconds are shown as %s', (seconds, text) => {
   expect(durationOf(seconds)).toBe(text);
 });

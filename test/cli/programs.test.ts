@@ -15,7 +15,7 @@ const freePorts = {
   SOURCING__BRIDGE__CONSOLE_PORT: '0',
 };
 
-/** The command on a database of its own, in a data folder of its own, on free ports. */
+/** Starts the command with its own database and data folder, on free ports. */
 async function startOnServer(args: readonly string[], env: Record<string, string> = {}): Promise<CommandLine> {
   const { url } = await createTestDatabase();
   return startCommandLine([...args, '--data', join(await scratchFolder(), 'data')], {
@@ -31,7 +31,7 @@ async function statusOf(url: string): Promise<number> {
   return (await fetch(url)).status;
 }
 
-/** Every line is JSON with a level. */
+/** The lines of the log, parsed. */
 function logLines(command: CommandLine): Record<string, unknown>[] {
   return command
     .stderr()
@@ -40,7 +40,7 @@ function logLines(command: CommandLine): Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** The embedded database of a data folder: its process, undefined when there is none. */
+/** The process of a data folder's embedded database; undefined when none runs. */
 async function embeddedPid(dataDir: string): Promise<number | undefined> {
   const text = await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8').catch(() => undefined);
   const pid = Number(text?.split('\n')[0]);
@@ -59,19 +59,19 @@ describe('service', () => {
     expect(await (await fetch(`${url}/metrics`)).text()).toContain('process_cpu_seconds_total');
     const answer = await fetch(`${url}/nothing-here`, { headers: { 'x-request-id': 'from-the-test' } });
     expect(answer.headers.get('x-request-id')).toBe('from-the-test');
-    const toldMs = performance.now();
+    const signalledMs = performance.now();
     command.signal('SIGTERM');
     expect(await command.ended).toBe(0);
-    expect(performance.now() - toldMs).toBeLessThan(10_000);
+    expect(performance.now() - signalledMs).toBeLessThan(10_000);
     expect(command.stdout()).toBe(`${line}\n`);
     const lines = logLines(command);
     expect(lines).toContainEqual(
       expect.objectContaining({ requestId: 'from-the-test', program: 'service', status: 404 }),
     );
-    for (const one of lines) expect(one).toMatchObject({ level: expect.any(String) as string, name: 'service' });
+    for (const logged of lines) expect(logged).toMatchObject({ level: expect.any(String) as string, name: 'service' });
   });
 
-  test('two on one data folder work at once, on one embedded database that goes with the last of them', async () => {
+  test('two on one data folder run at once, on one embedded database that ends with the last of them', async () => {
     const dataDir = join(await scratchFolder(), 'data');
     const start = () => startCommandLine(['service', '--port', '0', '--data', dataDir]);
     const both = [start(), start()] as const;
@@ -118,26 +118,26 @@ describe('service', () => {
 });
 
 describe('simulate', () => {
-  test('needs the operator alone: it plays in an organisation of its own, and the same seed gives the same story', async () => {
+  test("needs only the operator's token: it plays in a new organisation, and the same seed plays the same story", async () => {
     const { url: database } = await createTestDatabase();
     const dataDir = join(await scratchFolder(), 'data');
     const service = startCommandLine(['service', '--port', '0', '--data', dataDir], { DATABASE_URL: database });
     const url = urlIn(await service.line(/ready/));
     const args = ['simulate', '--base-url', url, '--events', '2', '--suppliers', '3', '--lots', '2', '--speed', '1000'];
     const token = (await readFile(join(dataDir, 'admin-token'), 'utf8')).trim();
-    const told = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: dataDir });
+    const first = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: dataDir });
     const again = await runCommandLine([...args, '--seed', '3'], { DATA_DIR: '/nowhere', SOURCING_ADMIN_TOKEN: token });
-    expect([told.code, again.code]).toEqual([0, 0]);
-    expect(told.stdout.split('\n').length).toBeGreaterThan(3);
-    expect(again.stdout).toBe(told.stdout);
+    expect([first.code, again.code]).toEqual([0, 0]);
+    expect(first.stdout.split('\n').length).toBeGreaterThan(3);
+    expect(again.stdout).toBe(first.stdout);
     const organisation = (text: string) => /organisation, ([0-9a-f-]{36})\.\n$/.exec(text)?.[1];
-    expect(organisation(told.stderr)).toBeDefined();
-    expect(organisation(again.stderr)).not.toBe(organisation(told.stderr));
-    expect(told.stderr).not.toContain(token);
+    expect(organisation(first.stderr)).toBeDefined();
+    expect(organisation(again.stderr)).not.toBe(organisation(first.stderr));
+    expect(first.stderr).not.toContain(token);
   });
 });
 
-test('simulate shows the token of the data folder to no other machine', async () => {
+test('simulate sends the token of the data folder to no other machine', async () => {
   const dataDir = await scratchFolder();
   await writeFile(join(dataDir, 'admin-token'), 'the token of this machine');
   const { code, stderr } = await runCommandLine(['simulate', '--base-url', 'http://sourcing.invalid'], {
@@ -181,7 +181,7 @@ describe('bridge', () => {
 });
 
 describe('start', () => {
-  test('says where everything is, and ends with 0 on Ctrl-C, while the simulator plays', async () => {
+  test('prints where everything is, and ends with 0 on Ctrl-C while the simulator plays', async () => {
     const command = await startOnServer(['start']);
     const url = urlIn(await command.line(/^sourcing-bridge ready/));
     await command.line(/ drafted: /);
@@ -214,7 +214,7 @@ describe('start', () => {
     expect([pause.code, pause.stdout]).toEqual([0, expect.stringContaining('erp-inbox is paused')]);
   });
 
-  test('told to stop while it is still starting, stops in order', async () => {
+  test('stops in order when the request comes while it is starting', async () => {
     const command = await startOnServer(['start']);
     await command.line(/^Starting/);
     command.signal('SIGTERM');
@@ -222,7 +222,7 @@ describe('start', () => {
     expect(command.stdout()).toMatch(/Stopped\.\n$/);
   });
 
-  test('whose terminal is gone stops in order', async () => {
+  test('stops in order when its terminal closes', async () => {
     const command = await startOnServer(['start']);
     await command.line(/ drafted: /);
     command.hangUp();
@@ -232,7 +232,7 @@ describe('start', () => {
 });
 
 describe('demo', () => {
-  test('told to stop in the middle of the story exits with 1 and does not claim a result', async () => {
+  test('exits with 1 and claims no result when it is stopped in the middle of the story', async () => {
     const command = await startOnServer(['demo', '--events', '500']);
     await command.line(/ published/);
     command.signal('SIGINT');
@@ -254,24 +254,24 @@ describe('a request that does not end', () => {
       'POST /admin/organisations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer 0123456789abcdef\r\n' +
         'Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n',
     );
-    // Sent when the request has reached its handler's server.
+    // The server answers 100-continue when the request has reached it.
     await once(socket, 'data');
   }
 
   const admin = { SOURCING_ADMIN_TOKEN: '0123456789abcdef' };
 
-  test('is cut after the grace time, and a Ctrl-C that comes twice, as through npm, is one', async () => {
+  test('is cut off after the grace time, and a Ctrl-C that comes twice, as through npm, counts once', async () => {
     const command = await startOnServer(['service'], admin);
     await holdRequest(urlIn(await command.line(/ready/)));
-    const toldMs = performance.now();
+    const signalledMs = performance.now();
     command.signal('SIGINT');
     command.signal('SIGINT');
     command.signal('SIGTERM');
     expect(await command.ended).toBe(0);
-    expect(performance.now() - toldMs).toBeLessThan(10_000);
+    expect(performance.now() - signalledMs).toBeLessThan(10_000);
   });
 
-  test('does not keep who asks again from ending it at once', async () => {
+  test('does not stop a second signal from ending the program at once', async () => {
     const command = await startOnServer(['service'], admin);
     await holdRequest(urlIn(await command.line(/ready/)));
     let ended = false;

@@ -5,7 +5,7 @@ import { secret } from '#connector/settings.ts';
 
 const rowsOf = (schema: z.ZodType) => settingsRows(z.toJSONSchema(schema, { io: 'input' }) as SettingsSchema);
 
-test('a setting has its place, what it must be, what it is without, and what it is for', () => {
+test('a row has the path of its setting, its type, its default and its purpose', () => {
   const schema = z.strictObject({
     url: z.url().describe('Where it is'),
     batch: z.int().default(20),
@@ -26,7 +26,7 @@ test('a setting has its place, what it must be, what it is without, and what it 
   ]);
 });
 
-test('a secret is shown as one, also where it may be left out or stands within something else', () => {
+test('a secret is shown as one, also when it is optional or part of another setting', () => {
   const schema = z.strictObject({
     token: secret().describe('Of the user'),
     old: secret().optional(),
@@ -40,7 +40,7 @@ test('a secret is shown as one, also where it may be left out or stands within s
   ]);
 });
 
-test('each choice shows its own settings, and what they belong to', () => {
+test('each choice shows its own settings, and the choice to which they belong', () => {
   const login = z.discriminatedUnion('type', [
     z.strictObject({ type: z.literal('basic'), user: z.string() }),
     z.strictObject({ type: z.literal('bearer'), token: secret() }),
@@ -54,7 +54,7 @@ test('each choice shows its own settings, and what they belong to', () => {
   ]);
 });
 
-test('what stands in a list or under free names has their place', () => {
+test('a setting in a list or under a free name has the path of that list or name', () => {
   const column = z.strictObject({ name: z.string() });
   const schema = z.strictObject({ columns: z.array(column).describe('All'), tables: z.record(z.string(), column) });
   expect(rowsOf(schema).map(({ path }) => path)).toEqual(['columns', 'columns[].name', 'tables.<name>.name']);

@@ -22,7 +22,7 @@ const feed = {
 const working = { seconds: 90, why: '1 notification to answer', inStep: false };
 
 describe('the page', () => {
-  test('is whole without any data', () => {
+  test('is complete without any data', () => {
     const page = renderPage(nothing);
     expect(page).toContain('In step');
     expect(page.match(/none yet/g)).toHaveLength(3);
@@ -37,14 +37,14 @@ describe('the page', () => {
     ['Needs a look', { ...nothing, feeds: [feed], flows: [{ ...flow, pausedReason: 'no right', lag: working }] }],
     ['Needs a look', { ...nothing, feeds: [feed], flows: [{ ...flow, circuitUntil: feed.nextPull, lag: working }] }],
     ['Needs a look', { ...nothing, feeds: [feed], flows: [{ ...flow, deadLetters: 1 }] }],
-  ])('says "%s" at the top, and why each feed and flow is as it is', (headline, status) => {
+  ])('says "%s" at the top, and the reason for the state of each feed and flow', (headline, status) => {
     const page = renderPage(status);
     expect(page).toContain(`<title>${headline} `);
     for (const { lag } of [...status.feeds, ...status.flows]) expect(page).toContain(lag.why);
     expect(page).not.toMatch(/undefined|null|NaN/);
   });
 
-  test('shows how far the worst of all is behind, and that it is not known where one is not', () => {
+  test('shows the largest lag, or "not known" when one lag is not known', () => {
     const far = { ...feed, lag: { ...inStep, seconds: 7500 } };
     expect(renderPage({ ...nothing, feeds: [feed, far] })).toContain('<dt>Feeds behind by</dt><dd>2 h 5 min</dd>');
     const unknown = { ...feed, lag: { ...inStep, seconds: null } };
@@ -89,7 +89,7 @@ describe('the page', () => {
 });
 
 describe('the status', () => {
-  test('is read once for all who watch, and again when it is no longer fresh', async () => {
+  test('is read once for all viewers, and again when it is no longer fresh', async () => {
     const clock = testClock();
     let reads = 0;
     const status = cacheStatus(async () => {
@@ -122,7 +122,7 @@ describe('the status', () => {
     expect(reads).toBe(2);
   });
 
-  test('that could not be read is asked for again at once', async () => {
+  test('that could not be read is read again by the next request', async () => {
     let reads = 0;
     const status = cacheStatus(async () => {
       reads += 1;
@@ -150,7 +150,7 @@ describe('the console', () => {
   });
   afterEach(() => server.close(0));
 
-  test('shows what SQL says, with no script allowed, and the same as JSON', async () => {
+  test('shows the state of the database, with no script allowed, and the same as JSON', async () => {
     await db.database.query(
       `insert into bridge.flows (name, source, kinds) values ('erp', 'main', '{award}'), ('former', 'main', '{}')`,
     );
@@ -168,7 +168,7 @@ describe('the console', () => {
     const page = await answer.text();
     expect(page).toContain('no &lt;such&gt; vendor');
     const status = (await (await fetch(`${server.url}/status.json`)).json()) as BridgeStatus;
-    expect(status.flows, 'a flow or a kind that is not configured any more waits for nothing').toMatchObject([
+    expect(status.flows, 'nothing waits for a flow or a kind that is no longer configured').toMatchObject([
       { flow: 'erp', due: 1, deadLetters: 1 },
     ]);
   });

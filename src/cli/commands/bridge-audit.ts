@@ -1,11 +1,14 @@
-/** `bridge audit`: asks for a sweep that reads a whole feed again, and counts what it finds late. */
+/** `bridge audit`: requests a full audit, which reads a whole feed again and counts late arrivals. */
 import { requestAudit } from '#bridge/pull/control-feeds.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { print } from '../output.ts';
 import { feedOf } from './bridge-checkpoint.ts';
 
-/** Of the feed `<source>/<feed>`, or of all. A process with the role pull does it; `bridge status` shows what it found. */
+/**
+ * Audits the feed `<source>/<feed>`, or all feeds. A process with the role pull does it, and `bridge status` shows the
+ * result.
+ */
 export function runAudit(options: BridgeCommandOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async (command) => {
     requireSource(command.settings);
@@ -15,7 +18,7 @@ export function runAudit(options: BridgeCommandOptions, name: string | undefined
         : [feedOf(command, name)];
     for (const feed of feeds) await requestAudit(command.database, feed, timestampNow(command.clock));
     const names = feeds.map(({ source, feed }) => `${source}/${feed}`);
-    print(options, { asked: names }, () => `An audit is asked for of ${names.join(', ')}.`);
+    print(options, { asked: names }, () => `An audit is requested for ${names.join(', ')}.`);
     return 0;
   });
 }

@@ -14,9 +14,9 @@ export interface BackfillOptions extends BridgeCommandOptions {
   wait?: boolean;
 }
 
-const lookEveryMs = 500;
+const pollMs = 500;
 
-/** A process with the role pull works it; `--wait` stays until it has, and exits with 1 when it was cancelled. */
+/** A process with the role pull does the work. With `--wait` this waits for it, and exits with 1 when it was cancelled. */
 export function runBackfill(options: BackfillOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { settings, database, clock } = command;
@@ -31,7 +31,7 @@ export function runBackfill(options: BackfillOptions): Promise<number> {
   });
 }
 
-/** Those that are open, and the latest that are not. */
+/** Lists the open backfills and the latest finished ones. */
 export function runBackfillList(options: BridgeCommandOptions): Promise<number> {
   return withBridge(options, async ({ database }) => {
     const backfills = await readBackfills(database);
@@ -40,12 +40,16 @@ export function runBackfillList(options: BridgeCommandOptions): Promise<number> 
   });
 }
 
-/** What it has read so far stays. Exit code 1 when there is nothing to cancel. */
+/** Stops a backfill; the records that it has read stay in the mirror. Exit code 1 when there is nothing to cancel. */
 export function runBackfillCancel(options: BridgeCommandOptions, number: string): Promise<number> {
   return withBridge(options, async (command) => {
     const { database, clock } = command;
     const id = Number(number);
-    if (!/^\d{1,15}$/.test(number)) throw new AppError('invalid', 'The number of a backfill is what list shows first.');
+    if (!/^\d{1,15}$/.test(number))
+      throw new AppError(
+        'invalid',
+        `"${number}" is not the number of a backfill: bridge backfill list shows the numbers.`,
+      );
     const before = await readOne(command, id);
     await cancelBackfill(database, id, timestampNow(clock));
     const after = await readOne(command, id);
@@ -57,7 +61,7 @@ export function runBackfillCancel(options: BridgeCommandOptions, number: string)
 async function readOne({ database }: BridgeCommand, id: number): Promise<Backfill> {
   const [backfill] = await readBackfills(database, [id]);
   if (backfill) return backfill;
-  throw new AppError('invalid', `There is no backfill ${id}: bridge backfill list shows those that there are.`);
+  throw new AppError('invalid', `There is no backfill ${id}: bridge backfill list shows the existing ones.`);
 }
 
 async function waitFor(command: BridgeCommand, id: number): Promise<Backfill> {
@@ -71,7 +75,7 @@ async function waitFor(command: BridgeCommand, id: number): Promise<Backfill> {
       const done = finished ? total : position === null ? 0 : msFromTimestamp(position) - msFromTimestamp(from);
       progress.tell(Math.floor((100 * done) / total), 100, `% ${records} records ${lastError ?? ''}`);
       if (finished !== null || cancelled !== null || signal.aborted) return backfill;
-      await clock.sleep(lookEveryMs, signal).catch(() => undefined);
+      await clock.sleep(pollMs, signal).catch(() => undefined);
     }
   } finally {
     progress.end();
@@ -81,18 +85,18 @@ async function waitFor(command: BridgeCommand, id: number): Promise<Backfill> {
 function textOf(backfills: readonly Backfill[]): string {
   return tableOf(
     ['number', 'kind', 'source', 'feed', 'from', 'to', 'read up to', 'records', 'changed', 'late', 'state'],
-    backfills.map((one) => [
-      one.id,
-      one.kind,
-      one.source,
-      one.feed,
-      shortTime(one.from),
-      shortTime(one.to),
-      shortTime(one.position),
-      one.records,
-      one.changed,
-      one.lateArrivals,
-      stateOf(one),
+    backfills.map((backfill) => [
+      backfill.id,
+      backfill.kind,
+      backfill.source,
+      backfill.feed,
+      shortTime(backfill.from),
+      shortTime(backfill.to),
+      shortTime(backfill.position),
+      backfill.records,
+      backfill.changed,
+      backfill.lateArrivals,
+      stateOf(backfill),
     ]),
     'No backfills.',
   );

@@ -1,6 +1,7 @@
 /**
- * `bridge check`: whether each source and each flow can do what is asked of it. A source: its feeds' profile, learnt and
- * kept, and its webhook. A flow: what its connector says of the ERP. Exit code 1 when a line fails.
+ * `bridge check`: tests whether each source and each flow can do what is asked of it. For a source it probes and keeps
+ * the source profile of each feed, and looks at the webhook. For a flow it runs the connector's own checks of the ERP.
+ * Exit code 1 when a line fails.
  */
 
 import { openFlows } from '#bridge/flows/open-flows.ts';
@@ -27,7 +28,7 @@ export function runCheck(options: BridgeCommandOptions): Promise<number> {
     print(options, { ok: good, checks: lines }, () =>
       tableOf(
         ['', 'of', 'check', 'result'],
-        sayOnce(lines).map((line) => [line.ok ? 'ok' : 'FAIL', line.of, line.name, line.message]),
+        withoutRepetition(lines).map((line) => [line.ok ? 'ok' : 'FAIL', line.of, line.name, line.message]),
       ),
     );
     return good ? 0 : 1;
@@ -67,7 +68,7 @@ async function checkFlow({ settings, installation, clock }: BridgeCommand, name:
   });
 }
 
-/** What throws is a check that failed. */
+/** Runs the check; an error is a line that failed. */
 async function checked(of: string, name: string, check: () => Promise<CheckResult[]>): Promise<CheckedLine[]> {
   try {
     return (await check()).map((result) => ({ of, ...result }));
@@ -76,11 +77,13 @@ async function checked(of: string, name: string, check: () => Promise<CheckResul
   }
 }
 
-/** What is wrong with a source is wrong with each of its feeds: who reads it is told once. */
-function sayOnce(lines: readonly CheckedLine[]): CheckedLine[] {
+/** A fault of a source shows at each of its feeds: only the first line holds the message, the others refer to it. */
+function withoutRepetition(lines: readonly CheckedLine[]): CheckedLine[] {
   return lines.map((line, index) => {
     const feedOf = ({ name }: CheckedLine) => name.slice(0, name.indexOf(':'));
-    const before = lines.slice(0, index).find((one) => !one.ok && one.of === line.of && one.message === line.message);
-    return line.ok || before === undefined ? line : { ...line, message: `as ${feedOf(before) || before.name}` };
+    const first = lines
+      .slice(0, index)
+      .find((other) => !other.ok && other.of === line.of && other.message === line.message);
+    return line.ok || first === undefined ? line : { ...line, message: `as ${feedOf(first) || first.name}` };
   });
 }

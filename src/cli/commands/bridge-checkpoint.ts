@@ -1,4 +1,4 @@
-/** `bridge checkpoint get|set|reset`: how far each feed has been read, and reading from elsewhere. */
+/** `bridge checkpoint get|set|reset`: shows how far each feed has been read, and reads a feed from another time. */
 import { resetFeed, setCheckpoint } from '#bridge/pull/control-feeds.ts';
 import { readStatus } from '#bridge/status/status.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
@@ -19,7 +19,7 @@ export interface CheckpointOptions extends BridgeCommandOptions {
   yes?: boolean;
 }
 
-/** Of all feeds, or of the one that is named `<source>/<feed>`. */
+/** Shows the checkpoints of all feeds, or of the feed `<source>/<feed>`. */
 export function runCheckpointGet(options: BridgeCommandOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async (command) => {
     requireSource(command.settings);
@@ -33,44 +33,47 @@ export function runCheckpointGet(options: BridgeCommandOptions, name: string | u
   });
 }
 
-/** From then on everything changed after `time` is read again. Asks first: a later time than now leaves records out. */
+/**
+ * Reads the feed again from `time` on. It asks for confirmation when `time` is later than the watermark: then the records
+ * in between are not read.
+ */
 export function runCheckpointSet(options: CheckpointOptions, name: string, time: string): Promise<number> {
   return withBridge(options, async (command) => {
     const feed = feedOf(command, name);
     const watermark = parseTimestamp(time);
     if (watermark === undefined)
-      throw new AppError('invalid', `"${time}" is no time: it must be like 2030-12-31T23:59:59Z.`);
-    const [held] = (await readCheckpoints(command)).filter(
-      (one) => one.source === feed.source && one.feed === feed.feed,
+      throw new AppError('invalid', `"${time}" is not a time: it must be like 2030-12-31T23:59:59Z.`);
+    const current = (await readCheckpoints(command)).find(
+      (checkpoint) => checkpoint.source === feed.source && checkpoint.feed === feed.feed,
     );
-    const skips = held !== undefined && (held.watermark === null || held.watermark < watermark);
-    const question = `What changed in ${name} between ${held?.watermark ?? 'the beginning'} and ${watermark} will not be read. Go on?`;
+    const skips = current !== undefined && (current.watermark === null || current.watermark < watermark);
+    const question = `Changes in ${name} between ${current?.watermark ?? 'the beginning'} and ${watermark} will not be read. Go on?`;
     if (skips && !(await confirm(question, options, command.signal))) return 1;
-    const told = await setCheckpoint(command.database, feed, watermark, timestampNow(command.clock));
-    print(options, { ...feed, watermark }, () => told);
+    const message = await setCheckpoint(command.database, feed, watermark, timestampNow(command.clock));
+    print(options, { ...feed, watermark }, () => message);
     return 0;
   });
 }
 
-/** The feed is read from its beginning again; what the mirror holds stays, and the ERP gets only what differs. */
+/** Reads the feed from its beginning again. The mirror keeps its records, and the ERP gets only the differences. */
 export function runCheckpointReset(options: CheckpointOptions, name: string): Promise<number> {
   return withBridge(options, async (command) => {
     const feed = feedOf(command, name);
     if (!(await confirm(`Read all of ${name} again?`, options, command.signal))) return 1;
-    const told = await resetFeed(command.database, feed, timestampNow(command.clock));
-    print(options, { ...feed, watermark: null }, () => told);
+    const message = await resetFeed(command.database, feed, timestampNow(command.clock));
+    print(options, { ...feed, watermark: null }, () => message);
     return 0;
   });
 }
 
-/** Throws AppError `invalid` that lists what there is. */
+/** Reads `<source>/<feed>`. Throws an AppError `invalid` that lists the configured sources or feeds. */
 export function feedOf({ settings }: Pick<BridgeCommand, 'settings'>, name: string): { source: string; feed: string } {
   const [sourceName = '', feedName] = name.split('/');
   const source = findSource(settings, sourceName);
   if (feedName === undefined)
     throw new AppError(
       'invalid',
-      `Name the feed, too: ${source.feeds.map((feed) => `${source.name}/${feed}`).join(', ')}.`,
+      `Name the source and the feed: ${source.feeds.map((feed) => `${source.name}/${feed}`).join(', ')}.`,
     );
   return { source: source.name, feed: findFeed(source, feedName) };
 }
@@ -96,16 +99,16 @@ async function readCheckpoints({ database, settings, clock }: BridgeCommand): Pr
   }));
 }
 
-/** To the microsecond: what is shown here is what `set` takes. */
+/** Times to the microsecond, so that `set` can take them back unchanged. */
 function textOf(checkpoints: readonly Checkpoint[]): string {
   return tableOf(
     ['feed', 'watermark', 'last read', 'next read', 'lateness'],
-    checkpoints.map((one) => [
-      `${one.source}/${one.feed}`,
-      one.watermark,
-      one.lastPull,
-      one.nextPull,
-      `${one.latenessSeconds} s`,
+    checkpoints.map(({ source, feed, watermark, lastPull, nextPull, latenessSeconds }) => [
+      `${source}/${feed}`,
+      watermark,
+      lastPull,
+      nextPull,
+      `${latenessSeconds} s`,
     ]),
     'No feed has been read yet.',
   );

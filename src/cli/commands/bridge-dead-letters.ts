@@ -1,4 +1,4 @@
-/** `bridge dead-letters`: the documents that an ERP refused, with its words. */
+/** `bridge dead-letters`: the documents that an ERP refused, with its message. */
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { type DeadLetter, readDeadLetters } from '#bridge/flows/control-flows.ts';
@@ -15,19 +15,19 @@ export interface DeadLettersOptions extends BridgeCommandOptions {
 
 const lastSeen = z.tuple([timestamp, z.string(), z.enum(documentKinds), z.string()]);
 
-/** The last one of a page: its time, flow, kind and key. */
+/** The last dead letter of a page: its time, flow, kind and key. */
 type LastSeen = z.infer<typeof lastSeen>;
 
-/** Reads what a page before has said under `next`. */
+/** Reads the place that an earlier page has printed as `next`. */
 export function readLastSeen(text: string): LastSeen {
   try {
     return lastSeen.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
   } catch {
-    throw new InvalidArgumentError('It must be what a page before has given for it.');
+    throw new InvalidArgumentError('It must be the place that an earlier page has printed.');
   }
 }
 
-/** The newest first. Exit code 1 when there is one. */
+/** Shows the newest first. Exit code 1 when there are any. */
 export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
   return withBridge(options, async ({ settings, database }) => {
     if (options.flow !== undefined) findFlow(settings, options.flow);
@@ -42,7 +42,14 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
     print(options, { deadLetters, next }, () => {
       const table = tableOf(
         ['flow', 'kind', 'key', 'since', 'error', 'what the ERP said'],
-        deadLetters.map((one) => [one.flow, one.kind, one.key, shortTime(one.deadSince), one.errorType, one.lastError]),
+        deadLetters.map((letter) => [
+          letter.flow,
+          letter.kind,
+          letter.key,
+          shortTime(letter.deadSince),
+          letter.errorType,
+          letter.lastError,
+        ]),
         after ? 'No further dead letters.' : 'No dead letters.',
       );
       const ofFlow = flow === undefined ? '' : ` --flow ${flow}`;
@@ -52,8 +59,8 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
   });
 }
 
-function placeOf(one: DeadLetter | undefined): string | null {
-  if (!one) return null;
-  const place: LastSeen = [one.deadSince, one.flow, one.kind, one.key];
+function placeOf(letter: DeadLetter | undefined): string | null {
+  if (!letter) return null;
+  const place: LastSeen = [letter.deadSince, letter.flow, letter.kind, letter.key];
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }

@@ -1,6 +1,6 @@
 /**
- * `bridge doctor`: everything that somebody who helps would ask for, each a line that is ok, warn or fail, with what to
- * do. It changes nothing, and goes on where a part is away. Exit code 1 when a line fails.
+ * `bridge doctor`: everything that a support engineer would ask for, each as a line that is ok, warn or fail, with what to
+ * do. It changes nothing, and continues when a part is not available. Exit code 1 when a line fails.
  */
 import { checkNames } from '#bridge/create-bridge.ts';
 import { readStatus } from '#bridge/status/status.ts';
@@ -34,7 +34,11 @@ export async function runDoctor(options: BridgeCommandOptions): Promise<number> 
     findings.push(
       sources.length > 0 && flows.length > 0
         ? ok('configuration', valid)
-        : warn('configuration', valid, 'Is it the right one? --config names the file, --data the folder of npm start.'),
+        : warn(
+            'configuration',
+            valid,
+            'Check that it is the right one: --config names the file, --data the data folder.',
+          ),
     );
     findings.push(...(await findQueue(configuration.redis_url)));
     try {
@@ -56,7 +60,7 @@ async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promi
   const tables = await findMigrations(database);
   findings.push(tables, await findCertificate(installation), await findEndpoint(installation));
   for (const source of settings.sources) findings.push(...(await checkSource(command, source)));
-  // What follows reads the tables as this version knows them.
+  // The findings below need the tables of this version.
   if (tables.level !== 'ok') return;
   findings.push(await findSealed(database, installation.secrets));
   for (const source of settings.sources)

@@ -1,4 +1,4 @@
-/** `bridge mapping try`: the documents of a flow as its mapping makes them now, out of the mirror; nothing is written. */
+/** `bridge mapping try`: the documents of a flow as its mapping makes them now from the mirror; nothing is written. */
 import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { oneLine, print } from '../output.ts';
@@ -8,7 +8,10 @@ export interface MappingTryOptions extends BridgeCommandOptions {
   limit: number;
 }
 
-/** The flow is as the configuration file has it, whether a daemon runs with that or not. Exit code 1 when one cannot be made. */
+/**
+ * Uses the flow of the configuration file, whether a daemon runs with it or not. Exit code 1 when a document cannot be
+ * made.
+ */
 export function runMappingTry(options: MappingTryOptions, name: string): Promise<number> {
   return withBridge(options, async ({ settings, database }) => {
     const flow = findFlow(settings, name);
@@ -17,7 +20,7 @@ export function runMappingTry(options: MappingTryOptions, name: string): Promise
       ...(options.event && { events: options.event }),
     });
     print(options, { flow: name, documents: tried }, () =>
-      tried.length === 0 ? 'The mirror holds nothing for it yet.' : tried.map(textOf).join('\n'),
+      tried.length === 0 ? 'The mirror holds no records for this flow yet.' : tried.map(textOf).join('\n'),
     );
     return tried.some(({ result }) => result === 'rejected') ? 1 : 0;
   });

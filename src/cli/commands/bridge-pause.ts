@@ -1,4 +1,4 @@
-/** `bridge pause` and `bridge resume`: a person stops a flow, and lets it go on. */
+/** `bridge pause` and `bridge resume`: an operator stops a flow, and lets it deliver again. */
 import { pauseFlow, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
@@ -12,7 +12,7 @@ export interface ResumeOptions extends BridgeCommandOptions {
   agreeToWithdrawals?: boolean;
 }
 
-/** What is being written is finished; nothing further is begun. Feeds are read on, and documents wait. */
+/** Pauses a flow: calls that have begun are finished, and no other begins. Feeds are still read; documents wait. */
 export function runPause(options: PauseOptions, flow: string): Promise<number> {
   return withBridge(options, async ({ settings, database, clock }) => {
     findFlow(settings, flow);
@@ -23,12 +23,13 @@ export function runPause(options: PauseOptions, flow: string): Promise<number> {
   });
 }
 
+/** Lets a paused flow deliver again. */
 export function runResume(options: ResumeOptions, flow: string): Promise<number> {
   return withBridge(options, async ({ settings, database, clock }) => {
     findFlow(settings, flow);
     const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
     await resumeFlow(database, flow, agreed, timestampNow(clock));
-    print(options, { flow, paused: false, ...agreed }, () => `${flow} goes on.`);
+    print(options, { flow, paused: false, ...agreed }, () => `${flow} delivers again.`);
     return 0;
   });
 }

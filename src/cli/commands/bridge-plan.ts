@@ -16,13 +16,13 @@ type Changes = Awaited<ReturnType<typeof planFlow>>;
 interface FlowPlan {
   flow: string;
   changes: Changes;
-  /** So many documents are due, or with `--all` exist; `changes` has those of one page. */
+  /** How many documents are due, or with `--all` exist; `changes` holds those of one page. */
   documents: number;
 }
 
 const writes = new Set<Changes[number]['action']>(['create', 'amend', 'cancel', 'reject']);
 
-/** Of one flow, or of all. Exit code 1 when there is something to write, or something that would be refused. */
+/** Plans one flow, or all. Exit code 1 when there is something to write, or something that would be refused. */
 export function runPlan(options: PlanOptions, name: string | undefined): Promise<number> {
   return withBridge(options, async ({ settings, database, clock, installation, signal }) => {
     requireSource(settings);
@@ -59,14 +59,14 @@ function textOf({ flow, changes, documents }: FlowPlan, { skip, all }: PlanOptio
   const end = skip + changes.length;
   const table = tableOf(
     ['action', 'kind', 'key', 'not before', 'what'],
-    changes.map((one) => [
-      one.action,
-      one.kind,
-      one.key,
-      shortTime(one.notBefore ?? null),
-      one.steps.map(oneLine).join('; '),
+    changes.map(({ action, kind, key, notBefore, steps }) => [
+      action,
+      kind,
+      key,
+      shortTime(notBefore ?? null),
+      steps.map(oneLine).join('; '),
     ]),
-    skip > 0 ? 'Nothing further.' : 'Nothing to write.',
+    skip > 0 ? 'No further documents.' : 'Nothing to write.',
   );
   if (end >= documents || changes.length === 0) return table;
   const more = `bridge plan ${flow}${all === true ? ' --all' : ''} --skip ${end}`;

@@ -1,4 +1,4 @@
-/** `bridge replay`: writes documents again, one, those of a filter, or all of a flow. */
+/** `bridge replay`: writes documents again: one, those that match a filter, or all of a flow. */
 import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
@@ -17,16 +17,16 @@ export interface ReplayOptions extends BridgeCommandOptions {
   yes?: boolean;
 }
 
-/** The documents are made due; the daemon, or `bridge run`, writes them. */
+/** Makes the documents due; the pusher of a daemon, or `bridge run`, writes them. */
 export function runReplay(options: ReplayOptions): Promise<number> {
   return withBridge(options, async ({ settings, database, clock, signal }) => {
     const { name: flow } = findFlow(settings, options.flow);
     const kinds = options.kind?.map(documentKind);
-    const filtered = [options.key, kinds, options.event, options.dead].some((one) => one !== undefined);
-    if (filtered === (options.all === true))
+    const isFiltered = [options.key, kinds, options.event, options.dead].some((filter) => filter !== undefined);
+    if (isFiltered === (options.all === true))
       throw new AppError(
         'invalid',
-        'Say what to replay: --key, --kind, --event or --dead (together they narrow it down), or --all.',
+        'Say what to replay: --key, --kind, --event or --dead (several must all match), or --all.',
       );
     const many = options.key === undefined;
     const what = options.all ? `all documents of ${flow}` : `these documents of ${flow}`;
@@ -43,14 +43,16 @@ export function runReplay(options: ReplayOptions): Promise<number> {
       timestampNow(clock),
     );
     print(options, { flow, replayed: count }, () =>
-      count === 0 ? 'No document fits.' : `${count} to be written again: the daemon does it, or bridge run.`,
+      count === 0
+        ? 'No document matches.'
+        : `${count} documents are due again: a process with the role push writes them, or bridge run.`,
     );
     return count === 0 ? 1 : 0;
   });
 }
 
 function documentKind(name: string): DocumentKind {
-  const kind = documentKinds.find((one) => one === name);
+  const kind = documentKinds.find((each) => each === name);
   if (kind) return kind;
   throw new AppError('invalid', `There is no kind of document "${name}"; the kinds are: ${documentKinds.join(', ')}.`);
 }

@@ -1,4 +1,4 @@
-/** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs a person. */
+/** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
 import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
@@ -45,14 +45,14 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
       '\nBackfills',
       tableOf(
         ['number', 'source', 'feed', 'from', 'to', 'read up to', 'records'],
-        open.map((one) => [
-          one.id,
-          one.source,
-          one.feed,
-          shortTime(one.from),
-          shortTime(one.to),
-          shortTime(one.position),
-          one.records,
+        open.map(({ id, source, feed, from, to, position, records }) => [
+          id,
+          source,
+          feed,
+          shortTime(from),
+          shortTime(to),
+          shortTime(position),
+          records,
         ]),
       ),
     );
@@ -61,7 +61,9 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
       '\nDead letters, the latest (all: bridge dead-letters)',
       tableOf(
         ['flow', 'kind', 'key', 'since', 'what the ERP said'],
-        deadLetters.slice(0, 5).map((one) => [one.flow, one.kind, one.key, shortTime(one.deadSince), one.lastError]),
+        deadLetters
+          .slice(0, 5)
+          .map(({ flow, kind, key, deadSince, lastError }) => [flow, kind, key, shortTime(deadSince), lastError]),
       ),
     );
   return parts.join('\n');

@@ -36,31 +36,33 @@ export function addWebhooksCommand(parent: Command): void {
   const webhooks = parent
     .command('webhooks')
     .description("register, rotate, test, list and delete the webhooks of a source's service");
-  addBridgeSubcommand(webhooks, 'register', 'let the service announce changes to this bridge', runRegister)
+  addBridgeSubcommand(webhooks, 'register', 'have the service announce changes to this bridge', runRegister)
     .requiredOption('--source <name>', 'the source')
     .option(
       '--url <url>',
-      'where the service reaches it (default: https://<public_host>:<port>/webhooks/<source>)',
+      'the URL by which the service reaches this bridge (default: https://<public_host>:<port>/webhooks/<source>)',
       urlOf,
     )
     .option('--name <name>', "the webhook's name at the service", 'sourcing-bridge');
   addBridgeSubcommand(
     webhooks,
     'rotate',
-    "replace the webhooks' signing keys; nothing is dropped",
+    "replace the webhooks' signing keys; no notification is lost",
     runRotate,
   ).requiredOption('--source <name>', 'the source');
-  addBridgeSubcommand(webhooks, 'test', 'let the service send a test, and wait until it is here', runTest)
+  addBridgeSubcommand(webhooks, 'test', 'have the service send a test, and wait until it has arrived', runTest)
     .requiredOption('--source <name>', 'the source')
     .option('--uuid <uuid>', 'this webhook only')
-    .addOption(countOption('--timeout <seconds>', 'how long it may take', 30));
-  addBridgeSubcommand(webhooks, 'list', 'what the service has, and what is known of it here', runList).requiredOption(
-    '--source <name>',
-    'the source',
-  );
+    .addOption(countOption('--timeout <seconds>', 'how long the test may take', 30));
+  addBridgeSubcommand(
+    webhooks,
+    'list',
+    'list the webhooks of the service, and what this bridge knows of them',
+    runList,
+  ).requiredOption('--source <name>', 'the source');
   addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runDelete)
     .requiredOption('--source <name>', 'the source')
-    .option('--uuid <uuid>', 'this webhook only, whoever made it');
+    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here');
 }
 
 function urlOf(text: string): string {
@@ -73,13 +75,13 @@ function runRegister(options: RegisterOptions): Promise<number> {
     const { settings } = command;
     const { name: source } = findSource(settings, options.source);
     if (options.url === undefined && settings.port === 0)
-      throw new AppError('invalid', 'The port of the webhook endpoint is not fixed (bridge.port is 0): give --url.');
+      throw new AppError('invalid', 'The port of the webhook endpoint is not fixed (bridge.port is 0): add --url.');
     const url = options.url ?? webhookUrlOf(settings, source);
     const { webhook, made, deleted } = await registerWebhook(depsOf(command, source), { name: options.name, url });
     print(options, { source, ...webhook, made, deleted }, () =>
       [
         made
-          ? `The webhook ${webhook.uuid} announces changes to ${url}; its key is kept.`
+          ? `The webhook ${webhook.uuid} now announces changes to ${url}; its signing key is stored.`
           : `The webhook ${webhook.uuid} announces changes to ${url} already.`,
         ...deletedLines(deleted),
       ].join('\n'),
@@ -95,7 +97,7 @@ function runRotate(options: SourceOptions): Promise<number> {
       [
         ...webhooks.map(({ uuid, url }) => `The webhook ${uuid} with a new key announces changes to ${url}.`),
         ...deletedLines(deleted),
-        'The feeds are read now, for what the deleted ones had not announced yet.',
+        'The feeds are read now, because the deleted webhooks may not have announced every change.',
       ].join('\n'),
     );
     return 0;
@@ -117,7 +119,7 @@ function runTest(options: TestOptions): Promise<number> {
 function testText({ uuid, url, arrived, tookMs, findings }: TestedWebhook): string {
   return arrived
     ? `The test of the webhook ${uuid} is in the inbox, after ${tookMs} ms.`
-    : [`The test of the webhook ${uuid} to ${url} did not arrive.`, ...findings.map((one) => `- ${one}`)].join('\n');
+    : [`The test of the webhook ${uuid} to ${url} did not arrive.`, ...findings.map((each) => `- ${each}`)].join('\n');
 }
 
 function runList(options: SourceOptions): Promise<number> {
@@ -127,17 +129,19 @@ function runList(options: SourceOptions): Promise<number> {
       [
         tableOf(
           ['webhook', 'name', 'url', 'at the service', 'key here', 'triggers'],
-          webhooks.map((one) => [
-            one.uuid,
-            one.name,
-            one.url,
-            one.service,
-            keyText[one.key],
-            one.triggers?.replace(/^\[|\]$/g, ''),
+          webhooks.map(({ uuid, name, url, service, key, triggers }) => [
+            uuid,
+            name,
+            url,
+            service,
+            keyText[key],
+            triggers?.replace(/^\[|\]$/g, ''),
           ]),
           'No webhooks.',
         ),
-        ...(listable ? [] : ['The service does not list its webhooks: those that were made elsewhere are not shown.']),
+        ...(listable
+          ? []
+          : ['The service does not list its webhooks: webhooks that were not registered here are not shown.']),
       ].join('\n'),
     );
     return 0;
@@ -146,7 +150,7 @@ function runList(options: SourceOptions): Promise<number> {
 
 const keyText: Record<ListedWebhook['key'], string> = {
   current: 'current',
-  retired: 'retired, good for an hour',
+  retired: 'retired, valid for an hour',
   unfinished: 'unfinished: register it again',
   none: 'none, unless in signing_keys',
 };
@@ -155,7 +159,7 @@ function runDelete(options: ChosenOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const deleted = await deleteWebhooks(depsOf(command, options.source), options.uuid);
     print(options, { source: options.source, deleted }, () =>
-      deleted.length === 0 ? 'There was none to delete.' : deletedLines(deleted).join('\n'),
+      deleted.length === 0 ? 'There was no webhook to delete.' : deletedLines(deleted).join('\n'),
     );
     return 0;
   });

@@ -1,4 +1,4 @@
-/** `bridge`: the bridge alone, with the sources and flows of its configuration; all of it, or one role. */
+/** `bridge`: the bridge alone, with the sources and flows of its configuration, in all roles or one. */
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { readConfiguration } from '../configuration.ts';
 import { openInstallation, startInstalledBridge } from '../installation.ts';
@@ -6,13 +6,13 @@ import { listenForStop } from '../stop-request.ts';
 
 const graceMs = 3_000;
 
-/** Runs until it is told to stop; rejects when it cannot start, with everything closed that it had opened. */
+/** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
 export async function runBridge(options: { config?: string; data?: string; role: BridgeRole }): Promise<number> {
   const configuration = readConfiguration(options.config, options);
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, {
-    // What the database shows, and doctor with it.
+    // The database shows this name for its connections, and `bridge doctor` reads it there.
     name: options.role === 'all' ? 'bridge' : `bridge-${options.role}`,
     logLevel: 'info',
   });

@@ -5,23 +5,29 @@ import { connectorsDir, loadConnector } from '#bridge/flows/load-connector.ts';
 import { errorText } from '#platform/errors.ts';
 import { type OutputOptions, print, tableOf } from '../output.ts';
 
-/** Exit code 1 when one cannot be loaded: it says why, and the others are shown. */
+/** Exit code 1 when a connector cannot be loaded: its line says why, and the others are shown. */
 export async function runConnectorList(options: OutputOptions): Promise<number> {
   const connectors = await Promise.all(connectorNames().map(describe));
   print(options, { connectors }, () =>
     tableOf(
       ['connector', 'takes', 'reads', 'idempotency', 'batch'],
-      connectors.map((one) =>
-        'problem' in one
-          ? [one.name, one.problem]
-          : [one.name, one.kinds.join(', '), one.reads.join(', '), one.idempotency, one.batch_max],
+      connectors.map((connector) =>
+        'problem' in connector
+          ? [connector.name, connector.problem]
+          : [
+              connector.name,
+              connector.kinds.join(', '),
+              connector.reads.join(', '),
+              connector.idempotency,
+              connector.batch_max,
+            ],
       ),
     ),
   );
-  return connectors.some((one) => 'problem' in one) ? 1 : 0;
+  return connectors.some((connector) => 'problem' in connector) ? 1 : 0;
 }
 
-/** The names of the folders that hold one, in alphabetical order. */
+/** The names of the folders that hold a connector, in alphabetical order. */
 export function connectorNames(): string[] {
   return readdirSync(connectorsDir)
     .filter((name) => /^[a-z0-9-]+$/.test(name) && existsSync(join(connectorsDir, name, 'index.ts')))

@@ -7,7 +7,7 @@ import type { Connector } from '#connector/connector.ts';
 import { type OutputOptions, oneLine, print, type TableCell, tableOf } from '../output.ts';
 import { type SettingsSchema, settingsRows } from '../settings-rows.ts';
 
-/** `name` as in a flow: a folder's name, a path or a package. Throws AppError `invalid` when it cannot be loaded. */
+/** `name` is as in a flow: a folder's name, a path or a package. Throws an AppError `invalid` when it cannot be loaded. */
 export async function runConnectorShow(options: OutputOptions, name: string): Promise<number> {
   const { capabilities, settings } = await loadConnector(name);
   const description = descriptionOf(name);
@@ -22,7 +22,7 @@ export async function runConnectorShow(options: OutputOptions, name: string): Pr
   return 0;
 }
 
-/** The title of its README, which is `# <name>: <what it is>`. */
+/** The title of the connector's README, which is `# <name>: <what it is>`. */
 function descriptionOf(name: string): string | undefined {
   const folder = connectorFolder(name);
   const file = join(folder ?? '', 'README.md');
@@ -32,7 +32,7 @@ function descriptionOf(name: string): string | undefined {
 }
 
 const idempotencyText = {
-  key: 'the ERP knows a repeated idempotency key again',
+  key: 'the ERP recognises a repeated idempotency key',
   'external-id': "the object is stored under the document's key",
   lookup: 'the bridge asks the ERP before it sends again',
 } as const;
@@ -59,11 +59,11 @@ function capabilityRows(capabilities: Connector['capabilities']): TableCell[][] 
 }
 
 function settingsTable(schema: SettingsSchema): string {
-  const rows = settingsRows(schema).map(({ path, type, required, default: without, only, description }) => [
+  const rows = settingsRows(schema).map(({ path, type, required, default: defaultValue, only, description }) => [
     path,
     type,
-    required ? 'must be set' : without,
+    required ? 'must be set' : defaultValue,
     [only === undefined ? undefined : `(${only})`, description].filter((part) => part !== undefined).join(' '),
   ]);
-  return tableOf(['setting', 'is', 'without it', 'what it is for'], rows, 'It has no settings.');
+  return tableOf(['setting', 'type', 'default', 'purpose'], rows, 'It has no settings.');
 }

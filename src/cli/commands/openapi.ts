@@ -1,4 +1,4 @@
-/** `openapi`: the service's OpenAPI document, for generators and linters; the one that a running service gives at `/openapi.json`. */
+/** `openapi`: the service's OpenAPI document for generators and linters, as a running service has it at `/openapi.json`. */
 import { type ApiName, createApiDocuments } from '#service/openapi/api-documents.ts';
 
 export async function runOpenApi({ api }: { api: ApiName }): Promise<number> {

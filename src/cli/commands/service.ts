@@ -5,7 +5,7 @@ import { listenForStop } from '../stop-request.ts';
 
 const graceMs = 3_000;
 
-/** Runs until it is told to stop; rejects when it cannot start, with everything closed that it had opened. */
+/** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
 export async function runService(options: {
   config?: string;
   port?: number;

@@ -1,4 +1,4 @@
-/** What the doctor finds in the database: the server, the tables, what is sealed in it, and who works. */
+/** What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases. */
 import { pendingBridgeMigrations } from '#bridge/create-bridge.ts';
 import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
@@ -9,42 +9,46 @@ import type { SecretBox } from '#platform/secrets.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 const clockWarnSeconds = 2;
+const connectionsWarnShare = 0.9;
 
+/** The server's version and answer time, the difference of its clock, and how many connections are in use. */
 export async function findServer(
   database: Database,
   kind: string,
   clock: Clock = systemClock,
 ): Promise<DoctorFinding[]> {
   const askedMs = clock.nowMs();
-  const [server] = await database.query<{ version: string; ms: number; used: number; most: number }>(
-    `select current_setting('server_version') as version, extract(epoch from clock_timestamp())::float8 * 1000 as ms,
+  const [server] = await database.query<{ version: string; clockMs: number; used: number; max: number }>(
+    `select current_setting('server_version') as version,
+       extract(epoch from clock_timestamp())::float8 * 1000 as "clockMs",
        (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used,
-       current_setting('max_connections')::int as most`,
+       current_setting('max_connections')::int as max`,
   );
   if (!server) return [];
   const tookMs = clock.nowMs() - askedMs;
-  const { version, used, most } = server;
+  const { version, used, max } = server;
   const findings = [ok('database', `PostgreSQL ${version} (${kind}) answers in ${tookMs} ms`)];
-  // The answer is of some instant between asking and reading.
-  const difference = Math.max(0, Math.abs(server.ms - (askedMs + tookMs / 2)) - tookMs / 2) / 1000;
+  // The server has read its clock at some instant between the question and the answer.
+  const difference = Math.max(0, Math.abs(server.clockMs - (askedMs + tookMs / 2)) - tookMs / 2) / 1000;
   const text = `${difference.toFixed(1)} s between the database and this machine`;
   findings.push(
     difference > clockWarnSeconds
       ? warn(
           'database: clock',
           text,
-          'Let both take their time from the same servers (NTP): lags and waits are off by that.',
+          'Set both clocks by the same time servers (NTP): lags and waits are wrong by this difference.',
         )
       : ok('database: clock', text),
   );
   findings.push(
-    used > 0.9 * most
-      ? warn('database: connections', `${used} of ${most} are used`, 'Raise max_connections, or run fewer processes.')
-      : ok('database: connections', `${used} of ${most} are used`),
+    used > connectionsWarnShare * max
+      ? warn('database: connections', `${used} of ${max} are used`, 'Raise max_connections, or run fewer processes.')
+      : ok('database: connections', `${used} of ${max} are used`),
   );
   return findings;
 }
 
+/** Whether the tables are those of this version; changes nothing. */
 export async function findMigrations(database: Database): Promise<DoctorFinding> {
   try {
     const pending = await pendingBridgeMigrations(database);
@@ -52,31 +56,31 @@ export async function findMigrations(database: Database): Promise<DoctorFinding>
     return warn(
       'database: tables',
       `older than this version: ${pending.join(', ')} not applied`,
-      'The next start of the bridge, or of any other of its commands, applies them.',
+      'The next start of the bridge, or its next other command, applies them.',
     );
   } catch (error) {
-    return fail('database: tables', errorText(error), 'Start the version that the tables belong to.');
+    return fail('database: tables', errorText(error), 'The message names the cure.');
   }
 }
 
-/** Whether the master key opens what is sealed. */
+/** Whether the master key opens the sealed signing keys. */
 export async function findSealed(database: Database, secrets: SecretBox): Promise<DoctorFinding> {
   const rows = await database.query<{ id: string; secret: Buffer }>(
     'select id, secret from bridge.webhooks where secret is not null',
   );
-  let closed = 0;
+  let unreadable = 0;
   for (const row of rows) {
     try {
       openKey(secrets, row);
     } catch {
-      closed += 1;
+      unreadable += 1;
     }
   }
-  if (closed === 0) return ok('master key', `opens all ${rows.length} sealed signing keys`);
+  if (unreadable === 0) return ok('master key', `opens all ${rows.length} sealed signing keys`);
   return fail(
     'master key',
-    `does not open ${closed} of ${rows.length} sealed signing keys`,
-    'Set SOURCING_MASTER_KEY (or data_dir/master-key) to the key they were sealed under; if it is lost, replace the keys: bridge webhooks rotate --source <name>.',
+    `does not open ${unreadable} of ${rows.length} sealed signing keys`,
+    'Set SOURCING_MASTER_KEY (or the file master-key in the data folder) to the master key that sealed them. If it is lost, replace the signing keys: bridge webhooks rotate --source <name>.',
   );
 }
 
@@ -86,7 +90,7 @@ interface HeldLease {
   expired: boolean;
 }
 
-/** The processes that live, and what each of them works on. */
+/** The live processes of the bridge, and which of them holds each lease. */
 export async function findProcesses(database: Database): Promise<DoctorFinding[]> {
   const processes = await readProcesses(database);
   const leases = await database.query<HeldLease>(
@@ -101,7 +105,7 @@ function processesFindings(processes: readonly LiveProcess[]): DoctorFinding[] {
       warn(
         'processes',
         'no process of the bridge runs',
-        'Start one: npm run -s cli -- bridge. Until then nothing moves.',
+        'Start one: npm run -s cli -- bridge. Until then nothing is read or delivered.',
       ),
     ];
   const findings = processes.map(({ name, since, address }) =>
@@ -117,13 +121,13 @@ function processesFindings(processes: readonly LiveProcess[]): DoctorFinding[] {
 }
 
 function leaseFinding({ name, holder, expired }: HeldLease, processes: readonly LiveProcess[]): DoctorFinding {
-  const by = processes.find(({ id }) => id === holder)?.name;
-  const what = `lease ${name}`;
-  if (by === undefined) return ok(what, 'its holder is gone: the next process that needs it takes it over');
-  if (!expired) return ok(what, `held by ${by}`);
+  const process = processes.find(({ id }) => id === holder)?.name;
+  const lease = `lease ${name}`;
+  if (process === undefined) return ok(lease, 'its holder has ended: the next process that needs it takes it over');
+  if (!expired) return ok(lease, `held by ${process}`);
   return warn(
-    what,
-    `${by} has it, and has not renewed it`,
-    'That process stands still or cannot reach the database; another takes over. Restart it if it stays so.',
+    lease,
+    `${process} holds it and has not renewed it in time`,
+    'That process hangs or cannot reach the database; another process takes over. Restart it if this stays.',
   );
 }

@@ -1,11 +1,11 @@
 /** One line of `bridge doctor`. */
 export interface DoctorFinding {
-  /** What was looked at: `database`, `source main: clock`. */
+  /** What was examined: `database`, `source main: clock`. */
   readonly name: string;
   readonly level: 'ok' | 'warn' | 'fail';
   /** What was found, in one sentence. */
   readonly message: string;
-  /** What to do about it; only where it is not well. */
+  /** What to do about it; only for `warn` and `fail`. */
   readonly todo?: string;
 }
 

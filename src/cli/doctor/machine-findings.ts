@@ -1,4 +1,4 @@
-/** What the doctor finds on this machine: versions, disk, certificate, the webhook endpoint's port. */
+/** What the doctor finds on this machine: versions, disk, certificate, and the webhook endpoint's port. */
 import { X509Certificate } from 'node:crypto';
 import { readFile, statfs } from 'node:fs/promises';
 import { arch, platform } from 'node:os';
@@ -8,32 +8,34 @@ import { anyNetwork } from '#platform/network-guard.ts';
 import type { Installation } from '../installation.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-const nodeOldest = 24;
+const nodeVersionMin = 24;
 const diskFailBytes = 200e6;
 const diskWarnBytes = 2e9;
 const certificateWarnDays = 14;
 const dayMs = 86_400_000;
 
+/** The versions of this program and of Node. */
 export async function findVersions(): Promise<DoctorFinding> {
   const file = new URL('../../../package.json', import.meta.url);
   const { version } = JSON.parse(await readFile(file, 'utf8')) as { version: string };
   const text = `sourcing-bridge ${version}, Node ${process.versions.node}, ${platform()} ${arch()}`;
   const major = Number(process.versions.node.split('.')[0]);
-  return major >= nodeOldest
+  return major >= nodeVersionMin
     ? ok('versions', text)
-    : fail('versions', text, `Run it with Node ${nodeOldest} or newer: npm scripts and the image have it.`);
+    : fail('versions', text, `Run it with Node ${nodeVersionMin} or newer: npm scripts and the image have it.`);
 }
 
+/** How much space is left for the data folder. */
 export async function findDisk(dataDir: string): Promise<DoctorFinding> {
   const { bavail, bsize } = await statfs(dataDir);
   const free = bavail * bsize;
   const text = `${(free / 1e9).toFixed(1)} GB free for ${dataDir}`;
-  const todo = 'Make room, or move the data folder: PostgreSQL stops when its disk is full.';
+  const todo = 'Free some space, or move the data folder: PostgreSQL stops when its disk is full.';
   if (free < diskFailBytes) return fail('disk', text, todo);
   return free < diskWarnBytes ? warn('disk', text, todo) : ok('disk', text);
 }
 
-/** The certificate that the webhook endpoint shows. */
+/** The certificate of the webhook endpoint: its name and how long it is valid. */
 export async function findCertificate(
   { configuration: { bridge }, certificates }: Installation,
   clock: Clock = systemClock,
@@ -43,16 +45,16 @@ export async function findCertificate(
     const pem = bridge.tls ? await readFile(bridge.tls.cert_file, 'utf8') : certificates.certPem;
     const certificate = new X509Certificate(pem);
     const days = Math.floor((certificate.validToDate.getTime() - clock.nowMs()) / dayMs);
-    const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, ends in ${days} days`;
+    const text = `for ${bridge.public_host}, ${bridge.tls ? 'your own' : 'of the local authority'}, expires in ${days} days`;
     if (certificate.checkHost(bridge.public_host) === undefined)
       return fail(
         name,
         `it is not for ${bridge.public_host}`,
-        'Get one for that name, or set bridge.public_host to its name.',
+        'Get a certificate for that name, or set bridge.public_host to the name of this one.',
       );
     const todo = bridge.tls
       ? 'Renew it and restart the receivers.'
-      : 'Restart the receivers: they make a new one in time.';
+      : 'Restart the receivers: a start makes a new one 30 days before the end.';
     if (days < 0) return fail(name, text, todo);
     return days < certificateWarnDays ? warn(name, text, todo) : ok(name, text);
   } catch (error) {
@@ -80,14 +82,15 @@ export async function findEndpoint({
     return warn(
       name,
       `${url} answers ${status}`,
-      'Another program may have this port, or a proxy in front refuses: look there, or change bridge.port.',
+      'Another program may use this port, or a proxy in front refuses the request: look there, or change bridge.port.',
     );
   } catch (error) {
-    const trust = bridge.tls ? '' : ` Those who call it must trust ${certificates.caFile}.`;
+    const where = redis_url ? ', here or on another machine' : '';
+    const trust = bridge.tls ? '' : ` Programs that call it must trust ${certificates.caFile}.`;
     return warn(
       name,
-      `nothing answers at ${url}: ${errorText(error)}`,
-      `Start a process with the role receive or all${redis_url ? ', here or on another machine' : ''}; else check the name, the port and the firewall. Without it notifications are missed, and the feeds are read on schedule only.${trust}`,
+      `no receiver answers at ${url}: ${errorText(error)}`,
+      `Start a process with the role receive or all${where}; if one runs, check the name, the port and the firewall. Without a receiver notifications are lost, and the feeds are read on schedule only.${trust}`,
     );
   }
 }

@@ -1,20 +1,21 @@
-/** What the doctor finds of the queue. */
+/** What the doctor finds about the queue. */
 import { Redis } from 'ioredis';
 import { errorText } from '#platform/errors.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-const patienceMs = 5_000;
+const timeoutMs = 5_000;
 
+/** Whether Redis answers, its version, and whether it may evict the queue's keys. */
 export async function findQueue(redisUrl: string | undefined): Promise<DoctorFinding[]> {
   if (redisUrl === undefined) return [ok('queue', 'in PostgreSQL')];
   const redis = new Redis(redisUrl, {
     lazyConnect: true,
-    connectTimeout: patienceMs,
-    commandTimeout: patienceMs,
+    connectTimeout: timeoutMs,
+    commandTimeout: timeoutMs,
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   });
-  // The command that fails says only that the connection is closed.
+  // The error of the failed command says only that the connection is closed; the event has the reason.
   let why: unknown;
   redis.on('error', (error) => {
     why = error;
@@ -28,7 +29,7 @@ export async function findQueue(redisUrl: string | undefined): Promise<DoctorFin
       fail(
         'queue',
         `Redis does not answer: ${errorText(why ?? error)}`,
-        'Start it, or correct REDIS_URL. Until then the sweep finds what is due, later than a signal would.',
+        'Start Redis, or correct REDIS_URL. Until then the sweep finds what is due, some seconds later than a signal.',
       ),
     ];
   } finally {
@@ -38,11 +39,12 @@ export async function findQueue(redisUrl: string | undefined): Promise<DoctorFin
 
 async function findEvictionPolicy(redis: Redis): Promise<DoctorFinding> {
   const name = 'queue: eviction';
-  const todo = 'Set maxmemory-policy to noeviction: a queue whose keys vanish wakes nobody until the next sweep.';
+  const todo =
+    'Set maxmemory-policy to noeviction: when Redis evicts keys of the queue, work waits for the next sweep.';
   try {
     const policy = String((await redis.config('GET', 'maxmemory-policy')).at(1));
     return policy === 'noeviction' ? ok(name, policy) : warn(name, policy, todo);
   } catch {
-    return warn(name, 'Redis does not tell its policy (CONFIG is not allowed)', todo);
+    return warn(name, 'Redis does not show its policy (the command CONFIG is not allowed)', todo);
   }
 }

@@ -1,4 +1,4 @@
-/** What the doctor finds of a source: whether it answers, how its clock goes, and whether it notifies. */
+/** What the doctor finds about a source: whether it answers, how far its clock is off, and whether it notifies. */
 import type { SourceSettings } from '#bridge/settings.ts';
 import { durationOf } from '#console/duration.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -7,9 +7,10 @@ import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-/** `Date` is cut to a second. */
+/** Above the resolution of the `Date` header, which is a second. */
 const clockWarnSeconds = 3;
 
+/** Reads one record of the source's first feed: whether it answers, its order, and the difference of its clock. */
 export async function checkSource(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding[]> {
   const name = `source ${source.name}`;
   const [feed] = source.feeds as [FeedName];
@@ -20,13 +21,13 @@ export async function checkSource(command: BridgeCommand, source: SourceSettings
       .clientOf(source.name)
       .readFeed(feed, { modifiedAfter: undefined, pageSize: 1 }, command.signal);
     const tookMs = clock.nowMs() - askedMs;
-    const order = page.commitOrdered ? 'in commit order' : 'order not declared: read in closed ranges';
+    const order = page.commitOrdered ? 'in commit order' : 'commit order not declared: read by window scans';
     return [ok(name, `answers in ${tookMs} ms; ${order}`), findClock(name, page.sourceMs, askedMs, tookMs)];
   } catch (error) {
     const todo =
       error instanceof AppError && (error.code === 'unauthorized' || error.code === 'forbidden')
         ? 'Issue an API key with the scope feeds and set it as api_key.'
-        : 'Check base_url, the network and the service’s own state. What is delivered stays; the feeds wait.';
+        : 'Check base_url, the network and the state of the service. Until it answers, its feeds are not read.';
     return [fail(name, `does not answer: ${errorText(error)}`, todo)];
   }
 }
@@ -35,24 +36,24 @@ function findClock(name: string, sourceMs: number | undefined, askedMs: number, 
   if (sourceMs === undefined)
     return warn(
       `${name}: clock`,
-      'it does not tell its time (no Date header)',
-      'Lags are worked out with this machine’s clock alone.',
+      'its answers have no Date header',
+      'Nothing needs to be done: lags are computed with this machine’s clock alone.',
     );
-  // `sourceMs` lies at most a second and the way there and back before what its clock shows now.
+  // The source's clock now shows `sourceMs` plus at most one second and the time of the call.
   const late = (askedMs - sourceMs) / 1000;
   const early = (sourceMs - (askedMs + tookMs)) / 1000;
   const difference = Math.max(0, late - 2 - tookMs / 1000, early);
-  const text = `${difference.toFixed(1)} s from this machine’s`;
+  const text = `${difference.toFixed(1)} s from this machine’s clock`;
   return difference > clockWarnSeconds
     ? warn(
         `${name}: clock`,
         text,
-        'Nothing is lost by it; lags are off by that. Correct the clock that is wrong (NTP).',
+        'No data is lost, but lags are wrong by this difference. Correct the clock that is wrong (NTP).',
       )
     : ok(`${name}: clock`, text);
 }
 
-/** When a notification of the source came last; one that never notifies is read on schedule only. */
+/** When the last notification of the source came. A source that never notifies is read on schedule only. */
 export async function findNotifications(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding> {
   const { database, clock } = command;
   const name = `source ${source.name}: notifications`;
@@ -65,9 +66,9 @@ export async function findNotifications(command: BridgeCommand, source: SourceSe
   if (received === null)
     return warn(
       name,
-      'none has been received within the time that they are kept',
-      `See the line of its webhook. Until then its feeds are read every ${source.poll_seconds} s only.`,
+      'none has been received within the time for which they are kept',
+      `See the line of its webhook. Without notifications its feeds are read every ${source.poll_seconds} s.`,
     );
   const ago = durationOf((clock.nowMs() - msFromTimestamp(received)) / 1000);
-  return ok(name, `the last came ${ago} ago, ${row?.waiting ?? 0} wait to be answered`);
+  return ok(name, `the last one came ${ago} ago; ${row?.waiting ?? 0} wait until their feed is read`);
 }

@@ -1,4 +1,4 @@
-/** What the doctor and `bridge check` find of a source's webhook at its service. */
+/** What the doctor and `bridge check` find about a source's webhook at its service. */
 import type { SourceSettings } from '#bridge/settings.ts';
 import { type ListedWebhook, listBridgeWebhooks } from '#bridge/webhooks/list-webhooks.ts';
 import { webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
@@ -6,6 +6,7 @@ import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
+/** Whether the service announces changes to this bridge: by a webhook that was registered here, or by another one. */
 export async function findWebhooks(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding> {
   const name = `source ${source.name}: webhook`;
   const { installation, database, clock, settings } = command;
@@ -19,9 +20,13 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
       return warn(
         name,
         'the API key may not see webhooks',
-        `Give it the scope webhooks, or see at the service that one goes to ${webhookUrlOf(settings, source.name)}.`,
+        `Give it the scope webhooks, or check at the service that a webhook goes to ${webhookUrlOf(settings, source.name)}.`,
       );
-    return fail(name, `the service does not list them: ${errorText(error)}`, 'Look at the line of the source itself.');
+    return fail(
+      name,
+      `the service does not list its webhooks: ${errorText(error)}`,
+      'Look at the line of the source itself.',
+    );
   }
   const own = webhooks.filter(({ key }) => key === 'current');
   const lost = own.find(({ service }) => service === 'off' || service === 'gone');
@@ -29,18 +34,18 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
     return fail(
       name,
       `${lost.uuid} to ${lost.url} is ${lost.service === 'off' ? 'switched off by the service' : 'gone from the service'}`,
-      `Its deliveries failed for long, or somebody deleted it. See that the endpoint is reachable, then: ${register}.`,
+      `Its deliveries failed for too long, or it was deleted there. Make the endpoint reachable, then: ${register}.`,
     );
   const [registered] = own;
   if (registered) return ok(name, `${registered.uuid} announces changes to ${registered.url}`);
-  const byHand = webhooks.find(
+  const madeElsewhere = webhooks.find(
     ({ url, service }) => service === 'active' && url === webhookUrlOf(settings, source.name),
   );
-  if (byHand && source.signing_keys.length > 0)
-    return ok(name, `${byHand.uuid} announces changes; its key is to be in signing_keys`);
+  if (madeElsewhere && source.signing_keys.length > 0)
+    return ok(name, `${madeElsewhere.uuid} announces changes; its key must be in signing_keys`);
   return warn(
     name,
-    `none is registered from here: the feeds are read every ${source.poll_seconds} s only`,
+    `this bridge has registered none: the feeds are read every ${source.poll_seconds} s only`,
     `Register one: ${register}.`,
   );
 }

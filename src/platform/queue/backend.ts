@@ -85,7 +85,7 @@ export function workerSettings(lockMs: number) {
 /** Keeps BullMQ's stream of events, which is not used here, at one entry: on PostgreSQL zero would mean no limit. */
 export const eventStream = { events: { maxLen: 1 } };
 
-/** A wake-up for `key`: merged with one that waits, and kept for one more run while the key is being worked. */
+/** A wake-up for `key`: coalesced with one that waits, and kept for one more run while the key is being worked. */
 export function wakeUpOf(key: string): { name: string; data: string; opts: BulkJobOptions } {
   return {
     name: 'wake-up',
