@@ -1,4 +1,4 @@
-/** A host on which a process of the bridge runs: started, killed, stopped, and started again, one life after the other. */
+/** A host on which a process of the bridge runs: it is started, killed or stopped, and started again. */
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { createDatabase } from '#platform/database/database.ts';
@@ -14,7 +14,7 @@ import type { Simulation } from './simulation.ts';
 import { currentProcess, SimulatedProcess } from './world.ts';
 
 const secrets = createSecretBox(Buffer.alloc(32, 7));
-/** How long a process may take to end when it is asked to. */
+/** How long a process may take to end after SIGTERM. */
 const stopMs = 15_000;
 
 export class BridgeHost {
@@ -32,17 +32,17 @@ export class BridgeHost {
     this.name = `${role}${index}`;
   }
 
-  /** It does what it is there for, or is not there any more. */
+  /** The process has started; or it has ended, on a host that was retired. */
   get isReady(): boolean {
     return this.#retired ? this.process?.alive !== true : this.process?.alive === true && this.#bridge !== undefined;
   }
 
-  /** Whether it can do everything. */
+  /** Whether its process has every role. */
   get doesAll(): boolean {
     return this.#role === 'all';
   }
 
-  /** It ends one way or the other, and is not started again. */
+  /** Ends the process and does not start it again. */
   retire(how: 'stop' | 'kill'): void {
     this.#retired = true;
     if (how === 'stop' && this.#bridge) this.stop();
@@ -64,7 +64,7 @@ export class BridgeHost {
     this.process = process;
     this.#bridge = undefined;
     world.log(id, 'starts');
-    // Whatever ended it, it is started again.
+    // Like a service manager: the process is started again after it has ended for any reason.
     process.whenDead.push(() => {
       world.after(world.chaos ? 200 + random.fraction() * 20_000 : 2_000, () => this.start());
     });
@@ -82,9 +82,9 @@ export class BridgeHost {
         secrets,
         clock: { nowMs: () => process.nowMs, sleep: (ms, signal) => sleepIn(process, ms, signal) },
         log,
-        // Without Node's own metrics, whose observers live as long as this process of Node does.
+        // Without Node's own metrics, whose observers would stay as long as the test process runs.
         registry: new Registry(),
-        processIdentity: markOf(process, scenario.processes.oneMachine),
+        processIdentity: identityOf(process, scenario.processes.oneMachine),
       }).then(
         (bridge) => {
           this.#bridge = bridge;
@@ -104,7 +104,7 @@ export class BridgeHost {
     this.process.die();
   }
 
-  /** As SIGTERM does. */
+  /** Stops the process as SIGTERM does. */
   stop(): void {
     const process = this.process;
     const bridge = this.#bridge;
@@ -123,15 +123,15 @@ export class BridgeHost {
   }
 }
 
-/** On one machine a process sees which others are over; on several it never does. */
-function markOf({ id, world }: SimulatedProcess, oneMachine: boolean): ProcessIdentity {
+/** On one machine a process sees which others have ended; on several machines it never does. */
+function identityOf({ id, world }: SimulatedProcess, oneMachine: boolean): ProcessIdentity {
   return {
     own: id,
-    isOver: (mark) => oneMachine && world.processes.some((other) => other.id === mark && !other.alive),
+    isOver: (identity) => oneMachine && world.processes.some((other) => other.id === identity && !other.alive),
   };
 }
 
-/** What a process logs is among what happens. */
+/** Writes the log of a process into the log of the world. */
 export function logOf(process: SimulatedProcess): Logger {
   const write = (level: string) => (first: unknown, text?: string) => {
     const facts = typeof first === 'object' && first !== null ? (first as { err?: unknown; error?: unknown }) : {};

@@ -1,7 +1,7 @@
 /**
- * A sourcing service of somebody else, with every quirk that the API document does not forbid. It keeps each version of
- * each record with the time of its commit, and answers a query from what had been committed at the time of the query,
- * or, where a replica lags, somewhat before.
+ * Another vendor's sourcing service, with every quirk that the API document does not forbid. It keeps each version of
+ * each record with the time of its commit. It answers a query with the versions that were committed at the time of the
+ * query, or somewhat earlier where a replica lags.
  */
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { microsFromTimestamp, parseTimestamp, timestampFromMicros } from '#contract/timestamp.ts';
@@ -9,7 +9,7 @@ import type { Random } from './random.ts';
 import type { World } from './world.ts';
 
 export interface Quirks {
-  /** Commit-ordered, with a cursor, and says so. */
+  /** The feeds are commit-ordered, with a cursor, and declare it. */
   declaresOrder: boolean;
   paging: 'cursor' | 'page-number' | 'offset';
   inclusiveAfter: boolean;
@@ -21,22 +21,22 @@ export interface Quirks {
   /** How far replicas lag, at most. */
   lagMs: number;
   skewMs: number;
-  /** Never gives more records on a page, whatever is asked for. */
+  /** A page holds no more records than this, whatever is requested. */
   pageMax: number;
-  /** `next` links lead to another host. */
+  /** `next` names another host. */
   foreignNext: boolean;
   showsDate: boolean;
   upperCaseIds: boolean;
-  /** How often a record's stamp lies ahead, and how far, more or less. */
+  /** How often a record's stamp lies in the future, and about how far. */
   futureDated: number;
   futureMs: number;
-  /** A record that was stamped ahead gets an earlier stamp with its next change. */
+  /** A record with a stamp in the future gets an earlier stamp with its next change. */
   goesBack: boolean;
   /** Records from before the bridge have no `modified`; it is shown when they change. */
   undated: boolean;
-  /** What it answers within a minute for one feed, beyond: 429; null: it has no limits, and the bridge is told so. */
+  /** Requests for one feed that it answers in a minute, then 429; null: no limits, and the bridge's settings say so. */
   perMinute: number | null;
-  /** By how much the clocks of the bridge's processes are off, at most. */
+  /** How far the clocks of the bridge's processes are off, at most. */
   bridgeSkewMs: number;
 }
 
@@ -48,17 +48,17 @@ export interface SourceFaults {
   errorBody: number;
   cut: number;
   slow: number;
-  /** 200, and no rows. */
+  /** The answer is 200 with no rows. */
   nothing: number;
 }
 
 export type Body = Record<string, unknown>;
 
 interface Version {
-  /** Minus infinity: it has none. */
+  /** Minus infinity: the record has no `modified`. */
   readonly stampMicros: number;
   readonly committedMicros: number;
-  /** Null: not shown any more. */
+  /** Null: the record is no longer shown. */
   readonly body: Body | null;
 }
 
@@ -81,15 +81,15 @@ export class HostileSource {
   readonly faults: SourceFaults;
   /** Called when a transaction has been committed, with the feeds that it changed. */
   onCommit: (feeds: readonly FeedName[], writes: readonly Write[]) => void = () => undefined;
-  /** Called for each feed of such a transaction. */
+  /** Called for each feed of such a transaction, before `onCommit`. */
   onStamped: (feed: FeedName, stampMicros: number) => void = () => undefined;
-  /** Some changes keep the stamp that the record had: nobody who asks by time can see them. */
-  changesInSilence = false;
+  /** Some changes keep the record's stamp: no reader that asks by time can see them. */
+  changesWithoutStamp = false;
   readonly #world: World;
   readonly #random: Random;
   readonly #apiKey: string;
   readonly #records = new Map<FeedName, Map<string, Version[]>>(feedNames.map((feed) => [feed, new Map()]));
-  /** Records that a transaction holds. */
+  /** Records that a transaction locks. */
   readonly #locked = new Set<string>();
   readonly #arrivals = new Map<FeedName, number[]>();
   #lastStamp = 0;
@@ -110,7 +110,7 @@ export class HostileSource {
     return this.#locked.has(`${feed} ${id}`);
   }
 
-  /** One transaction: stamped now, committed by and by. The records must not be locked. */
+  /** Makes one transaction: it is stamped now, and committed now or later. The records must not be locked. */
   write(writes: readonly Write[], agoMs = 0): void {
     const stampMicros = this.#stamp(writes, agoMs);
     const isLate = !this.quirks.declaresOrder && agoMs === 0 && this.#world.chaos;
@@ -121,7 +121,7 @@ export class HostileSource {
       for (const { feed, id, body } of writes) {
         this.#locked.delete(`${feed} ${id}`);
         const versions = this.#versions(feed).get(id) ?? [];
-        const silent = this.changesInSilence && versions.length > 0 && this.#random.chance(0.3);
+        const silent = this.changesWithoutStamp && versions.length > 0 && this.#random.chance(0.3);
         versions.push({
           stampMicros: silent ? (versions.at(-1)?.stampMicros ?? 0) : stampMicros,
           committedMicros,
@@ -155,7 +155,7 @@ export class HostileSource {
       !isAhead && this.#random.chance(this.quirks.futureDated)
         ? (0.7 + 0.3 * this.#random.fraction()) * this.quirks.futureMs
         : 0;
-    // A record's own time does not go back, unless it was ahead and the source thinks better of it.
+    // A record's stamp does not go back, unless it was in the future and the source corrects it.
     const least = isAhead && this.quirks.goesBack ? held.filter((stamp) => stamp <= now) : held;
     return Math.max(now + Math.round(aheadMs * 1_000), ...least.map((stamp) => stamp + 1));
   }
@@ -169,7 +169,7 @@ export class HostileSource {
     return this.#versions(feed).get(id)?.at(-1)?.body ?? undefined;
   }
 
-  /** What the feed shows now, by id. */
+  /** The records that the feed shows now, by id. */
   currents(feed: FeedName): Map<string, Body> {
     const shown = new Map<string, Body>();
     for (const [id, versions] of this.#versions(feed)) {
@@ -179,7 +179,7 @@ export class HostileSource {
     return shown;
   }
 
-  /** The stamp as it is shown. */
+  /** The stamp as the feed shows it. */
   shownStamp(stampMicros: number): string {
     return this.#shown(stampMicros);
   }
@@ -190,10 +190,10 @@ export class HostileSource {
 
   #shown(stampMicros: number): string {
     if (stampMicros === Number.NEGATIVE_INFINITY) return 'undated';
-    return timestampFromMicros(this.#cut(stampMicros));
+    return timestampFromMicros(this.#rounded(stampMicros));
   }
 
-  #cut(micros: number): number {
+  #rounded(micros: number): number {
     switch (this.quirks.stamps) {
       case 'micros':
         return micros;
@@ -215,7 +215,7 @@ export class HostileSource {
     return { id: shownId, ...body, modified };
   }
 
-  /** What arrives at the service. */
+  /** Answers a request; `cut`: the connection breaks instead. */
   answer(method: string, url: URL, headers: Readonly<Record<string, string>>): SourceAnswer | 'cut' {
     const feed = feedNames.find((name) => url.pathname === `/api/feeds/${name}`);
     if (url.origin !== 'https://source.test')
@@ -232,7 +232,7 @@ export class HostileSource {
       case 'serverError':
         return this.#refusal(this.#random.pick([500, 502, 503]), {});
       case 'nothing':
-        this.#world.log('source', `${feed}${url.search} -> nothing, against the truth`);
+        this.#world.log('source', `${feed}${url.search} -> no rows, although there are some`);
         return { status: 200, headers: this.#headers(), body: '{"data":[],"next":null}' };
       case 'errorBody':
         return { status: 200, headers: this.#headers(), body: '{"error":"upstream timed out"}' };
@@ -244,7 +244,7 @@ export class HostileSource {
     }
   }
 
-  /** A bridge that counts along never meets this limit, but for what the clocks of its processes are off. */
+  /** A bridge that counts its requests never meets this limit; the skew of its clocks is allowed for. */
   #isWithinQuota(feed: FeedName): boolean {
     const { perMinute } = this.quirks;
     if (perMinute === null) return true;
@@ -290,7 +290,7 @@ export class HostileSource {
     const rows = [...this.#versions(feed)]
       .flatMap(([id, versions]) => {
         const version = versions.findLast(({ committedMicros }) => committedMicros <= asOf);
-        return version?.body ? [{ id, version, at: this.#cut(version.stampMicros) }] : [];
+        return version?.body ? [{ id, version, at: this.#rounded(version.stampMicros) }] : [];
       })
       .filter(
         ({ at }) =>

@@ -1,10 +1,10 @@
-/** What must hold: at each commit of the source, and when everything has come to rest. */
+/** What must hold: at each commit of the source, and when the bridge is idle at the end. */
 import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, parseTimestamp } from '#contract/timestamp.ts';
 import { canonical, wantedDocuments } from './oracle.ts';
 import { feedsOf, type Simulation } from './simulation.ts';
 
-/** What is committed from now on with such a stamp must still be read: the checkpoint may not have passed it. */
+/** A record is committed with this stamp just now: the watermark must not have passed the stamp. */
 export async function checkWatermark(
   { source, sql, world, postgres }: Simulation,
   feed: FeedName,
@@ -20,23 +20,23 @@ export async function checkWatermark(
   const stamp = source.shownStamp(stampMicros);
   if (watermark !== null && watermark >= stamp)
     world.violate(
-      'a checkpoint never passes what is not complete',
-      `${feed}: ${watermark}, and ${stamp} is committed only now`,
+      'a watermark never passes a record that is not committed',
+      `${feed}: the watermark is ${watermark}, and a record of ${stamp} is committed only now`,
     );
 }
 
-/** How long after the last fault all that was stamped before it is committed; no replica lags behind it any more. */
+/** How long after the last fault all records that were stamped before it are committed, on every replica. */
 export function arrivedMs({ settings }: Simulation['scenario']): number {
   return (settings.latenessS + 1) * 1_000;
 }
 
-/** Why it is not at rest yet; undefined when it is. */
-export async function whyNotAtRest(
+/** Returns why the bridge is not idle yet; undefined when it is. */
+export async function whyNotIdle(
   { world, scenario, sql, source, postgres, underway }: Simulation,
   calmSinceMs: number,
 ): Promise<string | undefined> {
-  const settledMs = calmSinceMs + arrivedMs(scenario);
-  if (world.elapsedMs < settledMs) return 'the source has just calmed down';
+  const allArrivedMs = calmSinceMs + arrivedMs(scenario);
+  if (world.elapsedMs < allArrivedMs) return 'the source has just calmed down';
   if (underway.size > 0) return 'a notification is under way';
   await postgres.flush();
   const { rows } = await sql.query<{ reason: string }>(
@@ -52,32 +52,36 @@ export async function whyNotAtRest(
      union all
      select 'feed ' || feed || ' fails: ' || coalesce(last_error, '') from bridge.checkpoints where failures > 0
      union all
-     select 'a version of ' || record_id || ' is in doubt' from bridge.suspect_versions
+     select 'a version of ' || record_id || ' is suspect' from bridge.suspect_versions
      union all
      select 'feed ' || feed || ' is to be read again at ' || range_start from bridge.rereads
      union all
      select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
      where last_pull is null or (last_pull < $1::timestamptz and not $2)
      limit 1`,
-    [new Date(world.nowMs - world.elapsedMs + settledMs + scenario.processes.skewMs).toISOString(), byNews(scenario)],
+    [
+      new Date(world.nowMs - world.elapsedMs + allArrivedMs + scenario.processes.skewMs).toISOString(),
+      byNotifications(scenario),
+    ],
   );
   if (rows[0]) return rows[0].reason;
-  // A checkpoint that waits for the source's clock moves with the next pull, and there may be none.
-  if (byNews(scenario)) return undefined;
+  // A watermark that waits for the source's clock advances with the next pull. By notifications alone there may be
+  // none.
+  if (byNotifications(scenario)) return undefined;
   for (const feed of feedsOf(scenario)) {
-    const unsettled = await unsettledOf({ sql, source }, feed);
-    if (unsettled !== undefined) return unsettled;
+    const behind = await whyBehind({ sql, source }, feed);
+    if (behind !== undefined) return behind;
   }
   return undefined;
 }
 
-/** Nothing is read unless a notification asks for it. */
-function byNews({ settings }: Simulation['scenario']): boolean {
+/** The bridge reads only when a notification asks for it. */
+function byNotifications({ settings }: Simulation['scenario']): boolean {
   return settings.pollS > 3_600;
 }
 
-/** The checkpoint reaches the newest record that is not dated ahead. */
-async function unsettledOf(
+/** The watermark must reach the newest record whose stamp is not in the future. */
+async function whyBehind(
   { sql, source }: Pick<Simulation, 'sql' | 'source'>,
   feed: FeedName,
 ): Promise<string | undefined> {
@@ -92,10 +96,10 @@ async function unsettledOf(
     .sort()
     .at(-1);
   if (newest === undefined || watermark >= newest) return undefined;
-  return `feed ${feed} is settled to ${watermark} only, and its newest record is of ${newest}`;
+  return `the watermark of ${feed} is ${watermark}, and its newest record is of ${newest}`;
 }
 
-/** Everything else, when it is at rest. */
+/** Checks the mirror, the ERPs and the inbox, once the bridge is idle. */
 export async function checkEnd(simulation: Simulation): Promise<void> {
   await simulation.postgres.flush();
   await checkMirror(simulation);
@@ -121,7 +125,9 @@ async function checkMirror({ world, scenario, sql, source }: Simulation): Promis
   }
 }
 
-/** A flow that is guarded against mass withdrawals cancels no more than its settings allow, until a person agrees. */
+/**
+ * A flow that is guarded against mass withdrawals cancels no more than its settings allow, until an operator agrees.
+ */
 export function guardWithdrawals({ source, scenario, erps }: Simulation): void {
   const { withdrawals } = scenario.settings;
   if (!withdrawals) return;
@@ -138,7 +144,7 @@ async function checkErps({ world, scenario, source, erps }: Simulation): Promise
       const held = object && canonical(object.content);
       if (held !== canonical(document)) {
         world.violate(
-          'the ERP holds what the source asks for',
+          'the ERP holds the documents of the source',
           `${name} ${key}: ${held} is not ${canonical(document)}`,
         );
         return;

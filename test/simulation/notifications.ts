@@ -1,4 +1,4 @@
-/** The source's notifications: one for each changed feed, as far as they are not lost; some twice, some late, some forged. */
+/** The source's notifications: one for each changed feed. Some are lost, sent twice, late, or forged. */
 import { createHmac } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import { timestampFromMicros } from '#contract/timestamp.ts';
@@ -7,10 +7,10 @@ import type { BridgeHost } from './bridge-host.ts';
 import { isListening, sendTo } from './simulated-network.ts';
 import { feedsOf, type Simulation, signingKey } from './simulation.ts';
 
-const triesMost = 60;
-const againMs = 5_000;
+const triesMax = 60;
+const tryAgainMs = 5_000;
 
-/** Gives what announces each feed once more. */
+/** Sends a notification for each commit; returns a function that announces each feed once more. */
 export function sendNotifications(simulation: Simulation, hosts: readonly BridgeHost[]): () => void {
   const { world, scenario, source, accepted, forged, underway } = simulation;
   const { lost, twice, lateMs, forged: forgeries } = scenario.notifications;
@@ -21,7 +21,7 @@ export function sendNotifications(simulation: Simulation, hosts: readonly Bridge
   const send = (body: string, key: string, triesLeft: number) => {
     const receivers = hosts.flatMap(({ process }) => (process && isListening(process) ? [process] : []));
     const again = () => {
-      if (triesLeft > 0) world.after(againMs, () => send(body, key, triesLeft - 1));
+      if (triesLeft > 0) world.after(tryAgainMs, () => send(body, key, triesLeft - 1));
     };
     if (receivers.length === 0) {
       again();
@@ -57,13 +57,13 @@ export function sendNotifications(simulation: Simulation, hosts: readonly Bridge
       if (world.chaos && random.chance(forgeries)) {
         const changed = body.replace('change', 'forgery');
         forged.push(changed);
-        world.after(10, () => send(changed, 'a key that nobody gave', 0));
+        world.after(10, () => send(changed, 'another key', 0));
       }
       if (world.chaos && random.chance(lost)) continue;
       underway.add(body);
       const times = random.chance(twice) ? 2 : 1;
       for (let copy = 0; copy < times; copy += 1)
-        world.after(10 + random.fraction() * lateMs, () => send(body, signingKey, triesMost));
+        world.after(10 + random.fraction() * lateMs, () => send(body, signingKey, triesMax));
     }
   };
   source.onCommit = (feeds, writes) =>

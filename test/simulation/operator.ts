@@ -1,4 +1,4 @@
-/** A person who resumes what is paused and replays what was refused, every half minute, once the faults have stopped. */
+/** An operator who resumes paused flows and replays dead letters every half minute, once the faults have stopped. */
 import { replayDocuments, resumeFlow } from '#bridge/flows/control-flows.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { createDatabase } from '#platform/database/database.ts';

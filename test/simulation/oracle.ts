@@ -1,4 +1,4 @@
-/** What the ERP should hold, made of what the source shows now: by itself, without the code under test. */
+/** Computes what the ERP should hold from what the source shows now, without the code under test. */
 import type { Body, HostileSource } from './hostile-source.ts';
 import type { Scenario } from './scenario.ts';
 
@@ -70,7 +70,7 @@ function valuesOf(entry: Row): Row[] {
   return (entry['bid_sheet_values'] as Row[]).map(({ column_name: column, ...rest }) => ({ column, ...rest }));
 }
 
-/** Of decimals with at most two places, without trailing zeros. */
+/** The sum of decimals with at most two places, without trailing zeros. */
 function sumOf(decimals: readonly string[]): string {
   const cents = decimals.reduce((sum, text) => {
     const [whole = '0', places = ''] = text.split('.');
@@ -82,11 +82,11 @@ function sumOf(decimals: readonly string[]): string {
   return `${Math.floor(cents / 100)}${places === '' ? '' : `.${places}`}`;
 }
 
-/** The same whatever the order of an object's members. */
+/** JSON that does not depend on the order of an object's members. */
 export function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, each: unknown) =>
-    each !== null && typeof each === 'object' && !Array.isArray(each)
-      ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : each,
+  return JSON.stringify(value, (_key, member: unknown) =>
+    member !== null && typeof member === 'object' && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
   );
 }

@@ -1,4 +1,4 @@
-/** Chance with a seed: the same seed and the same questions give the same answers, on every machine. */
+/** Random numbers with a seed: the same seed and the same calls return the same numbers, on every machine. */
 
 export interface Random {
   /** From 0 up to, but not including, 1. */
@@ -8,7 +8,7 @@ export interface Random {
   chance(probability: number): boolean;
   pick<T>(list: readonly T[]): T;
   uuid(): string;
-  /** Chance of its own for a part: what the part asks does not change what others get. */
+  /** A generator of its own for a part: its calls do not change the numbers of other parts. */
   of(part: string): Random;
 }
 
@@ -21,7 +21,7 @@ export function createRandom(seed: string): Random {
     chance: (probability) => next() < probability,
     pick: (list) => {
       const picked = list[whole(0, list.length - 1)];
-      if (picked === undefined) throw new Error('There is nothing to pick from.');
+      if (picked === undefined) throw new Error('The list to pick from is empty.');
       return picked;
     },
     uuid: () => {
@@ -43,7 +43,7 @@ function hashesOf(text: string): [number, number, number, number] {
   return [hash(0x81_1c_9d_c5), hash(0x9e_37_79_b9), hash(0x85_eb_ca_6b), hash(0xc2_b2_ae_35)];
 }
 
-/** sfc32. */
+/** The generator sfc32. */
 function generatorOf([one, two, three, four]: [number, number, number, number]): () => number {
   let [a, b, c, counter] = [one, two, three, four];
   const next = () => {

@@ -1,6 +1,6 @@
 /**
- * Time and chance as the simulated processes see them: timers, `performance.now`, `Date.now`, `Math.random` and random
- * ids. Code that runs in no simulated process gets the real ones, so the tests around it do not notice.
+ * Time and random numbers as simulated processes see them: timers, `performance.now`, `Date.now`, `Math.random` and
+ * random ids. Code that runs in no simulated process gets the real ones, so tests around it are not affected.
  */
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
@@ -12,14 +12,14 @@ type Callback = (...args: unknown[]) => void;
 
 class SimulatedTimer {
   readonly #process: SimulatedProcess;
-  readonly #ring: () => void;
+  readonly #callback: () => void;
   readonly #ms: number;
   readonly #repeats: boolean;
   #event: SimulatedEvent | undefined;
 
-  constructor(process: SimulatedProcess, ring: () => void, ms: number, repeats: boolean) {
+  constructor(process: SimulatedProcess, callback: () => void, ms: number, repeats: boolean) {
     this.#process = process;
-    this.#ring = ring;
+    this.#callback = callback;
     this.#ms = Math.max(1, Number.isFinite(ms) ? ms : 1);
     this.#repeats = repeats;
     this.refresh();
@@ -30,11 +30,11 @@ class SimulatedTimer {
     if (!this.#process.alive) return this;
     const event = this.#process.world.after(this.#ms, () =>
       this.#process.deliver(() => {
-        // Cleared while the process stood still, or by what rang before it.
+        // The timer was cleared while the process was paused, or by another timer before it.
         if (this.#event !== event) return;
         this.#event = undefined;
         if (this.#repeats) this.refresh();
-        this.#ring();
+        this.#callback();
       }),
     );
     this.#event = event;
@@ -80,18 +80,18 @@ const real = {
   randomBytes: crypto.randomBytes,
 };
 
-function start(repeats: boolean, otherwise: (...args: never[]) => unknown) {
+function replaceStart(repeats: boolean, original: (...args: never[]) => unknown) {
   return (callback: Callback, ms = 1, ...args: unknown[]) => {
     const process = currentProcess.getStore();
-    if (!process) return (otherwise as (...given: unknown[]) => unknown)(callback, ms, ...args);
+    if (!process) return (original as (...given: unknown[]) => unknown)(callback, ms, ...args);
     return new SimulatedTimer(process, () => callback(...args), ms, repeats);
   };
 }
 
-function stop(otherwise: (timer: never) => void) {
+function replaceStop(original: (timer: never) => void) {
   return (timer: unknown) => {
     if (timer instanceof SimulatedTimer) timer.close();
-    else otherwise(timer as never);
+    else original(timer as never);
   };
 }
 
@@ -145,12 +145,12 @@ function abortAfter(ms: number): AbortSignal {
   return controller.signal;
 }
 
-/** Everywhere in this process of Node until it is called off: by what this gives. */
+/** Replaces the globals in this process of Node; returns the function that restores them. */
 export function replaceGlobals(): () => void {
-  const setTimeout = start(false, real.setTimeout);
-  const setInterval = start(true, real.setInterval);
-  const clearTimeout = stop(real.clearTimeout);
-  const clearInterval = stop(real.clearInterval);
+  const setTimeout = replaceStart(false, real.setTimeout);
+  const setInterval = replaceStart(true, real.setInterval);
+  const clearTimeout = replaceStop(real.clearTimeout);
+  const clearInterval = replaceStop(real.clearInterval);
   const simulated = { setTimeout, setInterval, clearTimeout, clearInterval, setImmediate: immediately };
   Object.assign(globalThis, simulated);
   Object.assign(timers, simulated);
@@ -167,8 +167,10 @@ export function replaceGlobals(): () => void {
     randomUUID: () => random()?.uuid() ?? real.randomUUID(),
     randomInt: (least: number, below: number) => random()?.whole(least, below - 1) ?? real.randomInt(least, below),
     randomBytes: (size: number) => {
-      const chance = random();
-      return chance ? Buffer.from(Array.from({ length: size }, () => chance.whole(0, 255))) : real.randomBytes(size);
+      const generator = random();
+      return generator
+        ? Buffer.from(Array.from({ length: size }, () => generator.whole(0, 255)))
+        : real.randomBytes(size);
     },
   });
   syncBuiltinESMExports();

@@ -5,7 +5,7 @@ import type { Sabotage } from './simulation.ts';
 const run = useSimulation();
 const timeout = 600_000;
 
-test('the same seed gives the same log, whatever ran before it', { timeout }, async () => {
+test('the same seed produces the same log, whichever seed ran before', { timeout }, async () => {
   for (const seed of ['3', '4', '9', '11']) {
     const first = await run(seed);
     await run('5');
@@ -15,7 +15,7 @@ test('the same seed gives the same log, whatever ran before it', { timeout }, as
   }
 });
 
-/** Whether one of the first seeds finds a violation of this invariant. */
+/** Whether one of the first seeds reports a violation of this invariant. */
 async function isFound(sabotage: Sabotage, invariant: string): Promise<boolean> {
   for (let seed = 1; seed <= 60; seed += 1) {
     const { violation } = await run(String(seed), { sabotage });
@@ -24,10 +24,10 @@ async function isFound(sabotage: Sabotage, invariant: string): Promise<boolean> 
   return false;
 }
 
-test('a second object in the ERP is found out: one that forgets what it holds gets it', { timeout }, async () => {
+test('a second object in the ERP is reported: an ERP that forgets its objects gets one', { timeout }, async () => {
   expect(await isFound('forgetful ERP', 'each object is made once')).toBe(true);
 });
 
-test('a change that the bridge has not seen is found out', { timeout }, async () => {
+test('a change that the bridge has not seen is reported', { timeout }, async () => {
   expect(await isFound('silent change', 'the mirror holds what the source shows')).toBe(true);
 });

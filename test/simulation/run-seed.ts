@@ -1,12 +1,12 @@
 /**
- * One seed: a world is made, lives through its chaos, calms down, and is compared with what it should be. The same seed
- * gives the same log, line by line.
+ * Runs one seed: it creates a world, lets faults happen for a while, stops the faults, waits until the bridge is idle,
+ * and compares the result with what it should be. The same seed produces the same log, line by line.
  */
 import { BridgeHost } from './bridge-host.ts';
-import { arrivedMs, checkEnd, checkWatermark, guardWithdrawals, whyNotAtRest } from './invariants.ts';
+import { arrivedMs, checkEnd, checkWatermark, guardWithdrawals, whyNotIdle } from './invariants.ts';
 import { sendNotifications } from './notifications.ts';
 import { startOperator } from './operator.ts';
-import { focusProxies } from './scenario.ts';
+import { focusPoints } from './scenario.ts';
 import { createSimulation, type SeedOptions, type Simulation } from './simulation.ts';
 import { SourcingStory } from './sourcing-story.ts';
 import type { SimulatedProcess, Violation } from './world.ts';
@@ -14,15 +14,15 @@ import type { SimulatedProcess, Violation } from './world.ts';
 export interface SeedResult {
   readonly seed: string;
   readonly violation: Violation | undefined;
-  /** Everything that happened. */
+  /** The log of everything that happened. */
   readonly lines: readonly string[];
 }
 
-/** Nothing takes longer than this to come to rest once the faults have stopped. */
-const calmMostMs = 45 * 60_000;
-const lookEveryMs = 2_000;
+/** Once the faults have stopped, the bridge must be idle within this time. */
+const calmMaxMs = 45 * 60_000;
+const checkEveryMs = 2_000;
 
-/** The tables must be empty. */
+/** Runs the seed; the tables must be empty. A violation is returned, not thrown. */
 export async function runSeed(seed: string, options: SeedOptions): Promise<SeedResult> {
   const simulation = createSimulation(seed, options);
   const { world, postgres } = simulation;
@@ -47,7 +47,7 @@ async function live(simulation: Simulation): Promise<void> {
     for (const erp of simulation.erps.values()) erp.forgetWithdrawals();
     world.after(0, () => checkWatermark(simulation, feed, stampMicros));
   };
-  letFateHappen(simulation, hosts, story);
+  scheduleFaults(simulation, hosts, story);
   let isOver = false;
   world.after(scenario.story.chaosMs, () => {
     isOver = true;
@@ -58,17 +58,18 @@ async function live(simulation: Simulation): Promise<void> {
     world.log('world', '=== calm ===');
     world.chaos = false;
     postgres.comeBack();
-    // One that goes on when others have done its work is the worst.
-    if (scenario.processes.focus?.does !== 'freeze') for (const { process } of hosts) process?.goOn();
+    // A process that resumes after others have done its work does the most harm: seeds that focus on pauses let each
+    // pause run to its end.
+    if (scenario.processes.focus?.does !== 'freeze') for (const { process } of hosts) process?.resume();
     if (scenario.calm.oneProcess) leaveOne(simulation, hosts);
     startOperator(simulation);
   });
-  if (scenario.calm.lastNews) world.after(arrivedMs(scenario) + 3 * scenario.processes.skewMs + 100, announce);
+  if (scenario.calm.announceAgain) world.after(arrivedMs(scenario) + 3 * scenario.processes.skewMs + 100, announce);
   await calm(simulation, hosts);
   if (!world.violation) await checkEnd(simulation);
 }
 
-/** Only one that can do everything: what another has left undone must not need that one. */
+/** Ends all processes but one with every role: it must complete what the others have left undone. */
 function leaveOne({ world }: Simulation, hosts: readonly BridgeHost[]): void {
   const random = world.random.of('calm');
   const able = hosts.filter((host) => host.doesAll);
@@ -77,15 +78,15 @@ function leaveOne({ world }: Simulation, hosts: readonly BridgeHost[]): void {
   for (const host of hosts) if (host !== left) host.retire(random.pick(['stop', 'kill']));
 }
 
-/** When what happens: to the source, and to the processes. */
-function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonly BridgeHost[], story: SourcingStory) {
+/** Schedules the changes at the source and the faults of the processes, at times that the seed chooses. */
+function scheduleFaults({ world, scenario, postgres }: Simulation, hosts: readonly BridgeHost[], story: SourcingStory) {
   const random = world.random.of('fate');
   const { chaosMs, during } = scenario.story;
   const { crash, freeze, kills, stops, pauses, outages, focus } = scenario.processes;
-  const standStill = (process: SimulatedProcess | undefined) => {
+  const pause = (process: SimulatedProcess | undefined) => {
     const ms = random.pick(scenario.processes.pauseMs);
-    process?.standStill(ms);
-    // Whoever finds one that does not answer may well kill it.
+    process?.pause(ms);
+    // An operator may kill a process that does not answer.
     if (process && random.chance(0.2)) world.after(ms + random.fraction() * 200, () => killed(process));
   };
   const killed = (process: SimulatedProcess) => {
@@ -93,45 +94,45 @@ function letFateHappen({ world, scenario, postgres }: Simulation, hosts: readonl
     world.log(process.id, 'is killed');
     process.die();
   };
-  const sometime = (count: number, happen: () => void) => {
-    for (let index = 0; index < count; index += 1) world.after(random.fraction() * chaosMs, happen);
+  const sometime = (count: number, act: () => void) => {
+    for (let index = 0; index < count; index += 1) world.after(random.fraction() * chaosMs, act);
   };
   for (const host of hosts) world.after(random.fraction() * 3_000, () => host.start());
   sometime(during, () => story.step());
   sometime(kills, () => random.pick(hosts).kill());
   sometime(stops, () => random.pick(hosts).stop());
-  sometime(pauses, () => standStill(random.pick(hosts).process));
+  sometime(pauses, () => pause(random.pick(hosts).process));
   sometime(outages, () => postgres.goAway(random.whole(500, 15_000)));
-  world.atProxy = (process, where) => {
+  world.atBoundary = (process, where) => {
     if (!world.chaos) return;
-    const edge = focus && focusProxies[focus.on];
-    const often = (what: 'crash' | 'freeze') => (edge?.where.test(where) && focus?.does === what ? edge.chance : 0);
-    if (random.chance(Math.max(freeze, often('freeze')))) standStill(process);
+    const point = focus && focusPoints[focus.on];
+    const often = (what: 'crash' | 'freeze') => (point?.where.test(where) && focus?.does === what ? point.chance : 0);
+    if (random.chance(Math.max(freeze, often('freeze')))) pause(process);
     if (!random.chance(Math.max(crash, often('crash')))) return;
     world.log(process.id, `crashes ${where}`);
     process.die();
   };
 }
 
-/** Until everything has come to rest. */
+/** Runs the world until the bridge is idle. */
 async function calm(simulation: Simulation, hosts: readonly BridgeHost[]): Promise<void> {
   const { world } = simulation;
   const sinceMs = world.elapsedMs;
   for (;;) {
     let isDue = false;
-    world.after(lookEveryMs, () => {
+    world.after(checkEveryMs, () => {
       isDue = true;
     });
     await world.run(() => isDue);
     if (world.violation) return;
     const starting = hosts.find((host) => !host.isReady);
-    const still = hosts.find(({ process }) => process?.alive && process.standsStill);
-    const unrest = starting
+    const paused = hosts.find(({ process }) => process?.alive && process.isPaused);
+    const reason = starting
       ? `${starting.name} is starting`
-      : still
-        ? `${still.name} stands still`
-        : await whyNotAtRest(simulation, sinceMs);
-    if (unrest === undefined) return;
-    if (world.elapsedMs - sinceMs > calmMostMs) world.violate('it comes to rest', unrest);
+      : paused
+        ? `${paused.name} is paused`
+        : await whyNotIdle(simulation, sinceMs);
+    if (reason === undefined) return;
+    if (world.elapsedMs - sinceMs > calmMaxMs) world.violate('the bridge becomes idle', reason);
   }
 }

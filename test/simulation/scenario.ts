@@ -1,6 +1,6 @@
 /**
- * What a seed makes of the world. Each seed has its own selection of quirks and faults: one in which everything is broken
- * at once hides what one in which a single thing is broken shows.
+ * The scenario that a seed chooses. Each seed has its own selection of quirks and faults: a world in which everything
+ * fails at once would hide what a world with a single fault shows.
  */
 
 import type { Quirks, SourceFaults } from './hostile-source.ts';
@@ -12,15 +12,15 @@ import type { StorySize } from './sourcing-story.ts';
 
 export interface Scenario {
   readonly story: StorySize & {
-    /** Steps before the bridge begins, while the world is in chaos, and how long that lasts. */
+    /** How many steps happen before the bridge starts, how many during the chaos, and how long the chaos lasts. */
     readonly before: number;
     readonly during: number;
     readonly chaosMs: number;
   };
   readonly calm: {
-    /** Each feed is announced once more when all that is on its way has arrived; else it waits for its schedule. */
-    readonly lastNews: boolean;
-    /** One process that can do everything has to do with what the others have left. */
+    /** Each feed is announced once more when all its records have arrived; otherwise it waits for its schedule. */
+    readonly announceAgain: boolean;
+    /** Only one process is left, with every role; it must complete what the others have left undone. */
     readonly oneProcess: boolean;
   };
   readonly quirks: Quirks;
@@ -39,23 +39,23 @@ export interface Scenario {
     readonly roles: readonly ('receive' | 'pull' | 'push' | 'all')[];
     readonly skewMs: number;
     readonly oneMachine: boolean;
-    /** Per edge: it dies there, or stands still. */
+    /** The chances to die or to be paused, for each call that leaves the process. */
     readonly crash: number;
     readonly freeze: number;
-    /** Edges of one kind at which that happens far more often than elsewhere. */
-    readonly focus: { readonly on: keyof typeof focusProxies; readonly does: 'crash' | 'freeze' } | undefined;
-    /** How many of each while the world is in chaos. */
+    /** Calls of one kind at which that happens far more often than at others. */
+    readonly focus: { readonly on: keyof typeof focusPoints; readonly does: 'crash' | 'freeze' } | undefined;
+    /** How many of each happen during the chaos. */
     readonly kills: number;
     readonly stops: number;
     readonly pauses: number;
     readonly outages: number;
-    /** How long one stands still. */
+    /** How long a process is paused. */
     readonly pauseMs: readonly number[];
   };
   readonly settings: {
     readonly pageSize: number;
     readonly latenessS: number;
-    /** Longer than any simulation: by notifications alone. */
+    /** Longer than any simulation: the bridge reads by notifications alone. */
     readonly pollS: number;
     readonly timeoutS: number;
     readonly leaseS: number;
@@ -67,13 +67,13 @@ export interface Scenario {
   };
 }
 
-/** Where it matters most what becomes of a process, and how often a seed that looks at it lets something happen there. */
-export const focusProxies = {
+/** The calls around which a crash or a pause does most harm, and the chance of it in a seed that focuses on them. */
+export const focusPoints = {
   'keeps a push': { where: /^after keep lease push/, chance: 0.2 },
   'keeps a pull': { where: /^after keep lease pull/, chance: 0.1 },
   commits: { where: /^(before|after) commit$/, chance: 0.05 },
   'calls the ERP': { where: /^(before|after) call the ERP/, chance: 0.15 },
-  'looks into the ERP': { where: /^(before|after) look into the ERP/, chance: 0.2 },
+  'looks up in the ERP': { where: /^(before|after) look up in the ERP/, chance: 0.2 },
   'asks the source': { where: /^(before|after) GET/, chance: 0.05 },
 };
 
@@ -81,22 +81,22 @@ export function scenarioOf(seed: string): Scenario {
   const random = createRandom(seed).of('scenario');
   const focus = random.chance(0.4)
     ? {
-        on: random.pick(Object.keys(focusProxies) as (keyof typeof focusProxies)[]),
+        on: random.pick(Object.keys(focusPoints) as (keyof typeof focusPoints)[]),
         does: random.pick(['crash', 'freeze'] as const),
       }
     : undefined;
-  /** Then there is time for others to take over and to do the same. */
+  /** With pauses, leases are short, so that others have time to take over and to do the same work. */
   const freezes = focus?.does === 'freeze';
   const declaresOrder = random.chance(0.35);
-  /** Some stamps are ahead by less than others are late: then only the time that is told keeps the watermark back. */
+  /** Some stamps are ahead by less than others are late: only the source's `Date` keeps the watermark back then. */
   const slightlyAhead = !declaresOrder && random.chance(0.08);
   const latenessS = slightlyAhead ? 10 : random.pick([2, 3, 6]);
   const processSkewMs = random.chance(0.3) ? 2_000 : 0;
   const leaseS = freezes ? 8 : random.pick([8, 25]);
   const often = (chance: number, rate: number) => rateOf(random, chance, rate);
   const timeoutMs = random.pick(freezes ? [5_000, 10_000] : [5_000, 12_000, 30_000]);
-  /** News comes by notifications alone, so each of them counts. */
-  const byNews = declaresOrder && random.chance(0.4);
+  /** The bridge reads by notifications alone, so none of them may be lost. */
+  const byNotifications = declaresOrder && random.chance(0.4);
   const isLate = slightlyAhead || !(declaresOrder || random.chance(0.4));
   const lateMs = isLate ? latenessS * 950 * (slightlyAhead ? 1 : random.fraction()) : 0;
   return {
@@ -108,7 +108,7 @@ export function scenarioOf(seed: string): Scenario {
       during: slightlyAhead ? 40 : random.whole(6, 24),
       chaosMs: slightlyAhead ? 90_000 : freezes ? 50_000 : random.pick([10_000, 25_000, 50_000]),
     },
-    calm: { lastNews: !byNews && random.chance(0.7), oneProcess: !freezes && random.chance(0.6) },
+    calm: { announceAgain: !byNotifications && random.chance(0.7), oneProcess: !freezes && random.chance(0.6) },
     quirks: {
       declaresOrder,
       paging: declaresOrder ? 'cursor' : random.pick(['cursor', 'page-number', 'offset']),
@@ -117,10 +117,10 @@ export function scenarioOf(seed: string): Scenario {
       stamps: declaresOrder ? 'micros' : random.pick(['micros', 'millis', 'seconds', 'rounded']),
       boundsInSeconds: !declaresOrder && random.chance(0.3),
       lateMs,
-      // A version that is late and shown by a lagging replica is as late as both together.
-      lagMs: !byNews && random.chance(0.3) ? (latenessS * 1_000 - lateMs) * 0.95 * random.fraction() : 0,
+      // A late version on a replica that lags is as late as both together.
+      lagMs: !byNotifications && random.chance(0.3) ? (latenessS * 1_000 - lateMs) * 0.95 * random.fraction() : 0,
       skewMs: random.chance(0.4) ? random.whole(-120_000, 120_000) : 0,
-      // Ranges that do not fit a page are halved, which takes many requests where pages hold next to nothing.
+      // A range that does not fit a page is halved: with tiny pages that takes many requests.
       pageMax: random.pick(declaresOrder ? [2, 3, 1_000] : [3, 5, 1_000, 1_000]),
       foreignNext: random.chance(0.1),
       showsDate: slightlyAhead || random.chance(0.8),
@@ -139,7 +139,7 @@ export function scenarioOf(seed: string): Scenario {
       errorBody: often(0.3, 0.08),
       cut: often(0.3, 0.08),
       slow: often(0.3, 0.1),
-      nothing: byNews ? 0 : often(0.2, 0.15),
+      nothing: byNotifications ? 0 : often(0.2, 0.15),
     },
     database: {
       cut: often(0.25, 0.02),
@@ -159,7 +159,7 @@ export function scenarioOf(seed: string): Scenario {
     },
     erpFaults: {
       lostBefore: often(0.3, 0.2),
-      lostAnswer: focus?.on === 'looks into the ERP' ? 0.4 : often(0.4, 0.3),
+      lostAnswer: focus?.on === 'looks up in the ERP' ? 0.4 : often(0.4, 0.3),
       hang: often(0.25, 0.15),
       slow: often(0.25, 0.2),
       transient: often(0.3, 0.2),
@@ -172,7 +172,7 @@ export function scenarioOf(seed: string): Scenario {
       lookupFails: often(0.3, 0.3),
     },
     notifications: {
-      lost: byNews ? 0 : random.pick([0, 0.3, 1]),
+      lost: byNotifications ? 0 : random.pick([0, 0.3, 1]),
       twice: often(0.3, 0.5),
       lateMs: random.pick([500, 500, 10_000]),
       forged: often(0.2, 0.3),
@@ -183,7 +183,7 @@ export function scenarioOf(seed: string): Scenario {
         ['all', 'all'],
         ['all', 'all', 'all'],
         ['pull', 'all', 'push'],
-        // One that stands still does harm where another takes over.
+        // A pause does harm only where another process can take over.
         ...(freezes ? [] : [['all'] as const, ['receive', 'pull', 'push'] as const]),
       ]),
       skewMs: processSkewMs,
@@ -200,7 +200,7 @@ export function scenarioOf(seed: string): Scenario {
     settings: {
       pageSize: random.pick(declaresOrder ? [2, 3, 10] : [5, 10]),
       latenessS,
-      pollS: byNews ? 36_000 : slightlyAhead ? 5 : random.pick([15, 40]),
+      pollS: byNotifications ? 36_000 : slightlyAhead ? 5 : random.pick([15, 40]),
       timeoutS: random.pick([2, 10]),
       leaseS,
       sweepMs: slightlyAhead ? 2_500 : freezes ? 6_000 : random.pick([8_000, 20_000]),
@@ -214,7 +214,7 @@ export function scenarioOf(seed: string): Scenario {
   };
 }
 
-/** Mostly never; otherwise up to `rate`. */
+/** 0 in most seeds; otherwise up to `rate`. */
 function rateOf(random: Random, chance: number, rate: number): number {
   return random.chance(chance) ? rate * (0.2 + 0.8 * random.fraction()) : 0;
 }

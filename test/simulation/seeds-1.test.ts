@@ -5,7 +5,7 @@ const run = useSimulation();
 const seeds = seedsOf(0, 2);
 
 test.runIf(seeds.length > 0)(
-  `when things calm down, the ERP holds what the source asks for, each object made once (${seeds.length} seeds)`,
+  `after all faults the ERP holds the documents of the source, each object made once (${seeds.length} seeds)`,
   { timeout: 3_600_000 },
   async () => {
     await expect(runSeeds(run, seeds)).resolves.toBeUndefined();

@@ -1,8 +1,8 @@
 /**
- * Runs seeds for a test file. `SIM_SEEDS` says how many in all, `SIM_SEED` runs a single one, `SIM_FROM` begins elsewhere
- * than at 1, and `SIM_LOG=1` shows everything that happens.
+ * Runs seeds for a test file. `SIM_SEEDS` is how many in all, `SIM_SEED` runs a single seed, `SIM_FROM` is the first
+ * seed instead of 1, and `SIM_LOG=1` prints the log of everything that happens.
  */
-import './replaced-edges.ts';
+import './replaced-imports.ts';
 import type { Client } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
 import { createTestDatabase } from '../harness/test-database.ts';
@@ -13,7 +13,7 @@ import type { Sabotage } from './simulation.ts';
 
 const linesShown = 60;
 
-/** Prepares a database and the globals for the whole test file; gives what runs a seed in it. */
+/** Prepares a database and the globals for the whole test file; returns the function that runs a seed. */
 export function useSimulation(): (seed: string, options?: { sabotage?: Sabotage }) => Promise<SeedResult> {
   let prepared: { sql: Client; real: RealSessions; empty: () => Promise<void>; restore: () => void } | undefined;
   beforeAll(async () => {
@@ -33,7 +33,7 @@ export function useSimulation(): (seed: string, options?: { sabotage?: Sabotage 
   };
 }
 
-/** Runs these seeds; throws an error that tells of the first that failed, and names the others. */
+/** Runs these seeds; throws an error that shows the log of the first that failed, and names the others. */
 export async function runSeeds(run: ReturnType<typeof useSimulation>, seeds: readonly string[]): Promise<void> {
   const failed: SeedResult[] = [];
   for (const seed of seeds) {
@@ -45,10 +45,10 @@ export async function runSeeds(run: ReturnType<typeof useSimulation>, seeds: rea
   if (first) throw new Error([reportOf(first), ...others.map(summaryOf)].join('\n'));
 }
 
-/** After so many the reason is likely to be one. */
+/** It stops after so many failed seeds: they most likely have one cause. */
 const failuresMost = Number(process.env['SIM_FAILURES'] ?? 5);
 
-/** The seeds of one of several test files that share them. */
+/** The seeds of one test file, of several that share them. */
 export function seedsOf(share: number, shares: number): string[] {
   const single = process.env['SIM_SEED'];
   if (single !== undefined) return share === 0 ? [single] : [];
@@ -67,7 +67,7 @@ function reportOf(result: SeedResult): string {
   const { seed, lines } = result;
   return [
     summaryOf(result),
-    `The last of what happened (all of it: SIM_SEED=${seed} SIM_LOG=1 npx vitest run test/simulation/seeds-1.test.ts):`,
+    `The end of the log (all of it: SIM_SEED=${seed} SIM_LOG=1 npx vitest run test/simulation/seeds-1.test.ts):`,
     ...lines.slice(-linesShown),
   ].join('\n');
 }

@@ -1,6 +1,6 @@
 /**
- * An ERP that forgives nothing: it has no idempotency, so that each `create` makes an object; a call may take effect
- * although its caller has long given up; and it remembers every object that was ever made.
+ * An ERP in which every mistake shows. It has no idempotency: each `create` makes an object. A call may take effect
+ * long after its caller has given up. And it remembers every object that was ever made.
  */
 
 import { z } from 'zod';
@@ -14,11 +14,11 @@ export interface ErpQuirks {
   concurrency: number;
   timeoutMs: number;
   lateEffectMs: number;
-  /** Whether `lookup` can tell what was written last. */
+  /** Whether `lookup` returns the hash of the content that was written last. */
   knowsHashes: boolean;
-  /** How long a connector goes on after it was told to stop, sometimes. */
+  /** How long a connector sometimes goes on after its signal was aborted. */
   stubbornMs: number;
-  /** `lookup` finds nothing, whatever there is. */
+  /** `lookup` finds no object, although there are some. */
   forgets?: boolean;
 }
 
@@ -46,24 +46,24 @@ interface ErpObject {
   living: boolean;
 }
 
-/** An operation that the ERP has been sent and has not carried out yet. */
+/** An operation that was sent to the ERP and is not carried out yet. */
 interface Underway {
   readonly operation: Operation;
   cancelled: boolean;
 }
 
-/** What may be withdrawn before a person has agreed to more. */
+/** How much may be withdrawn before an operator agrees to more. */
 export interface WithdrawalRule {
   readonly most: number;
   readonly share: number;
-  /** The keys of what the source asks for now. */
+  /** The keys of the documents that the source wants now. */
   readonly wanted: () => ReadonlySet<string>;
 }
 
 export class SimulatedErp {
   readonly objects: ErpObject[] = [];
   withdrawalRule: WithdrawalRule | undefined;
-  /** Cancelled, and not asked for since. */
+  /** The keys of documents that were cancelled, and not wanted again since. */
   readonly #withdrawn = new Set<string>();
   readonly quirks: ErpQuirks;
   readonly #faults: ErpFaults;
@@ -81,7 +81,7 @@ export class SimulatedErp {
     return new Map(this.objects.filter(({ living }) => living).map((object) => [object.key, object]));
   }
 
-  /** The source has changed: what it asks for again is no withdrawal any more. */
+  /** The source has changed: a document that it wants again no longer counts as withdrawn. */
   forgetWithdrawals(): void {
     if (this.#withdrawn.size === 0) return;
     for (const key of this.withdrawalRule?.wanted() ?? []) this.#withdrawn.delete(key);
@@ -137,7 +137,9 @@ export class SimulatedErp {
     };
   }
 
-  /** One request with all operations, carried out one after the other; the answer comes when all are. */
+  /**
+   * Sends one request with all operations. The ERP carries them out one after the other, and answers after the last.
+   */
   async #write(process: SimulatedProcess, operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]> {
     const random = this.#random;
     const faulty = (chance: number) => this.#world.chaos && random.chance(chance);
@@ -185,7 +187,7 @@ export class SimulatedErp {
     }
   }
 
-  /** The caller is gone: what was sent may still take effect within `lateEffectMs`, or never. */
+  /** The caller has gone: an operation that was sent may still take effect within `lateEffectMs`, or never. */
   #cut(underway: readonly Underway[]): void {
     for (const each of underway) {
       if (each.cancelled) continue;
@@ -233,10 +235,10 @@ export class SimulatedErp {
       if (living.length > 0) this.#world.violate('each object is made once', `${key} has ${living.length + 1} objects`);
       return { status: 'created', reference: made.reference };
     }
-    const object = living.find((one) => one.reference === reference);
+    const object = living.find((candidate) => candidate.reference === reference);
     if (!object) {
       log(`of ${reference}, which is not there`);
-      this.#world.violate('only what is there is changed', `${action} of ${key} as ${reference}`);
+      this.#world.violate('only an object that exists is changed', `${action} of ${key} as ${reference}`);
       return { status: 'rejected', error: { type: 'data', message: 'there is no such object' } };
     }
     log(`of ${reference} ${operation.contentHash.slice(0, 6)}`);
@@ -257,13 +259,16 @@ export class SimulatedErp {
     const made = new Set(this.objects.map((object) => object.key)).size;
     const count = this.#withdrawn.size;
     if (count > rule.most && count > rule.share * made)
-      this.#world.violate('nobody withdraws so much unasked', `${count} of ${made} objects were cancelled`);
+      this.#world.violate(
+        'no more is withdrawn than the operator agreed to',
+        `${count} of ${made} objects were cancelled`,
+      );
   }
 
   async #lookup(process: SimulatedProcess, documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
     const random = this.#random;
     const travel = { toMs: 1 + 30 * random.fraction(), fromMs: 1 + 30 * random.fraction() };
-    const call = process.beyond('look into the ERP', travel, () => {
+    const call = process.beyond('look up in the ERP', travel, () => {
       if (this.#world.chaos && random.chance(this.#faults.lookupFails)) throw new Error('the ERP does not answer');
       const living = this.quirks.forgets ? new Map<string, ErpObject>() : this.living();
       const found = documents.flatMap((document) => {
@@ -283,7 +288,7 @@ function keyOf({ kind, key }: Pick<Document, 'kind' | 'key'>): string {
   return `${kind} ${key}`;
 }
 
-/** Calls `cut` once, when the caller gives up or dies; gives what calls that off. */
+/** Calls `cut` once, when the caller gives up or dies; returns a function that prevents it. */
 function cutWhen(process: SimulatedProcess, signal: AbortSignal, cut: () => void): () => void {
   let over = false;
   const once = () => {
@@ -299,13 +304,13 @@ function cutWhen(process: SimulatedProcess, signal: AbortSignal, cut: () => void
   };
 }
 
-/** Rejects so long after the signal has aborted, unless the call has ended by then. */
+/** Rejects `ms` after the signal was aborted, unless the call has ended by then. */
 async function unlessAborted<T>(call: Promise<T>, process: SimulatedProcess, signal: AbortSignal, ms: number) {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const stopped = () => reject(new Error('the call was stopped'));
-  const give = () => process.world.after(ms, () => process.deliver(stopped));
-  if (signal.aborted) give();
-  const stopListening = process.listen(signal, give);
+  const rejectLater = () => process.world.after(ms, () => process.deliver(stopped));
+  if (signal.aborted) rejectLater();
+  const stopListening = process.listen(signal, rejectLater);
   try {
     return await Promise.race([call, aborted]);
   } finally {

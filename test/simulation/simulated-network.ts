@@ -1,4 +1,4 @@
-/** What a simulated process listens with, fetches with, and finds its connectors by. */
+/** The network of simulated processes: how they listen, fetch, and find their connectors. */
 import { IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { Writable } from 'node:stream';
@@ -12,7 +12,7 @@ import type { SimulatedProcess, World } from './world.ts';
 const listeners = new WeakMap<SimulatedProcess, RequestListener>();
 const erps = new WeakMap<World, ReadonlyMap<string, SimulatedErp>>();
 
-/** From now on the processes of this world find these ERPs by the names of connectors. */
+/** Lets the processes of this world find these ERPs, by the names of connectors. */
 export function connectErps(world: World, named: ReadonlyMap<string, SimulatedErp>): void {
   erps.set(world, named);
 }
@@ -25,19 +25,19 @@ export function connectorOf(name: string): Connector {
 
 export function listenIn(listener: RequestListener, { tls }: { tls?: object }) {
   const process = processHere();
-  // The webhook endpoint is the one on HTTPS; nobody looks at the console.
+  // Only the webhook endpoint uses HTTPS; the console is not simulated.
   if (tls) listeners.set(process, listener);
   return { url: `https://${process.id}.test`, port: 443, close: async () => void listeners.delete(process) };
 }
 
-/** More than Node's streams need to hand over a body. */
+/** How many turns of the event loop Node's streams need at most to hand over a body. */
 const turnsOfRequest = 6;
 
 export function isListening(process: SimulatedProcess): boolean {
   return process.alive && listeners.has(process);
 }
 
-/** Sends a request to what the process listens with; `answered` gets the status, unless the process dies over it. */
+/** Sends a request to the process; `answered` is called with the status, unless the process dies before. */
 export function sendTo(
   process: SimulatedProcess,
   { path, headers, body }: { path: string; headers: Record<string, string>; body: string },
@@ -70,7 +70,7 @@ export function sendTo(
   });
 }
 
-/** The process's way to the source. */
+/** The `fetch` of a process, which reaches the source. */
 export function fetchIn(process: SimulatedProcess, source: HostileSource): GuardedFetch {
   const random = process.random.of('network');
   return (request) => {
@@ -87,11 +87,12 @@ export function fetchIn(process: SimulatedProcess, source: HostileSource): Guard
       const { status, headers, body } = answer;
       return { status, headers, body: Buffer.from(body), truncated: false, durationMs: 1 };
     });
-    return Promise.race([exchange, givenUp(process, request, exchange)]);
+    return Promise.race([exchange, timeoutOrAbort(process, request, exchange)]);
   };
 }
 
-function givenUp(
+/** Rejects when the request times out or is aborted before the exchange has ended. */
+function timeoutOrAbort(
   process: SimulatedProcess,
   { timeoutMs, signal }: GuardedRequest,
   exchange: Promise<unknown>,

@@ -1,4 +1,7 @@
-/** The driver's pool, in a simulated process: what `#platform/database/database.ts` is built on, with the world's server behind it. */
+/**
+ * The driver's pool in a simulated process: `#platform/database/database.ts` uses it, and it connects to the simulated
+ * server.
+ */
 import { CopyIn } from '#platform/database/copy-in.ts';
 import type { Session, SimulatedPostgres, Statement } from './simulated-postgres.ts';
 import { currentProcess, type SimulatedProcess } from './world.ts';
@@ -8,7 +11,7 @@ export const serverOf = new WeakMap<SimulatedProcess, SimulatedPostgres>();
 
 const sessionsMax = 10;
 
-/** The part of `pg`'s Pool that is used. */
+/** The part of `pg`'s Pool that the bridge uses. */
 export class SimulatedPool {
   readonly #process: SimulatedProcess;
   readonly #server: SimulatedPostgres;
@@ -33,7 +36,7 @@ export class SimulatedPool {
   }
 
   async connect() {
-    return this.#lend(await this.#take());
+    return this.#clientOf(await this.#take());
   }
 
   #take(): Promise<Session> {
@@ -56,7 +59,7 @@ export class SimulatedPool {
     }
   }
 
-  #lend(session: Session) {
+  #clientOf(session: Session) {
     const server = this.#server;
     return {
       query: async (statement: string | Statement | CopyIn) => {
@@ -76,11 +79,11 @@ export class SimulatedPool {
       },
       on: (_event: string, listener: (error: Error) => void) => session.listeners.add(listener),
       removeListener: (_event: string, listener: (error: Error) => void) => session.listeners.delete(listener),
-      release: (broken: boolean) => this.#giveBack(session, broken),
+      release: (broken: boolean) => this.#release(session, broken),
     };
   }
 
-  #giveBack(session: Session, broken: boolean): void {
+  #release(session: Session, broken: boolean): void {
     if (broken || session.closed) {
       this.#all.delete(session);
       this.#process.world.after(0.1, () => this.#server.close(session));

@@ -1,10 +1,10 @@
 /**
- * A PostgreSQL server as the simulated processes see it. The SQL runs on a real one, in as many real sessions as the
- * processes have, so locks, isolation and constraints are PostgreSQL's own; only when each statement arrives, and what
- * breaks, is the seed's choice. One statement runs at a time in real time. One that would have to wait for a lock is
- * undone and tried again when another transaction has ended, so that nothing here ever waits in real time.
+ * A PostgreSQL server as the simulated processes see it. The SQL runs on a real server, in as many real sessions as the
+ * processes have, so locks, isolation and constraints are PostgreSQL's own. The seed chooses only when each statement
+ * arrives, and what breaks. In real time one statement runs at a time. A statement that would have to wait for a lock
+ * is undone, and tried again when another transaction has ended, so no statement ever waits in real time.
  *
- * The database's clock is the world's: `clock_timestamp()` and `now()` in a statement are replaced by its time.
+ * The database has the world's clock: `clock_timestamp()` and `now()` in a statement are replaced by its time.
  */
 import { Client, DatabaseError, type QueryResult } from 'pg';
 import { timestampFromMicros } from '#contract/timestamp.ts';
@@ -14,22 +14,22 @@ import type { Random } from './random.ts';
 import type { Answered, SimulatedEvent, SimulatedProcess, World } from './world.ts';
 
 export interface DatabaseFaults {
-  /** Per statement. */
+  /** Chances per statement. */
   cut: number;
   cutAtCommit: number;
   slow: number;
   /** How long the sessions of a dead process may go on. */
   lingerMs: number;
-  /** How long a transaction may stand still: as the bridge asks for it, so long as its lease. */
+  /** How long a transaction may be idle: as long as a lease, as the bridge sets it. */
   idleMs: number;
 }
 
-/** As `pg` takes it. */
+/** A statement as `pg` accepts it. */
 export interface Statement {
   text: string;
   name?: string;
   values?: unknown[];
-  /** Of a COPY: its rows. */
+  /** The rows of a COPY. */
   bytes?: Buffer;
 }
 
@@ -40,14 +40,14 @@ export interface Session {
   readonly process: SimulatedProcess;
   readonly client: Client;
   readonly listeners: Set<(error: Error) => void>;
-  /** `begin` was asked for; it is sent with the first statement. */
+  /** `begin` was called; it is sent with the first statement. */
   inTransaction: boolean;
   statements: number;
-  /** While a transaction has begun: the look at whether it goes on. */
+  /** In a transaction that has begun: the event that checks whether it is idle. */
   idleWatch: SimulatedEvent | undefined;
   begun: boolean;
   failed: boolean;
-  /** The lease that this transaction wanted to be held, and that another process has taken over. */
+  /** The lease that this transaction has checked, and that another process has taken over since. */
   lostLease: string | undefined;
   /** Holds, or may hold, locks beyond the end of a transaction. */
   locks: boolean;
@@ -56,7 +56,7 @@ export interface Session {
 
 interface Waiting {
   readonly session: Session;
-  /** False while it would still have to wait. */
+  /** Resolves to false while the statement would still have to wait. */
   readonly tryAgain: () => Promise<boolean>;
   readonly fail: (error: Error) => void;
 }
@@ -64,11 +64,11 @@ interface Waiting {
 const lockTimeout = '55P03';
 const deadlockAfterMs = 1_000;
 
-/** Real connections to a database of a test, opened when they are needed, for one world after the other. */
+/** Real connections to a test's database; they are opened when needed, and used by one world after the other. */
 export interface RealSessions {
   open(): Promise<Client>;
-  giveBack(client: Client): void;
-  /** What was given back is lent out in the same order again. */
+  release(client: Client): void;
+  /** Makes `open` return the released clients in the order in which they were opened. */
   sort(): void;
   close(): Promise<void>;
 }
@@ -79,7 +79,7 @@ export function createRealSessions(url: string): RealSessions {
     'DateStyle=ISO',
     'lock_timeout=1ms',
     'synchronous_commit=off',
-    // Rows without an order come in that of an index, as far as there is one.
+    // Rows without an order come in the order of an index, where there is one.
     'plan_cache_mode=force_generic_plan',
     'enable_seqscan=off',
     'enable_bitmapscan=off',
@@ -99,7 +99,7 @@ export function createRealSessions(url: string): RealSessions {
       all.push(client);
       return client;
     },
-    giveBack: (client) => void free.push(client),
+    release: (client) => void free.push(client),
     sort: () => {
       free = all.filter((client) => free.includes(client)).reverse();
     },
@@ -110,8 +110,8 @@ export function createRealSessions(url: string): RealSessions {
 }
 
 /**
- * Gives what empties the tables of a database between two worlds. They are seldom truncated, as new files are slow; what
- * stays behind of deleted rows makes no difference to what statements give.
+ * Returns a function that empties the tables of a database between two worlds. It rarely truncates, because new files
+ * are slow; the dead rows that a delete leaves do not change the results of statements.
  */
 export async function createEmptying(sql: Client): Promise<() => Promise<void>> {
   const { rows } = await sql.query<{ name: string }>(
@@ -145,7 +145,7 @@ export class SimulatedPostgres {
   readonly #real: RealSessions;
   readonly #sessions = new Set<Session>();
   #waiting: Waiting[] = [];
-  /** A commit that goes out with the next statement of its session, and before any of another one. */
+  /** A commit that is sent with the next statement of its session, or before the next one of another session. */
   #unsent: { readonly client: Client; readonly done: Promise<unknown> } | undefined;
   /** The newest fencing token of each lease. */
   readonly #fencingTokens = new Map<unknown, unknown>();
@@ -159,7 +159,7 @@ export class SimulatedPostgres {
     this.faults = faults;
   }
 
-  /** Away: every session is cut, and nobody can connect. */
+  /** The server is away for `ms`: every session is cut, and no process can connect. */
   goAway(ms: number): void {
     this.#world.log('postgres', `goes away for ${ms} ms`);
     this.#away = true;
@@ -195,7 +195,7 @@ export class SimulatedPostgres {
     });
   }
 
-  /** One of a process's statements. */
+  /** Runs a statement of a process. */
   query(session: Session, statement: Statement): Promise<Result> {
     const { text } = statement;
     if (text === 'begin') return this.#begin(session);
@@ -204,26 +204,26 @@ export class SimulatedPostgres {
       session.inTransaction = false;
       return Promise.resolve({ rows: [], command: text.toUpperCase() });
     }
-    const what = isRenewal(session, text) ? `keep lease ${String(statement.values?.[0])}` : readingOf(text).what;
+    const what = isRenewal(session, text) ? `keep lease ${String(statement.values?.[0])}` : traitsOf(text).what;
     return session.process.reach<Result>(what, { toMs: this.#latencyMs(), fromMs: 0 }, async (answer) => {
       const cutChance = text === 'commit' ? this.faults.cutAtCommit : this.faults.cut;
       const breaks = this.#world.chaos && this.#random.chance(cutChance);
       const takesEffect = this.#random.chance(0.5);
-      const told = (answered: Answered<Result>) => {
+      const logAndAnswer = (answered: Answered<Result>) => {
         const rows = 'value' in answered ? `${answered.value.rows.length} rows` : String(answered.error);
         this.#world.log(session.process.id, `sql ${what} -> ${rows}`);
         answer(answered);
       };
       if (session.closed || (breaks && !takesEffect)) {
         await this.cut(session);
-        told({ error: terminated() });
+        logAndAnswer({ error: terminated() });
         return;
       }
       const finish = async (answered: Answered<Result>) => {
         if (breaks) {
           await this.cut(session);
-          told({ error: terminated() });
-        } else told(answered);
+          logAndAnswer({ error: terminated() });
+        } else logAndAnswer(answered);
       };
       if (isEnd) await finish(await this.#end(session, text));
       else if (text === 'select 1' && !session.failed) await finish({ value: { rows: [{}], command: 'SELECT' } });
@@ -231,11 +231,11 @@ export class SimulatedPostgres {
     });
   }
 
-  /** A process that stands still in the middle of a transaction is cut off. */
+  /** Cuts the connection of a process that is idle in the middle of a transaction for too long. */
   #watchIdle(session: Session): void {
     const seen = session.statements;
     session.idleWatch = this.#world.after(this.faults.idleMs, () => {
-      const waits = this.#waiting.some((one) => one.session === session);
+      const waits = this.#waiting.some((waiting) => waiting.session === session);
       return session.statements === seen && !waits ? this.cut(session) : this.#watchIdle(session);
     });
   }
@@ -252,7 +252,7 @@ export class SimulatedPostgres {
   async #end(session: Session, text: string): Promise<Answered<Result>> {
     const { client, failed, lostLease } = session;
     if (text === 'commit' && lostLease !== undefined)
-      this.#world.violate('nobody writes under a lease that another has', `${session.process.id}: ${lostLease}`);
+      this.#world.violate('no process writes under a lease that another has', `${session.process.id}: ${lostLease}`);
     const ended = text === 'commit' && !failed ? await this.#commit(client) : await this.#ask(client, { text });
     session.inTransaction = false;
     endTransaction(session);
@@ -260,7 +260,7 @@ export class SimulatedPostgres {
     return ended;
   }
 
-  /** It cannot fail: what could refuse it has been checked by each statement. */
+  /** A commit cannot fail here: every constraint was checked by its statement. */
   async #commit(client: Client): Promise<Answered<Result>> {
     await this.flush();
     client.connection.stream.cork();
@@ -268,7 +268,7 @@ export class SimulatedPostgres {
     return { value: { rows: [], command: 'COMMIT' } };
   }
 
-  /** After this, whoever asks the server sees all that was committed. */
+  /** Afterwards, a query from outside of the simulation sees everything that was committed. */
   async flush(): Promise<void> {
     const unsent = this.#unsent;
     if (!unsent) return;
@@ -277,12 +277,12 @@ export class SimulatedPostgres {
     await unsent.done;
   }
 
-  /** Each round trip to the server is dear: what can go out together does. */
+  /** Round trips to the server are slow: statements that can be sent together are. */
   async #ask(client: Client, statement: Statement, before: readonly string[] = []): Promise<Answered<Result>> {
     const { stream } = client.connection;
     if (this.#unsent?.client !== client) await this.flush();
     stream.cork();
-    // What fails here fails the statement, too.
+    // If one of these fails, the statement fails, too.
     for (const text of before) client.query(text).catch(() => undefined);
     const answered = answerOf(() => send(client, statement));
     stream.uncork();
@@ -298,7 +298,7 @@ export class SimulatedPostgres {
       return true;
     };
     if (await attempt()) return;
-    this.#world.log(session.process.id, `sql waits for a lock: ${readingOf(statement.text).what.slice(0, 60)}`);
+    this.#world.log(session.process.id, `sql waits for a lock: ${traitsOf(statement.text).what.slice(0, 60)}`);
     const waiting: Waiting = {
       session,
       tryAgain: attempt,
@@ -317,9 +317,10 @@ export class SimulatedPostgres {
       session.begun = true;
       this.#watchIdle(session);
     }
-    // Whoever waits alone in the world waits for nobody. A savepoint is never released: a later one hides it.
+    // While no other session is in a transaction, there is nothing to wait for. A savepoint is never released: a later
+    // one of the same name hides it.
     const mayWait =
-      session.begun && !session.failed && readingOf(statement.text).locks && this.#othersHaveBegun(session);
+      session.begun && !session.failed && traitsOf(statement.text).locks && this.#othersHaveBegun(session);
     const before = [...(begins ? ['begin'] : []), ...(mayWait ? [savepoint] : [])];
     const answered = await this.#ask(client, statement, before);
     if (!('error' in answered)) {
@@ -328,7 +329,7 @@ export class SimulatedPostgres {
     }
     if (answered.error instanceof DatabaseError && answered.error.code === lockTimeout) {
       if (mayWait) await this.#ask(client, { text: 'rollback to before_statement' });
-      else if (session.begun) throw new Error('A transaction waited for a lock that nobody else can hold.');
+      else if (session.begun) throw new Error('A transaction waited for a lock that no other session can hold.');
       return 'must wait';
     }
     session.failed = session.begun;
@@ -347,9 +348,9 @@ export class SimulatedPostgres {
       session.lostLease = String(name);
   }
 
-  /** SQL promises no order to a statement that asks for none: the seed chooses one. */
+  /** SQL guarantees no order to a statement that asks for none: the seed chooses one. */
   #inAnyOrder(text: string, result: Result): Result {
-    if (result.rows.length < 2 || readingOf(text).asksForOrder) return result;
+    if (result.rows.length < 2 || traitsOf(text).asksForOrder) return result;
     const rows = result.rows.map((row: unknown) => [JSON.stringify(row), row] as const);
     rows.sort(([a], [b]) => (a < b ? -1 : 1));
     const shuffled: unknown[] = [];
@@ -362,7 +363,7 @@ export class SimulatedPostgres {
     return false;
   }
 
-  /** With the world's time, and prepared: under a name for each text. */
+  /** The statement with the world's time, prepared under a name for each text. */
   #timed(statement: Statement): Statement {
     const { text, values } = statement;
     if (values === undefined) return statement;
@@ -384,7 +385,7 @@ export class SimulatedPostgres {
     this.#waiting = this.#waiting.filter((other) => other !== waiting);
   }
 
-  /** When everybody who has begun waits, nobody will ever end: one of them is made to. */
+  /** When every session that has begun waits, none will ever end: one of them fails with a deadlock. */
   #endDeadlock(waiting: Waiting): void {
     if (!this.#waiting.includes(waiting)) return;
     const begun = [...this.#sessions].filter((session) => session.begun);
@@ -401,12 +402,12 @@ export class SimulatedPostgres {
     waiting.fail(error);
   }
 
-  /** The connection breaks: what was not committed is gone, and so are its locks. */
+  /** The connection breaks: its transaction is rolled back, and its locks are released. */
   async cut(session: Session): Promise<void> {
     if (session.closed) return;
-    const waiting = this.#waiting.filter((one) => one.session === session);
+    const interrupted = this.#waiting.filter((waiting) => waiting.session === session);
     await this.close(session);
-    for (const one of waiting) one.fail(terminated());
+    for (const waiting of interrupted) waiting.fail(terminated());
     session.process.deliver(() => {
       session.listeners.forEach((listener) => listener(terminated()));
     });
@@ -415,23 +416,23 @@ export class SimulatedPostgres {
   async close(session: Session): Promise<void> {
     if (session.closed) return;
     session.closed = true;
-    this.#waiting = this.#waiting.filter((one) => one.session !== session);
+    this.#waiting = this.#waiting.filter((waiting) => waiting.session !== session);
     this.#sessions.delete(session);
     if (session.begun) await this.#ask(session.client, { text: 'rollback' });
     endTransaction(session);
     if (session.locks) await this.#ask(session.client, { text: 'select pg_advisory_unlock_all()' });
-    this.#real.giveBack(session.client);
+    this.#real.release(session.client);
     this.#wakeWaiting();
   }
 
-  /** Of a process that has died: the server notices at once, or by and by. */
+  /** The session of a process that has died: the server notices it at once, or later. */
   abandon(session: Session): void {
     const lingers = this.#world.chaos && this.#random.chance(0.2);
     const ms = lingers ? this.#random.fraction() * this.faults.lingerMs : 0.1;
     this.#world.after(ms, () => this.close(session));
   }
 
-  /** At the end of a world: the real sessions are as good as new. */
+  /** At the end of a world: the real sessions can be used again. */
   async closeAll(): Promise<void> {
     for (const session of Array.from(this.#sessions)) await this.close(session);
     await this.flush();
@@ -453,12 +454,14 @@ function send(client: Client, statement: Statement): Promise<Result> {
   });
 }
 
-/** Of a lease under which something is done outside of a transaction: who stands still behind it must not go on with it. */
+/**
+ * Renews a lease for work outside of a transaction. A process that is paused afterwards must not go on with that work.
+ */
 function isRenewal({ inTransaction }: Session, text: string): boolean {
   return !inTransaction && text.startsWith('update bridge.leases set expires');
 }
 
-/** Outside of parentheses. */
+/** Whether the statement itself has an `order by`, outside of parentheses. */
 function asksForOrder(text: string): boolean {
   let depth = 0;
   for (const [token] of text.matchAll(/[()]|order by/gi)) {
@@ -469,7 +472,8 @@ function asksForOrder(text: string): boolean {
   return false;
 }
 
-interface Reading {
+/** What the text of a statement tells about it. */
+interface StatementTraits {
   /** For the log. */
   readonly what: string;
   /** Whether it may have to wait for a lock. */
@@ -477,18 +481,18 @@ interface Reading {
   readonly asksForOrder: boolean;
 }
 
-const readings = new Map<string, Reading>();
+const traitsByText = new Map<string, StatementTraits>();
 
-function readingOf(text: string): Reading {
-  const known = readings.get(text);
+function traitsOf(text: string): StatementTraits {
+  const known = traitsByText.get(text);
   if (known) return known;
-  const reading = {
+  const traits = {
     what: text.replace(/\s+/g, ' ').slice(0, 100),
     locks: !/^\s*select\b/.test(text) || /\bfor (no key )?update\b|\bfor (key )?share\b|lock|bridge\.\w+\(/.test(text),
     asksForOrder: asksForOrder(text),
   };
-  readings.set(text, reading);
-  return reading;
+  traitsByText.set(text, traits);
+  return traits;
 }
 
 interface Prepared {
@@ -500,18 +504,18 @@ interface Prepared {
 
 const prepared = new Map<string, Prepared>();
 
-/** A statement has as many values each time. */
+/** A statement text has the same number of values each time. */
 function preparedOf(text: string, valuesCount: number): Prepared {
   const known = prepared.get(text);
   if (known) return known;
   const now = `$${valuesCount + 1}::timestamptz`;
   const timed = text
     .replace(/\b(clock_timestamp|now|statement_timestamp)\(\)/g, now)
-    // Of what is due at the same time SQL gives any; here always the same.
+    // Where several rows are due at the same time SQL may return any; here it is always the same.
     .replace(/\bdue limit\b/g, 'due, key limit');
-  const one = { name: `statement ${prepared.size}`, timed, asksForTime: timed.includes(now) };
-  prepared.set(text, one);
-  return one;
+  const statement = { name: `statement ${prepared.size}`, timed, asksForTime: timed.includes(now) };
+  prepared.set(text, statement);
+  return statement;
 }
 
 function endTransaction(session: Session): void {

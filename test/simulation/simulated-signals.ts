@@ -1,11 +1,13 @@
-/** The queue between the simulated processes: it wakes, it forgets, and now and then it wakes two for one key. */
+/**
+ * The queue between simulated processes: it wakes workers, loses signals, and sometimes wakes two workers for one key.
+ */
 import type { Signals, Work } from '#platform/queue.ts';
 import type { Random } from './random.ts';
 import { currentProcess, type SimulatedProcess, type World } from './world.ts';
 
 export interface QueueFaults {
   lost: number;
-  /** A key is given to a second worker while the first works it. */
+  /** The chance that a second worker gets a key while the first works on it. */
   twice: number;
 }
 
@@ -16,7 +18,7 @@ interface Worker {
   running: number;
 }
 
-/** How long a key of a dead process stays taken. */
+/** How long a key stays locked after its process has died. */
 const stalledMs = 30_000;
 
 export class SimulatedQueue {
@@ -48,7 +50,7 @@ export class SimulatedQueue {
           return true;
         }),
       work: (lane, { concurrency }, work) => {
-        // What it had begun before it died goes on to its next await.
+        // Code of a dead process still runs to its next await.
         if (!process.alive) return;
         const worker: Worker = {
           process,
@@ -77,7 +79,7 @@ export class SimulatedQueue {
         for (const [lane, workers] of this.#workers)
           this.#workers.set(
             lane,
-            workers.filter((one) => !mine.includes(one)),
+            workers.filter((worker) => !mine.includes(worker)),
           );
         while (mine.some(({ running }) => running > 0))
           await process.beyond('wait', { toMs: 50, fromMs: 0 }, () => undefined);
@@ -88,7 +90,7 @@ export class SimulatedQueue {
   #remove(lane: string, worker: Worker): void {
     this.#workers.set(
       lane,
-      (this.#workers.get(lane) ?? []).filter((one) => one !== worker),
+      (this.#workers.get(lane) ?? []).filter((other) => other !== worker),
     );
   }
 
@@ -116,7 +118,7 @@ export class SimulatedQueue {
       over = true;
       worker.running -= 1;
       this.#active.set(id, (this.#active.get(id) ?? 1) - 1);
-      // What waits for this key, or for a worker of this lane.
+      // A waiting key may have waited for this key, or for a worker of this lane.
       for (const other of this.#waiting) this.#world.after(0.5, () => this.#start(other));
     };
     worker.process.whenDead.push(() => this.#world.after(stalledMs * this.#random.fraction(), end));

@@ -1,4 +1,4 @@
-/** What belongs to one seed's world, and the settings of its bridge. */
+/** Everything that belongs to the world of one seed, and the settings of its bridge. */
 import type { Client } from 'pg';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
@@ -10,7 +10,7 @@ import { type RealSessions, SimulatedPostgres } from './simulated-postgres.ts';
 import { SimulatedQueue } from './simulated-signals.ts';
 import { World } from './world.ts';
 
-/** A fault that no bridge can make good: the simulation has to find it. */
+/** A fault that no bridge can compensate: the simulation must report it as a violation. */
 export type Sabotage = 'forgetful ERP' | 'silent change';
 
 export interface Simulation {
@@ -20,13 +20,13 @@ export interface Simulation {
   readonly postgres: SimulatedPostgres;
   readonly queue: SimulatedQueue;
   readonly erps: ReadonlyMap<string, SimulatedErp>;
-  /** A session of the simulation's own: no fault touches it. */
+  /** The simulation's own database session, in which no fault happens. */
   readonly sql: Client;
   readonly settings: BridgeSettings;
-  /** Bodies of notifications that were answered with 2xx, and of those that were forged. */
+  /** The bodies of genuine notifications that were answered with 2xx, and of forged ones. */
   readonly accepted: string[];
   readonly forged: string[];
-  /** Genuine ones that have not been accepted yet. */
+  /** The bodies of genuine notifications that have not been accepted yet. */
   readonly underway: Set<string>;
 }
 
@@ -36,7 +36,7 @@ const apiKey = 'feed-key-of-the-simulation';
 export interface SeedOptions {
   sql: Client;
   real: RealSessions;
-  /** Shows what happens. */
+  /** Writes the log to standard output, too. */
   echo?: boolean;
   sabotage?: Sabotage;
 }
@@ -46,7 +46,7 @@ export function createSimulation(seed: string, { sql, real, echo = false, sabota
   const scenario = scenarioOf(seed);
   world.log('world', JSON.stringify(scenario));
   const source = new HostileSource(world, apiKey, scenario.quirks, scenario.source);
-  source.changesInSilence = sabotage === 'silent change';
+  source.changesWithoutStamp = sabotage === 'silent change';
   const quirks = { ...scenario.erp, forgets: sabotage === 'forgetful ERP' };
   const names = Array.from({ length: scenario.settings.flows }, (_, index) => `erp-${index}`);
   const erps = new Map(names.map((name) => [name, new SimulatedErp(world, quirks, scenario.erpFaults, name)]));
@@ -66,7 +66,7 @@ export function createSimulation(seed: string, { sql, real, echo = false, sabota
   };
 }
 
-/** Only what the documents are made of. */
+/** The feeds of which this scenario's documents are made. */
 export function feedsOf({ settings: { documents } }: Scenario): FeedName[] {
   return [
     'sourcing-events',

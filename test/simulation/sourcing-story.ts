@@ -1,4 +1,4 @@
-/** What buyers and suppliers do at the source: events, bids, awards, changes of mind. */
+/** What buyers and suppliers do at the source: they make events, bids and awards, and change them. */
 import type { FeedName } from '#contract/feed.ts';
 import type { Body, HostileSource, Write } from './hostile-source.ts';
 import type { Random } from './random.ts';
@@ -34,7 +34,10 @@ export class SourcingStory {
     }));
   }
 
-  /** Something happens, unless what it needs is held by a transaction just now. `agoMs` ago: before the bridge began. */
+  /**
+   * Makes one change, unless a transaction locks the records just now. With `agoMs` it happened before the bridge
+   * began.
+   */
   step(agoMs = 0): void {
     const steps = [
       () => this.#newEvent(),
@@ -45,7 +48,7 @@ export class SourcingStory {
       () => this.#award(),
       () => this.#awardAll(),
       () => this.#awardAll(),
-      () => this.#takeBack(),
+      () => this.#withdrawAward(),
       () => this.#changeEvent(),
       () => this.#bid(),
       () => this.#bid(),
@@ -96,7 +99,7 @@ export class SourcingStory {
     return picked ? [this.#awardOf(picked.event, this.#random.pick(picked.event.lots))] : [];
   }
 
-  /** As closing an event does: all its lots in one transaction, hence with one stamp. */
+  /** Closes an event: all its lots are awarded in one transaction, so with one stamp. */
   #awardAll(): Write[] {
     const picked = this.#pickEvent();
     if (!picked) return [];
@@ -119,7 +122,7 @@ export class SourcingStory {
     return { feed: 'awards', id: lot.award, body: { sourcing_event: event.id, lot_name: lot.name, awards } };
   }
 
-  #takeBack(): Write[] {
+  #withdrawAward(): Write[] {
     const picked = this.#pickEvent();
     if (!picked) return [];
     const lot = this.#random.pick(picked.event.lots);
@@ -162,7 +165,7 @@ export class SourcingStory {
     return [{ feed: 'latest-bids', id, body }];
   }
 
-  /** A deleted event is shown once more, as deleted; what belonged to it is not shown any more. */
+  /** Deletes an event: it is shown once more, as deleted; its awards and bids are no longer shown. */
   #delete(): Write[] {
     const picked = this.#random.chance(0.3) ? this.#pickEvent() : undefined;
     if (!picked) return [];

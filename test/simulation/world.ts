@@ -1,13 +1,13 @@
 /**
- * The simulated world: one virtual time, one queue of events, and processes that live, stand still and die in it. The
- * code under test runs as it is; whatever leaves it (timers, the database, the network, the queue, the ERP) becomes an
- * event here. Between two events everything that can run has run, so the order of events is the whole of what happens,
- * and the seed alone chooses it.
+ * The simulated world: one virtual time, one queue of events, and processes that live, are paused and die in it. The
+ * code under test runs as it is; every call that leaves it (timers, the database, the network, the queue, the ERP)
+ * becomes an event here. Before the next event begins, all code that can run has run. So the order of events decides
+ * everything that happens, and only the seed chooses that order.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createRandom, type Random } from './random.ts';
 
-/** What the seed has broken: the run ends with it. */
+/** An invariant that does not hold in this seed: the run ends with it. */
 export class Violation extends Error {
   constructor(invariant: string, detail: string) {
     super(`${invariant}: ${detail}`);
@@ -27,8 +27,8 @@ export const currentProcess = new AsyncLocalStorage<SimulatedProcess>();
 
 /** Taken before timers are replaced. */
 const realImmediate = setImmediate;
-/** Far more than any seed needs: one that does not end is a fault, too. */
-const eventsMost = 200_000;
+/** Far more than any seed needs: a seed that does not end is a failure, too. */
+const eventsMax = 200_000;
 const epochMicros = Date.UTC(2030, 0, 1) * 1_000;
 
 export class World {
@@ -38,11 +38,11 @@ export class World {
   /** Faults happen only while this is true. */
   chaos = true;
   violation: Violation | undefined;
-  /** Asked at each edge: it may kill the process there, or make it stand still. */
-  atProxy: ((process: SimulatedProcess, where: string) => void) | undefined;
-  /** What runs beyond promises: `setImmediate` of the code under test. */
+  /** Called before and after each call that leaves a process: it may kill the process there, or pause it. */
+  atBoundary: ((process: SimulatedProcess, where: string) => void) | undefined;
+  /** How many calls of `setImmediate` in the code under test are waiting. */
   immediates = 0;
-  /** Turns of Node's event loop that something may still need that is not ours: a stream's. */
+  /** How many turns of Node's event loop a stream of Node may still need. */
   turns = 0;
   #micros = epochMicros;
   #order = 0;
@@ -63,23 +63,24 @@ export class World {
     return Math.floor(this.#micros / 1_000);
   }
 
-  /** Since the beginning. */
+  /** Virtual time since the beginning. */
   get elapsedMs(): number {
     return (this.#micros - epochMicros) / 1_000;
   }
 
-  log(who: string, what: string): void {
-    const line = `${(this.elapsedMs / 1_000).toFixed(6)} ${who} ${what}`;
+  log(actor: string, what: string): void {
+    const line = `${(this.elapsedMs / 1_000).toFixed(6)} ${actor} ${what}`;
     this.lines.push(line);
     if (this.#echo) process.stdout.write(`${line}\n`);
   }
 
-  /** The first one counts. */
+  /** Records a violation; only the first one counts. */
   violate(invariant: string, detail: string): void {
     this.log('world', `VIOLATION ${invariant}: ${detail}`);
     this.violation ??= new Violation(invariant, detail);
   }
 
+  /** Schedules an event `ms` of virtual time from now. */
   after(ms: number, run: () => unknown): SimulatedEvent {
     const event = {
       atMicros: this.#micros + Math.max(0, Math.round(ms * 1_000)),
@@ -91,22 +92,22 @@ export class World {
     return event;
   }
 
-  /** Lets events happen until `done`, a violation, or nothing is left. Each is over before the next one begins. */
+  /** Runs events until `done`, a violation, or no event is left. Each event ends before the next one begins. */
   async run(done: () => boolean): Promise<void> {
     while (!this.violation && !done()) {
       const event = this.#events.pop();
       if (!event) return;
       if (event.cancelled) continue;
       this.#happened += 1;
-      if (this.#happened > eventsMost) this.violate('it comes to rest', `${eventsMost} events and no end`);
+      if (this.#happened > eventsMax) this.violate('the bridge becomes idle', `${eventsMax} events and no end`);
       this.#micros = Math.max(this.#micros, event.atMicros);
       await event.run();
-      await this.settle();
+      await this.untilIdle();
     }
   }
 
-  /** Resolves when nothing can run before the next event. */
-  async settle(): Promise<void> {
+  /** Resolves when no code can run before the next event. */
+  async untilIdle(): Promise<void> {
     do {
       await new Promise((resolve) => realImmediate(resolve));
       this.turns -= 1;
@@ -114,17 +115,17 @@ export class World {
     this.turns = 0;
   }
 
-  /** Nothing happens any more; whatever waits, waits for ever. */
+  /** Ends the world: no event happens any more, and waiting code waits for ever. */
   end(): void {
     for (const each of this.processes) each.die();
     this.#events.length = 0;
-    // What still waits holds its process, and would hold all of the others, too.
+    // Waiting code keeps its process in memory, and through this list it would keep all the others.
     this.processes.length = 0;
-    this.atProxy = undefined;
+    this.atBoundary = undefined;
   }
 }
 
-/** The earliest stands last. */
+/** Keeps the list sorted; the earliest event is the last entry. */
 function insertSorted(events: SimulatedEvent[], event: SimulatedEvent): void {
   let low = 0;
   let high = events.length;
@@ -138,20 +139,23 @@ function insertSorted(events: SimulatedEvent[], event: SimulatedEvent): void {
   events.splice(low, 0, event);
 }
 
-/** One life of a process: from its start to its end or its crash. Nothing reaches it afterwards, and it reaches nothing. */
+/**
+ * One life of a process, from its start to its end or crash. Afterwards no event is delivered to it, and none of its
+ * calls has an effect.
+ */
 export class SimulatedProcess {
   readonly id: string;
   readonly world: World;
   readonly random: Random;
-  /** How far its clock is off. */
+  /** How far its clock is ahead. */
   readonly skewMs: number;
   readonly startedMs: number;
   alive = true;
   /** Called when it dies. */
   readonly whenDead: (() => void)[] = [];
-  /** What call off its listening to signals. */
+  /** Functions that remove its listeners from signals. */
   readonly #listening = new Set<() => void>();
-  #standsStill = false;
+  #isPaused = false;
   readonly #held: (() => void)[] = [];
 
   constructor(world: World, id: string, skewMs: number) {
@@ -163,53 +167,53 @@ export class SimulatedProcess {
     world.processes.push(this);
   }
 
-  get standsStill(): boolean {
-    return this.#standsStill;
+  get isPaused(): boolean {
+    return this.#isPaused;
   }
 
   get nowMs(): number {
     return this.world.nowMs + this.skewMs;
   }
 
-  /** Hands something to the process: at once, when it goes on again, or never. */
-  deliver(give: () => void): void {
+  /** Runs a callback in the process: at once, after its pause, or never if it is dead. */
+  deliver(callback: () => void): void {
     if (!this.alive) return;
-    if (this.#standsStill) this.#held.push(give);
-    else currentProcess.run(this, give);
+    if (this.#isPaused) this.#held.push(callback);
+    else currentProcess.run(this, callback);
   }
 
   /**
-   * What a call beyond the process comes to: `effect` happens elsewhere after `toMs`, whatever becomes of the process
-   * meanwhile; the answer arrives after `fromMs` more. A dead process calls nothing.
+   * Makes a call that leaves the process. `effect` happens elsewhere after `toMs`, even if the process dies meanwhile;
+   * the answer arrives `fromMs` later. A call of a dead process has no effect and never ends.
    */
   beyond<T>(what: string, travel: Travel, effect: () => T | Promise<T>): Promise<T> {
-    return this.reach<T>(what, travel, async (answer) => answer(await settled(effect)));
+    return this.reach<T>(what, travel, async (answer) => answer(await answeredBy(effect)));
   }
 
-  /** The same for an effect that may be answered long after it began. */
+  /** The same, for an effect that may answer long after it began. */
   reach<T>(
     what: string,
     { toMs, fromMs }: Travel,
     effect: (answer: (answered: Answered<T>) => void) => Promise<void>,
   ): Promise<T> {
     if (!this.alive) return never();
-    this.world.atProxy?.(this, `before ${what}`);
+    this.world.atBoundary?.(this, `before ${what}`);
     if (!this.alive) return never();
     return new Promise<T>((resolve, reject) => {
       const answer = (answered: Answered<T>) => {
         if (!this.alive) return;
-        this.world.atProxy?.(this, `after ${what}`);
-        const give = () => ('value' in answered ? resolve(answered.value) : reject(answered.error));
-        if (fromMs === 0) this.deliver(give);
-        else this.world.after(fromMs, () => this.deliver(give));
+        this.world.atBoundary?.(this, `after ${what}`);
+        const complete = () => ('value' in answered ? resolve(answered.value) : reject(answered.error));
+        if (fromMs === 0) this.deliver(complete);
+        else this.world.after(fromMs, () => this.deliver(complete));
       };
       this.world.after(toMs, () => effect(answer));
     });
   }
 
   /**
-   * Calls `abort` when the signal aborts, until what this gives is called or the process dies: Node keeps a signal alive
-   * that is listened to, and with it would stay all of this world.
+   * Calls `abort` when the signal aborts, until the returned function is called or the process dies. Node keeps a
+   * signal in memory that has listeners; with it the whole world would stay in memory.
    */
   listen(signal: AbortSignal | undefined, abort: () => void): () => void {
     const stop = () => {
@@ -221,18 +225,19 @@ export class SimulatedProcess {
     return stop;
   }
 
-  standStill(ms: number): void {
-    if (!this.alive || this.#standsStill) return;
-    this.world.log(this.id, `stands still for ${ms} ms`);
-    this.#standsStill = true;
-    this.world.after(ms, () => this.goOn());
+  /** The process runs no code for `ms`; what is delivered to it meanwhile waits. */
+  pause(ms: number): void {
+    if (!this.alive || this.#isPaused) return;
+    this.world.log(this.id, `is paused for ${ms} ms`);
+    this.#isPaused = true;
+    this.world.after(ms, () => this.resume());
   }
 
-  goOn(): void {
-    if (!this.alive || !this.#standsStill) return;
-    this.world.log(this.id, 'goes on');
-    this.#standsStill = false;
-    for (const give of this.#held.splice(0)) this.deliver(give);
+  resume(): void {
+    if (!this.alive || !this.#isPaused) return;
+    this.world.log(this.id, 'resumes');
+    this.#isPaused = false;
+    for (const callback of this.#held.splice(0)) this.deliver(callback);
   }
 
   die(): void {
@@ -244,7 +249,7 @@ export class SimulatedProcess {
   }
 }
 
-/** One for each that waits: whoever waits for a promise lives as long as the promise. */
+/** A new promise for each caller: a shared one would keep all its callers in memory. */
 function never(): Promise<never> {
   return new Promise(() => undefined);
 }
@@ -256,7 +261,7 @@ interface Travel {
   readonly fromMs: number;
 }
 
-async function settled<T>(effect: () => T | Promise<T>): Promise<Answered<T>> {
+async function answeredBy<T>(effect: () => T | Promise<T>): Promise<Answered<T>> {
   try {
     return { value: await effect() };
   } catch (error) {

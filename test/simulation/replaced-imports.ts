@@ -1,6 +1,6 @@
 /**
- * The edges that the code under test finds by import, replaced for simulated processes: the driver's pool, listening,
- * migrations and the loading of connectors. Outside of one they are the real ones. Import it before everything else.
+ * Modules that the code under test imports, replaced for simulated processes: the driver's pool, listening, migrations
+ * and the loading of connectors. Code that runs in no simulated process gets the real ones. Import this file first.
  */
 
 import type { RequestListener } from 'node:http';
@@ -14,7 +14,7 @@ vi.mock('pg', async (importOriginal) => {
   const actual = await importOriginal<typeof Pg>();
   const { currentProcess } = await import('./world.ts');
   const { SimulatedPool } = await import('./simulated-pool.ts');
-  const Pool = function choose(options: object) {
+  const Pool = function choosePool(options: object) {
     return currentProcess.getStore() ? new SimulatedPool() : new actual.Pool(options);
   };
   return { ...actual, Pool };
