@@ -6,7 +6,7 @@ const service = await startTestService();
 const organisation = await service.organisation();
 const base = `/admin/organisations/${organisation.id}`;
 
-test('an API key is shown once, listed without, and refused from its revocation on', async () => {
+test('an API key is shown once, listed without its secret, and refused after it is revoked', async () => {
   const made = await service.operator('POST', `${base}/api-keys`, {
     name: 'bridge',
     scopes: ['feeds'],
@@ -33,7 +33,7 @@ test('an API key is shown once, listed without, and refused from its revocation 
   expect(JSON.stringify(stored)).not.toContain(made.body.key);
 });
 
-test('a key of one organisation is not revoked through another', async () => {
+test('a key cannot be revoked through another organisation', async () => {
   const other = await service.organisation();
   const list = await service.operator('GET', `/admin/organisations/${other.id}/api-keys`);
   expect((await service.operator('DELETE', `${base}/api-keys/${list.body.result[0].id}`)).status).toBe(404);
@@ -47,7 +47,7 @@ test.each([
   ['PUT', '/webhook-domains', { domains: [] }],
   ['PUT', '/allowed-networks', { cidrs: [] }],
   ['POST', '/supplier-attributes', { name: 'x' }],
-])('%s %s of an organisation that is not there: 404', async (method, path, body) => {
+])('%s %s of an unknown organisation: 404', async (method, path, body) => {
   for (const id of [randomUUID(), 'x'])
     expect((await service.operator(method, `/admin/organisations/${id}${path}`, body)).status).toBe(404);
 });
@@ -56,12 +56,12 @@ test.each([
   ['/api-keys', { name: 'x', scopes: ['admin'] }, ['scopes[0]']],
   ['/api-keys', { name: 'x', expires_at: 'never' }, ['expires_at']],
   ['/supplier-attributes', {}, ['name']],
-])('POST %s with %j is refused by its path', async (path, body, paths) => {
+])('POST %s with %j is refused with the path of the fault', async (path, body, paths) => {
   const answer = await service.operator('POST', base + path, body);
   expect([answer.status, answer.body.errors.map((error: { path: string }) => error.path)]).toEqual([400, paths]);
 });
 
-test('every network rule that cannot be read is named, and the rules stay as they were', async () => {
+test('each invalid network rule is named, and the stored rules are not changed', async () => {
   const domains = await service.operator('PUT', `${base}/webhook-domains`, {
     domains: ['erp.example.com', 'https://x', '*', '*.10.0.0.1', '*.example.org'],
   });
@@ -80,7 +80,7 @@ test('every network rule that cannot be read is named, and the rules stay as the
   expect((await organisation.call('POST', '/api/webhooks', hook)).status).toBe(201);
 });
 
-test('a supplier attribute exists once', async () => {
+test('a supplier attribute exists once in an organisation', async () => {
   expect((await service.operator('POST', `${base}/supplier-attributes`, { name: 'Region' })).status).toBe(201);
   expect((await service.operator('POST', `${base}/supplier-attributes`, { name: 'Region' })).status).toBe(409);
   const other = await service.organisation();

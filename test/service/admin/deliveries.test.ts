@@ -22,8 +22,8 @@ async function log({ organisation }: Hook, query = '') {
 
 const ids = (body: { result: { id: string }[] }) => body.result.map(({ id }) => id);
 
-/** Waits until nothing is being sent or due, and gives the log's items, newest first. */
-async function settled(setup: Hook) {
+/** Waits until nothing is being sent or due, and returns the log's items, newest first. */
+async function waitUntilIdle(setup: Hook) {
   return eventually('nothing is being sent', async () => {
     const { result } = await log(setup, '?page_size=1000');
     const isDue = ({ state, due }: { state: string; due: string }) =>
@@ -35,13 +35,13 @@ async function settled(setup: Hook) {
 async function notify(setup: Hook) {
   clock.advance(1);
   await setup.organisation.call('POST', `/api/webhooks/${setup.uuid}/test`);
-  return settled(setup);
+  return waitUntilIdle(setup);
 }
 
 async function advance(ms: number, setup: Hook) {
   clock.advance(ms);
   await service.service.sweep();
-  return settled(setup);
+  return waitUntilIdle(setup);
 }
 
 const resend = (id: string) => service.operator('POST', `/admin/deliveries/${id}/resend`);
@@ -49,7 +49,7 @@ const resend = (id: string) => service.operator('POST', `/admin/deliveries/${id}
 async function resent(setup: Hook, id: string) {
   const answer = await resend(id);
   expect([answer.status, answer.body]).toEqual([202, { id, webhook: setup.uuid, state: 'pending' }]);
-  return settled(setup);
+  return waitUntilIdle(setup);
 }
 
 describe('the log', () => {
@@ -97,7 +97,7 @@ describe('the log', () => {
     });
   });
 
-  test('says why there was no answer, and when it is tried next', async () => {
+  test('shows why there was no answer, and when the next attempt is due', async () => {
     const setup = await setUp();
     setup.receiver.answer = (response) => response.destroy();
     const [item] = await notify(setup);
@@ -123,7 +123,7 @@ describe('the log', () => {
     expect(ids(await log(setup, `?webhook=${setup.uuid}&status=503`))).toEqual([failed]);
     expect(ids(await log(setup, '?status=200'))).toEqual([delivered]);
     expect(ids(await log(setup, '?status=delivered'))).toEqual([delivered]);
-    // They have failed, and wait for their next try.
+    // They have failed, and wait for their next attempt.
     expect(ids(await log(setup, '?status=failed'))).toEqual([failedOther, failed]);
     expect(ids(await log(setup, '?status=pending'))).toEqual([failedOther, failed]);
     expect(ids(await log(setup, '?status=sending'))).toEqual([]);
@@ -137,7 +137,7 @@ describe('the log', () => {
     );
   });
 
-  test('is of one organisation', async () => {
+  test("shows only the organisation's own deliveries", async () => {
     const setup = await setUp();
     const stranger = await setUp();
     await notify(setup);
@@ -152,7 +152,7 @@ describe('the log', () => {
     ['status=99', 'status'],
     ['status=600', 'status'],
     ['state=failed', 'state'],
-  ])('?%s is refused by its name', async (query, path) => {
+  ])('?%s is refused with its name', async (query, path) => {
     const { id } = await service.organisation();
     const answer = await service.operator('GET', `/admin/organisations/${id}/deliveries?${query}`);
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
@@ -160,10 +160,10 @@ describe('the log', () => {
 });
 
 describe('a resend', () => {
-  test('of a delivered one: the same bytes under the same id, the attempts numbered on', async () => {
+  test('of a delivered notification sends the same bytes under the same id, and counts the attempts on', async () => {
     const setup = await setUp();
     await createEvent(setup.organisation, eventPayload({ name: 'Kraków 東京' }));
-    const [item] = await settled(setup);
+    const [item] = await waitUntilIdle(setup);
     clock.advance(hour);
     expect(await resent(setup, item.id)).toMatchObject([{ id: item.id, state: 'delivered', attempts: [{}, {}] }]);
     const [first, again] = setup.receiver.received;
@@ -171,36 +171,36 @@ describe('a resend', () => {
     expect(again?.body.equals(first?.body ?? Buffer.of())).toBe(true);
     for (const name of ['webhook-id', 'x-signature'])
       expect([name, again?.headers[name]]).toEqual([name, first?.headers[name]]);
-    expect([first, again].map((one) => one?.headers['webhook-attempt'])).toEqual(['1', '2']);
+    expect([first, again].map((received) => received?.headers['webhook-attempt'])).toEqual(['1', '2']);
     expect(Number(again?.headers['webhook-timestamp'])).toBe(Math.floor(clock.nowMs() / 1000));
   });
 
-  test('of a failed one begins its schedule anew', async () => {
+  test('of a failed notification restarts its retry schedule', async () => {
     const setup = await setUp();
     setup.receiver.answer = 500;
     let [item] = await notify(setup);
     while (item.state === 'pending') [item] = await advance(Date.parse(item.due) - clock.nowMs(), setup);
     expect(item.state).toBe('failed');
-    const tries = item.attempts.length;
+    const attempts = item.attempts.length;
     clock.advance(hour);
     [item] = await resent(setup, item.id);
-    expect(item).toMatchObject({ state: 'pending', attempts: { length: tries + 1 } });
+    expect(item).toMatchObject({ state: 'pending', attempts: { length: attempts + 1 } });
     expect(Date.parse(item.due) - clock.nowMs()).toBe(5 * second);
     [item] = await advance(5 * second, setup);
     expect(Date.parse(item.due) - clock.nowMs()).toBe(30 * second);
     setup.receiver.answer = 200;
     [item] = await advance(30 * second, setup);
-    expect(item).toMatchObject({ state: 'delivered', attempts: { length: tries + 3 } });
+    expect(item).toMatchObject({ state: 'delivered', attempts: { length: attempts + 3 } });
   });
 
-  test('of a superseded one sends it beside the newer one, which is not disturbed', async () => {
+  test('of a superseded notification sends it, and leaves the newer one as it is', async () => {
     const setup = await setUp();
     setup.receiver.answer = 500;
     await createEvent(setup.organisation, eventPayload({ name: 'old' }));
-    await settled(setup);
+    await waitUntilIdle(setup);
     clock.advance(1);
     await createEvent(setup.organisation, eventPayload({ name: 'new' }));
-    const [newer, older] = await settled(setup);
+    const [newer, older] = await waitUntilIdle(setup);
     expect([newer.state, older.state]).toEqual(['pending', 'superseded']);
     setup.receiver.answer = 200;
     setup.receiver.received.length = 0;
@@ -213,8 +213,8 @@ describe('a resend', () => {
   test('is not overtaken by a newer notification of its trigger', async () => {
     const setup = await setUp();
     await createEvent(setup.organisation, eventPayload({ name: 'old' }));
-    const [item] = await settled(setup);
-    // The worker is busy with another, so that the resend has to wait.
+    const [item] = await waitUntilIdle(setup);
+    // The worker is busy with another notification, so the resend has to wait.
     let release: () => void = () => undefined;
     setup.receiver.answer = (response) => {
       release = () => response.end();
@@ -225,24 +225,24 @@ describe('a resend', () => {
     await createEvent(setup.organisation, eventPayload({ name: 'new' }));
     setup.receiver.answer = 200;
     release();
-    await eventually('all came', async () => setup.receiver.received.length === 4);
+    await eventually('all notifications arrive', async () => setup.receiver.received.length === 4);
     expect(setup.receiver.received.slice(2).map(({ json }) => json.payload['sourcing_event_name'])).toEqual(
       expect.arrayContaining(['old', 'new']),
     );
-    await settled(setup);
+    await waitUntilIdle(setup);
   });
 
-  test('of one that waits for its next try sends it at once, without another beginning', async () => {
+  test('of a notification that waits for its next attempt sends it at once, and does not restart its schedule', async () => {
     const setup = await setUp();
     setup.receiver.answer = 500;
     const [item] = await notify(setup);
     await resent(setup, item.id);
-    const [again] = await settled(setup);
+    const [again] = await waitUntilIdle(setup);
     expect(again).toMatchObject({ state: 'pending', attempts: [{}, {}] });
     expect(Date.parse(again.due) - clock.nowMs()).toBe(30 * second);
   });
 
-  test('of one that is being sent leaves it alone', async () => {
+  test('of a notification that is being sent changes nothing', async () => {
     const setup = await setUp();
     let release: () => void = () => undefined;
     setup.receiver.answer = (response) => {
@@ -254,16 +254,16 @@ describe('a resend', () => {
     const answer = await resend(item.id);
     expect([answer.status, answer.body.state]).toEqual([202, 'sending']);
     release();
-    expect(await settled(setup)).toMatchObject([{ state: 'delivered', attempts: [{}] }]);
+    expect(await waitUntilIdle(setup)).toMatchObject([{ state: 'delivered', attempts: [{}] }]);
     expect(setup.receiver.received).toHaveLength(1);
   });
 
-  test('many at once, with the deliverer at work: each attempt has a number of its own, and all end', async () => {
+  test('many at once, while the deliverer sends: each attempt has a number of its own, and all end', async () => {
     const setup = await setUp();
     const [item] = await notify(setup);
     const answers = await Promise.all(Array.from({ length: 20 }, () => resend(item.id)));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]));
-    const [after] = await settled(setup);
+    const [after] = await waitUntilIdle(setup);
     expect(after.state).toBe('delivered');
     const numbers = setup.receiver.received.map(({ headers }) => Number(headers['webhook-attempt']));
     expect(numbers).toEqual(numbers.map((_, index) => index + 1));
@@ -273,7 +273,7 @@ describe('a resend', () => {
     expect(new Set(setup.receiver.received.map(({ body }) => body.toString())).size).toBe(1);
   });
 
-  test('sets a disabled webhook right: it is active again, and what it kept goes out', async () => {
+  test('enables a disabled webhook again, and the notifications that it kept are sent', async () => {
     const setup = await setUp();
     setup.receiver.answer = 410;
     const [item] = await notify(setup);
@@ -290,22 +290,22 @@ describe('a resend', () => {
     expect(new Set(setup.receiver.received.map(({ json }) => json.trigger))).toEqual(
       new Set(['TEST', 'SOURCING_EVENTS_FEED_UPDATED']),
     );
-    await settled(setup);
+    await waitUntilIdle(setup);
     expect((await setup.organisation.call('GET', `/api/webhooks/${setup.uuid}`)).body.is_active).toBe(true);
-    // It has failed for no time yet: one more failure does not disable it.
+    // The five days of failures start again: one more failure does not disable it.
     setup.receiver.answer = 500;
     await notify(setup);
     expect((await setup.organisation.call('GET', `/api/webhooks/${setup.uuid}`)).body.is_active).toBe(true);
   });
 
-  test('of nothing that is there is 404', async () => {
+  test('of an unknown delivery is 404', async () => {
     const setup = await setUp();
     const [item] = await notify(setup);
     await setup.organisation.call('DELETE', `/api/webhooks/${setup.uuid}`);
     for (const id of [item.id, randomUUID(), 'x']) expect((await resend(id)).status).toBe(404);
   });
 
-  test('is not forgotten by the sweep while it waits', async () => {
+  test('is not deleted by the sweep while it waits', async () => {
     const setup = await setUp();
     const [item] = await notify(setup);
     clock.advance(31 * 24 * hour);

@@ -1,4 +1,4 @@
-/** What is kept of tokens, without a server: how much, and for how long. */
+/** The tokens that are kept in memory, without a token server. */
 import { expect, test } from 'vitest';
 import { createAccessTokens, type TokenParameters } from '#service/webhooks/access-tokens.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
@@ -8,13 +8,13 @@ const using: TokenParameters = {
   client_auth: 'basic',
 };
 
-test('however many webhooks come and go, only the newest 5,000 tokens are kept: the others are asked for anew', async () => {
+test('only the newest 5,000 tokens are kept; a token that was dropped is requested again', async () => {
   const clock = createManualClock();
-  let asked = 0;
+  let requests = 0;
   const tokens = createAccessTokens({
     clock,
     fetch: async () => {
-      asked += 1;
+      requests += 1;
       const body = Buffer.from('{"access_token": "new", "expires_in": 3600}');
       return { status: 200, headers: {}, body, truncated: false, durationMs: 0 };
     },
@@ -24,7 +24,7 @@ test('however many webhooks come and go, only the newest 5,000 tokens are kept: 
     tokens.keep(`w${webhook}`, { token: `t${webhook}`, expiresAtMs });
   expect(await tokens.tokenOf('w1', using, { allowedNetworks: [] })).toBe('t1');
   expect(await tokens.tokenOf('w5000', using, { allowedNetworks: [] })).toBe('t5000');
-  expect(asked).toBe(0);
+  expect(requests).toBe(0);
   expect(await tokens.tokenOf('w0', using, { allowedNetworks: [] })).toBe('new');
-  expect(asked).toBe(1);
+  expect(requests).toBe(1);
 });

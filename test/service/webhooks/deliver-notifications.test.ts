@@ -1,4 +1,4 @@
-/** Notifications over real HTTPS, under a clock that the test moves; `service.sweep()` wakes what is due then. */
+/** Notifications over real HTTPS, with a clock that the test moves; `service.sweep()` then wakes what is due. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { createManualClock } from '../../harness/manual-clock.ts';
@@ -28,7 +28,7 @@ const deliveries = (uuid: string) =>
   );
 
 /** Waits until nothing of this webhook is being sent or due. */
-async function settled(uuid: string): Promise<DeliveryRow[]> {
+async function waitUntilIdle(uuid: string): Promise<DeliveryRow[]> {
   return eventually('nothing is being sent', async () => {
     const rows = await deliveries(uuid);
     const now = new Date(clock.nowMs()).toISOString();
@@ -50,10 +50,10 @@ const testNotification = ({ organisation, uuid }: Hook) => organisation.call('PO
 async function advance(ms: number, uuid: string): Promise<DeliveryRow[]> {
   clock.advance(ms);
   await service.service.sweep();
-  return settled(uuid);
+  return waitUntilIdle(uuid);
 }
 
-/** As a feed's notification says it. */
+/** The payload of a feed's notification. */
 const feedPayload = (name: string) => ({
   sourcing_event: '00000000-0000-4000-8000-00000000000e',
   sourcing_event_name: name,
@@ -64,11 +64,11 @@ const isActive = async ({ organisation, uuid }: Hook) =>
   (await organisation.call('GET', `/api/webhooks/${uuid}`)).body.is_active;
 
 describe('a notification', () => {
-  test('is signed over its exact bytes, and says what, when and which', async () => {
+  test('is signed over its exact bytes, and names its trigger, time and event', async () => {
     const hook = await setUp();
     const event = await createEvent(hook.organisation, eventPayload({ name: 'Kraków 東京' }));
     const [received] = await eventually(
-      'it came',
+      'the notification arrives',
       async () => hook.receiver.received.length > 0 && hook.receiver.received,
     );
     const mac = createHmac('sha256', hook.signingKey)
@@ -90,10 +90,10 @@ describe('a notification', () => {
         feed_modified: expect.stringMatching(/\.\d{6}Z$/),
       },
     });
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 1 }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 1 }]);
   });
 
-  test('of a test goes to the tested webhook, whatever it subscribes to, and to no other', async () => {
+  test('of a test is sent to the tested webhook only, whatever it subscribes to', async () => {
     const hook = await setUp(['AWARDS_FEED_UPDATED']);
     const other = await hook.organisation.call('POST', '/api/webhooks', {
       name: 'o',
@@ -102,14 +102,14 @@ describe('a notification', () => {
     });
     const answer = await testNotification(hook);
     expect([answer.status, answer.body]).toEqual([202, { detail: expect.stringContaining('scheduled') }]);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     expect(hook.receiver.received.map(({ json }) => json)).toMatchObject([
       { trigger: 'TEST', payload: { detail: expect.any(String) } },
     ]);
     expect(await deliveries(other.body.uuid)).toEqual([]);
   });
 
-  test('tells the end of each job', async () => {
+  test('is sent at the end of each job', async () => {
     const hook = await setUp(['JOB_UPDATED']);
     const done = await hook.organisation.call('POST', '/api/jobs/create-sourcing-events', { name: 'x' });
     const failed = await hook.organisation.call(
@@ -117,7 +117,7 @@ describe('a notification', () => {
       '/api/jobs/create-sourcing-events',
       eventPayload({ suppliers: ['NONE'] }),
     );
-    await eventually('both are told', async () => hook.receiver.received.length === 2);
+    await eventually('both notifications arrive', async () => hook.receiver.received.length === 2);
     expect(
       new Set(hook.receiver.received.map(({ json }) => JSON.stringify(json.payload, ['job', 'type', 'status']))),
     ).toEqual(
@@ -134,7 +134,7 @@ describe('a notification', () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => response.writeHead(200).end(Buffer.alloc(5_000_000, 'x'));
     await testNotification(hook);
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
     expect(sent.at(-1)).toMatchObject({ timeoutMs: 15_000, responseBytesMax: 65_536 });
     const [attempt] = await database.query<{ response_excerpt: string }>(
       'select response_excerpt from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
@@ -145,11 +145,11 @@ describe('a notification', () => {
 });
 
 describe('a failure', () => {
-  test('is tried again by the schedule, with the same id and the same bytes, until it succeeds', async () => {
+  test('is retried by the schedule, with the same id and the same bytes, until it succeeds', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     for (const wait of [
       5 * second,
       30 * second,
@@ -178,24 +178,24 @@ describe('a failure', () => {
     expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 11 }]);
   });
 
-  test('is tried again on time: no sweep is needed', async () => {
+  test('is retried on time without a sweep', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     hook.receiver.answer = 204;
-    await eventually('the second try', async () => {
+    await eventually('the second attempt', async () => {
       clock.advance(second);
       return hook.receiver.received.length === 2;
     });
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
   });
 
   test('is given up after three days', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;
     await testNotification(hook);
-    let rows = await settled(hook.uuid);
+    let rows = await waitUntilIdle(hook.uuid);
     const started = clock.nowMs();
     while (rows[0]?.state === 'pending') rows = await advance(Date.parse(rows[0].due) - clock.nowMs(), hook.uuid);
     expect(rows).toMatchObject([{ state: 'failed' }]);
@@ -212,7 +212,7 @@ describe('a failure', () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => response.writeHead(503, { 'retry-after': header }).end();
     await testNotification(hook);
-    const [row] = await settled(hook.uuid);
+    const [row] = await waitUntilIdle(hook.uuid);
     expect(Date.parse(row?.due ?? '') - clock.nowMs()).toBe(wait);
   });
 
@@ -221,49 +221,49 @@ describe('a failure', () => {
     const elsewhere = await startWebhookReceiver();
     hook.receiver.answer = (response) => response.writeHead(307, { location: elsewhere.url }).end();
     await testNotification(hook);
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
     expect(elsewhere.received).toEqual([]);
   });
 
-  test('of an answer that breaks off, or of nobody at home, is tried again', async () => {
+  test('of an answer that breaks off is retried', async () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => response.destroy();
     await testNotification(hook);
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
     hook.receiver.answer = 200;
     expect(await advance(5 * second, hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
   });
 });
 
 describe('coalescing', () => {
-  test('what waits for one webhook and trigger becomes one POST with the newest content', async () => {
+  test('the pending notifications of one webhook and trigger become one POST with the newest content', async () => {
     const hook = await setUp(['SOURCING_EVENTS_FEED_UPDATED', 'JOB_UPDATED']);
     hook.receiver.answer = 500;
     await createEvent(hook.organisation, eventPayload({ name: 'first' }));
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     for (const name of ['second', 'third', 'fourth']) await createEvent(hook.organisation, eventPayload({ name }));
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     const failedBefore = hook.receiver.received.filter(({ json }) => json.trigger !== 'JOB_UPDATED');
     hook.receiver.answer = 200;
     hook.receiver.received.length = 0;
     await advance(hour, hook.uuid);
     const feed = hook.receiver.received.filter(({ json }) => json.trigger === 'SOURCING_EVENTS_FEED_UPDATED');
     expect(feed.map(({ json }) => json.payload['sourcing_event_name'])).toEqual(['fourth']);
-    // Each job is told by itself.
+    // Notifications of jobs do not coalesce.
     expect(hook.receiver.received.filter(({ json }) => json.trigger === 'JOB_UPDATED')).toHaveLength(4);
-    // What was seen under an id before is never sent otherwise under that id.
+    // An id that was sent before always stands for the same bytes.
     const seen = new Map(failedBefore.map(({ headers, body }) => [headers['webhook-id'], body.toString()]));
     for (const { headers, body } of feed)
       expect(seen.get(headers['webhook-id']) ?? body.toString()).toBe(body.toString());
   });
 
-  test('a newer one takes the turn of one that failed, and waits no shorter', async () => {
+  test('a newer notification replaces a failed one, and waits at least as long', async () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => response.writeHead(503, { 'retry-after': '600' }).end();
     await createEvent(hook.organisation, eventPayload({ name: 'old' }));
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     await createEvent(hook.organisation, eventPayload({ name: 'new' }));
-    const rows = await settled(hook.uuid);
+    const rows = await waitUntilIdle(hook.uuid);
     expect(rows.map(({ state }) => state).sort()).toEqual(['pending', 'superseded']);
     hook.receiver.answer = 200;
     await advance(599 * second, hook.uuid);
@@ -280,7 +280,7 @@ describe('coalescing', () => {
     ]);
   });
 
-  test('one that comes while its forerunner is being sent replaces it when that fails', async () => {
+  test('a notification that is enqueued while an older one is being sent replaces it when that fails', async () => {
     const hook = await setUp();
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => {
@@ -291,8 +291,8 @@ describe('coalescing', () => {
     await eventually('the first is being sent', async () => hook.receiver.received.length === 1);
     await createEvent(hook.organisation, eventPayload({ name: 'new' }));
     release();
-    await settled(hook.uuid);
-    // The outage goes on: the new one waits as after a second failure, though it is its own first.
+    await waitUntilIdle(hook.uuid);
+    // The outage continues: after its own first failure the new one waits as after a second failure.
     hook.receiver.answer = 500;
     await advance(5 * second, hook.uuid);
     await advance(30 * second - 1, hook.uuid);
@@ -309,13 +309,13 @@ describe('coalescing', () => {
 });
 
 describe('a batch', () => {
-  interface Waiting {
+  interface PendingRow {
     trigger: string;
     payload: object;
     coalesces?: boolean;
     ms: number;
   }
-  const waiting = (hook: Hook, rows: readonly Waiting[]) =>
+  const enqueue = (hook: Hook, rows: readonly PendingRow[]) =>
     database.query(
       `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
        select gen_random_uuid(), $1, $2, r.trigger, coalesce(r.coalesces, false),
@@ -329,39 +329,39 @@ describe('a batch', () => {
   const tests = (count: number) =>
     Array.from({ length: count }, (_, index) => ({ trigger: 'TEST', payload: { detail: String(index) }, ms: index }));
 
-  test('that is large goes out four at a time, the oldest first, each once', async () => {
+  test('of many is sent four at a time, the oldest first, each once', async () => {
     const hook = await setUp();
-    let open = 0;
-    let most = 0;
+    let openRequests = 0;
+    let openRequestsMax = 0;
     hook.receiver.answer = (response) => {
-      open += 1;
-      most = Math.max(most, open);
+      openRequests += 1;
+      openRequestsMax = Math.max(openRequestsMax, openRequests);
       setImmediate(() => {
-        open -= 1;
+        openRequests -= 1;
         response.end();
       });
     };
-    await waiting(hook, tests(50));
+    await enqueue(hook, tests(50));
     await service.service.sweep();
-    await eventually('all came', async () => hook.receiver.received.length === 50);
-    const rows = await settled(hook.uuid);
+    await eventually('all notifications arrive', async () => hook.receiver.received.length === 50);
+    const rows = await waitUntilIdle(hook.uuid);
     expect(rows.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(50).fill('delivered 1'));
     expect(new Set(names(hook)).size).toBe(50);
     const oldest = Array.from({ length: 16 }, (_, index) => String(index));
     expect(new Set(names(hook).slice(0, 16))).toEqual(new Set(oldest));
-    expect(most).toBeLessThanOrEqual(4);
+    expect(openRequestsMax).toBeLessThanOrEqual(4);
   });
 
-  test('is not begun any more when its claim grows old; what was not tried is sent with the next, as its first try', async () => {
+  test('stops when its claim is too old; the untried notifications are sent later, as their first attempt', async () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => {
       clock.advance(2 * second);
       response.end();
     };
-    await waiting(hook, tests(16));
+    await enqueue(hook, tests(16));
     await service.service.sweep();
-    await eventually('all came', async () => hook.receiver.received.length === 16);
-    const rows = await settled(hook.uuid);
+    await eventually('all notifications arrive', async () => hook.receiver.received.length === 16);
+    const rows = await waitUntilIdle(hook.uuid);
     expect(rows.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(16).fill('delivered 1'));
     expect(new Set(hook.receiver.received.map(({ headers }) => headers['webhook-attempt']))).toEqual(new Set(['1']));
     const [kept] = await database.query(
@@ -372,49 +372,49 @@ describe('a batch', () => {
     expect(kept).toEqual({ count: 16 });
   });
 
-  test('gives back what was not tried to a newer one of its trigger, if there is one by then', async () => {
+  test('releases an untried notification as superseded if a newer one of its trigger is pending', async () => {
     const hook = await setUp();
     const trigger = 'SOURCING_EVENTS_FEED_UPDATED';
     let newer: Promise<unknown> | undefined;
     hook.receiver.answer = (response, received) => {
       if (nameOf(received) === 'new') return void response.end();
-      newer ??= waiting(hook, [{ trigger, payload: feedPayload('new'), coalesces: true, ms: 0 }]);
+      newer ??= enqueue(hook, [{ trigger, payload: feedPayload('new'), coalesces: true, ms: 0 }]);
       void newer.then(() => {
         clock.advance(6 * second);
         response.end();
       });
     };
-    await waiting(hook, [...tests(4), { trigger, payload: feedPayload('old'), coalesces: true, ms: 100 }]);
+    await enqueue(hook, [...tests(4), { trigger, payload: feedPayload('old'), coalesces: true, ms: 100 }]);
     await service.service.sweep();
-    await eventually('all came', async () => names(hook).includes('new'));
-    const rows = await settled(hook.uuid);
+    await eventually('all notifications arrive', async () => names(hook).includes('new'));
+    const rows = await waitUntilIdle(hook.uuid);
     expect(rows.map(({ state }) => state).toSorted()).toEqual([...Array(5).fill('delivered'), 'superseded']);
     expect(names(hook)).not.toContain('old');
   });
 
-  test('ends with the answer that the receiver has gone', async () => {
+  test('ends at the answer 410', async () => {
     const hook = await setUp();
     hook.receiver.answer = 410;
-    await waiting(hook, tests(16));
+    await enqueue(hook, tests(16));
     await service.service.sweep();
     await eventually('it is disabled', async () => !(await isActive(hook)));
     expect(hook.receiver.received.length).toBeLessThanOrEqual(4);
-    expect((await settled(hook.uuid)).filter(({ state }) => state === 'pending')).toHaveLength(1);
+    expect((await waitUntilIdle(hook.uuid)).filter(({ state }) => state === 'pending')).toHaveLength(1);
   });
 });
 
 describe('disabling', () => {
-  test('410 does it at once, and the newest notification of each trigger is kept', async () => {
+  test('happens at once after 410, and the newest notification of each trigger is kept', async () => {
     const hook = await setUp(['SOURCING_EVENTS_FEED_UPDATED', 'JOB_UPDATED']);
     hook.receiver.answer = 410;
     await createEvent(hook.organisation, eventPayload({ name: 'first' }));
     await eventually('it is disabled', async () => !(await isActive(hook)));
-    await settled(hook.uuid);
-    const heard = hook.receiver.received.length;
+    await waitUntilIdle(hook.uuid);
+    const received = hook.receiver.received.length;
     await createEvent(hook.organisation, eventPayload({ name: 'second' }));
     await createEvent(hook.organisation, eventPayload({ name: 'third' }));
     await advance(24 * hour, hook.uuid);
-    expect(hook.receiver.received.length).toBe(heard);
+    expect(hook.receiver.received.length).toBe(received);
     const kept = await database.query<{ trigger: string; name: string | null }>(
       `select trigger, payload->>'sourcing_event_name' as name from service.deliveries
        where webhook_id = $1 and state = 'pending' order by trigger`,
@@ -426,15 +426,15 @@ describe('disabling', () => {
     ]);
   });
 
-  test('of several that waited when it happened, the newest is kept', async () => {
+  test('keeps the newest of several pending notifications of a trigger', async () => {
     const hook = await setUp(['JOB_UPDATED']);
     hook.receiver.answer = 500;
     const jobs: string[] = [];
     for (const name of ['first', 'second', 'third']) {
       const job = await hook.organisation.call('POST', '/api/jobs/create-sourcing-events', { name });
       jobs.push(job.body.id);
-      await eventually('it was tried', async () => hook.receiver.received.length === jobs.length);
-      await settled(hook.uuid);
+      await eventually('it was attempted', async () => hook.receiver.received.length === jobs.length);
+      await waitUntilIdle(hook.uuid);
       clock.advance(1);
     }
     hook.receiver.answer = 410;
@@ -447,35 +447,35 @@ describe('disabling', () => {
     expect(kept).toEqual([{ job: jobs[2] }]);
   });
 
-  test('five days of failures do it, and a success in between begins them anew', async () => {
+  test('happens after five days of failures, and a success restarts the five days', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     await advance(100 * hour, hook.uuid);
     hook.receiver.answer = 200;
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     hook.receiver.answer = 500;
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     clock.advance(120 * hour - 1);
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     expect(await isActive(hook)).toBe(true);
     clock.advance(1);
     await testNotification(hook);
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     expect(await isActive(hook)).toBe(false);
   });
 });
 
-describe('where it may go is decided when it goes', () => {
-  test('not to a domain that was taken off the whitelist', async () => {
+describe('at each delivery the rules are checked again: nothing is sent', () => {
+  test('to a domain that was removed from the whitelist', async () => {
     const hook = await setUp();
     await service.operator('PUT', `/admin/organisations/${hook.organisation.id}/webhook-domains`, { domains: [] });
     await testNotification(hook);
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
     await service.operator('PUT', `/admin/organisations/${hook.organisation.id}/webhook-domains`, {
       domains: ['localhost'],
     });
@@ -483,11 +483,11 @@ describe('where it may go is decided when it goes', () => {
     expect(hook.receiver.received).toHaveLength(1);
   });
 
-  test('not to a private network that the operator does not allow', async () => {
+  test('to a private network that the operator does not allow', async () => {
     const hook = await setUp();
     await service.operator('PUT', `/admin/organisations/${hook.organisation.id}/allowed-networks`, { cidrs: [] });
     await testNotification(hook);
-    expect(await settled(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
+    expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
     expect(hook.receiver.received).toEqual([]);
     const [attempt] = await database.query<{ error: string }>(
       'select error from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
@@ -497,13 +497,13 @@ describe('where it may go is decided when it goes', () => {
   });
 });
 
-test('deliveries that ended are kept for 30 days, with their attempts, and what waits is kept', async () => {
+test('finished deliveries are kept for 30 days with their attempts, and pending ones longer', async () => {
   const hook = await setUp();
   await testNotification(hook);
-  expect(await settled(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
+  expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
   hook.receiver.answer = 500;
   await testNotification(hook);
-  await settled(hook.uuid);
+  await waitUntilIdle(hook.uuid);
   const kept = () =>
     database.query(
       `select d.state, count(a.number)::int as attempts from service.deliveries d
@@ -516,7 +516,7 @@ test('deliveries that ended are kept for 30 days, with their attempts, and what 
     { state: 'pending', attempts: 1 },
   ];
   expect(await kept()).toEqual(both);
-  // Switched off, so that nothing is tried meanwhile.
+  // Disabled, so that nothing is sent meanwhile.
   await database.query('update service.webhooks set is_active = false where id = $1', [hook.uuid]);
   clock.advance(29 * 24 * 3_600 * second);
   await service.service.sweep();
@@ -527,7 +527,7 @@ test('deliveries that ended are kept for 30 days, with their attempts, and what 
 });
 
 describe('crashes', () => {
-  test('what a dead process was sending is sent again when its claim has run out, and not before', async () => {
+  test("a dead process's notification is sent again when its claim has run out, and not before", async () => {
     const hook = await setUp();
     const id = '00000000-0000-4000-8000-000000000001';
     const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
@@ -539,15 +539,15 @@ describe('crashes', () => {
     clock.advance(45 * second - 1);
     await service.service.sweep();
     await testNotification(hook);
-    await eventually('the other one came', async () => hook.receiver.received.length === 1);
+    await eventually('the other notification arrives', async () => hook.receiver.received.length === 1);
     expect(hook.receiver.received[0]?.json.trigger).toBe('TEST');
     clock.advance(1);
     await service.service.sweep();
-    await eventually('it came', async () => hook.receiver.received.length === 2);
+    await eventually('the notification arrives', async () => hook.receiver.received.length === 2);
     expect(hook.receiver.received[1]?.headers).toMatchObject({ 'webhook-id': id, 'webhook-attempt': '2' });
   });
 
-  test('the late failure of a process that was taken for dead does not undo what another has delivered meanwhile', async () => {
+  test('a late failure of a process that lost its claim does not undo a delivery of another process', async () => {
     const hook = await setUp();
     let release: () => void = () => undefined;
     hook.receiver.answer = (response) => {
@@ -555,14 +555,14 @@ describe('crashes', () => {
     };
     await testNotification(hook);
     await eventually('it is being sent', async () => hook.receiver.received.length === 1);
-    // What the other process does when the claim has run out.
+    // The other process delivers it, after the claim has run out.
     await database.query(
       `update service.deliveries set state = 'delivered', attempts = 2, finished = $2, claimed_until = null
        where webhook_id = $1`,
       [hook.uuid, new Date(clock.nowMs()).toISOString()],
     );
     release();
-    await eventually('the failure is written down', async () => {
+    await eventually('the failure is stored', async () => {
       const rows = await database.query(
         'select from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
         [hook.uuid],
@@ -572,7 +572,7 @@ describe('crashes', () => {
     expect(await deliveries(hook.uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
   });
 
-  test('of an old and a new one that fail together after a crash, the new one stays', async () => {
+  test('when an old and a new notification fail together after a crash, the new one stays pending', async () => {
     const hook = await setUp();
     hook.receiver.answer = 500;
     const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
@@ -586,8 +586,8 @@ describe('crashes', () => {
         [hook.organisation.id, hook.uuid, JSON.stringify(feedPayload(name)), at(ms)],
       );
     await service.service.sweep();
-    await eventually('both were tried', async () => hook.receiver.received.length === 2);
-    await settled(hook.uuid);
+    await eventually('both were attempted', async () => hook.receiver.received.length === 2);
+    await waitUntilIdle(hook.uuid);
     const left = await database.query(
       `select payload->>'sourcing_event_name' as name from service.deliveries where webhook_id = $1 and state = 'pending'`,
       [hook.uuid],
@@ -595,10 +595,10 @@ describe('crashes', () => {
     expect(left).toEqual([{ name: 'new' }]);
   });
 
-  test('a command that is rolled back announces nothing', async () => {
+  test('a command that is rolled back sends no notification', async () => {
     const hook = await setUp();
     await createEvent(hook.organisation, eventPayload());
-    await settled(hook.uuid);
+    await waitUntilIdle(hook.uuid);
     await database.query(
       `create function service.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`,
     );
@@ -610,7 +610,7 @@ describe('crashes', () => {
     expect((await hook.organisation.call('POST', `/desk/events/${body.result[0].id}/publish`, {})).status).toBe(500);
     await database.query('drop trigger refuse on service.rounds');
     await service.service.sweep();
-    expect(await settled(hook.uuid)).toHaveLength(before);
+    expect(await waitUntilIdle(hook.uuid)).toHaveLength(before);
     const { data } = (await hook.organisation.call('GET', '/api/feeds/sourcing-events')).body;
     expect(data).toMatchObject([{ status: 'DRAFT' }]);
   });
@@ -620,7 +620,7 @@ test('no secret is in any log line', async () => {
   const hook = await setUp();
   hook.receiver.answer = 500;
   await testNotification(hook);
-  await settled(hook.uuid);
+  await waitUntilIdle(hook.uuid);
   await hook.organisation.call('POST', '/api/webhooks', { signing_key: 'a-secret-of-the-caller' });
   const written = lines.join('\n');
   expect(lines.length).toBeGreaterThan(50);

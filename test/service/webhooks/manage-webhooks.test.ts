@@ -8,7 +8,7 @@ const create = (changes: object = {}) => organisation.call('POST', '/api/webhook
 const domains = (...list: string[]) =>
   service.operator('PUT', `/admin/organisations/${organisation.id}/webhook-domains`, { domains: list });
 
-test('a webhook is created with its key, which is in no other answer', async () => {
+test('the answer to a creation has the signing key, and no other answer has it', async () => {
   const made = await create({ description: 'to the inbox' });
   expect(made.status).toBe(201);
   expect(made.headers.get('location')).toBe(`/api/webhooks/${made.body.uuid}`);
@@ -31,7 +31,7 @@ test('a webhook is created with its key, which is in no other answer', async () 
   expect((await create()).body.signing_key).not.toBe(signingKey);
 });
 
-test('triggers are rendered in the order given', async () => {
+test('triggers are shown in the order of the request', async () => {
   expect((await create({ triggers: ['TEST', 'JOB_UPDATED', 'AWARDS_FEED_UPDATED'] })).body.triggers).toBe(
     '[TEST, JOB_UPDATED, AWARDS_FEED_UPDATED]',
   );
@@ -49,10 +49,10 @@ test.each<[string, object, string]>([
   ['an unknown trigger', { triggers: ['AWARDS'] }, 'triggers[0]'],
   ['no trigger', { triggers: [] }, 'triggers'],
   ['a trigger twice', { triggers: ['TEST', 'TEST'] }, 'triggers'],
-  ['triggers as they are rendered', { triggers: '[TEST]' }, 'triggers'],
+  ['triggers as answers show them', { triggers: '[TEST]' }, 'triggers'],
   ['another algorithm', { signing_alg: 'HMAC_SHA512' }, 'signing_alg'],
   ['a key of the caller', { signing_key: 'x' }, 'signing_key'],
-])('%s: refused by its path', async (_what, changes, path) => {
+])('%s: refused with the path of the fault', async (_what, changes, path) => {
   const answer = await create(changes);
   expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
   expect(JSON.stringify(answer.body)).not.toContain('pa55word');
@@ -69,7 +69,7 @@ test('a wildcard covers subdomains of any depth, and not the domain itself', asy
   expect(await status('https://203.0.113.8/')).toBe(400);
 });
 
-test('a deleted webhook is gone, with what waits for it', async () => {
+test('a deleted webhook is gone, with its notifications', async () => {
   const { uuid } = (await create()).body;
   await organisation.call('POST', `/api/webhooks/${uuid}/test`);
   const answer = await organisation.call('DELETE', `/api/webhooks/${uuid}`);
@@ -83,7 +83,7 @@ test('a deleted webhook is gone, with what waits for it', async () => {
   expect(await service.db.database.query('select from service.deliveries where webhook_id = $1', [uuid])).toEqual([]);
 });
 
-test('the list is paged, with absolute links, and does not end beyond its end', async () => {
+test('the list is paged, with absolute links; a page beyond the end is empty and has the count', async () => {
   const other = await service.organisation();
   for (let number = 1; number <= 5; number += 1)
     await other.call('POST', '/api/webhooks', { ...hook, name: `h${number}` });

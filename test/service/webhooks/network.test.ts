@@ -1,6 +1,7 @@
 /**
- * Where a webhook's URL and its token URL may lead: every way to name a private address, and names that change what they
- * resolve to. The resolver is the test's; what would be connected to is a real receiver that must hear nothing.
+ * The addresses that a webhook's URL and its token URL may lead to: every notation of a private address, and names that
+ * resolve differently later. The test has its own resolver; behind the refused addresses is a real receiver that must
+ * get no request.
  */
 import { describe, expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
@@ -9,7 +10,7 @@ import { closeAfterFile, eventually, startTestService, testCertificates } from '
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
-/** What each name resolves to now; any other name does not exist. */
+/** The addresses that each name resolves to now; no other name exists. */
 const names = new Map<string, string[]>();
 const certificates = await testCertificates();
 function connections() {
@@ -31,7 +32,7 @@ const receiver = await startWebhookReceiver();
 const tokenServer = await startTokenServer();
 const port = new URL(receiver.url).port;
 
-/** An organisation that may name these hosts; nothing private may be reached unless it is said. */
+/** An organisation that may name these hosts, and may reach only these private networks. */
 async function organisationWith(domains: string[], cidrs: string[] = []) {
   const organisation = await service.organisation();
   const put = (path: string, body: object) =>
@@ -58,7 +59,7 @@ const create = (organisation: Organisation, url: string, accessTokenUrl?: string
         }),
   });
 
-/** The newest attempt of a test notification, after this one and the `attempts` before it. */
+/** Sends a test notification for the first of the `attempts`, and returns its delivery after so many attempts. */
 async function attemptOf(organisation: Organisation, uuid: string, attempts = 1) {
   if (attempts === 1) await organisation.call('POST', `/api/webhooks/${uuid}/test`);
   const path = `/admin/organisations/${organisation.id}/deliveries?webhook=${uuid}`;
@@ -68,7 +69,7 @@ async function attemptOf(organisation: Organisation, uuid: string, attempts = 1)
   });
 }
 
-// The same loopback address, or one of a private, link-local or metadata network, in every notation that a URL takes.
+// Loopback, private, link-local and metadata addresses in every notation that a URL accepts.
 const literals = [
   '127.0.0.1',
   '127.1',
@@ -99,7 +100,7 @@ const literals = [
 describe.each(literals)('%s', (literal) => {
   const canonical = new URL(`https://${literal}/`).hostname;
 
-  test('as a webhook: not without the whitelist, and with it not beyond the guard', async () => {
+  test('as a webhook: refused unless whitelisted, and stopped by the network guard if whitelisted', async () => {
     const stranger = await organisationWith(['localhost', '*.example.com']);
     const refused = await create(stranger, `https://${literal}:${port}/hook`);
     expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'url']);
@@ -115,7 +116,7 @@ describe.each(literals)('%s', (literal) => {
     expect(receiver.received.length).toBe(heard);
   });
 
-  test('as a token URL: 400, and the answer does not say what is there', async () => {
+  test('as a token URL: 400, and the answer does not reveal the kind of address', async () => {
     const organisation = await organisationWith(['localhost']);
     const answer = await create(organisation, receiver.url, `https://${literal}:${port}/token`);
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'authentication.parameters.access_token_url']);
@@ -124,14 +125,14 @@ describe.each(literals)('%s', (literal) => {
   });
 });
 
-test('an address that is listed literally and lies in an allowed network is reached', async () => {
+test('an address that is whitelisted literally and in an allowed network is reached', async () => {
   const organisation = await organisationWith(['127.0.0.1'], ['127.0.0.0/8']);
   const made = await create(organisation, `https://127.0.0.1:${port}/hook`);
   expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
 });
 
 test.each([['10.1.2.3'], ['127.0.0.1'], ['169.254.169.254'], ['::1'], ['::ffff:127.0.0.1'], ['64:ff9b::a00:1']])(
-  'a whitelisted name that resolves to %s is not connected to, nor asked for a token',
+  'no connection is made to a whitelisted name that resolves to %s, for a notification or a token',
   async (address) => {
     names.set('hooks.example.com', [address]);
     const organisation = await organisationWith(['hooks.example.com']);
@@ -151,21 +152,21 @@ test.each([['10.1.2.3'], ['127.0.0.1'], ['169.254.169.254'], ['::1'], ['::ffff:1
   },
 );
 
-test('one private address among public ones spoils the name', async () => {
+test('a name with one private address among public ones is refused', async () => {
   names.set('mixed.example.com', ['8.8.8.8', '127.0.0.1']);
   const organisation = await organisationWith(['mixed.example.com']);
   const made = await create(organisation, `https://mixed.example.com:${port}/hook`);
   expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ status: null, error: /127\.0\.0\.1/ });
 });
 
-test('a name that changes its answer after the creation gains nothing, at the token server nor at the receiver', async () => {
+test('a name that resolves to a private address after the creation is refused, as token server and as receiver', async () => {
   const allowed = ['127.0.0.0/8'];
   names.set('localhost', ['127.0.0.1']);
   const organisation = await organisationWith(['localhost'], allowed);
   const made = await create(organisation, receiver.url, tokenServer.url);
   expect(made.status).toBe(201);
   expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ state: 'delivered' });
-  // All connections are made anew from here on: one that is kept leads to where it was checked.
+  // From here on all connections are new: a kept connection leads to the address that was checked.
   outgoing = connections();
   const heard = receiver.received.length;
   const plain = (await create(organisation, receiver.url)).body.uuid;
@@ -186,7 +187,7 @@ test('a name that changes its answer after the creation gains nothing, at the to
   expect([receiver.received.length, tokenServer.asked.length]).toEqual([heard, 1]);
 });
 
-test('a network that is no longer allowed is not reached over a connection of before', async () => {
+test('a network that is no longer allowed is not reached over a kept connection', async () => {
   names.set('localhost', ['127.0.0.1']);
   const organisation = await organisationWith(['localhost'], ['127.0.0.0/8']);
   const made = await create(organisation, receiver.url);
@@ -198,7 +199,7 @@ test('a network that is no longer allowed is not reached over a connection of be
   expect(receiver.received.length).toBe(heard);
 });
 
-test('neither a receiver nor a token server leads elsewhere by a redirect', async () => {
+test('a redirect of a receiver or a token server is not followed', async () => {
   names.set('localhost', ['127.0.0.1']);
   const organisation = await organisationWith(['localhost'], ['127.0.0.0/8']);
   const elsewhere = await startWebhookReceiver();
@@ -214,7 +215,7 @@ test('neither a receiver nor a token server leads elsewhere by a redirect', asyn
   expect(elsewhere.received).toEqual([]);
 });
 
-test('a URL whose host is no host at all is refused', async () => {
+test('a URL with a malformed host is refused', async () => {
   const organisation = await organisationWith(['localhost', '*.example.com']);
   for (const url of [
     'https://',

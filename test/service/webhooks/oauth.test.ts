@@ -1,4 +1,4 @@
-/** Webhooks with OAuth client credentials, against a real token server and a real receiver over HTTPS. */
+/** Webhooks with OAuth client credentials, with a real token server and a real receiver over HTTPS. */
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { FetchError } from '#platform/guarded-fetch.ts';
@@ -74,8 +74,8 @@ interface Row {
   response_excerpt: string | null;
 }
 
-/** The deliveries with their newest attempts, once nothing is being sent or due. */
-const settled = (uuid: string) =>
+/** Waits until nothing is being sent or due, and returns the deliveries with their newest attempts. */
+const waitUntilIdle = (uuid: string) =>
   eventually('nothing is being sent', async () => {
     const rows = await database.query<Row>(
       `select d.state, d.attempts, d.due, a.error, a.status, a.response_excerpt
@@ -90,13 +90,13 @@ const settled = (uuid: string) =>
 
 async function testNotification({ organisation }: Setup, uuid: string): Promise<Row[]> {
   expect((await organisation.call('POST', `/api/webhooks/${uuid}/test`)).status).toBe(202);
-  return settled(uuid);
+  return waitUntilIdle(uuid);
 }
 
 const tokensAt = ({ receiver }: Setup) => receiver.received.map(({ headers }) => headers.authorization);
 
 describe('creation', () => {
-  test('obtains a token by the client credentials flow, shows nothing of it, and stores it sealed', async () => {
+  test('obtains a token by the client credentials flow, never shows the parameters, and stores them sealed', async () => {
     const setup = await setUp();
     const made = await create(setup);
     expect(made.status).toBe(201);
@@ -106,7 +106,7 @@ describe('creation', () => {
         form: { grant_type: 'client_credentials', scope: 'hooks.write hooks.read' },
       },
     ]);
-    // One way to show the secret, not both: RFC 6749, 2.3.
+    // The secret is sent in one way only: RFC 6749, 2.3.
     expect(Object.keys(setup.tokenServer.asked[0]?.form ?? {})).toEqual(['grant_type', 'scope']);
     expect(made.body.authentication).toBeUndefined();
     for (const path of [`/api/webhooks/${made.body.uuid}`, '/api/webhooks'])
@@ -121,7 +121,7 @@ describe('creation', () => {
     expect(row?.authentication.toString('utf8')).not.toMatch(/client|token|scope/);
   });
 
-  test('without a scope asks for none', async () => {
+  test('without a scope sends no scope', async () => {
     const setup = await setUp();
     await created(setup, { scope: undefined });
     await created(setup, { scope: '' });
@@ -131,7 +131,7 @@ describe('creation', () => {
     ]);
   });
 
-  test('sends the secret in the body to a server that does not take HTTP Basic, and remembers that', async () => {
+  test('sends the secret in the body to a server that does not accept HTTP Basic, and remembers that', async () => {
     const setup = await setUp();
     setup.tokenServer.answer = (response, { form }: TokenRequest) =>
       form['client_secret'] === clientSecret && form['client_id'] === clientId
@@ -148,9 +148,9 @@ describe('creation', () => {
   test.each<[string, number, object]>([
     ['400 with invalid_request', 400, { error: 'invalid_request' }],
     ['400 with invalid_client', 400, { error: 'invalid_client' }],
-    ['403 without a word', 403, {}],
+    ['403 without an error code', 403, {}],
     ['200 with invalid_client', 200, { error: 'invalid_client' }],
-  ])('tries the body, too, after %s', async (_what, status, body) => {
+  ])('sends the secret in the body after %s', async (_what, status, body) => {
     const setup = await setUp();
     setup.tokenServer.answer = (response, { headers }) =>
       headers.authorization === undefined
@@ -159,7 +159,7 @@ describe('creation', () => {
     expect((await create(setup)).status).toBe(201);
   });
 
-  test.each(['bearer', 'BEARER', undefined])('takes the token type %s', async (type) => {
+  test.each(['bearer', 'BEARER', undefined])('accepts the token type %s', async (type) => {
     const setup = await setUp();
     setup.tokenServer.answer = (response) => giveJson(response, 200, { access_token: 'x', token_type: type });
     expect((await create(setup)).status).toBe(201);
@@ -171,28 +171,38 @@ describe('creation', () => {
     ['refuses the client', json(401, { error: 'invalid_client' }), path, /401 with the error invalid_client/],
     ['refuses the scope', json(400, { error: 'invalid_scope' }), 'authentication.parameters.scope', /invalid_scope/],
     ['refuses the grant', json(400, { error: 'unauthorized_client' }), path, /unauthorized_client/],
-    ['says error with 200', json(200, { error: 'invalid_grant' }), path, /invalid_grant/],
-    ['says both', json(200, { error: 'server_error', access_token: 'x' }), path, /server_error/],
+    ['answers an error with 200', json(200, { error: 'invalid_grant' }), path, /invalid_grant/],
+    ['answers an error and a token', json(200, { error: 'server_error', access_token: 'x' }), path, /server_error/],
     ['repeats the secret as its error', json(400, { error: clientSecret }), path, /answered 400\.?$/],
     ['breaks', json(500, { message: `boom ${clientSecret}` }), path, /answered 500\.?$/],
     ['redirects', (response) => response.writeHead(302, { location: '/elsewhere' }).end(), path, /answered 302/],
-    ['gives HTML', (response) => response.end('<html>sign in</html>'), path, /no JSON object/],
-    ['gives a list', json(200, ['x']), path, /no JSON object/],
-    ['gives no token', json(200, { token_type: 'bearer' }), path, /without an access_token/],
-    ['gives an empty token', json(200, { access_token: '', token_type: 'bearer' }), path, /without an access_token/],
-    ['gives a number', json(200, { access_token: 1, token_type: 'bearer' }), path, /without an access_token/],
+    ['answers HTML', (response) => response.end('<html>sign in</html>'), path, /no JSON object/],
+    ['answers a list', json(200, ['x']), path, /no JSON object/],
+    ['returns no token', json(200, { token_type: 'bearer' }), path, /without an access_token/],
+    ['returns an empty token', json(200, { access_token: '', token_type: 'bearer' }), path, /without an access_token/],
     [
-      'gives a token with a line break',
+      'returns a number as the token',
+      json(200, { access_token: 1, token_type: 'bearer' }),
+      path,
+      /without an access_token/,
+    ],
+    [
+      'returns a token with a line break',
       json(200, { access_token: 'a\r\nx-injected: 1', token_type: 'bearer' }),
       path,
       /without an access_token/,
     ],
-    ['gives a token with a space', json(200, { access_token: 'a b', token_type: 'bearer' }), path, /without/],
-    ['gives a token too long for a header', json(200, { access_token: 'x'.repeat(8_193) }), path, /without/],
-    ['gives another type', json(200, { access_token: 'x', token_type: 'mac' }), path, /type bearer/],
-    ['gives far too much', json(200, { access_token: 'x', padding: 'x'.repeat(70_000) }), path, /too large|larger/],
+    ['returns a token with a space', json(200, { access_token: 'a b', token_type: 'bearer' }), path, /without/],
+    ['returns a token too long for a header', json(200, { access_token: 'x'.repeat(8_193) }), path, /without/],
+    ['returns another token type', json(200, { access_token: 'x', token_type: 'mac' }), path, /type bearer/],
+    [
+      'answers more than 64 KiB',
+      json(200, { access_token: 'x', padding: 'x'.repeat(70_000) }),
+      path,
+      /too large|larger/,
+    ],
     ['hangs up', (response) => response.destroy(), path, /closed the connection/],
-  ])('is 400 when the token server %s, and no webhook is made', async (_what, answer, where, message) => {
+  ])('is 400 when the token server %s, and creates no webhook', async (_what, answer, where, message) => {
     const setup = await setUp();
     setup.tokenServer.answer = answer;
     const made = await create(setup);
@@ -207,8 +217,8 @@ describe('creation', () => {
     ['plain HTTP', { access_token_url: 'http://localhost/token' }, 'access_token_url'],
     ['no URL', { access_token_url: 'localhost' }, 'access_token_url'],
     ['credentials in the URL', { access_token_url: 'https://u:p@localhost/token' }, 'access_token_url'],
-    ['nobody there', { access_token_url: 'https://localhost:1/token' }, 'access_token_url'],
-    ['no name', { access_token_url: 'https://no-such-host.invalid/token' }, 'access_token_url'],
+    ['a port without a server', { access_token_url: 'https://localhost:1/token' }, 'access_token_url'],
+    ['an unknown host', { access_token_url: 'https://no-such-host.invalid/token' }, 'access_token_url'],
     ['no client id', { client_id: undefined }, 'client_id'],
     ['an empty client id', { client_id: '' }, 'client_id'],
     ['no secret', { client_secret: undefined }, 'client_secret'],
@@ -233,7 +243,7 @@ describe('creation', () => {
     expect([made.status, made.body.errors[0].path]).toEqual([400, 'authentication.type']);
   });
 
-  test('a host that is not whitelisted is refused before anybody hears the secret', async () => {
+  test('a host that is not whitelisted is refused before the secret is sent', async () => {
     const setup = await setUp();
     await service.operator('PUT', `/admin/organisations/${setup.organisation.id}/webhook-domains`, { domains: [] });
     const made = await create(setup);
@@ -241,7 +251,7 @@ describe('creation', () => {
     expect(setup.tokenServer.asked).toEqual([]);
   });
 
-  test('a slow token server holds no transaction open', async () => {
+  test('no transaction is open while the token server is slow', async () => {
     const setup = await setUp();
     let release: () => void = () => undefined;
     setup.tokenServer.answer = (response) => {
@@ -258,7 +268,7 @@ describe('creation', () => {
     expect((await making).status).toBe(201);
   });
 
-  test('a repeated creation asks for no second token, and answers also when the server has gone', async () => {
+  test('a repeated creation requests no second token, and is answered also when the token server is down', async () => {
     const setup = await setUp();
     const first = await create(setup, {}, 'k');
     setup.tokenServer.answer = (response) => response.destroy();
@@ -270,7 +280,7 @@ describe('creation', () => {
     expect(setup.tokenServer.asked).toHaveLength(1);
   });
 
-  test('two at once under one key make one webhook', async () => {
+  test('two creations at once with one key create one webhook', async () => {
     const setup = await setUp();
     const both = await Promise.all([create(setup, {}, 'twice'), create(setup, {}, 'twice')]);
     expect(both.map(({ status }) => status)).toEqual([201, 201]);
@@ -278,7 +288,7 @@ describe('creation', () => {
     expect((await setup.organisation.call('GET', '/api/webhooks')).body.count).toBe(1);
   });
 
-  test('of two at once under one key, the one whose token server fails answers with what the other has made', async () => {
+  test('of two creations at once with one key, the one whose token request fails returns the webhook of the other', async () => {
     const setup = await setUp();
     const held: ServerResponse[] = [];
     setup.tokenServer.answer = (response) => void held.push(response);
@@ -294,7 +304,7 @@ describe('creation', () => {
     expect((await setup.organisation.call('GET', '/api/webhooks')).body.count).toBe(1);
   });
 
-  test('a creation that failed leaves its key unused', async () => {
+  test('a creation that failed does not use up its idempotency key', async () => {
     const setup = await setUp();
     const { answer } = setup.tokenServer;
     setup.tokenServer.answer = json(503, {});
@@ -311,7 +321,7 @@ describe('delivery', () => {
     for (let round = 0; round < 3; round += 1) await testNotification(setup, uuid);
     expect(tokensAt(setup)).toEqual(['Bearer token-1', 'Bearer token-1', 'Bearer token-1']);
     expect(setup.receiver.received[0]?.headers['x-signature']).toMatch(/^hmac-sha256=[0-9a-f]{64}$/);
-    // It lives 3,600 s and is not used in its last 30.
+    // It expires after 3,600 s, and is not used in its last 30 s.
     clock.advance(3_569 * second);
     await testNotification(setup, uuid);
     clock.advance(second);
@@ -322,45 +332,42 @@ describe('delivery', () => {
 
   test.each<[string, unknown, number]>([
     ['nothing', undefined, 270],
-    ['words', 'soon', 270],
+    ['a word', 'soon', 270],
     ['a negative number', -5, 270],
     ['a number as text', '100', 90],
-    ['a number beyond all', 1e300, 24 * 3_600 - 30],
-  ])(
-    'of a token whose life is said to be %s is as good as a token of %j: used for so many seconds',
-    async (_w, given, s) => {
-      const setup = await setUp();
-      setup.tokenServer.answer = (response) =>
-        giveJson(response, 200, {
-          access_token: `t${setup.tokenServer.asked.length}`,
-          token_type: 'bearer',
-          expires_in: given,
-        });
-      const uuid = await created(setup);
-      clock.advance(s * second - 1);
-      await testNotification(setup, uuid);
-      clock.advance(1);
-      await testNotification(setup, uuid);
-      expect(tokensAt(setup)).toEqual(['Bearer t1', 'Bearer t2']);
-    },
-  );
+    ['a huge number', 1e300, 24 * 3_600 - 30],
+  ])('uses a token whose expires_in is %s (%j) for %i seconds', async (_w, given, s) => {
+    const setup = await setUp();
+    setup.tokenServer.answer = (response) =>
+      giveJson(response, 200, {
+        access_token: `t${setup.tokenServer.asked.length}`,
+        token_type: 'bearer',
+        expires_in: given,
+      });
+    const uuid = await created(setup);
+    clock.advance(s * second - 1);
+    await testNotification(setup, uuid);
+    clock.advance(1);
+    await testNotification(setup, uuid);
+    expect(tokensAt(setup)).toEqual(['Bearer t1', 'Bearer t2']);
+  });
 
-  test('of many at once asks for one token', async () => {
+  test('of many notifications at once requests one token', async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     setup.receiver.answer = 500;
     for (let round = 0; round < 4; round += 1) await testNotification(setup, uuid);
     setup.receiver.answer = 204;
-    // All four are due, and the token has expired: they go together.
+    // All four are due, and the token has expired: they are sent together.
     clock.advance(3_600 * second);
     setup.receiver.received.length = 0;
     await service.service.sweep();
-    expect((await settled(uuid)).map(({ state }) => state)).toEqual(Array(4).fill('delivered'));
+    expect((await waitUntilIdle(uuid)).map(({ state }) => state)).toEqual(Array(4).fill('delivered'));
     expect(tokensAt(setup)).toEqual(Array(4).fill('Bearer token-2'));
     expect(setup.tokenServer.asked).toHaveLength(2);
   });
 
-  test('of many that are refused at once renews the token once', async () => {
+  test('renews the token once when many notifications are refused at once', async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     setup.receiver.answer = 500;
@@ -369,7 +376,7 @@ describe('delivery', () => {
       response.writeHead(headers.authorization === 'Bearer token-1' ? 401 : 204).end();
     clock.advance(5 * second);
     await service.service.sweep();
-    expect((await settled(uuid)).map(({ state }) => state)).toEqual(Array(4).fill('delivered'));
+    expect((await waitUntilIdle(uuid)).map(({ state }) => state)).toEqual(Array(4).fill('delivered'));
     expect(setup.tokenServer.asked).toHaveLength(2);
   });
 
@@ -386,12 +393,12 @@ describe('delivery', () => {
       first?.headers['webhook-id'],
       '1',
     ]);
-    // The new one is kept.
+    // The new token is kept.
     await testNotification(setup, uuid);
     expect(tokensAt(setup).at(-1)).toBe('Bearer token-2');
   });
 
-  test('renews once: a receiver that goes on refusing is a failure, and the next attempt begins with a new token', async () => {
+  test('renews once: a second refusal is a failed attempt, and the next attempt starts with a new token', async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     setup.receiver.answer = 401;
@@ -400,11 +407,11 @@ describe('delivery', () => {
     setup.receiver.answer = 204;
     clock.advance(5 * second);
     await service.service.sweep();
-    expect(await settled(uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+    expect(await waitUntilIdle(uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
     expect(tokensAt(setup).at(-1)).toBe('Bearer token-3');
   });
 
-  test('of a server that gives the refused token again is not sent twice', async () => {
+  test('is not repeated when the token server returns the refused token again', async () => {
     const setup = await setUp();
     setup.tokenServer.answer = (response) => giveJson(response, 200, { access_token: 'same', token_type: 'bearer' });
     const uuid = await created(setup);
@@ -414,7 +421,7 @@ describe('delivery', () => {
     expect(setup.tokenServer.asked).toHaveLength(2);
   });
 
-  test('without authentication does not do more about a 401 than about any failure', async () => {
+  test('without authentication treats a 401 as any other failure', async () => {
     const setup = await setUp();
     const hook = { name: 'h', url: setup.receiver.url, triggers: ['TEST'] };
     const { uuid } = (await setup.organisation.call('POST', '/api/webhooks', hook)).body;
@@ -423,7 +430,7 @@ describe('delivery', () => {
     expect(tokensAt(setup)).toEqual([undefined]);
   });
 
-  test('when there is no token it is a failed attempt with the reason, tried again by the schedule', async () => {
+  test('without a token is a failed attempt with the reason, retried by the schedule', async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     const { answer } = setup.tokenServer;
@@ -441,11 +448,11 @@ describe('delivery', () => {
     setup.tokenServer.answer = answer;
     clock.advance(5 * second);
     await service.service.sweep();
-    expect(await settled(uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
+    expect(await waitUntilIdle(uuid)).toMatchObject([{ state: 'delivered', attempts: 2 }]);
     expect(setup.receiver.received[0]?.headers['webhook-attempt']).toBe('2');
   });
 
-  test('waits as long as the token server says', async () => {
+  test("waits as long as the token server's Retry-After", async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     clock.advance(3_600 * second);
@@ -454,7 +461,7 @@ describe('delivery', () => {
     expect(Date.parse(row?.due ?? '') - clock.nowMs()).toBe(90 * second);
   });
 
-  test('has 15 s for token and notification together', async () => {
+  test('has 15 s for the token and the notification together', async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     clock.advance(3_600 * second);
@@ -465,7 +472,7 @@ describe('delivery', () => {
     };
     sent.length = 0;
     expect(await testNotification(setup, uuid)).toMatchObject([{ state: 'delivered' }]);
-    // Others' next tries may have become due as the clock moved.
+    // Retries of other tests may have become due as the clock moved.
     const own = sent.filter(({ url }) => url === setup.tokenServer.url || url === setup.receiver.url);
     expect(own.map(({ timeoutMs }) => timeoutMs)).toEqual([15_000, 6_000]);
     clock.advance(3_600 * second);
@@ -476,11 +483,11 @@ describe('delivery', () => {
     const rows = await testNotification(setup, uuid);
     expect(rows[1]).toMatchObject({ state: 'pending', error: expect.stringContaining('no time was left') });
     expect(setup.receiver.received).toHaveLength(1);
-    // Its next tries must not move the clock of the tests that follow.
+    // Its retries must not move the clock of the tests that follow.
     setup.tokenServer.answer = answer;
   });
 
-  test('goes through the network guard to the token server, too', async () => {
+  test('requests the token through the network guard, too', async () => {
     const setup = await setUp();
     const uuid = await created(setup);
     clock.advance(3_600 * second);
@@ -494,7 +501,7 @@ describe('delivery', () => {
     expect(setup.tokenServer.asked).toHaveLength(1);
   });
 
-  test('after a restart gets a new token with the stored parameters', async () => {
+  test('requests a new token with the stored parameters after a restart', async () => {
     const before = await startTestService({ clock });
     const setup = { ...(await setUp()), organisation: await before.organisation() };
     const uuid = await created(setup);
@@ -502,7 +509,7 @@ describe('delivery', () => {
     const after = await startTestService({ clock, db: before.db });
     const path = `${after.url}/api/webhooks/${uuid}/test`;
     expect((await request('POST', path, { key: setup.organisation.key })).status).toBe(202);
-    await eventually('it came', async () => setup.receiver.received.length === 1);
+    await eventually('the notification arrives', async () => setup.receiver.received.length === 1);
     expect(tokensAt(setup)).toEqual(['Bearer token-2']);
     expect(setup.tokenServer.asked[1]).toMatchObject({
       headers: { authorization: basic },
@@ -514,7 +521,7 @@ describe('delivery', () => {
 test('no token and no client secret is in a log line, an error, a URL, the delivery log or an excerpt', async () => {
   const setup = await setUp();
   const uuid = await created(setup);
-  // A receiver that says everything it hears, with NULs between, and a token server that does so in its error.
+  // The receiver repeats all secrets, also with NULs between their characters; the token server repeats them in its error.
   setup.receiver.answer = (response, { headers }) =>
     response
       .writeHead(401)
@@ -524,7 +531,7 @@ test('no token and no client secret is in a log line, an error, a URL, the deliv
     response.writeHead(500, { 'x-echo': 'Zm9v' }).end(`${clientSecret} ${basic} token-1`);
   clock.advance(5 * second);
   await service.service.sweep();
-  await settled(uuid);
+  await waitUntilIdle(uuid);
   const attempts = await database.query(
     `select a.* from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
      where d.webhook_id = $1 order by a.number`,
@@ -545,7 +552,7 @@ test('no token and no client secret is in a log line, an error, a URL, the deliv
     expect(written).not.toContain(secret);
 });
 
-test('a shutdown while the token server is slow is 503, not the fault of the parameters', async () => {
+test('a shutdown during the token request is 503, not a fault of the parameters', async () => {
   const other = await startTestService({
     fetch: () => Promise.reject(new FetchError('unavailable', 'aborted', 'The request was ended.', {})),
   });

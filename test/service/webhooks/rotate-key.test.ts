@@ -1,4 +1,4 @@
-/** Rotating a signing key by the contract's three steps, against a receiver that knows one key at a time. */
+/** Rotates a signing key by the contract's three steps, with a receiver that knows one key at a time. */
 import { expect, test } from 'vitest';
 import { signatureMatches } from '#contract/signature.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
@@ -9,7 +9,7 @@ import { type Received, startWebhookReceiver } from '../../harness/webhook-recei
 const clock = createManualClock();
 const service = await startTestService({ clock, random: () => 0.5 });
 
-test('loses no notification: each webhook signs with its own key, and what is refused meanwhile is sent again', async () => {
+test('rotation loses no notification: each webhook signs with its own key, and refused notifications are retried', async () => {
   const organisation = await service.organisation();
   const receiver = await startWebhookReceiver();
   const settings = { name: 'hook', url: receiver.url, triggers: ['SOURCING_EVENTS_FEED_UPDATED'] };
@@ -21,13 +21,13 @@ test('loses no notification: each webhook signs with its own key, and what is re
     if (genuine) accepted.push(received);
     response.writeHead(genuine ? 204 : 401).end();
   };
-  /** An event, and all that it makes the service send at once. */
+  /** Creates an event, and waits until the service has sent what is due. */
   const change = async (name: string) => {
     clock.advance(1);
     await createEvent(organisation, eventPayload({ name }));
-    await quiet();
+    await waitUntilIdle();
   };
-  const quiet = () =>
+  const waitUntilIdle = () =>
     eventually('nothing is due', async () => {
       const rows = await service.db.database.query(
         `select from service.deliveries where state = 'sending' or (state = 'pending' and due <= $1)`,
@@ -58,14 +58,14 @@ test('loses no notification: each webhook signs with its own key, and what is re
   knownKey = next.signing_key;
   await change('after the switch');
 
-  // 3. The old one is deleted, with what waits for it.
+  // 3. The old webhook is deleted, with its pending notifications.
   expect((await organisation.call('DELETE', `/api/webhooks/${old.uuid}`)).status).toBe(204);
   await change('after the deletion');
   clock.advance(60_000);
   await service.service.sweep();
-  await quiet();
+  await waitUntilIdle();
 
-  // Whatever was refused: the receiver has heard of the newest state of the feed, in time after each change.
+  // Although some were refused, the receiver has accepted a notification for each change.
   const records = await readWholeFeed(organisation, 'sourcing-events');
   for (const { modified } of records)
     expect(accepted.some(({ json }) => String(json.payload['feed_modified']) >= modified)).toBe(true);
