@@ -187,7 +187,7 @@ function recordsByKey(
   const event = idOf(record[feeds[feed].event]);
   if (event === undefined) return [];
   const parts = feedDocuments[feed].pair?.bySupplier(record);
-  // It is not known whose record it is: each of these documents says that it cannot be read, and nothing is taken back.
+  // It is unknown whose record it is. All these documents get it and are rejected, so that nothing is withdrawn.
   if (parts === undefined)
     return pairs.flatMap((pair) => (pair.feed === feed && pair.event === event ? [{ key: pair.key, record }] : []));
   return parts.map(({ supplier, record: own }) => ({ key: pairKey(event, supplier), record: own }));

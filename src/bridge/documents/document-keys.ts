@@ -1,6 +1,6 @@
 /**
- * Which documents a record or a resource belongs to. Pure; the version before counts, too, as a supplier may have lost
- * its award. Ids are compared as the contract reads them: a UUID in lower case, whatever the source writes.
+ * Which documents a record or a resource belongs to. Pure. The version before a change counts, too, as a supplier may
+ * have lost its award. Ids are compared as the contract reads them: a UUID in lower case, however the source writes it.
  */
 import { z } from 'zod';
 import type { DocumentKind } from '#connector/documents.ts';
@@ -13,54 +13,56 @@ import { uuid } from '#contract/scalars.ts';
  */
 export type ResourceKind = 'supplier-master' | 'sourcing-event' | 'supplier' | 'question';
 
-/** What names a document that no event owns: a supplier or a file. */
+/** The record or resource that references a document that belongs to no single event: a supplier or a file. */
 export interface NamedBy {
-  /** Where it stands: a feed, or a kind of resource. */
+  /** The feed of the record, or the kind of the resource. */
   readonly part: FeedName | ResourceKind;
   readonly id: string;
-  /** False where only a version before the current one names it. */
+  /** False when only the version before the current one references the document. */
   readonly current: boolean;
 }
 
 export interface DocumentKey {
   readonly kind: DocumentKind;
   readonly key: string;
-  /** Null of a supplier: it belongs to no event. */
+  /** Null for a supplier, which belongs to no event. */
   readonly sourcingEvent: string | null;
-  /** The service's id of the supplier that an event's document shows. */
+  /** The service's id of the supplier that the document shows; null when it shows none. */
   readonly supplier: string | null;
-  /** Only of suppliers and files. */
+  /** Only for suppliers and files. */
   readonly namedBy?: NamedBy;
-  /** Remembered as named, but nothing to be done: a supplier's own id where its external id is the key. */
+  /** Only the reference is indexed, and no document is marked: the id of a supplier whose external id is the key. */
   readonly noteOnly?: boolean;
-  /** No document, but all of its event: nobody knows which of them the record changes. Nothing is remembered of it. */
+  /** Stands for all documents of the event, as the record does not say which it changes. No reference is indexed. */
   readonly wholeEvent?: boolean;
 }
 
 export const idLengthMax = 255;
 
-/** An id that is no UUID gets its document, too: that one says what is wrong with the record. */
+/** Ids that are no UUIDs are accepted: their documents become dead letters that say what is wrong with the record. */
 export const recordId = z.union([uuid, z.string().min(1).max(idLengthMax)]);
 
 /** What the bridge makes of the records of a feed. */
 interface FeedDocuments {
   /**
-   * The kind of document that is about an event and a supplier and is made of these records, and how a record is divided
-   * among the suppliers that it is about. Undefined: the record cannot be divided, so that every such document of its
-   * event may be concerned. Null: the feed makes no such documents.
+   * The kind of document about an event and a supplier that is made of these records, and how a record is divided among
+   * the suppliers that it concerns. `bySupplier` returns undefined when the record cannot be divided: then it may
+   * concern every such document of its event. Null: no such documents are made of this feed.
    */
   readonly pair: {
     readonly kind: DocumentKind;
     readonly bySupplier: (record: Fields) => readonly SupplierPart[] | undefined;
   } | null;
-  /** Documents of other kinds that a record names. Files are not listed here: `feeds` says which member names them. */
+  /**
+   * Documents of other kinds that a record names. Files are not listed here: `feeds` has the member that names them.
+   */
   readonly others: {
     readonly kinds: readonly DocumentKind[];
     readonly keysOf: (record: Fields, current: boolean) => DocumentKey[];
   } | null;
 }
 
-/** A record as it concerns one supplier. */
+/** The part of a record that concerns one supplier. */
 export interface SupplierPart {
   readonly supplier: string;
   readonly record: unknown;
@@ -68,7 +70,7 @@ export interface SupplierPart {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What the bridge makes of each feed's records, in a row for each feed. */
+/** Which documents the bridge makes of the records of each feed. */
 export const feedDocuments: Readonly<Record<FeedName, FeedDocuments>> = {
   'sourcing-events': { pair: null, others: { kinds: ['supplier', 'sourcing-event'], keysOf: keysOfEvent } },
   'latest-bids': { pair: { kind: 'quotation', bySupplier: (bid) => wholeRecord('latest-bids', bid) }, others: null },
@@ -79,7 +81,7 @@ export const feedDocuments: Readonly<Record<FeedName, FeedDocuments>> = {
   },
 };
 
-/** The kinds of documents that each kind of resource names, and their keys. */
+/** Which documents each kind of resource names. */
 const resourceDocuments: Readonly<Record<ResourceKind, NonNullable<FeedDocuments['others']>>> = {
   'sourcing-event': { kinds: [], keysOf: () => [] },
   'supplier-master': {
@@ -102,21 +104,24 @@ const resourceDocuments: Readonly<Record<ResourceKind, NonNullable<FeedDocuments
   },
 };
 
-/** The documents that a changed record may change, beside those that its event has already. The current version first. */
+/**
+ * Returns the keys of the documents that a changed record may change, in addition to those that its event has already.
+ * The current version of the record comes first.
+ */
 export function documentKeysOf(feed: FeedName, ...versions: readonly unknown[]): DocumentKey[] {
   return versions.flatMap((version, index) => (isObject(version) ? keysOfRecord(feed, version, index === 0) : []));
 }
 
 /**
- * The same for a resource. Beside these the documents of the event that it belongs to show it, and those of the supplier
- * that it is (`markDocuments` takes care of the latter).
+ * Returns the same for a resource. The documents of its event, and the documents that show the supplier, are not among
+ * these keys (`markDocuments` marks the latter).
  */
 export function documentKeysOfResource(kind: ResourceKind, ...versions: readonly unknown[]): DocumentKey[] {
   const { keysOf } = resourceDocuments[kind];
   return versions.flatMap((version, index) => (isObject(version) ? keysOf(version, index === 0) : []));
 }
 
-/** The feeds and the kinds of resources that name the keys of a kind's documents. */
+/** Returns the feeds and the kinds of resources that name documents of this kind. */
 export function partsNaming(kind: DocumentKind): { feeds: FeedName[]; resources: ResourceKind[] } {
   const resourceKinds = Object.keys(resourceDocuments) as ResourceKind[];
   return {
@@ -134,7 +139,7 @@ function kindsNamedBy(feed: FeedName): DocumentKind[] {
   ];
 }
 
-/** The service's id of the one supplier that a record is of; undefined in feeds whose records are of none, or of many. */
+/** Returns the id of the supplier of a record; undefined in feeds whose records have no supplier, or several. */
 export function supplierOfRecord(feed: FeedName, record: Fields): string | undefined {
   const { supplier } = feeds[feed];
   return supplier === null ? undefined : idOf(record[supplier]);
@@ -168,9 +173,9 @@ function wholeRecord(feed: FeedName, record: Fields): SupplierPart[] {
 }
 
 /**
- * A lot's award as each of its winners sees it: with its own share only. Entries that name no supplier are left out; those
- * that are wrong otherwise are for the supplier that they name. Undefined where `awards` is there and is no list: that
- * says nothing of the winners, and is no reason to take an award back.
+ * Returns the parts of a lot's award, each with the entries of one winner. Entries that name no supplier are left out;
+ * an entry with another fault stays in the part of the supplier that it names. Undefined when `awards` is present and
+ * is no list: that says nothing of the winners, and is no reason to withdraw an award.
  */
 function splitAward(record: Fields): SupplierPart[] | undefined {
   const { awards } = record;
@@ -216,27 +221,30 @@ function fileKeysOf(record: Fields, member: string, part: NamedBy['part'], curre
   });
 }
 
-/** An external id in an answer of the service. What is empty is left out, as the contract has it: it is none. */
+/** An external id in an answer of the service. An empty one counts as left out, as the contract has it. */
 export const externalIdText = z.string().transform((text) => (text === '' ? undefined : text));
 
-/** The external id, else the id; undefined where neither can be a key. */
+/** Returns the key of a supplier: its external id, else its id; undefined when neither can be a key. */
 export function supplierKey(id: string | undefined, externalId: unknown): string | undefined {
   if (typeof externalId === 'string' && externalId !== '' && externalId.length <= idLengthMax)
     return plainKey(externalId);
   return id === undefined ? undefined : plainKey(id);
 }
 
-/** The key of a document that stands for one id: what a database cannot store is replaced. */
+/** Returns the key of a document about one thing: its id. Characters that a database cannot store are replaced. */
 export function plainKey(id: string): string {
   return id.toWellFormed().replaceAll('\0', '\ufffd');
 }
 
-/** UUIDs stand in it as they are; in anything else a slash or a character that cannot be stored is escaped. */
+/**
+ * Returns the key of a document about an event and a supplier: both ids, joined by a slash. A slash, or a character
+ * that cannot be stored, is escaped in an id that is no UUID.
+ */
 export function pairKey(event: string, supplier: string): string {
   return `${encodeURIComponent(event.toWellFormed())}/${encodeURIComponent(supplier.toWellFormed())}`;
 }
 
-/** The event and the supplier of a document that is about both. */
+/** Returns the event and the supplier of such a key. */
 export function readPairKey(key: string): { event: string; supplier: string } {
   const [event = '', supplier = ''] = key.split('/').map(decodeURIComponent);
   return { event, supplier };
@@ -245,8 +253,8 @@ export function readPairKey(key: string): { event: string; supplier: string } {
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /**
- * The same as `recordId` without its cost, as every record of every page comes by here. Undefined also for what a
- * database cannot store as text: nothing could be found by it.
+ * Returns an id as `recordId` reads it; undefined for anything else. It is faster, as it is called for every record of
+ * every page. Undefined also for text that a database cannot store, as no row could be found by it.
  */
 export function idOf(value: unknown): string | undefined {
   if (typeof value !== 'string' || value === '' || value.length > idLengthMax) return undefined;

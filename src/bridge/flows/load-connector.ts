@@ -107,7 +107,7 @@ function adviceFor(cause: unknown, text: string): string {
     return ' Node only takes the types out of TypeScript: write it without enums, namespaces and parameter properties.';
   if (!hasErrorCode(cause, 'ERR_MODULE_NOT_FOUND')) return '';
   if (text.includes("'zod'")) return " Import z from 'sourcing-bridge/connector', or install zod in its folder.";
-  return ' What it imports must be a file beside it, or installed in its folder or above.';
+  return ' What it imports must be a file of its own, or installed in its folder or above.';
 }
 
 /** Returns ` at /path/index.ts:3`, the place in the connector's code; empty when the stack does not name one. */

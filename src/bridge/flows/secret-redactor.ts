@@ -69,7 +69,7 @@ function passwordsOf(text: string): string[] {
   }
 }
 
-/** The secret as it is, as it may stand in an address, and as it may stand in JSON. */
+/** The secret itself, its spelling in an address, and its spelling in JSON. */
 function spellings(secret: string): string[] {
   return [secret, encodeURIComponent(secret.toWellFormed()), JSON.stringify(secret).slice(1, -1)];
 }

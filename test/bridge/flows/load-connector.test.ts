@@ -169,7 +169,7 @@ describe('the error of a connector that cannot be loaded names the place and wha
     ['./out/enum', ['at <out>/enum/index.ts:1', 'without enums']],
     ['./out/throws', ['it fails at <out>/throws/deep.ts:2']],
     ['./out/wrong-import', ["named 'nothing'", 'at <out>/wrong-import/index.ts:1']],
-    ['./out/missing-file', ['<out>/missing-file/not-there.ts', 'a file beside it']],
+    ['./out/missing-file', ['<out>/missing-file/not-there.ts', 'a file of its own']],
     ['acme-nowhere', ['nor an installed package', 'a path (with /, ./ or ../ at its start)']],
     ['out/alone', ['a path (with /, ./ or ../ at its start)']],
   ])('%s', (name, texts) => {

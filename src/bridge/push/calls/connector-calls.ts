@@ -157,8 +157,8 @@ const plannedForm = z.array(
 );
 
 /** Returns the outcome as the connector answered it; `unknown` when it cannot be read or does not fit the action. */
-function readOutcome({ action }: Operation, given: unknown, redact: (text: string) => string): Outcome {
-  const read = outcomeForm.safeParse(given);
+function readOutcome({ action }: Operation, answered: unknown, redact: (text: string) => string): Outcome {
+  const read = outcomeForm.safeParse(answered);
   if (!read.success)
     return {
       status: 'unknown',
@@ -177,20 +177,20 @@ function readOutcome({ action }: Operation, given: unknown, redact: (text: strin
 /** Returns what was found, by key. An entry that cannot be read makes only its own document unclear. */
 function readFound(answer: readonly unknown[], redact: (text: string) => string): Map<string, Found | Unclear> {
   const found = new Map<string, Found | Unclear>();
-  for (const given of answer) {
-    const { data: named } = keyForm.safeParse(given);
-    if (!named) throw new Error('the connector found something and does not say for which key');
-    const entry = readFoundEntry(named.key, given, redact);
+  for (const item of answer) {
+    const { data: named } = keyForm.safeParse(item);
+    if (!named) throw new Error('the connector found an object and does not say for which key');
+    const entry = readFoundEntry(named.key, item, redact);
     const earlier = found.get(named.key);
     found.set(named.key, earlier === undefined ? entry : mergeFound(earlier, entry));
   }
   return found;
 }
 
-function readFoundEntry(key: string, given: unknown, redact: (text: string) => string): Found | Unclear {
-  const { data: unclearEntry } = unclearForm.safeParse(given);
+function readFoundEntry(key: string, item: unknown, redact: (text: string) => string): Found | Unclear {
+  const { data: unclearEntry } = unclearForm.safeParse(item);
   if (unclearEntry) return { key, unclear: redact(unclearEntry.unclear) };
-  const read = foundForm.safeParse(given);
+  const read = foundForm.safeParse(item);
   if (read.success) return { ...read.data, contentHash: read.data.contentHash };
   return { key, unclear: `the connector returned an answer that cannot be read${faultOf(read.error)}` };
 }

@@ -14,8 +14,8 @@ export function createDeadline(timeoutMs: number): AbortController {
   const controller = new AbortController();
   const { signal } = controller;
   const endMs = performance.now() + timeoutMs;
-  // `performance.now()` may not count the time of a suspended machine, and the wall clock may be set back: the sooner
-  // end is the safe one.
+  // `performance.now()` may not count the time of a suspended machine, and the wall clock may be set back. The earlier
+  // of the two ends is safe.
   const endWallMs = Date.now() + timeoutMs;
   const abortIfOver = () => {
     if (performance.now() >= endMs || Date.now() >= endWallMs)
