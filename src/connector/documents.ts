@@ -221,7 +221,7 @@ const fileDocument = z
     'A file that is attached to an answer or to a question. Its bytes come with the operation. Where several name it, the document shows the one of the event whose id comes first.',
   );
 
-/** The schema of each kind. */
+/** The kinds of documents, in the order in which an ERP needs them, with the schema of each. Everything else follows. */
 export const documentSchemas = {
   supplier: supplierDocument,
   'sourcing-event': sourcingEventDocument,
@@ -229,16 +229,24 @@ export const documentSchemas = {
   award: awardDocument,
   'rfi-answers': rfiAnswersDocument,
   file: fileDocument,
-} as const satisfies Record<string, z.ZodType>;
+} as const satisfies Record<string, z.ZodObject>;
 
-export const documentSchema = z.discriminatedUnion('kind', [
-  supplierDocument,
-  sourcingEventDocument,
-  quotationDocument,
-  awardDocument,
-  rfiAnswersDocument,
-  fileDocument,
-]);
+export type DocumentKind = keyof typeof documentSchemas;
+export const documentKinds: readonly [DocumentKind, ...DocumentKind[]] = Object.keys(documentSchemas) as [
+  DocumentKind,
+  ...DocumentKind[],
+];
+
+type DocumentSchema = (typeof documentSchemas)[DocumentKind];
+
+/** A document of any kind. */
+export const documentSchema = z.discriminatedUnion(
+  'kind',
+  Object.values(documentSchemas) as [DocumentSchema, ...DocumentSchema[]],
+);
+
+export type Document = z.infer<DocumentSchema>;
+export type DocumentOf<Kind extends DocumentKind> = Extract<Document, { kind: Kind }>;
 
 export type AwardLine = z.infer<typeof awardLine>;
 export type AwardDocument = z.infer<typeof awardDocument>;
@@ -253,13 +261,6 @@ export type EventHead = z.infer<typeof eventHead>;
 export type SupplierHead = z.infer<typeof supplierHead>;
 export type QuestionHead = z.infer<typeof questionHead>;
 export type BidSheetRow = z.infer<typeof values>;
-
-export type Document = z.infer<typeof documentSchema>;
-
-/** In the order in which an ERP needs them. */
-export const documentKinds = ['supplier', 'sourcing-event', 'quotation', 'award', 'rfi-answers', 'file'] as const;
-export type DocumentKind = (typeof documentKinds)[number];
-export type DocumentOf<Kind extends DocumentKind> = Extract<Document, { kind: Kind }>;
 
 /** The JSON Schema (draft 2020-12) of a kind's documents, or of all. */
 export function documentJsonSchema(kind?: DocumentKind): Record<string, unknown> {

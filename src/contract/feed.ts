@@ -132,7 +132,7 @@ export const feeds = {
 } as const satisfies Record<string, FeedFacts>;
 
 export type FeedName = keyof typeof feeds;
-export const feedNames = Object.keys(feeds) as [FeedName, ...FeedName[]];
+export const feedNames: readonly [FeedName, ...FeedName[]] = Object.keys(feeds) as [FeedName, ...FeedName[]];
 
 /** A feed whose records name files. */
 export type FeedWithFiles = {
