@@ -11,7 +11,7 @@ import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vi
 import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
 import { scratchFolder } from '../harness/programs.ts';
-import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runCommandLine, runHere, startCommandLine } from './command-line.ts';
 
 const event = idOf(1);
@@ -339,6 +339,19 @@ test('a database that is not available is named with its message, never with its
   expect([code, stdout]).toEqual([1, '']);
   expect(stderr).toMatch(/^Database .*-not-there: cannot connect: .*does not exist/m);
   expect(stderr).not.toMatch(/hunter2|^\s+at .*:\d+/m);
+});
+
+test('tables of an earlier, unreleased version stop a command with one sentence that says what to do', async () => {
+  const old = await createEmptyDatabase();
+  await old.database.query(
+    `create schema bridge;
+     create table bridge.migrations (number int, name text, sha256 text, applied timestamptz default now());
+     insert into bridge.migrations values (1, '001_bridge.sql', 'x')`,
+  );
+  const args = ['bridge', 'status', '--config', config, '--data', folder];
+  const { code, stdout, stderr } = await runHere(args, { DATABASE_URL: old.url });
+  expect([code, stdout]).toEqual([1, '']);
+  expect(stderr).toMatch(/^The schema bridge holds tables of an earlier, .* \(DATA_DIR or --data\) [^\n]*\.\n$/);
 });
 
 test('Ctrl-C while the database does not answer ends the command, and says that it was stopped', async () => {

@@ -127,8 +127,9 @@ function checkApplied(schema: string, record: Applied, index: number, migrations
   if (record.name !== file.file)
     throw new AppError(
       'internal',
-      `The schema ${schema} holds the tables of an earlier, unreleased version (${record.name}), which cannot be upgraded: ` +
-        'use an empty database, or, with the embedded one, another data folder (DATA_DIR or --data), or delete the old one.',
+      `The schema ${schema} holds tables of an earlier, unreleased version (${record.name}), which cannot be upgraded: ` +
+        'use an empty database, which for the embedded one means another data folder (DATA_DIR or --data) or deleting ' +
+        'the old one.',
     );
   if (record.sha256 !== file.sha256)
     throw new AppError(
