@@ -1,4 +1,4 @@
-/** Scenarios and awards: what may be awarded, what closing publishes of it, and what changes when it is awarded anew. */
+/** Scenarios and awards: what may be awarded, what closing publishes, and what changes when lots are awarded again. */
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
@@ -23,7 +23,7 @@ const columns = [
   { name: 'Each', column_type: 'FORMULA', formula: 'Price * Index' },
 ];
 
-/** Lot A cost 1,000 USD last year, in all; of lot B nothing is known. */
+/** Lot A cost 1,000 USD last year in total; lot B has no historic cost. */
 async function openEvent(changes: object = {}): Promise<string> {
   const event = await createEvent(organisation, {
     name: 'Awards',
@@ -74,7 +74,7 @@ async function feed(event: string) {
 const withoutIdentity = ({ id: _id, lot_name: _name, modified: _modified, ...record }: Record<string, unknown>) =>
   record;
 
-test('a lot shared by two suppliers: amounts of the share, the whole row of each, buyer values and global ones in both', async () => {
+test("a lot shared by two suppliers: each award has its share's amounts, and the whole row of its bid", async () => {
   const event = await openEvent();
   await bid(event, 'S1', { A: '40' });
   await bid(event, 'S2', { A: '50' });
@@ -121,7 +121,7 @@ test('a lot shared by two suppliers: amounts of the share, the whole row of each
   expect(record.rounds).toMatchObject([{ status: 'COMPLETE', awarded_cost: '660', awarded_lot_count: 1 }]);
 });
 
-test('without a historic cost of the lot there are neither historic_cost nor savings', async () => {
+test('an award of a lot without a historic cost has neither historic_cost nor savings', async () => {
   const event = await openEvent();
   await bid(event, 'S1', { B: '2' });
   await save(event, 's', [entry('B', 'S1', '1')]);
@@ -141,12 +141,12 @@ test('amounts have at most ten decimals, halves away from zero, and no exponent'
   const { A, B } = await feed(event);
   // 10 * 0.0000000003 * 1.5 = 0.0000000045; its share is 0.00000000149999999985. 900 * 0.3333333333 = 299.99999997.
   expect(A.awards[0]).toMatchObject({ cost: '0.0000000015', historic_cost: '299.99999997', savings: '299.9999999685' });
-  // 149999999999999999998.5 * 0.0000000001 = 14999999999.99999999985: a half too much for ten decimals.
+  // 149999999999999999998.5 * 0.0000000001 = 14999999999.99999999985, which is rounded to ten decimals.
   expect(B.awards[0].cost).toBe('14999999999.9999999999');
 });
 
 describe('a scenario', () => {
-  test('may share a lot out to the last fraction, and not beyond', async () => {
+  test('may award a lot up to a sum of shares of exactly 1', async () => {
     const event = await openEvent();
     for (const supplier of ['S1', 'S2', 'S3']) await bid(event, supplier, { A: '1' });
     const shares = (last: string) => [
@@ -159,7 +159,7 @@ describe('a scenario', () => {
     expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'awards[2].share_awarded']);
   });
 
-  test('awards only bids that stand: not a draft, not a lot without one', async () => {
+  test('awards only standing bids: no draft, and no lot without a bid', async () => {
     const event = await openEvent();
     await desk(organisation, 'POST', `${event}/bids`, { supplier: 'S1', lots: [{ lot: 'A' }] });
     for (const lot of ['A', 'B']) {
@@ -168,7 +168,7 @@ describe('a scenario', () => {
     }
   });
 
-  test('with a share of nothing awards nothing', async () => {
+  test('makes no award of a share of 0', async () => {
     const event = await openEvent();
     await bid(event, 'S1', { A: '1' });
     await bid(event, 'S2', { A: '1' });
@@ -178,7 +178,7 @@ describe('a scenario', () => {
     expect((await feed(event))['A'].awards).toMatchObject([{ share_awarded: '1' }]);
   });
 
-  test('that was chosen and then changed is published as it is when the event closes', async () => {
+  test('that was changed after it was chosen is published as it is when the event closes', async () => {
     const event = await openEvent();
     await bid(event, 'S1', { A: '1', B: '1' });
     await save(event, 's', [entry('A', 'S1', '1')]);
@@ -189,7 +189,7 @@ describe('a scenario', () => {
     expect([A.awards, B.awards]).toMatchObject([[], [{ share_awarded: '0.5' }]]);
   });
 
-  test('that is changed after the closing shows when the event closes again, and only the lots that it changed', async () => {
+  test('that is changed after the closing updates the changed lots when the event closes again', async () => {
     const event = await openEvent();
     await bid(event, 'S1', { A: '1', B: '1' });
     await save(event, 's', [entry('A', 'S1', '1'), entry('B', 'S1', '1')]);
@@ -207,7 +207,7 @@ describe('a scenario', () => {
     expect(second['B'].modified > first['B'].modified).toBe(true);
   });
 
-  test('of another name that awards the same changes no record', async () => {
+  test('with another name and the same awards changes no record', async () => {
     const event = await openEvent();
     await bid(event, 'S1', { A: '1' });
     for (const name of ['x', 'y']) await save(event, name, [entry('A', 'S1', '1')]);
@@ -221,8 +221,8 @@ describe('a scenario', () => {
   });
 });
 
-describe('an award that is taken back', () => {
-  test('leaves the lot like one that was never awarded', async () => {
+describe('an award that is removed', () => {
+  test('leaves a record like that of a lot that was never awarded', async () => {
     const event = await openEvent();
     await bid(event, 'S1', { A: '1' });
     await save(event, 's', [entry('A', 'S1', '1')]);
@@ -236,7 +236,7 @@ describe('an award that is taken back', () => {
     expect(A).toMatchObject({ id: first['A'].id, awards: [] });
     expect(withoutIdentity(A)).toEqual(withoutIdentity(B));
     expect(Object.keys(A).sort()).toEqual(['awards', 'id', 'lot_name', 'modified', 'sourcing_event']);
-    // The lot that nobody ever won did not change.
+    // The lot that was never awarded did not change.
     expect(B).toEqual(first['B']);
     await reopen(event);
     await choose(event, 's');
@@ -245,7 +245,7 @@ describe('an award that is taken back', () => {
     expect({ ...again['A'], modified: first['A'].modified }).toEqual(first['A']);
   });
 
-  test('of a lot that another scenario leaves out reads the same', async () => {
+  test('because another scenario leaves out the lot leaves the same record', async () => {
     const event = await openEvent();
     await bid(event, 'S1', { A: '1', B: '1' });
     await save(event, 'x', [entry('A', 'S1', '1')]);
@@ -262,14 +262,14 @@ describe('an award that is taken back', () => {
   });
 });
 
-test('costs at the limit of the formula can still be added up: the event closes', async () => {
+test('costs at the limit of the formula can be added up, and the event closes', async () => {
   const names = Array.from({ length: 12 }, (_, index) => `Lot ${index}`);
   const lots = names.map((name) => ({ name, values: [{ column: 'Volume', value: '9' }] }));
   const event = await openEvent({
     primary_cost_calculation: 'Price * Price * Price * Price * Price * Volume * 100000',
     bid_sheet: { columns, global_values: [{ column: 'Index', value: '1' }], lots },
   });
-  // 10^95 * 9 * 100000: hardly more and the formula refuses it. Twelve of them are beyond its limit.
+  // 10^95 * 9 * 100000 is just below the formula's limit. The sum of twelve is beyond it.
   await bid(event, 'S1', Object.fromEntries(names.map((name) => [name, `1${'0'.repeat(19)}`])));
   const { bids } = await readEvent(organisation, event);
   expect(bids[0].cost).toHaveLength(101);

@@ -1,11 +1,11 @@
-/** A thousand lots cost as many statements as one, whatever the command. */
+/** Each command takes as many SQL statements for a thousand lots as for one. */
 import { describe, expect, test } from 'vitest';
 import type { Database, Sql } from '#platform/database/database.ts';
 import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 
-/** Of the transaction that took the most: the command's own, not the work that it woke. */
+/** The most statements of one transaction: that is the command's own, not one of the work that it woke. */
 let statements = 0;
 const db = await createTestDatabase();
 const database: Database = {
@@ -56,7 +56,7 @@ const prices = (price: string) => (lots: string[]) => ({
 });
 
 describe('the number of statements does not grow with the lots', () => {
-  test('of a bid, an edit, a withdrawal, the buyer values and a scenario', async () => {
+  test("for a bid, an edit, a withdrawal, the buyer's values and a scenario", async () => {
     const event = await open();
     const costs = [await cost(event, 'POST', '/bids', prices('1'))];
     await desk(organisation, 'POST', `${event}/rounds/1/close`);
@@ -72,7 +72,7 @@ describe('the number of statements does not grow with the lots', () => {
       })),
     );
     await desk(organisation, 'POST', `${event}/rounds/1/reopen`);
-    // The first point after the buyer's values, which looks at every bid: a few more statements, once.
+    // The first bid after the buyer's values compares every bid with the feed: a few more statements, once.
     await desk(organisation, 'POST', `${event}/bids`, prices('3')(names));
     costs.push(await cost(event, 'POST', '/bids/withdraw', (lots) => ({ supplier: 'S1', lots })));
     for (const { one, all } of costs) {
@@ -84,7 +84,7 @@ describe('the number of statements does not grow with the lots', () => {
     expect(records.every(({ bids }) => bids.length === 0)).toBe(true);
   });
 
-  test('of a Dutch bid, and of closing with an award for every lot', async () => {
+  test('for a Dutch bid, and for closing with an award for every lot', async () => {
     const event = await open({ event_type: 'DUTCH' });
     const { one, all } = await cost(event, 'POST', '/bids', (lots) => ({
       supplier: 'S1',

@@ -1,6 +1,6 @@
 /**
- * Rules 3, 4 and 5 of SupplierLotBid under any sequence of bids, partial bids, withdrawals, edits and buyer's values:
- * the feed holds what a model in plain numbers says, and a record that did not change keeps its `modified`.
+ * Rules 3, 4 and 5 of SupplierLotBid for random sequences of bids, partial bids, withdrawals, edits and buyer's values:
+ * the feed shows what a model in plain numbers computes, and a record that did not change keeps its `modified`.
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -32,7 +32,7 @@ const columns = [
   input('Freight', 'SUPPLIER_INPUT', 'EVENT'),
 ];
 
-/** The values are chosen so that plain numbers are exact here. `100 / Speed * Volume + Freight + Index` */
+/** `100 / Speed * Volume + Freight + Index`. The values are chosen so that plain numbers are exact. */
 function costOf(row: Values): string | undefined {
   const [speed, volume, freight, index] = ['Speed', 'Volume', 'Freight', 'Index'].map((name) => row[name]);
   if (speed === undefined || volume === undefined || freight === undefined || index === undefined) return undefined;
@@ -45,7 +45,7 @@ interface ModelBid {
   withdrawn: boolean;
 }
 
-/** Everything by hand, and everything anew after each step. */
+/** Computes everything in a simple way, and all of it again after each step. */
 class Model {
   round: 'ACTIVE' | 'CLOSED' = 'ACTIVE';
   reopened = false;
@@ -63,7 +63,7 @@ class Model {
     return { Index: this.index, ...(this.volumes[lot] ? { Volume: this.volumes[lot] } : {}), ...values };
   }
 
-  /** What the feed shows after one of its points. */
+  /** Computes the feed after a domain event that updates it. */
   refresh(): void {
     const shown = new Map<string, object>();
     for (const [place, { values, withdrawn }] of this.bids) {
@@ -84,12 +84,15 @@ class Model {
 }
 
 interface Step {
-  readonly says: string;
+  readonly name: string;
   readonly method: string;
   readonly path: string;
   readonly body: object;
-  /** Changes the model; false when the service must refuse it. Whether it is a point of the feed, and what is incomplete. */
-  readonly apply: (model: Model) => false | { point: boolean; incomplete?: Lot[] };
+  /**
+   * Changes the model. Returns false when the service must refuse the step, else whether it updates the feed, and the
+   * incomplete lots.
+   */
+  readonly apply: (model: Model) => false | { updatesFeed: boolean; incomplete?: Lot[] };
 }
 
 type Submitted = Partial<Record<Lot, Values>>;
@@ -101,7 +104,7 @@ function touched(model: Model, supplier: Supplier, given: Submitted, global: Val
   });
 }
 
-/** As if the supplier had entered it; true when it stands. */
+/** Applies the supplier's entries; true when the bid is complete. */
 function enter(model: Model, supplier: Supplier, lot: Lot, entered: Values): boolean {
   const bid = model.bidOf(supplier, lot);
   const values = { ...(bid.draft ?? bid.values), ...entered, ...model.globals[supplier] };
@@ -132,7 +135,7 @@ const globalOf = fc.oneof(
 const givenOf = fc.dictionary(lotOf, valuesOf, { maxKeys: 3 });
 
 const submissionOf = (supplier: Supplier, given: Submitted, global: Values): Step => ({
-  says: 'bid',
+  name: 'bid',
   method: 'POST',
   path: '/bids',
   body: bodyOf(supplier, given, global),
@@ -140,7 +143,7 @@ const submissionOf = (supplier: Supplier, given: Submitted, global: Values): Ste
     if (model.round !== 'ACTIVE') return false;
     Object.assign(model.globals[supplier], global);
     const lotsOf = touched(model, supplier, given, global);
-    return { point: true, incomplete: lotsOf.filter((lot) => !enter(model, supplier, lot, given[lot] ?? {})) };
+    return { updatesFeed: true, incomplete: lotsOf.filter((lot) => !enter(model, supplier, lot, given[lot] ?? {})) };
   },
 });
 
@@ -148,7 +151,7 @@ const submission = fc.tuple(supplierOf, givenOf, globalOf).map((entered) => subm
 
 const edit = fc.tuple(supplierOf, givenOf, globalOf).map(
   ([supplier, given, global]): Step => ({
-    says: 'edit',
+    name: 'edit',
     method: 'PATCH',
     path: '/bids',
     body: bodyOf(supplier, given, global),
@@ -164,7 +167,7 @@ const edit = fc.tuple(supplierOf, givenOf, globalOf).map(
         model.bids.set(`${supplier} ${lot}`, { ...bid, values, draft: bid.draft && { ...bid.draft, ...entered } });
         return costOf(model.rowOf(lot, values)) !== undefined;
       });
-      if (isPossible) return { point: true };
+      if (isPossible) return { updatesFeed: true };
       model.bids.clear();
       for (const [place, bid] of kept.bids) model.bids.set(place, bid);
       model.globals[supplier] = kept.globals;
@@ -175,7 +178,7 @@ const edit = fc.tuple(supplierOf, givenOf, globalOf).map(
 
 const withdrawal = fc.tuple(supplierOf, fc.uniqueArray(lotOf, { minLength: 1 })).map(
   ([supplier, taken]): Step => ({
-    says: 'withdraw',
+    name: 'withdraw',
     method: 'POST',
     path: '/bids/withdraw',
     body: { supplier, lots: taken },
@@ -183,7 +186,7 @@ const withdrawal = fc.tuple(supplierOf, fc.uniqueArray(lotOf, { minLength: 1 }))
       const isPossible = model.round === 'ACTIVE' && model.reopened;
       if (!isPossible || taken.some((lot) => !model.bidOf(supplier, lot).values)) return false;
       for (const lot of taken) model.bids.set(`${supplier} ${lot}`, { values: null, draft: null, withdrawn: true });
-      return { point: true };
+      return { updatesFeed: true };
     },
   }),
 );
@@ -195,7 +198,7 @@ const buyerValues = fc
   )
   .map(
     ([volumes, index]): Step => ({
-      says: 'buyer values',
+      name: 'buyer values',
       method: 'PUT',
       path: '/buyer-values',
       body: {
@@ -211,7 +214,7 @@ const buyerValues = fc
           if (isAffected && !bid.values && bid.draft && costOf(model.rowOf(lot, bid.draft)) !== undefined)
             model.bids.set(place, { values: bid.draft, draft: null, withdrawn: false });
         }
-        return { point: false };
+        return { updatesFeed: false };
       },
     }),
   );
@@ -226,18 +229,18 @@ const step = fc.oneof(
   { weight: 2, arbitrary: roundStep },
 );
 
-/** Closes the round, or reopens it. */
-function turn(model: Model): Step {
+/** The step that closes the active round, or reopens the closed one. */
+function toggleRound(model: Model): Step {
   const closes = model.round === 'ACTIVE';
   return {
-    says: closes ? 'close round' : 'reopen round',
+    name: closes ? 'close round' : 'reopen round',
     method: 'POST',
     path: `/rounds/1/${closes ? 'close' : 'reopen'}`,
     body: {},
     apply: () => {
       model.round = closes ? 'CLOSED' : 'ACTIVE';
       if (!closes) model.reopened = true;
-      return { point: closes };
+      return { updatesFeed: closes };
     },
   };
 }
@@ -281,7 +284,7 @@ async function readFeed(event: string): Promise<Map<string, Shown>> {
   );
 }
 
-test('the feed shows the newest complete bids and the withdrawn ones, each at the time of its last change', async () => {
+test('the feed shows the newest complete bids and the withdrawn bids, each with the time of its last change', async () => {
   let changes = 0;
   let refusals = 0;
   await fc.assert(
@@ -289,18 +292,18 @@ test('the feed shows the newest complete bids and the withdrawn ones, each at th
       const event = await openEvent();
       const model = new Model();
       let before = new Map<string, Shown>();
-      // So that most of what follows changes something.
+      // Opening bids, so that most of the following steps change something.
       const opening = suppliers.map((supplier) => submissionOf(supplier, { A: { Speed: '1' } }, { Freight: '3' }));
       for (const planned of [...opening, ...steps]) {
-        const { says, method, path, body, apply } = planned === 'round' ? turn(model) : planned;
+        const { name, method, path, body, apply } = planned === 'round' ? toggleRound(model) : planned;
         const shownBefore = model.shown;
         const applied = apply(model);
-        if (applied && applied.point) model.refresh();
+        if (applied && applied.updatesFeed) model.refresh();
         const answer = await organisation.call(method, `/desk/events/${event}${path}`, body);
         if (!applied) refusals += 1;
         const after = await readFeed(event);
-        // In one comparison with the command, so that a failure says which it was.
-        const what = `${says} ${JSON.stringify(body)}: ${JSON.stringify(answer.body)}`;
+        // The command is part of the comparison, so that a failure shows it.
+        const what = `${name} ${JSON.stringify(body)}: ${JSON.stringify(answer.body)}`;
         expect({
           what,
           isDone: answer.status < 300,
@@ -325,7 +328,6 @@ test('the feed shows the newest complete bids and the withdrawn ones, each at th
     }),
     { numRuns: 40 },
   );
-  // Else it would only have been shown that nothing happens.
-
+  // Enough steps have changed records, and enough were refused, for the test to prove something.
   expect(Math.min(changes, refusals)).toBeGreaterThan(50);
 });

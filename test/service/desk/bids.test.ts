@@ -1,4 +1,4 @@
-/** Bids, withdrawals, the buyer's edits and the buyer's values: what is kept, what stands, and what the feed then says. */
+/** Bids, withdrawals, the buyer's edits and the buyer's values: what is stored, and what the feed then shows. */
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
@@ -63,7 +63,7 @@ describe('a Dutch auction', () => {
     { value: '5.50', volume: '100' },
   ];
 
-  test('needs no cost calculation to be published, and shows several volumes at different prices as they were entered', async () => {
+  test('needs no cost calculation to be published, and shows volumes and prices as they were entered', async () => {
     const event = await open();
     const answer = await submit(event, 'S1', [{ lot: 'A', values: { Price: '5.25' }, offers: twoVolumes }]);
     expect(answer.body).toEqual({ supplier: 'S1', complete: 1, incomplete: [] });
@@ -79,7 +79,7 @@ describe('a Dutch auction', () => {
     expect((await liveBids(event))['S1 A']).toMatchObject({ cost: '5550', offers: twoVolumes });
   });
 
-  test('later offers take the place of the earlier ones; values alone leave them', async () => {
+  test('later offers replace the earlier ones; values without offers leave them', async () => {
     const event = await open();
     await submit(event, 'S1', [{ lot: 'A', offers: twoVolumes }]);
     const { 'S1 A': first } = await feed(event);
@@ -97,7 +97,7 @@ describe('a Dutch auction', () => {
     });
   });
 
-  test('a lot without any offer is incomplete: named, kept as a draft, and without a record', async () => {
+  test('a lot without an offer is incomplete: it is named, stored as a draft, and has no record', async () => {
     const event = await open();
     const answer = await submit(event, 'S1', [
       { lot: 'A', values: { Price: '1' } },
@@ -109,13 +109,13 @@ describe('a Dutch auction', () => {
     });
     expect(Object.keys(await feed(event))).toEqual(['S1 B']);
     expect((await liveBids(event))['S1 A']).toMatchObject({ draft: { Price: '1' }, values: null, cost: null });
-    // What was entered before is not lost.
+    // The values that were entered before are kept.
     await submit(event, 'S1', [{ lot: 'A', offers: [{ value: '2', volume: '3' }] }]);
     expect((await feed(event))['S1 A'].bid_sheet_values).toContainEqual({ column_name: 'Price', value: '1' });
   });
 
   test.each<[string, object[], string]>([
-    ['a volume of nothing', [{ value: '1', volume: '0' }], 'lots[0].offers[0].volume'],
+    ['a volume of zero', [{ value: '1', volume: '0' }], 'lots[0].offers[0].volume'],
     ['a negative volume', [{ value: '1', volume: '-1' }], 'lots[0].offers[0].volume'],
     ['a negative price', [{ value: '-1', volume: '1' }], 'lots[0].offers[0].value'],
     [
@@ -129,13 +129,13 @@ describe('a Dutch auction', () => {
     ['no offer in the list', [], 'lots[0].offers'],
     ['a number for a decimal', [{ value: 1, volume: '1' }], 'lots[0].offers[0].value'],
     ['an offer without volume', [{ value: '1' }], 'lots[0].offers[0].volume'],
-  ])('%s is refused by its path, and nothing is kept', async (_what, offers, path) => {
+  ])('%s is refused with the path of the fault, and nothing is stored', async (_what, offers, path) => {
     const event = await open();
     expect(outcome(await submit(event, 'S1', [{ lot: 'A', offers: offers as never }]))).toEqual([400, path]);
     expect(await liveBids(event)).toEqual({});
   });
 
-  test('is awarded like any other: the share of what the offers add up to', async () => {
+  test('is awarded with the share of the sum of its offers', async () => {
     const event = await open();
     await submit(event, 'S1', [{ lot: 'A', offers: twoVolumes }]);
     await desk(organisation, 'PUT', `${event}/scenarios/s`, {
@@ -167,7 +167,7 @@ test.each(['RFQ', 'ENGLISH'])(
 );
 
 describe('a value in a secondary currency', () => {
-  test('is shown with its currency, and counts in the primary currency', async () => {
+  test('is shown with its currency, and its cost is in the primary currency', async () => {
     const event = await published({ secondary_currencies: [{ code: 'USD', exchange_rate: '0.9' }] });
     const price = { value: '2.50', currency: 'USD' };
     await submit(event, 'S1', [{ lot: 'A', values: { Price: price } }]);
@@ -213,7 +213,7 @@ describe('withdrawing', () => {
     return event;
   }
 
-  test('leaves the record under its id, with neither bids nor values, and no other record touched', async () => {
+  test('keeps the record and its id, without bids and values, and changes no other record', async () => {
     const event = await reopened();
     const before = await feed(event);
     const answer = await withdraw(event, 'S1', ['A']);
@@ -234,7 +234,7 @@ describe('withdrawing', () => {
     expect((await liveBids(event))['S1 A']).toMatchObject({ withdrawn: true, values: null, cost: null, draft: null });
   });
 
-  test('stays in the feed when a round or the event closes, and for a bid that is not complete', async () => {
+  test('is still shown in the feed after a round or the event has closed, and after an incomplete bid', async () => {
     const event = await reopened();
     await withdraw(event, 'S1', ['A']);
     const { 'S1 A': record } = await feed(event);
@@ -245,7 +245,7 @@ describe('withdrawing', () => {
     expect((await feed(event))['S1 A']).toEqual(record);
   });
 
-  test('bidding again makes a bid of it, under the same id, from nothing', async () => {
+  test('a new bid after it has the same id, and none of the old values', async () => {
     const event = await reopened();
     const { 'S1 A': before } = await feed(event);
     await withdraw(event, 'S1', ['A']);
@@ -255,7 +255,7 @@ describe('withdrawing', () => {
     expect((await liveBids(event))['S1 A']).toMatchObject({ withdrawn: false });
   });
 
-  test('takes what scenarios award to it, and says so; it cannot be awarded again until it stands', async () => {
+  test('removes its awards from scenarios and names them; it cannot be awarded until the supplier bids again', async () => {
     const event = await reopened();
     const awards = [
       { lot: 'A', supplier: 'S1', share_awarded: '0.5' },
@@ -292,7 +292,7 @@ describe('withdrawing', () => {
     expect(await feed(event)).toEqual(before);
   });
 
-  test('twice, of a draft, and outside of a reopened round is refused', async () => {
+  test('is refused twice, for a draft, and outside of a reopened round', async () => {
     const event = await published();
     await submit(event, 'S1', [{ lot: 'A', values: { Price: '1' } }, { lot: 'B' }]);
     expect((await withdraw(event, 'S1', ['A'])).status).toBe(409);
@@ -304,7 +304,7 @@ describe('withdrawing', () => {
     expect(outcome(await withdraw(event, 'S1', ['A']))).toEqual([409, 'lots[0]']);
   });
 
-  test('a global value entered later does not bring a withdrawn bid back', async () => {
+  test('a global value that is entered later does not restore a withdrawn bid', async () => {
     const freight = {
       name: 'Freight',
       column_type: 'INPUT',
@@ -341,7 +341,7 @@ describe("the buyer's edit", () => {
     return event;
   }
 
-  test('after a round has closed changes the record, and no other', async () => {
+  test('after a round has closed changes its record, and no other', async () => {
     const event = await closedRound();
     const before = await feed(event);
     const answer = await edit(event, { supplier: 'S1', lots: [{ lot: 'A', values: { Price: '1.50' } }] });
@@ -379,7 +379,7 @@ describe("the buyer's edit", () => {
     expect([await feed(event), await liveBids(event)]).toEqual(before);
   });
 
-  test("edits what stands, and the supplier's draft beside it stays a draft with the edit in it", async () => {
+  test("changes the standing bid; the supplier's draft beside it stays a draft, with the edit in it", async () => {
     const columns = [
       ...eventPayload().bid_sheet.columns,
       { name: 'Rebate', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'NUMBER' },
@@ -409,7 +409,7 @@ describe("the buyer's edit", () => {
 describe("the buyer's values", () => {
   const put = (event: string, body: object) => send(event, 'PUT', '/buyer-values', body);
 
-  test('of a lot change the cost of every bid that stands for it, and no feed until the next point', async () => {
+  test('of a lot change the cost of its standing bids, and no feed until its next update', async () => {
     const event = await published();
     for (const supplier of ['S1', 'S2'])
       await submit(event, supplier, [
@@ -427,7 +427,7 @@ describe("the buyer's values", () => {
     });
     expect(await feed(event)).toEqual(before);
     expect(await service.db.database.query('select count(*)::int from service.deliveries')).toEqual(outbox);
-    // A bid of one supplier is a point of the feed: the records of the others catch up at it, too.
+    // A bid of one supplier updates the feed: also the records of the other suppliers' bids.
     await submit(event, 'S2', [{ lot: 'B', values: { Price: '3' } }]);
     const after = await feed(event);
     expect([after['S1 A'], after['S2 A']]).toMatchObject([{ bids: [{ value: '20' }] }, { bids: [{ value: '20' }] }]);
@@ -436,7 +436,7 @@ describe("the buyer's values", () => {
     expect(after['S2 B'].bids).toEqual([{ value: '30' }]);
   });
 
-  test('that alter no cost show at the next point, too', async () => {
+  test("that change no cost are shown at the feed's next update, too", async () => {
     const columns = [
       ...eventPayload().bid_sheet.columns,
       { name: 'Plant', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'TEXT', scope: 'EVENT' },
@@ -468,7 +468,7 @@ describe("the buyer's values", () => {
     expect(body.lots[0].values).toEqual({ Item: 'X-1', Volume: '30' });
   });
 
-  test('that leave a bid without a cost are refused with lot, supplier and reason, and none is set', async () => {
+  test('that leave a bid without a cost are refused with lot, supplier and reason, and none is stored', async () => {
     const event = await published({ primary_cost_calculation: '100 / [Volume] + [Price]' });
     await submit(event, 'S2', [{ lot: 'B', values: { Price: '1' } }]);
     const before = await readEvent(organisation, event);
@@ -483,7 +483,7 @@ describe("the buyer's values", () => {
     expect(await readEvent(organisation, event)).toEqual(before);
   });
 
-  test('complete a first bid that lacked only them; a draft over a bid that stands waits for its supplier', async () => {
+  test('complete a first bid that lacked only them; a draft beside a standing bid stays a draft', async () => {
     const base = eventPayload({ lots: ['A', 'B'] });
     const event = await published({
       primary_cost_calculation: '100 / [Volume] + [Price]',
@@ -513,35 +513,35 @@ describe("the buyer's values", () => {
     ['with too many decimals', { lots: [{ lot: 'A', values: { Volume: '1.5' } }] }, 'lots[0].values.Volume'],
     ["a lot's value for the whole event", { global: { Volume: '1' } }, 'global.Volume'],
     ['with an unknown field', { lots: [{ lot: 'A', value: '1' }] }, 'lots[0].value'],
-  ])('%s are refused by their path', async (_what, body, path) => {
+  ])('%s are refused with the path of the fault', async (_what, body, path) => {
     expect(outcome(await put(await published(), body))).toEqual([400, path]);
   });
 });
 
-describe('a formula that would do more than compute', () => {
+describe('a formula that tries to do more than compute', () => {
   const job = (changes: object) =>
     organisation.call('POST', '/api/jobs/create-sourcing-events', { ...eventPayload(), ...changes });
 
   test.each<[string, string]>([
     ['runs code', 'constructor.constructor("return process")()'],
-    ['calls what is not a function of formulas', 'eval([Price])'],
-    ['reaches for the process', 'process.exit(1)'],
+    ['calls an unknown function', 'eval([Price])'],
+    ['accesses the process', 'process.exit(1)'],
     ['nests a thousand deep', `${'('.repeat(1_000)}Price${')'.repeat(1_000)}`],
     ['nests a thousand calls', `${'ABS('.repeat(1_000)}Price${')'.repeat(1_000)}`],
     ['never ends', '('.repeat(10_000)],
     ['raises to powers', 'Price ** Price'],
-  ])('one that %s is refused before there is a job', async (_what, formula) => {
+  ])('one that %s is refused without a job', async (_what, formula) => {
     const answer = await job({ primary_cost_calculation: formula });
     expect(outcome(answer)).toEqual([400, 'primary_cost_calculation']);
   });
 
-  test('one that would keep the service busy over all lots is refused before there is a job', async () => {
+  test('one that would take too long over all lots is refused without a job', async () => {
     const { bid_sheet: sheet } = eventPayload({ lots: Array.from({ length: 1_000 }, (_, index) => `${index}`) });
     const answer = await job({ bid_sheet: sheet, primary_cost_calculation: `${'Price+'.repeat(1_600)}1` });
     expect(outcome(answer)).toEqual([400, 'bid_sheet.columns']);
   });
 
-  test('one that divides by zero or grows without end fails that bid, and says where', async () => {
+  test('one that divides by zero or grows beyond the limit fails that bid, and names the place', async () => {
     const event = await published({
       primary_cost_calculation: '100 / Price + Price * Price * Price * Price * Price * Price',
     });

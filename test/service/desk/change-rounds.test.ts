@@ -21,7 +21,7 @@ async function newEvent(rounds: object[], steps: string[] = [], settings: object
 }
 
 describe('POST rounds', () => {
-  test('numbers from 1, and answers with the round as it stands', async () => {
+  test('numbers the rounds from 1, and answers with the new round', async () => {
     const event = await newEvent([]);
     const first = await call(event, 'rounds', { starts: at(5), ends: at(10) });
     const second = await call(event, 'rounds', { starts: at(10), ends: at(20) });
@@ -31,11 +31,11 @@ describe('POST rounds', () => {
     expect(second.body).toEqual({ number: 2, starts: at(10), ends: at(20), ...pending });
     expect(await roundsOf(event)).toEqual([first.body, second.body]);
     await desk(organisation, 'POST', `${event}/publish`);
-    // There are rounds, so none is made.
+    // The event has rounds, so publishing adds none.
     expect(await roundsOf(event)).toEqual([first.body, second.body]);
   });
 
-  test('a round that has begun when it is added is active at once', async () => {
+  test('a round whose start is not in the future is active at once', async () => {
     const event = await newEvent([], ['publish', 'rounds/1/close']);
     const made = await call(event, 'rounds', { starts: at(0), ends: at(10) });
     expect(made.body).toMatchObject({ number: 2, status: 'ACTIVE' });
@@ -45,7 +45,7 @@ describe('POST rounds', () => {
     expect(next.body).toMatchObject({ number: 3, status: 'ACTIVE', starts: at(0) });
   });
 
-  test('without `starts` waits for the round before it, and with one ends a round that has no end', async () => {
+  test('a round without `starts` waits for the round before it; one with `starts` ends a round without an end', async () => {
     const waiting = await newEvent([], ['publish']);
     expect((await call(waiting, 'rounds', { ends: at(10) })).body).toMatchObject({ status: 'PENDING', starts: null });
     clock.advance(60_000);
@@ -63,12 +63,12 @@ describe('POST rounds', () => {
   test.each<[string, object, string]>([
     ['that ends in the past', { ends: '2020-01-01T00:00:00Z' }, 'ends'],
     ['that ends when it starts', { starts: at(30), ends: at(30) }, 'ends'],
-    ['that starts before the one before it ends', { starts: at(15), ends: at(30) }, 'starts'],
-    ['that ends before the one before it', { ends: at(20) }, 'ends'],
+    ['that starts before the previous round ends', { starts: at(15), ends: at(30) }, 'starts'],
+    ['that ends before the previous round ends', { ends: at(20) }, 'ends'],
     ['without an end', { starts: at(30) }, 'ends'],
-    ['with an end that is no time', { ends: 'tomorrow' }, 'ends'],
-    ['with a member that is not known', { ends: at(30), name: 'x' }, 'name'],
-  ])('a round %s: 400 naming it, and nothing is kept', async (_what, body, path) => {
+    ['with an end that is not a time', { ends: 'tomorrow' }, 'ends'],
+    ['with an unknown member', { ends: at(30), name: 'x' }, 'name'],
+  ])('a round %s: 400 with the path of the fault, and nothing is stored', async (_what, body, path) => {
     for (const steps of [[], ['publish'], ['publish', 'pause']]) {
       const event = await newEvent([{ starts: at(10), ends: at(20) }], steps);
       const before = await roundsOf(event);
@@ -79,28 +79,28 @@ describe('POST rounds', () => {
   });
 
   test('an event has at most 100 rounds', async () => {
-    const rounds = Array.from({ length: 99 }, (_one, index) => ({ ends: at(index + 1) }));
+    const rounds = Array.from({ length: 99 }, (_, index) => ({ ends: at(index + 1) }));
     const event = await newEvent(rounds);
     expect((await call(event, 'rounds', { ends: at(100) })).status).toBe(201);
     const answer = await call(event, 'rounds', { ends: at(101) });
     expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('at most 100 rounds')]);
   });
 
-  test('many at once get numbers of their own, or are told that they overlap', async () => {
+  test('many at once get different numbers, or are refused because they overlap', async () => {
     const event = await newEvent([], ['publish']);
     const answers = await Promise.all(
-      Array.from({ length: 8 }, (_one, index) => call(event, 'rounds', { ends: at(index + 1) })),
+      Array.from({ length: 8 }, (_, index) => call(event, 'rounds', { ends: at(index + 1) })),
     );
     const made = answers.filter(({ status }) => status === 201);
     expect(made.length).toBeGreaterThan(0);
     expect((await roundsOf(event)).map((round: { number: number }) => round.number)).toEqual(
-      Array.from({ length: made.length + 1 }, (_one, index) => index + 1),
+      Array.from({ length: made.length + 1 }, (_, index) => index + 1),
     );
   });
 });
 
 describe('POST rounds/{n}/close', () => {
-  test('ends it at that moment; the event stays open', async () => {
+  test('ends the round now; the event stays open', async () => {
     const event = await newEvent([{ ends: at(60) }], ['publish']);
     clock.advance(60_000);
     const answer = await call(event, 'rounds/1/close');
@@ -109,7 +109,7 @@ describe('POST rounds/{n}/close', () => {
     expect([body.status, body.allowed.includes('bid')]).toEqual(['OPEN', false]);
   });
 
-  test('of the last round closes the event, where its settings say so, and of another does not', async () => {
+  test('of the last round closes an event that closes after its last round; of another round does not', async () => {
     const event = await newEvent([{ ends: at(10) }, { ends: at(20) }], ['publish'], { close_after_last_round: true });
     await call(event, 'rounds/1/close');
     const status = async () => (await readEvent(organisation, event)).status;
@@ -147,7 +147,7 @@ describe('POST rounds/{n}/extend', () => {
     ['that has not begun', [{ starts: at(5), ends: at(10) }], ['publish']],
     ['that has no end', [], ['publish']],
     ['of a paused event', [{ ends: at(10) }], ['publish', 'pause']],
-  ])('a round %s gets that end', async (_what, rounds, steps) => {
+  ])('a round %s gets the new end', async (_what, rounds, steps) => {
     const event = await newEvent(rounds, steps);
     const before = (await roundsOf(event))[0];
     const answer = await call(event, 'rounds/1/extend', { ends: at(30) });
@@ -160,7 +160,7 @@ describe('POST rounds/{n}/extend', () => {
     ['into the next round', { ends: at(25) }, 'ends'],
     ['that is missing', {}, 'ends'],
     ['beside another start', { starts: at(1), ends: at(9) }, 'starts'],
-  ])('an end %s: 400 naming it, and nothing is changed', async (_what, body, path) => {
+  ])('an end %s: 400 with the path of the fault, and nothing is changed', async (_what, body, path) => {
     const event = await newEvent([{ ends: at(10) }, { starts: at(20), ends: at(30) }], ['publish']);
     const before = await roundsOf(event);
     const answer = await call(event, 'rounds/1/extend', body);
@@ -168,7 +168,7 @@ describe('POST rounds/{n}/extend', () => {
     expect(await roundsOf(event)).toEqual(before);
   });
 
-  test('a round that has closed: 409 with what to do', async () => {
+  test('a closed round: 409 that says what to do', async () => {
     const event = await newEvent([{ ends: at(10) }, { ends: at(20) }], ['publish', 'rounds/1/close']);
     const answer = await call(event, 'rounds/1/extend', { ends: at(15) });
     expect([answer.status, answer.body.detail]).toEqual([409, 'Round 1 is CLOSED: reopen it with a new end.']);
@@ -177,9 +177,9 @@ describe('POST rounds/{n}/extend', () => {
 
 describe('POST rounds/{n}/reopen', () => {
   test.each<[string, object | undefined, string | null]>([
-    ['without a body runs until it is closed', undefined, null],
-    ['with an empty body runs until it is closed', {}, null],
-    ['with an end runs until then', { ends: at(30) }, at(30)],
+    ['without a body, the round runs until it is closed', undefined, null],
+    ['with an empty body, the round runs until it is closed', {}, null],
+    ['with an end, the round runs until then', { ends: at(30) }, at(30)],
   ])('%s', async (_what, body, ends) => {
     const event = await newEvent([{ ends: at(10) }], ['publish', 'rounds/1/close']);
     const answer = await organisation.call('POST', `/desk/events/${event}/rounds/1/reopen`, body);
@@ -187,7 +187,7 @@ describe('POST rounds/{n}/reopen', () => {
     expect((await readEvent(organisation, event)).allowed).toContain('withdraw-bid');
   });
 
-  test('an earlier round, while none is active', async () => {
+  test('an earlier round can be reopened while none is active', async () => {
     const event = await newEvent([{ ends: at(10) }, { ends: at(20) }], ['publish', 'rounds/1/close']);
     expect((await call(event, 'rounds/1/reopen')).status).toBe(409);
     await call(event, 'rounds/2/close');

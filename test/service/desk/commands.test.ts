@@ -24,19 +24,19 @@ describe('a bid', () => {
     ['for a lot twice', { supplier: 'S1', lots: [{ lot: 'A' }, { lot: 'A' }] }, 400, 'lots[1].lot'],
     ['in a column that does not exist', bid('S1', { Prise: '1' }), 400, 'lots[0].values.Prise'],
     ["in the buyer's column", bid('S1', { Volume: '1' }), 400, 'lots[0].values.Volume'],
-    ['that is no number', bid('S1', { Price: 'cheap' }), 400, 'lots[0].values.Price'],
+    ['that is not a number', bid('S1', { Price: 'cheap' }), 400, 'lots[0].values.Price'],
     ['that is a JSON number', bid('S1', { Price: 1.5 }), 400, 'lots[0].values.Price'],
     ['with too many decimals', bid('S1', { Price: '1.005' }), 400, 'lots[0].values.Price'],
     ['in a foreign currency', bid('S1', { Price: { value: '1', currency: 'USD' } }), 400, 'lots[0].values.Price'],
     ['for the whole event in a column of the lot', { supplier: 'S1', global: { Price: '1' } }, 400, 'global.Price'],
-  ])('%s: refused, and nothing is kept', async (_what, body, status, path) => {
+  ])('%s: refused, and nothing is stored', async (_what, body, status, path) => {
     const event = await openEvent();
     const answer = await command(event, 'POST', '/bids', body);
     expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path]);
     expect((await readEvent(organisation, event)).bids).toEqual([]);
   });
 
-  test('adds to what the supplier gave before, and leaves others alone', async () => {
+  test("adds to the supplier's earlier values, and changes no other bid", async () => {
     const event = await openEvent();
     await desk(organisation, 'POST', `${event}/bids`, bid('S1', { Price: '1' }));
     await desk(organisation, 'POST', `${event}/bids`, bid('S2', { Price: '2' }));
@@ -58,7 +58,7 @@ describe('a scenario', () => {
     ['a lot that does not exist', [award('Z', 'S1', '1')], 'awards[0].lot'],
     ['a supplier without a bid', [award('B', 'S1', '1')], 'awards[0].supplier'],
     ['a pair twice', [award('A', 'S1', '0.1'), award('A', 'S1', '0.1')], 'awards[1]'],
-  ])('with %s is refused by its path', async (_what, awards, path) => {
+  ])('with %s is refused with the path of the fault', async (_what, awards, path) => {
     const event = await openEvent();
     for (const supplier of ['S1', 'S2'])
       await desk(organisation, 'POST', `${event}/bids`, bid(supplier, { Price: '1' }));
@@ -67,7 +67,7 @@ describe('a scenario', () => {
     expect((await readEvent(organisation, event)).scenarios).toEqual([]);
   });
 
-  test('is replaced as a whole, may have any name, and is awarded only when it exists', async () => {
+  test('is replaced as a whole, may have any name, and can be awarded only if it exists', async () => {
     const event = await openEvent();
     for (const supplier of ['S1', 'S2'])
       await desk(organisation, 'POST', `${event}/bids`, bid(supplier, { Price: '1' }));

@@ -28,7 +28,7 @@ describe('an invitation', () => {
     expect(await counts(event)).toEqual({ S1: 1, S2: 1 });
   });
 
-  test('of an open event is sent at once, and once more to who has one; then they may bid', async () => {
+  test('of an open event is sent at once, also to a supplier that has one already; invited suppliers may bid', async () => {
     const event = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
     await desk(organisation, 'POST', `${event}/publish`);
     expect((await bid(event, 'S2')).status).toBe(409);
@@ -52,20 +52,20 @@ describe('an invitation', () => {
       ],
     ],
     ['that names one twice', ['S2', 'S2'], [['suppliers[1]', 'supplier "S2" is named twice']]],
-    ['of nobody', [], [['suppliers', expect.any(String)]]],
+    ['of no supplier', [], [['suppliers', expect.any(String)]]],
     ['that is no list', 'S1', [['suppliers', expect.any(String)]]],
-  ])('%s: 400 naming each, and nobody is invited', async (_what, suppliers, issues) => {
+  ])('%s: 400 with each fault, and no supplier is invited', async (_what, suppliers, issues) => {
     const event = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
     await desk(organisation, 'POST', `${event}/publish`);
     const answer = await invite(event, suppliers);
     expect([
       answer.status,
-      answer.body.errors.map((one: { path: string; message: string }) => [one.path, one.message]),
+      answer.body.errors.map((error: { path: string; message: string }) => [error.path, error.message]),
     ]).toEqual([400, issues]);
     expect(await counts(event)).toEqual({ S1: 1 });
   });
 
-  test("of another organisation's supplier: there is none", async () => {
+  test("of another organisation's supplier is refused as of one that does not exist", async () => {
     const other = await service.organisation();
     await createSuppliers(other, ['theirs']);
     const event = await createEvent(organisation, eventPayload());
@@ -74,7 +74,7 @@ describe('an invitation', () => {
     ]);
   });
 
-  test('sent by several at once counts each', async () => {
+  test('counts each of several requests at once', async () => {
     const event = await createEvent(organisation, eventPayload());
     await desk(organisation, 'POST', `${event}/publish`);
     const answers = await Promise.all(Array.from({ length: 5 }, () => invite(event, ['S3'])));
@@ -83,7 +83,7 @@ describe('an invitation', () => {
   });
 });
 
-test('a supplier that is archived keeps the invitations that it has', async () => {
+test('an archived supplier keeps its invitations', async () => {
   const own = await service.organisation();
   await createSuppliers(own, ['old']);
   const event = await createEvent(own, eventPayload({ suppliers: ['old'] }));

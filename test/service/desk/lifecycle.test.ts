@@ -1,4 +1,4 @@
-/** The event's lifecycle through `/desk`: every command in every state, and what each of them makes of the event. */
+/** The event's lifecycle through `/desk`: every command in every state, and the event after it. */
 import { describe, expect, test } from 'vitest';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { startTestService } from '../../harness/programs.ts';
@@ -17,8 +17,8 @@ const live = (event: string) => readEvent(organisation, event);
 const newEvent = (more: object = {}) =>
   createEvent(organisation, { ...eventPayload({ lots: ['A', 'B'], suppliers: ['S1'] }), ...more });
 
-/** How an event comes into each state. */
-const waysTo: Record<string, string[]> = {
+/** The commands that bring an event into each state. */
+const stepsTo: Record<string, string[]> = {
   DRAFT: [],
   'DRAFT again': ['publish', 'unpublish'],
   OPEN: ['publish'],
@@ -33,7 +33,7 @@ const waysTo: Record<string, string[]> = {
 
 async function eventIn(state: string): Promise<string> {
   const event = await newEvent();
-  for (const path of waysTo[state] ?? []) await desk(organisation, 'POST', `${event}/${path}`);
+  for (const path of stepsTo[state] ?? []) await desk(organisation, 'POST', `${event}/${path}`);
   return event;
 }
 
@@ -61,14 +61,14 @@ const calls: [command: string, path: string, body?: object, method?: string][] =
 ];
 
 const planning = ['add-round', 'invite', 'buyer-values', 'questions'];
-const openly = [...planning, 'scenario', 'award', 'unpublish', 'pause', 'close'];
+const whileOpen = [...planning, 'scenario', 'award', 'unpublish', 'pause', 'close'];
 const allowed: Record<string, string[]> = {
   DRAFT: [...planning, 'publish', 'delete'],
   'DRAFT again': [...planning, 'publish', 'delete', 'extend-round'],
-  OPEN: [...openly, 'bid', 'close-round', 'extend-round'],
-  'OPEN, its round closed': [...openly, 'edit-bids', 'reopen-round'],
-  'OPEN, its round reopened': [...openly, 'bid', 'close-round', 'extend-round'],
-  'OPEN again': [...openly, 'bid', 'close-round', 'extend-round'],
+  OPEN: [...whileOpen, 'bid', 'close-round', 'extend-round'],
+  'OPEN, its round closed': [...whileOpen, 'edit-bids', 'reopen-round'],
+  'OPEN, its round reopened': [...whileOpen, 'bid', 'close-round', 'extend-round'],
+  'OPEN again': [...whileOpen, 'bid', 'close-round', 'extend-round'],
   PAUSED: [...planning, 'scenario', 'award', 'resume', 'delete', 'extend-round'],
   CLOSED: ['reopen', 'delete', 'scenario'],
   'DELETED as a draft': [],
@@ -85,7 +85,7 @@ const statusAfter: Record<string, string> = {
   delete: 'DELETED',
 };
 
-describe.each(Object.keys(waysTo))('an event that is %s', (state) => {
+describe.each(Object.keys(stepsTo))('an event that is %s', (state) => {
   test.each(calls)('%s', async (command, path, body, method) => {
     const event = await eventIn(state);
     const before = await live(event);
@@ -99,14 +99,14 @@ describe.each(Object.keys(waysTo))('an event that is %s', (state) => {
     expect(isAllowed ? after.status : after).toEqual(isAllowed ? (statusAfter[command] ?? before.status) : before);
   });
 
-  test('says itself what is allowed', async () => {
+  test('shows the allowed commands', async () => {
     const event = await live(await eventIn(state));
     const listed = event.allowed.filter((command: string) => calls.some(([name]) => name === command));
     expect(listed.sort()).toEqual([...(allowed[state] ?? [])].sort());
   });
 });
 
-test('a command on an event that does not exist, or is another organisation’s, is answered 404 alike', async () => {
+test('a command on an event of another organisation is answered 404, as on one that does not exist', async () => {
   const other = await service.organisation();
   const event = await newEvent();
   const answers = [];
@@ -120,7 +120,7 @@ test('a command on an event that does not exist, or is another organisation’s,
       const answer = await other.call('POST', `/desk/events/${id}/${path}`, body);
       answers.push([answer.status, answer.body.detail]);
     }
-  expect(new Set(answers.map((one) => JSON.stringify(one)))).toEqual(
+  expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(
     new Set([JSON.stringify([404, 'There is no such sourcing event.'])]),
   );
   expect((await other.call('GET', `/desk/events/${event}`)).status).toBe(404);
@@ -128,11 +128,11 @@ test('a command on an event that does not exist, or is another organisation’s,
 });
 
 test.each(['publish', 'unpublish', 'pause', 'resume', 'close', 'reopen', 'delete'])(
-  '%s takes an empty object or no body, and refuses members that it does not know',
+  '%s takes an empty object or no body, and refuses unknown members',
   async (path) => {
-    const way = { publish: [], unpublish: ['publish'], pause: ['publish'], resume: ['publish', 'pause'] }[path];
+    const given = { publish: [], unpublish: ['publish'], pause: ['publish'], resume: ['publish', 'pause'] }[path];
     const event = await newEvent();
-    for (const step of way ?? (path === 'reopen' ? ['publish', 'close'] : path === 'close' ? ['publish'] : []))
+    for (const step of given ?? (path === 'reopen' ? ['publish', 'close'] : path === 'close' ? ['publish'] : []))
       await desk(organisation, 'POST', `${event}/${step}`);
     const refused = await call(event, path, { force: true });
     expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'force']);
@@ -142,7 +142,7 @@ test.each(['publish', 'unpublish', 'pause', 'resume', 'close', 'reopen', 'delete
 );
 
 describe('publish', () => {
-  test('an event with lots and no cost calculation: refused with what to do', async () => {
+  test('refuses an event with lots and no cost calculation, and says what to do', async () => {
     const { primary_cost_calculation: _none, ...payload } = eventPayload();
     const event = await createEvent(organisation, payload);
     const answer = await call(event, 'publish');
@@ -152,7 +152,7 @@ describe('publish', () => {
     expect((await call(empty, 'publish')).status).toBe(200);
   });
 
-  test('without a round makes one that has no end, and only once', async () => {
+  test('adds a round without an end to an event without rounds, and only once', async () => {
     const event = await newEvent();
     await desk(organisation, 'POST', `${event}/publish`);
     const round = { number: 1, starts: expect.any(String), ends: null, status: 'ACTIVE', reopened: false };
@@ -170,7 +170,7 @@ describe('publish', () => {
     expect((await live(event)).suppliers).toMatchObject([{ invite_count: 1 }]);
   });
 
-  test('a template: refused with what to do instead', async () => {
+  test('refuses a template, and says what to do instead', async () => {
     const event = await newEvent();
     await service.db.database.query('update service.sourcing_events set is_template = true where id = $1', [event]);
     const answer = await call(event, 'publish');
@@ -192,7 +192,7 @@ describe('reopen and close again', () => {
     return event;
   };
 
-  test('the last round is active again without its award, and complete with it when the event is closed', async () => {
+  test('the last round is active without its award after reopening, and complete with it after closing', async () => {
     const event = await closedAndAwarded();
     const complete = { status: 'COMPLETE', awarded_cost: '10', awarded_lot_count: 1 };
     const before = await live(event);
@@ -202,7 +202,7 @@ describe('reopen and close again', () => {
     expect(reopened.rounds).toMatchObject([
       { status: 'ACTIVE', awarded_cost: null, awarded_lot_count: null, reopened: true, ends: null },
     ]);
-    // The time of closing is that of the latest one; it is not taken back.
+    // `closed` is the time of the latest closing; reopening does not remove it.
     expect(reopened.closed).toBe(before.closed);
     expect(reopened.scenarios).toMatchObject([{ name: 'best', awarded: true }]);
     clock.advance(1_000);
@@ -212,7 +212,7 @@ describe('reopen and close again', () => {
     expect(after.closed > before.closed).toBe(true);
   });
 
-  test('without the award the round that was complete is closed', async () => {
+  test('without the award the round is CLOSED, not COMPLETE', async () => {
     const event = await closedAndAwarded();
     await desk(organisation, 'POST', `${event}/reopen`);
     await desk(organisation, 'POST', `${event}/award`, { scenario: null });
@@ -222,7 +222,7 @@ describe('reopen and close again', () => {
     ]);
   });
 
-  test('of several rounds only the last is complete, also when an earlier one was before', async () => {
+  test('of several rounds only the last is COMPLETE, also when an earlier one was before', async () => {
     const event = await closedAndAwarded();
     await desk(organisation, 'POST', `${event}/reopen`);
     await desk(organisation, 'POST', `${event}/rounds/1/close`);
@@ -235,7 +235,7 @@ describe('reopen and close again', () => {
   });
 });
 
-test('of many commands at once on one event each is done or told why not, and the event fits what was answered', async () => {
+test('of many commands at once on one event each is done or refused, and the event fits the answers', async () => {
   const event = await newEvent();
   await desk(organisation, 'POST', `${event}/publish`);
   const paths = ['pause', 'resume', 'unpublish', 'publish', 'close', 'reopen', 'rounds/1/close', 'rounds/1/reopen'];
@@ -245,7 +245,7 @@ test('of many commands at once on one event each is done or told why not, and th
       .map(async (path) => ({ path, status: (await call(event, path)).status })),
   );
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 409]));
-  const done = (path: string) => answers.filter((one) => one.path === path && one.status === 200).length;
+  const done = (path: string) => answers.filter((answer) => answer.path === path && answer.status === 200).length;
   const { status, rounds } = await live(event);
   expect(done('pause') - done('resume')).toBe(status === 'PAUSED' ? 1 : 0);
   expect(done('unpublish') - done('publish')).toBe(status === 'DRAFT' ? 1 : 0);
@@ -254,7 +254,7 @@ test('of many commands at once on one event each is done or told why not, and th
   expect(status === 'CLOSED' ? rounds[0].status : 'CLOSED').toBe('CLOSED');
 });
 
-test('the same command twice at once: one is done and one is told', async () => {
+test('the same command twice at once: one is done, the other refused', async () => {
   const event = await newEvent();
   await desk(organisation, 'POST', `${event}/publish`);
   const answers = await Promise.all([call(event, 'close'), call(event, 'close')]);

@@ -6,7 +6,7 @@ import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../
 const service = await startTestService();
 
 describe('GET /desk/events', () => {
-  test('lists the events newest first, by page, and by status and type, and nobody else’s', async () => {
+  test("lists the organisation's own events, newest first, by page, status and type", async () => {
     const organisation = await service.organisation();
     await createEvent(await service.organisation(), eventPayload({ name: 'theirs' }));
     const ids = [];
@@ -42,7 +42,7 @@ describe('GET /desk/events', () => {
 });
 
 describe('GET /desk/events/{id}', () => {
-  test('shows all that the event has, live', async () => {
+  test('shows everything of the event, as it is now', async () => {
     const organisation = await service.organisation();
     await createSuppliers(organisation, ['S1', 'S2']);
     const payload = {
@@ -134,20 +134,20 @@ describe('GET /desk/events/{id}', () => {
   });
 });
 
-test('GET shows one moment, also while commands change the event', async () => {
+test('GET shows the event at one instant, also while commands change it', async () => {
   const organisation = await service.organisation();
   const event = await createEvent(organisation, eventPayload());
   await desk(organisation, 'POST', `${event}/publish`);
-  const done = new AbortController();
+  const commandsDone = new AbortController();
   const commands = (async () => {
     for (let round = 0; round < 25; round += 1) {
       await desk(organisation, 'POST', `${event}/close`);
       await desk(organisation, 'POST', `${event}/reopen`);
     }
-    done.abort();
+    commandsDone.abort();
   })();
   const seen = new Set<string>();
-  while (!done.signal.aborted) {
+  while (!commandsDone.signal.aborted) {
     const body = await readEvent(organisation, event);
     seen.add(`${body.status} with a round that is ${body.rounds[0].status}`);
   }

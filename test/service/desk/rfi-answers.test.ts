@@ -14,7 +14,7 @@ const other = await service.organisation();
 
 type Members = Record<string, unknown>;
 
-/** An open event with these questions and the suppliers S1 and S2; each question's uuid is by its identifier. */
+/** An open event with these questions and the suppliers S1 and S2. `id` returns a question's uuid by its identifier. */
 async function openEvent(
   questions: readonly Members[],
 ): Promise<{ event: string; id: (identifier: string) => string }> {
@@ -23,15 +23,15 @@ async function openEvent(
     organisation,
     'PUT',
     `${event}/questions`,
-    questions.map((one, index) => ({
+    questions.map((question, index) => ({
       identifier: String(index + 1),
       question_text: 'Which?',
       input_type: 'TEXT',
-      ...one,
+      ...question,
     })),
   );
   await desk(organisation, 'POST', `${event}/publish`);
-  return { event, id: (identifier) => asked.find((one: Members) => one['identifier'] === identifier).id };
+  return { event, id: (identifier) => asked.find((question: Members) => question['identifier'] === identifier).id };
 }
 
 const submit = (event: string, answers: readonly object[], supplier = 'S1') =>
@@ -39,7 +39,7 @@ const submit = (event: string, answers: readonly object[], supplier = 'S1') =>
 const records = (event: string) => readWholeFeed(organisation, 'rfi-responses', `sourcing_event=${event}`);
 
 describe('POST answers', () => {
-  test('makes a record of each answer, in the fields of the feed', async () => {
+  test('makes a feed record of each answer', async () => {
     const { event, id } = await openEvent([
       { allow_comments: true, supporting_documents_enabled: true },
       { input_type: 'CURRENCY', currency: 'USD', precision: 2 },
@@ -84,7 +84,7 @@ describe('POST answers', () => {
     ]);
   });
 
-  test('answering again replaces the answer under its id, and leaves the others', async () => {
+  test('answering again replaces the answer, which keeps its id, and leaves the others', async () => {
     const { event, id } = await openEvent([{ allow_comments: true }, {}]);
     const first = await submit(event, [
       { question_uuid: id('1'), value: 'a', comment: 'b' },
@@ -103,15 +103,15 @@ describe('POST answers', () => {
   test.each<[string, object, string]>([
     ['of 10,001 characters', { value: 'x'.repeat(10_001) }, 'answers[1].value'],
     ['with a comment of 256', { value: 'x', comment: 'x'.repeat(256) }, 'answers[1].comment'],
-    ['to a question that is not there', { question_uuid: randomUUID(), value: 'x' }, 'answers[1].question_uuid'],
-    ['that says nothing', {}, 'answers[1].value'],
+    ['to an unknown question', { question_uuid: randomUUID(), value: 'x' }, 'answers[1].question_uuid'],
+    ['without a value', {}, 'answers[1].value'],
     [
       'with a file that does not exist',
       { value: 'x', document_file_uuids: [randomUUID()] },
       'answers[1].document_file_uuids[0]',
     ],
     ['with a member that does not exist', { value: 'x', note: 'y' }, 'answers[1].note'],
-  ])('with one answer %s is refused by its path, and no answer is kept', async (_what, wrong, path) => {
+  ])('with one answer %s is refused with the path of the fault, and stores no answer', async (_what, wrong, path) => {
     const { event, id } = await openEvent([{}, { allow_comments: true, supporting_documents_enabled: true }]);
     const answers = [
       { question_uuid: id('1'), value: 'fine' },
@@ -124,7 +124,7 @@ describe('POST answers', () => {
     expect(suppliers[0]).toMatchObject({ accepted: false, participated: false, last_accessed: null });
   });
 
-  test('names every fault of a submission, files among them', async () => {
+  test('names every fault of a submission, also unknown files', async () => {
     const { event, id } = await openEvent([{ input_type: 'NUMBER', maximum_value: '5' }, { input_type: 'FILE' }]);
     const answer = await submit(event, [
       { question_uuid: id('1'), value: '5.1' },
@@ -141,7 +141,7 @@ describe('POST answers', () => {
     expect([twice.status, twice.body.errors[0].path]).toEqual([400, 'answers[1].question_uuid']);
   });
 
-  test('is for invited suppliers of an open event; a round need not be active', async () => {
+  test('is possible for invited suppliers of an open event, also without an active round', async () => {
     const { event, id } = await openEvent([{}]);
     const answers = [{ question_uuid: id('1'), value: 'a' }];
     expect((await submit(event, answers, 'S3')).status).toBe(409);
@@ -158,7 +158,7 @@ describe('POST answers', () => {
     expect((await records(event)).length).toBe(1);
   });
 
-  test('of suppliers at once: each has its record of each question, whoever comes first, and however often', async () => {
+  test('of several suppliers at once, and repeatedly: each has one record for each question', async () => {
     const { event, id } = await openEvent([{}, {}, {}]);
     const ids = ['1', '2', '3'].map(id);
     const rounds = Array.from({ length: 5 }, (_none, index) => String(index));
@@ -177,28 +177,28 @@ describe('POST answers', () => {
     const all = await records(event);
     expect(new Set(all.map((one) => `${one.supplier} ${one.question_uuid}`)).size).toBe(6);
     expect(new Set(all.map((one) => one.id)).size).toBe(6);
-    // One submission is kept as a whole: no supplier has answers of two of them.
+    // A submission is stored as a whole: no supplier has answers of two submissions.
     expect(new Set(all.map((one) => one.value)).size).toBe(2);
   });
 
-  test('any answers that are right are kept and read back equal; one of them spoiled, none is', async () => {
+  test('any valid answers are stored and read back equal; if one of them is invalid, none is stored', async () => {
     const files = [await uploadFile(organisation), await uploadFile(organisation)];
     const event = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
     await desk(organisation, 'POST', `${event}/publish`);
     const submissions = questionLists(5).chain((list) =>
-      fc.tuple(fc.constant(list), fc.tuple(...list.map((one) => answersTo(one, files))), fc.nat()),
+      fc.tuple(fc.constant(list), fc.tuple(...list.map((question) => answersTo(question, files))), fc.nat()),
     );
     const questions: QuestionInput[] = [];
     await fc.assert(
       fc.asyncProperty(submissions, async ([list, answers, place]) => {
-        // What has answers stays: the list grows.
-        const fresh = list.map((one, index) => ({ ...one, identifier: `${questions.length + index}` }));
+        // Questions with answers cannot be removed, so the list grows.
+        const fresh = list.map((question, index) => ({ ...question, identifier: `${questions.length + index}` }));
         questions.push(...fresh);
         await desk(organisation, 'PUT', `${event}/questions`, questions);
         const before = await records(event);
         const index = place % answers.length;
-        const spoiled = answers.with(index, { ...answers[index], question_uuid: randomUUID() });
-        const refused = await submit(event, spoiled);
+        const invalid = answers.with(index, { ...answers[index], question_uuid: randomUUID() });
+        const refused = await submit(event, invalid);
         expect([refused.status, refused.body.errors[0].path]).toEqual([400, `answers[${index}].question_uuid`]);
         expect(await records(event)).toEqual(before);
         const accepted = await submit(event, answers);
@@ -221,7 +221,7 @@ describe('DELETE a file of an answer', () => {
   const remove = (event: string, question: string, file: string, supplier = 'S1', by = organisation) =>
     by.call('DELETE', `/desk/events/${event}/answers/${encodeURIComponent(supplier)}/${question}/files/${file}`);
 
-  test('takes it out of that answer alone; the record keeps its id, its other files and their uuids', async () => {
+  test('removes it from that answer only; the record keeps its id, its other files and their uuids', async () => {
     const { event, id } = await openEvent([{ input_type: 'FILE' }, { supporting_documents_enabled: true }]);
     const files = [await uploadFile(organisation), await uploadFile(organisation)];
     const submitted = await submit(event, [
@@ -245,7 +245,7 @@ describe('DELETE a file of an answer', () => {
     });
   });
 
-  test('that was the last one leaves a record that shows no file, and an answer that is open again', async () => {
+  test('that was the last one leaves a record without files, and the question is unanswered again', async () => {
     const { event, id } = await openEvent([{ input_type: 'FILE', question_type: 'GATING' }]);
     const gating = async () => (await readEvent(organisation, event)).suppliers[0].gating_satisfied;
     const file = await uploadFile(organisation);
@@ -259,7 +259,7 @@ describe('DELETE a file of an answer', () => {
     expect((await submit(event, answers)).body.answers).toEqual([record]);
   });
 
-  test('that does not exist is answered 404, and changes nothing', async () => {
+  test('that does not exist is 404, and changes nothing', async () => {
     const { event, id } = await openEvent([{ input_type: 'FILE' }, { input_type: 'FILE' }]);
     const [file, unused] = [await uploadFile(organisation), await uploadFile(organisation)];
     await submit(event, [{ question_uuid: id('1'), document_file_uuids: [file] }]);

@@ -24,7 +24,7 @@ const text = (identifier: string, members: object = {}) => ({
 });
 
 describe('PUT questions', () => {
-  test('takes a bare list, answers with the questions as they are shown, and gives an id to those without', async () => {
+  test('takes a bare list, answers with the stored questions, and makes an id for a question without one', async () => {
     const event = await newEvent();
     const [parent, file] = [randomUUID(), await uploadFile(organisation)];
     const answer = await put(event, [
@@ -105,7 +105,7 @@ describe('PUT questions', () => {
     expect(await shown(event)).toEqual(answer.body);
   });
 
-  test('replaces the list: what is left out is gone, the order is that of the body, and `modified` tells the edits', async () => {
+  test('replaces the list in the order of the body; `modified` changes only for edited questions', async () => {
     const event = await newEvent();
     const [a, b, c] = [randomUUID(), randomUUID(), randomUUID()];
     const before = await put(event, [text('a', { uuid: a }), text('b', { uuid: b }), text('c', { uuid: c })]);
@@ -114,7 +114,7 @@ describe('PUT questions', () => {
       text('c', { uuid: c, question_text: 'Why?' }),
       text('a', { uuid: a }),
     ]);
-    expect(after.body.map((one: { identifier: string }) => one.identifier)).toEqual(['new', 'c', 'a']);
+    expect(after.body.map((question: { identifier: string }) => question.identifier)).toEqual(['new', 'c', 'a']);
     expect(after.body[2]).toEqual(before.body[0]);
     expect(after.body[1]).toEqual({
       ...before.body[2],
@@ -151,15 +151,18 @@ describe('PUT questions', () => {
       '[0].attachment_file_uuids[0]',
     ],
   ];
-  test.each(cases)('with a list %s is refused by its path and changes nothing', async (_what, questions, path) => {
-    const event = await newEvent();
-    const before = (await put(event, [text('kept')])).body;
-    const answer = await put(event, questions);
-    expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
-    expect(await shown(event)).toEqual(before);
-  });
+  test.each(cases)(
+    'with a list %s is refused with the path of the fault, and changes nothing',
+    async (_what, questions, path) => {
+      const event = await newEvent();
+      const before = (await put(event, [text('kept')])).body;
+      const answer = await put(event, questions);
+      expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
+      expect(await shown(event)).toEqual(before);
+    },
+  );
 
-  test('takes every text at its limit', async () => {
+  test('accepts every text at its maximum length', async () => {
     const event = await newEvent();
     const full = text('x'.repeat(20), {
       question_text: '東'.repeat(255),
@@ -170,7 +173,7 @@ describe('PUT questions', () => {
     expect((await put(event, [full])).body).toMatchObject([full]);
   });
 
-  test('in a state that does not allow it is answered 409; of another organisation, 404', async () => {
+  test('is 409 in a state that does not allow it, and 404 for an event of another organisation', async () => {
     const event = await newEvent();
     const before = (await put(event, [text('1')])).body;
     expect((await put(event, [], other)).status).toBe(404);
@@ -181,7 +184,7 @@ describe('PUT questions', () => {
     expect(await shown(event)).toEqual(before);
   });
 
-  test("with another organisation's file names it, and reveals nothing of it", async () => {
+  test("with another organisation's file is refused as for a file that does not exist", async () => {
     const event = await newEvent();
     const file = await uploadFile(other);
     const foreign = await put(event, [text('1', { attachment_file_uuids: [file] })]);
@@ -191,7 +194,7 @@ describe('PUT questions', () => {
 });
 
 describe("a question's uuid", () => {
-  test('of another event of the organisation is refused; of another organisation, free to be used', async () => {
+  test('of another event of the organisation is refused; that of another organisation may be used', async () => {
     const [first, second] = [await newEvent(), await newEvent()];
     const uuid = randomUUID();
     const before = (await put(first, [text('1', { uuid })])).body;
@@ -204,7 +207,7 @@ describe("a question's uuid", () => {
     expect(await shown(first)).toEqual(before);
   });
 
-  test('that two events claim at once is given to one of them, also when they claim several in another order', async () => {
+  test('that two events claim at once belongs to one of them, also when each claims several in another order', async () => {
     const events = [await newEvent(), await newEvent()];
     const uuids = Array.from({ length: 20 }, () => randomUUID());
     const list = uuids.map((uuid, index) => text(String(index), { uuid }));
@@ -231,23 +234,23 @@ describe('a question with answers', () => {
     return { event, asked, free, choice };
   };
 
-  test('is not removed: 409 names it, and the whole list stays', async () => {
+  test('cannot be removed: 409 names it, and the whole list stays', async () => {
     const { event, asked, free } = await answered();
     const before = await shown(event);
     const answer = await put(event, [text('2', { uuid: free, question_text: 'changed' })]);
     expect(answer.status).toBe(409);
     expect(answer.body.detail).toContain(`"1.2" (${asked})`);
     expect(await shown(event)).toEqual(before);
-    // Without answers, it may go.
+    // A question without answers may be removed.
     expect((await put(event, [])).status).toBe(409);
     expect((await put(event, before.slice(0, 1).map(asInput))).body).toEqual(before.slice(0, 1));
   });
 
-  test('may lose the option that was chosen; the gating stands as it was answered', async () => {
+  test('may lose the option that a supplier chose; gating_satisfied stays as it was when answered', async () => {
     const { event, asked, choice } = await answered();
     const gating = async () =>
       (await readEvent(organisation, event)).suppliers.map(
-        (one: { gating_satisfied: boolean | null }) => one.gating_satisfied,
+        (supplier: { gating_satisfied: boolean | null }) => supplier.gating_satisfied,
       );
     expect(await gating()).toEqual([false, null]);
     const edited = await put(event, [{ ...choice, options: [{ value: 'Yes', satisfies_gating: true }] }]);
@@ -258,12 +261,12 @@ describe('a question with answers', () => {
   });
 });
 
-/** A question as it is shown, as one that is sent. */
+/** The question of an answer, in the form of a request. */
 function asInput({ id, sourcing_event: _event, modified: _modified, ...rest }: Record<string, unknown>) {
   return { uuid: id, ...rest };
 }
 
-test('any list that is right is kept and reads back equal; sent again as it reads, it changes nothing', async () => {
+test('any valid list is stored and reads back equal; sent again, it changes nothing', async () => {
   const event = await newEvent();
   await fc.assert(
     fc.asyncProperty(questionLists(), async (list) => {
@@ -277,7 +280,7 @@ test('any list that is right is kept and reads back equal; sent again as it read
   );
 });
 
-test('a create job takes questions, parents named by uuids that the client chose; a file that is not there fails it by its path', async () => {
+test('a create job takes questions with parents by client-chosen uuids; an unknown file fails it with its path', async () => {
   const parent = randomUUID();
   const questions = [text('1.1', { parent_question_uuid: parent }), text('1', { uuid: parent })];
   const event = await createEvent(organisation, { ...eventPayload(), questions });

@@ -1,4 +1,4 @@
-/** Sourcing requests: made by a job, shown by the desk with the events that serve them. */
+/** Sourcing requests: created by a job, shown by the desk with the events that serve them. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
@@ -49,7 +49,7 @@ test('a request is shown as it was sent, with its items, its events and its file
   });
 });
 
-test('what is left out is empty', async () => {
+test('members that were left out are empty', async () => {
   const organisation = await service.organisation();
   const { body } = await organisation.call('GET', `${path}/${await createRequest(organisation, { name: 'Bare' })}`);
   expect(body).toMatchObject({
@@ -63,7 +63,7 @@ test('what is left out is empty', async () => {
   expect(body).toMatchObject({ sourcing_events: [], files: [] });
 });
 
-test('the list holds the own requests, newest first, in pages', async () => {
+test("the list has the organisation's own requests, newest first, in pages", async () => {
   const organisation = await service.organisation();
   await createRequest(await service.organisation());
   const ids = [];
@@ -81,7 +81,7 @@ test('the list holds the own requests, newest first, in pages', async () => {
   });
 });
 
-test("a request that does not exist, and another organisation's, are not found alike", async () => {
+test("another organisation's request is answered as one that does not exist", async () => {
   const organisation = await service.organisation();
   const theirs = await createRequest(await service.organisation());
   const answers = [];
@@ -90,7 +90,7 @@ test("a request that does not exist, and another organisation's, are not found a
   expect(new Set(answers.map(({ body }) => JSON.stringify(body))).size).toBe(1);
 });
 
-test('a request is a job like any other: it completes with its id, and no feed speaks of it', async () => {
+test('a job creates a request: it completes with its id, and no feed shows it', async () => {
   const organisation = await service.organisation();
   const job = await endedJob(organisation, '/api/jobs', { type: 'CREATE_SOURCING_REQUEST', ...request });
   expect(job).toMatchObject({ type: 'CREATE_SOURCING_REQUEST', status: 'COMPLETED' });
