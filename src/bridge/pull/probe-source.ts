@@ -186,7 +186,7 @@ function orderOf(times: readonly Timestamp[]): SourceProfile['order'] | undefine
   return steps.every((step) => step <= 0) ? 'descending' : 'none';
 }
 
-/** The names in the query of `next` tell how the service pages. */
+/** The names in the query of `next` show how the service pages. */
 function probePaging(first: Sample, report: Report): NonNullable<SourceProfile['paging']> {
   if (first.next === undefined) {
     const ignoresSize = first.records.length > samplePageSize;
@@ -269,7 +269,7 @@ async function probeBounds(
     report(
       'bounds',
       false,
-      `it ignores ${ignored.join(' and ')}: new records cannot be told from those that were read`,
+      `it ignores ${ignored.join(' and ')}: new records cannot be distinguished from those that were read`,
     );
     return {};
   }
@@ -282,7 +282,7 @@ async function probeBounds(
   const granularityMicros =
     isExact && provenMicros < secondMicros ? provenMicros : await coarsestOf(read, new Set(stamps), pageSize);
   if (granularityMicros === undefined) {
-    report('bounds', true, 'how fine they are cannot be told from the answers: a second is assumed');
+    report('bounds', true, 'the answers do not show how fine they are: a second is assumed');
     return {};
   }
   const bounds = has(at) ? 'inclusive' : 'exclusive';
