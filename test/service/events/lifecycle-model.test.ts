@@ -1,6 +1,6 @@
 /**
- * The lifecycle against a small model: whatever commands come and whenever time passes, each is done or refused as the
- * model says, the desk shows the model's event, and the feeds show what the model last announced, no more and no less.
+ * The lifecycle against a small model, with random commands and random waits: each command is done or refused as the
+ * model says, the desk shows the model's event, and the feeds show exactly what the model last announced.
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -9,14 +9,14 @@ import { eventually, startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, eventPayload, readEvent } from '../../harness/sourcing.ts';
 
 const clock = createManualClock();
-let timePasses = false;
+let sweepRuns = false;
 /**
- * Its timers never fire, and no command wakes the rounds: time passes when a command or the test's sweep looks, and at
- * no other moment. A wake-up that came late would be right, and would find the clock moved on.
+ * Its timers never fire, and no command wakes the lane of rounds: rounds begin and end only in a command or in the
+ * test's own sweep. A wake-up that came late would be correct, but would see a later time than the model.
  */
 const service = await startTestService({
   clock: withoutTimers(clock),
-  lets: (lane) => lane !== 'rounds' || timePasses,
+  lets: (lane) => lane !== 'rounds' || sweepRuns,
 });
 const organisation = await service.organisation();
 await createSuppliers(organisation, ['S1']);
@@ -37,7 +37,7 @@ interface ModelRound {
   status: 'PENDING' | 'ACTIVE' | 'CLOSED' | 'COMPLETE';
 }
 
-/** What is stored, in minutes since the run began. */
+/** The stored event; times are in minutes since the run began. */
 interface Model {
   status: string;
   rounds: ModelRound[];
@@ -56,7 +56,7 @@ interface Shown {
 
 type Feed = 'E' | 'B' | 'A' | 'R';
 
-/** Rows of the table "Feed update conditions": events, bids, awards, RFI. */
+/** Rows of the table "Feed update conditions". E: events, B: bids, A: awards, R: RFI responses. */
 const table: Record<string, Feed[]> = {
   publish: ['E', 'B', 'R'],
   pause: ['R'],
@@ -67,9 +67,9 @@ const table: Record<string, Feed[]> = {
   bid: ['B'],
 };
 
-const over = ({ status }: ModelRound) => status === 'CLOSED' || status === 'COMPLETE';
+const isOver = ({ status }: ModelRound) => status === 'CLOSED' || status === 'COMPLETE';
 
-/** Minute by minute. Gives whether a round closed. */
+/** Begins and ends rounds, minute by minute. Returns whether a round closed. */
 function runRounds(model: Model, now: number): boolean {
   if (model.status !== 'OPEN') return false;
   let closed = false;
@@ -90,9 +90,9 @@ function runRounds(model: Model, now: number): boolean {
 
 function closeEvent(model: Model, now: number): void {
   model.status = 'CLOSED';
-  for (const round of model.rounds.filter((one) => !over(one))) {
+  for (const round of model.rounds.filter((round) => !isOver(round))) {
     round.status = 'CLOSED';
-    // One that never began shows no time in which it ran.
+    // A round that never began gets no time in which it ran.
     if (round.starts !== null) round.starts = Math.min(round.starts, now);
     round.ends = Math.min(round.ends ?? now, now);
   }
@@ -100,10 +100,10 @@ function closeEvent(model: Model, now: number): void {
   if (last && model.isAwarded) last.status = 'COMPLETE';
 }
 
-/** What time has done; gives the row of the table that it is. */
-function settle(model: Model, now: number): string | undefined {
+/** Applies what is due by `now`; returns its row of the table. */
+function applyDue(model: Model, now: number): string | undefined {
   if (!runRounds(model, now)) return undefined;
-  if (!model.closeAfterLast || !model.rounds.every(over)) return 'close-round';
+  if (!model.closeAfterLast || !model.rounds.every(isOver)) return 'close-round';
   closeEvent(model, now);
   return 'close';
 }
@@ -128,10 +128,13 @@ const done = (...rows: (string | undefined)[]): Outcome => ({
   rows: rows.filter((row) => row !== undefined),
 });
 
-/** Whether a round with these times fits between those before it and those after it. */
+/** Whether a round with these times fits between its neighbours. */
 function fits(model: Model, place: number, { starts, ends }: { starts: number | null; ends: number }, now: number) {
-  const floor = Math.max(-1, ...model.rounds.slice(0, place).flatMap((one) => [one.starts ?? -1, one.ends ?? -1]));
-  const next = model.rounds.slice(place + 1).find((one) => !over(one));
+  const floor = Math.max(
+    -1,
+    ...model.rounds.slice(0, place).flatMap((round) => [round.starts ?? -1, round.ends ?? -1]),
+  );
+  const next = model.rounds.slice(place + 1).find((round) => !isOver(round));
   return (
     ends > now &&
     (starts === null || (starts < ends && starts >= floor)) &&
@@ -141,27 +144,27 @@ function fits(model: Model, place: number, { starts, ends }: { starts: number | 
   );
 }
 
-/** The step in the model; `model` is already up to date. */
+/** Applies the step to the model, in which what is due has been applied already. */
 function apply(model: Model, step: Step, now: number): Outcome {
   const { rounds, status } = model;
   const round = rounds[step.number - 1];
-  const active = rounds.some((one) => one.status === 'ACTIVE');
+  const active = rounds.some(({ status: roundStatus }) => roundStatus === 'ACTIVE');
   switch (step.name) {
     case 'publish': {
       if (status !== 'DRAFT') return refuse(409);
       const opened = structuredClone(model);
       opened.status = 'OPEN';
       if (rounds.length === 0) opened.rounds.push({ starts: null, ends: null, status: 'PENDING' });
-      const hadTime = !opened.rounds.every(over);
-      const row = settle(opened, now);
-      if (hadTime && opened.rounds.every(over)) return refuse(409);
+      const hadTime = !opened.rounds.every(isOver);
+      const row = applyDue(opened, now);
+      if (hadTime && opened.rounds.every(isOver)) return refuse(409);
       Object.assign(model, opened);
       return done('publish', row);
     }
     case 'unpublish':
       if (status !== 'OPEN') return refuse(409);
       model.status = 'DRAFT';
-      for (const one of rounds) if (one.status === 'ACTIVE') one.status = 'PENDING';
+      for (const each of rounds) if (each.status === 'ACTIVE') each.status = 'PENDING';
       return done();
     case 'pause':
       if (status !== 'OPEN') return refuse(409);
@@ -170,7 +173,7 @@ function apply(model: Model, step: Step, now: number): Outcome {
     case 'resume':
       if (status !== 'PAUSED') return refuse(409);
       model.status = 'OPEN';
-      return done('resume', settle(model, now));
+      return done('resume', applyDue(model, now));
     case 'close':
       if (status !== 'OPEN') return refuse(409);
       closeEvent(model, now);
@@ -187,36 +190,36 @@ function apply(model: Model, step: Step, now: number): Outcome {
       model.status = 'DELETED';
       return done('delete');
     case 'add-round':
-      // The body alone is wrong.
+      // The body is invalid by itself.
       if (step.starts !== null && step.ends <= step.starts) return refuse(400);
       if (!['DRAFT', 'OPEN', 'PAUSED'].includes(status)) return refuse(409);
       if (!fits(model, rounds.length, step, now)) return refuse(400);
       rounds.push({ starts: step.starts, ends: step.ends, status: 'PENDING' });
-      return done(settle(model, now));
+      return done(applyDue(model, now));
     case 'close-round':
       if (status !== 'OPEN' || !active) return refuse(409);
       if (!round) return refuse(404);
       if (round.status !== 'ACTIVE') return refuse(409);
       Object.assign(round, { status: 'CLOSED', ends: now });
       runRounds(model, now);
-      if (model.closeAfterLast && rounds.every(over)) {
+      if (model.closeAfterLast && rounds.every(isOver)) {
         closeEvent(model, now);
         return done('close-round', 'close');
       }
       return done('close-round');
     case 'extend-round':
-      if (!['DRAFT', 'OPEN', 'PAUSED'].includes(status) || rounds.every(over)) return refuse(409);
+      if (!['DRAFT', 'OPEN', 'PAUSED'].includes(status) || rounds.every(isOver)) return refuse(409);
       if (!round) return refuse(404);
-      if (over(round)) return refuse(409);
+      if (isOver(round)) return refuse(409);
       if (!fits(model, step.number - 1, { starts: round.starts, ends: step.ends }, now)) return refuse(400);
       round.ends = step.ends;
-      return done(settle(model, now));
+      return done(applyDue(model, now));
     case 'reopen-round':
-      if (status !== 'OPEN' || active || !rounds.some(over)) return refuse(409);
+      if (status !== 'OPEN' || active || !rounds.some(isOver)) return refuse(409);
       if (!round) return refuse(404);
-      if (!over(round)) return refuse(409);
+      if (!isOver(round)) return refuse(409);
       Object.assign(round, { status: 'ACTIVE', ends: null });
-      return done(settle(model, now));
+      return done(applyDue(model, now));
     case 'bid':
       if (status !== 'OPEN' || !active) return refuse(409);
       model.price = step.price;
@@ -250,13 +253,13 @@ function announce(model: Model, shown: Shown, rows: readonly string[]): Set<Feed
   if (feeds.has('E'))
     shown.event = { status: model.status, rounds: model.rounds.map(({ status, ends }) => [status, ends]) };
   if (feeds.has('B') && model.status !== 'DRAFT') shown.bid = cost;
-  if (feeds.has('A')) shown.award = model.isAwarded ? cost : 'nobody';
+  if (feeds.has('A')) shown.award = model.isAwarded ? cost : 'no supplier';
   return feeds;
 }
 
 const minuteMs = 60_000;
 
-/** The request that a step is. */
+/** The request of a step. */
 function requestOf(step: Step, at: (minute: number) => string): [method: string, path: string, body: object] {
   const times = { ends: at(step.ends) };
   switch (step.name) {
@@ -315,7 +318,7 @@ async function feedsOf(event: string, minuteOf: (time: string | null | undefined
       rounds: events.rounds.map((one: { status: string; ends?: string }) => [one.status, minuteOf(one.ends)]),
     },
     bid: bids ? bids.bids[0].value : null,
-    award: awards ? (awards.awards[0]?.cost ?? 'nobody') : null,
+    award: awards ? (awards.awards[0]?.cost ?? 'no supplier') : null,
   };
 }
 
@@ -341,7 +344,7 @@ const steps = fc.record({
     },
     { weight: 1, arbitrary: fc.constant('delete') },
   ),
-  /** 0: the round that is active, or the last one. */
+  /** 0: the active round, or else the last one. */
   number: fc.oneof({ weight: 2, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.integer({ min: 1, max: 4 }) }),
   starts: fc.option(fc.integer({ min: 0, max: 5 })),
   ends: fc.integer({ min: 0, max: 8 }),
@@ -384,12 +387,12 @@ async function play(story: readonly Step[], closeAfterLast: boolean): Promise<vo
       now += drawn.price;
       clock.advance(drawn.price * minuteMs);
       if (step.withTimers) {
-        const row = settle(next, now);
+        const row = applyDue(next, now);
         feeds = announce(next, shown, row ? [row] : []);
-        timePasses = true;
+        sweepRuns = true;
         await service.service.sweep();
-        timePasses = false;
-        await eventually('what is due is done', async () => {
+        sweepRuns = false;
+        await eventually('the due rounds have begun and ended', async () => {
           const rows = await service.db.database.query<{ status: string }>(
             'select status from service.rounds where event_id = $1 order by number',
             [event],
@@ -399,7 +402,7 @@ async function play(story: readonly Step[], closeAfterLast: boolean): Promise<vo
         model = next;
       }
     } else {
-      const before = settle(next, now);
+      const before = applyDue(next, now);
       const afterTime = structuredClone(next);
       const outcome = apply(next, step, now);
       const [method, path, body] = requestOf(step, at);
@@ -416,28 +419,28 @@ async function play(story: readonly Step[], closeAfterLast: boolean): Promise<vo
     }
     expect(answered).toEqual(expected);
     const body = await readEvent(organisation, event);
-    const seen = structuredClone(model);
-    settle(seen, now);
+    const expectedNow = structuredClone(model);
+    applyDue(expectedNow, now);
     expect([body.status, body.rounds.map((one: { status: string }) => one.status)]).toEqual([
-      seen.status,
-      seen.rounds.map(({ status }) => status),
+      expectedNow.status,
+      expectedNow.rounds.map(({ status }) => status),
     ]);
     expect(await feedsOf(event, minuteOf)).toEqual(shown);
     expect([step.name, await firedFeeds()]).toEqual([step.name, feeds]);
   }
-  // What is left open does not run into the next story.
+  // The event must not run on during the next story.
   await service.db.database.query(`update service.sourcing_events set status = 'DELETED' where id = $1`, [event]);
 }
 
-// Some thousand requests, one after the other: a busy machine needs long, and looking for a shorter story much longer.
-test('any commands at any times', { timeout: 300_000 }, async () => {
+// Thousands of requests in sequence take long on a busy machine, and shrinking a failed story takes much longer.
+test('random commands at random times', { timeout: 300_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(steps, { minLength: 10, maxLength: 30, size: 'max' }), fc.boolean(), play),
     { numRuns: 30, endOnFailure: true },
   );
 });
 
-test('the story that every event has', async () => {
+test('a story with every command', async () => {
   const step = (name: string, more: Partial<Step> = {}): Step => ({
     name,
     number: 1,

@@ -1,6 +1,6 @@
 /**
- * Rounds that begin and end by time: on time when nobody calls, in time when somebody calls first, once with several
- * processes, and after any crash. The sweep is far away, unless a test asks for it.
+ * Rounds that begin and end by the clock: on time when no command is called, before a command that is called first,
+ * only once with several processes, and after any crash. The sweep does not run unless a test calls it.
  */
 import { Client } from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -28,7 +28,7 @@ interface Stage {
   at: (minutes: number) => string;
 }
 
-async function stage(options: { timers: boolean }): Promise<Stage> {
+async function startStage(options: { timers: boolean }): Promise<Stage> {
   const clock = createManualClock();
   const start = clock.nowMs();
   const service = await startTestService({ clock: options.timers ? clock : withoutTimers(clock) });
@@ -43,10 +43,10 @@ async function inNewOrganisation(on: Omit<Stage, 'organisation'>): Promise<Stage
 
 const timestampAt = (ms: number) => new Date(ms).toISOString().replace('Z', '000Z');
 
-const prompt = await stage({ timers: true });
-const late = await stage({ timers: false });
+const withTimers = await startStage({ timers: true });
+const withoutRoundTimers = await startStage({ timers: false });
 
-/** An event with these rounds, and with one lot. */
+/** An event with these rounds and one lot. */
 async function newEvent({ organisation }: Stage, rounds: object[], settings: object = {}): Promise<string> {
   return createEvent(organisation, { ...eventPayload({ suppliers: ['S1'] }), rounds, settings });
 }
@@ -71,75 +71,75 @@ const stored = ({ service }: Stage, event: string) =>
     [event],
   );
 const storedStatus = async (on: Stage, event: string) => (await stored(on, event)).map(({ status }) => status);
-/** Waits until the event's rounds stand so in the database. */
-const stands = (on: Stage, event: string, statuses: string[]) =>
+/** Waits until the rounds in the database have these statuses. */
+const waitForRounds = (on: Stage, event: string, statuses: string[]) =>
   eventually(
     `the rounds are ${statuses.join()}`,
     async () => (await storedStatus(on, event)).join() === statuses.join(),
   );
 
-describe('when nobody calls', () => {
+describe('when no command is called', () => {
   test('a round begins and closes on time, not at the next sweep', async () => {
-    const event = await openEvent(prompt, [{ starts: prompt.at(10), ends: prompt.at(20) }]);
-    expect(await storedStatus(prompt, event)).toEqual(['PENDING']);
-    expect((await bid(prompt, event)).status).toBe(409);
-    prompt.clock.advance(10 * minute);
-    await stands(prompt, event, ['ACTIVE']);
-    // Beginning touches no feed.
-    expect((await record(prompt, event)).rounds).toMatchObject([{ status: 'PENDING' }]);
-    expect((await bid(prompt, event)).status).toBe(200);
-    prompt.clock.advance(10 * minute - 1);
-    expect((await bid(prompt, event, '2')).status).toBe(200);
-    prompt.clock.advance(1);
-    await stands(prompt, event, ['CLOSED']);
-    expect((await record(prompt, event)).rounds).toEqual([
-      { starts: prompt.at(10), ends: prompt.at(20), status: 'CLOSED' },
+    const event = await openEvent(withTimers, [{ starts: withTimers.at(10), ends: withTimers.at(20) }]);
+    expect(await storedStatus(withTimers, event)).toEqual(['PENDING']);
+    expect((await bid(withTimers, event)).status).toBe(409);
+    withTimers.clock.advance(10 * minute);
+    await waitForRounds(withTimers, event, ['ACTIVE']);
+    // The begin of a round updates no feed.
+    expect((await record(withTimers, event)).rounds).toMatchObject([{ status: 'PENDING' }]);
+    expect((await bid(withTimers, event)).status).toBe(200);
+    withTimers.clock.advance(10 * minute - 1);
+    expect((await bid(withTimers, event, '2')).status).toBe(200);
+    withTimers.clock.advance(1);
+    await waitForRounds(withTimers, event, ['CLOSED']);
+    expect((await record(withTimers, event)).rounds).toEqual([
+      { starts: withTimers.at(10), ends: withTimers.at(20), status: 'CLOSED' },
     ]);
     // The event stays open until it is closed.
-    expect((await live(prompt, event)).status).toBe('OPEN');
+    expect((await live(withTimers, event)).status).toBe('OPEN');
   });
 
-  test('a round with a new end closes at that one', async () => {
-    const start = (prompt.clock.nowMs() - Date.parse(prompt.at(0))) / minute;
-    const event = await openEvent(prompt, [{ ends: prompt.at(start + 10) }]);
-    await desk(prompt.organisation, 'POST', `${event}/rounds/1/extend`, { ends: prompt.at(start + 30) });
-    prompt.clock.advance(10 * minute);
-    expect((await bid(prompt, event)).status).toBe(200);
-    await desk(prompt.organisation, 'POST', `${event}/rounds/1/extend`, { ends: prompt.at(start + 11) });
-    prompt.clock.advance(minute);
-    await stands(prompt, event, ['CLOSED']);
+  test('a round with a new end closes at the new end', async () => {
+    const start = (withTimers.clock.nowMs() - Date.parse(withTimers.at(0))) / minute;
+    const event = await openEvent(withTimers, [{ ends: withTimers.at(start + 10) }]);
+    await desk(withTimers.organisation, 'POST', `${event}/rounds/1/extend`, { ends: withTimers.at(start + 30) });
+    withTimers.clock.advance(10 * minute);
+    expect((await bid(withTimers, event)).status).toBe(200);
+    await desk(withTimers.organisation, 'POST', `${event}/rounds/1/extend`, { ends: withTimers.at(start + 11) });
+    withTimers.clock.advance(minute);
+    await waitForRounds(withTimers, event, ['CLOSED']);
   });
 
-  test('an event closes by itself after its last round, where its settings say so, and publishes its awards', async () => {
-    const start = (prompt.clock.nowMs() - Date.parse(prompt.at(0))) / minute;
-    const rounds = [{ ends: prompt.at(start + 5) }, { ends: prompt.at(start + 9) }];
-    const event = await openEvent(prompt, rounds, { close_after_last_round: true });
-    await bid(prompt, event);
+  test('an event that closes after its last round closes on time, and publishes its awards', async () => {
+    const start = (withTimers.clock.nowMs() - Date.parse(withTimers.at(0))) / minute;
+    const rounds = [{ ends: withTimers.at(start + 5) }, { ends: withTimers.at(start + 9) }];
+    const event = await openEvent(withTimers, rounds, { close_after_last_round: true });
+    await bid(withTimers, event);
     const awards = [{ lot: 'A', supplier: 'S1', share_awarded: '1' }];
-    await desk(prompt.organisation, 'PUT', `${event}/scenarios/best`, { awards });
-    await desk(prompt.organisation, 'POST', `${event}/award`, { scenario: 'best' });
-    prompt.clock.advance(5 * minute);
-    await stands(prompt, event, ['CLOSED', 'ACTIVE']);
-    expect((await live(prompt, event)).status).toBe('OPEN');
-    prompt.clock.advance(4 * minute);
-    await stands(prompt, event, ['CLOSED', 'COMPLETE']);
-    expect(await record(prompt, event)).toMatchObject({
+    await desk(withTimers.organisation, 'PUT', `${event}/scenarios/best`, { awards });
+    await desk(withTimers.organisation, 'POST', `${event}/award`, { scenario: 'best' });
+    withTimers.clock.advance(5 * minute);
+    await waitForRounds(withTimers, event, ['CLOSED', 'ACTIVE']);
+    expect((await live(withTimers, event)).status).toBe('OPEN');
+    withTimers.clock.advance(4 * minute);
+    await waitForRounds(withTimers, event, ['CLOSED', 'COMPLETE']);
+    expect(await record(withTimers, event)).toMatchObject({
       status: 'CLOSED',
-      closed: prompt.at(start + 9),
+      closed: withTimers.at(start + 9),
       rounds: [
-        { starts: prompt.at(start), ends: prompt.at(start + 5), status: 'CLOSED' },
-        { starts: prompt.at(start + 5), ends: prompt.at(start + 9), status: 'COMPLETE', awarded_cost: '10' },
+        { starts: withTimers.at(start), ends: withTimers.at(start + 5), status: 'CLOSED' },
+        { starts: withTimers.at(start + 5), ends: withTimers.at(start + 9), status: 'COMPLETE', awarded_cost: '10' },
       ],
     });
-    const { body } = await prompt.organisation.call('GET', `/api/feeds/awards?sourcing_event=${event}`);
+    const { body } = await withTimers.organisation.call('GET', `/api/feeds/awards?sourcing_event=${event}`);
     expect(body.data).toMatchObject([{ lot_name: 'A', awards: [{ cost: '10' }] }]);
   });
 });
 
-describe('when somebody calls before any timer has run', () => {
-  /** With a bid, and with a round that ended just now. */
+describe('when a command is called before any timer has run', () => {
+  /** An event with a bid, whose round should end just now. */
   async function overdueEvent() {
-    const on = await inNewOrganisation(late);
+    const on = await inNewOrganisation(withoutRoundTimers);
     const look = await watchFeeds(on.service, on.organisation);
     const event = await openEvent(on, [{ ends: timestampAt(on.clock.nowMs() + minute) }]);
     await bid(on, event);
@@ -148,23 +148,23 @@ describe('when somebody calls before any timer has run', () => {
     return { on, look, event };
   }
 
-  test('a bid after the end is refused; the round is closed in what the desk shows, and soon in the feeds', async () => {
+  test('a bid after the end is refused; the desk shows the round as closed, and soon the feeds do, too', async () => {
     const { on, look, event } = await overdueEvent();
     const refused = await bid(on, event, '2');
     expect([refused.status, refused.body.detail]).toEqual([
       409,
       '"bid" is not possible: it needs a round that is ACTIVE, and this event has none.',
     ]);
-    // The refusal took back the closing, which the timers own ...
+    // The refusal has rolled back the closing of the round ...
     expect(await storedStatus(on, event)).toEqual(['ACTIVE']);
     expect(await look()).toMatchObject({ fired: [], appended: {} });
     const shown = await live(on, event);
     expect(shown.rounds).toMatchObject([{ status: 'CLOSED' }]);
     expect(shown.allowed).not.toContain('bid');
     expect(shown.allowed).toEqual(expect.arrayContaining(['edit-bids', 'reopen-round']));
-    // ... and do, when they come.
+    // ... and the next sweep does it.
     await on.service.service.sweep();
-    await stands(on, event, ['CLOSED']);
+    await waitForRounds(on, event, ['CLOSED']);
     const seen = await look();
     expect([...seen.fired].sort()).toEqual(['latest-bids', 'rfi-responses', 'sourcing-events']);
     expect(seen.appended).toEqual({
@@ -174,7 +174,7 @@ describe('when somebody calls before any timer has run', () => {
     });
   });
 
-  test('a command that is allowed announces the round that closed by time, and then does its own', async () => {
+  test('an allowed command announces the round that closed by the clock, and then its own change', async () => {
     const { on, look, event } = await overdueEvent();
     const answer = await on.organisation.call('PATCH', `/desk/events/${event}/bids`, {
       supplier: 'S1',
@@ -190,54 +190,60 @@ describe('when somebody calls before any timer has run', () => {
     });
   });
 
-  test('a round that should have begun takes bids', async () => {
-    const event = await openEvent(late, [
-      { starts: timestampAt(late.clock.nowMs() + minute), ends: timestampAt(late.clock.nowMs() + 9 * minute) },
+  test('a round that should have begun accepts bids', async () => {
+    const event = await openEvent(withoutRoundTimers, [
+      {
+        starts: timestampAt(withoutRoundTimers.clock.nowMs() + minute),
+        ends: timestampAt(withoutRoundTimers.clock.nowMs() + 9 * minute),
+      },
     ]);
-    expect((await bid(late, event)).status).toBe(409);
-    late.clock.advance(minute);
-    expect((await live(late, event)).allowed).toContain('bid');
-    expect((await bid(late, event)).status).toBe(200);
+    expect((await bid(withoutRoundTimers, event)).status).toBe(409);
+    withoutRoundTimers.clock.advance(minute);
+    expect((await live(withoutRoundTimers, event)).allowed).toContain('bid');
+    expect((await bid(withoutRoundTimers, event)).status).toBe(200);
   });
 
-  test('an event that should have closed itself is CLOSED to everybody', async () => {
-    const ends = timestampAt(late.clock.nowMs() + minute);
-    const event = await openEvent(late, [{ ends }], { close_after_last_round: true });
-    await bid(late, event);
-    late.clock.advance(2 * minute);
-    expect(await live(late, event)).toMatchObject({
+  test('an event that should have closed is CLOSED for reads and commands', async () => {
+    const ends = timestampAt(withoutRoundTimers.clock.nowMs() + minute);
+    const event = await openEvent(withoutRoundTimers, [{ ends }], { close_after_last_round: true });
+    await bid(withoutRoundTimers, event);
+    withoutRoundTimers.clock.advance(2 * minute);
+    expect(await live(withoutRoundTimers, event)).toMatchObject({
       status: 'CLOSED',
       closed: ends,
       rounds: [{ status: 'CLOSED', ends }],
     });
     for (const path of ['close', 'pause', 'unpublish'])
-      expect((await late.organisation.call('POST', `/desk/events/${event}/${path}`, {})).body.detail).toContain(
-        'CLOSED',
-      );
-    await desk(late.organisation, 'POST', `${event}/reopen`);
-    const { body } = await late.organisation.call('GET', `/api/feeds/awards?sourcing_event=${event}`);
+      expect(
+        (await withoutRoundTimers.organisation.call('POST', `/desk/events/${event}/${path}`, {})).body.detail,
+      ).toContain('CLOSED');
+    await desk(withoutRoundTimers.organisation, 'POST', `${event}/reopen`);
+    const { body } = await withoutRoundTimers.organisation.call('GET', `/api/feeds/awards?sourcing_event=${event}`);
     expect(body.data).toMatchObject([{ lot_name: 'A', awards: [] }]);
-    expect(await live(late, event)).toMatchObject({ status: 'OPEN', rounds: [{ status: 'ACTIVE', ends: null }] });
+    expect(await live(withoutRoundTimers, event)).toMatchObject({
+      status: 'OPEN',
+      rounds: [{ status: 'ACTIVE', ends: null }],
+    });
   });
 });
 
-test('an event whose last round closed before the setting came stays open until it is closed', async () => {
-  const event = await openEvent(late, [{ ends: timestampAt(late.clock.nowMs() + minute) }]);
-  await desk(late.organisation, 'POST', `${event}/rounds/1/close`);
+test('an event whose last round closed before close_after_last_round was set stays open until it is closed', async () => {
+  const event = await openEvent(withoutRoundTimers, [{ ends: timestampAt(withoutRoundTimers.clock.nowMs() + minute) }]);
+  await desk(withoutRoundTimers.organisation, 'POST', `${event}/rounds/1/close`);
   const update = { sourcing_event: event, settings: { close_after_last_round: true } };
-  expect(await endedJob(late.organisation, '/api/jobs/update-sourcing-event', update)).toMatchObject({
+  expect(await endedJob(withoutRoundTimers.organisation, '/api/jobs/update-sourcing-event', update)).toMatchObject({
     status: 'COMPLETED',
   });
-  await desk(late.organisation, 'POST', `${event}/invitations`, { suppliers: ['S1'] });
-  expect((await live(late, event)).status).toBe('OPEN');
-  await desk(late.organisation, 'POST', `${event}/rounds/1/reopen`);
-  await desk(late.organisation, 'POST', `${event}/rounds/1/close`);
-  expect((await live(late, event)).status).toBe('CLOSED');
+  await desk(withoutRoundTimers.organisation, 'POST', `${event}/invitations`, { suppliers: ['S1'] });
+  expect((await live(withoutRoundTimers, event)).status).toBe('OPEN');
+  await desk(withoutRoundTimers.organisation, 'POST', `${event}/rounds/1/reopen`);
+  await desk(withoutRoundTimers.organisation, 'POST', `${event}/rounds/1/close`);
+  expect((await live(withoutRoundTimers, event)).status).toBe('CLOSED');
 });
 
 describe('a paused event', () => {
-  test('stands still, and is brought up to date when it is resumed, in one announcement', async () => {
-    const on = await inNewOrganisation(late);
+  test('does not run its rounds; resuming it runs those that are due, in one announcement', async () => {
+    const on = await inNewOrganisation(withoutRoundTimers);
     const look = await watchFeeds(on.service, on.organisation);
     const [first, second] = [minute, 5 * minute].map((ms) => timestampAt(on.clock.nowMs() + ms));
     const event = await openEvent(on, [{ ends: first }, { starts: second, ends: '2040-01-01T00:00:00Z' }]);
@@ -255,8 +261,8 @@ describe('a paused event', () => {
     });
   });
 
-  test('whose last round ended meanwhile closes when it is resumed, where its settings say so', async () => {
-    const on = await inNewOrganisation(late);
+  test('that closes after its last round closes when it is resumed, if that round has ended', async () => {
+    const on = await inNewOrganisation(withoutRoundTimers);
     const look = await watchFeeds(on.service, on.organisation);
     const ends = timestampAt(on.clock.nowMs() + minute);
     const event = await openEvent(on, [{ ends }], { close_after_last_round: true });
@@ -272,25 +278,30 @@ describe('a paused event', () => {
 });
 
 describe('a draft', () => {
-  test('does not run; published after the time of all its rounds it would take no bid, and is refused', async () => {
-    const event = await newEvent(late, [{ ends: timestampAt(late.clock.nowMs() + minute) }]);
-    late.clock.advance(2 * minute);
-    await late.service.service.sweep();
-    expect((await live(late, event)).rounds).toMatchObject([{ status: 'PENDING' }]);
-    const refused = await late.organisation.call('POST', `/desk/events/${event}/publish`, {});
+  test('does not run its rounds; publishing it after the end of all its rounds is refused', async () => {
+    const event = await newEvent(withoutRoundTimers, [
+      { ends: timestampAt(withoutRoundTimers.clock.nowMs() + minute) },
+    ]);
+    withoutRoundTimers.clock.advance(2 * minute);
+    await withoutRoundTimers.service.service.sweep();
+    expect((await live(withoutRoundTimers, event)).rounds).toMatchObject([{ status: 'PENDING' }]);
+    const refused = await withoutRoundTimers.organisation.call('POST', `/desk/events/${event}/publish`, {});
     expect([refused.status, refused.body.detail]).toEqual([409, expect.stringContaining('Extend')]);
-    const ends = timestampAt(late.clock.nowMs() + minute);
-    await desk(late.organisation, 'POST', `${event}/rounds/1/extend`, { ends });
-    await desk(late.organisation, 'POST', `${event}/publish`);
-    expect((await live(late, event)).rounds).toMatchObject([{ status: 'ACTIVE', ends }]);
+    const ends = timestampAt(withoutRoundTimers.clock.nowMs() + minute);
+    await desk(withoutRoundTimers.organisation, 'POST', `${event}/rounds/1/extend`, { ends });
+    await desk(withoutRoundTimers.organisation, 'POST', `${event}/publish`);
+    expect((await live(withoutRoundTimers, event)).rounds).toMatchObject([{ status: 'ACTIVE', ends }]);
   });
 
   test('published between its rounds shows the first as closed', async () => {
-    const [first, second] = [minute, 5 * minute].map((ms) => timestampAt(late.clock.nowMs() + ms));
-    const event = await newEvent(late, [{ ends: first }, { starts: second, ends: '2040-01-01T00:00:00Z' }]);
-    late.clock.advance(2 * minute);
-    await desk(late.organisation, 'POST', `${event}/publish`);
-    expect((await record(late, event)).rounds).toMatchObject([
+    const [first, second] = [minute, 5 * minute].map((ms) => timestampAt(withoutRoundTimers.clock.nowMs() + ms));
+    const event = await newEvent(withoutRoundTimers, [
+      { ends: first },
+      { starts: second, ends: '2040-01-01T00:00:00Z' },
+    ]);
+    withoutRoundTimers.clock.advance(2 * minute);
+    await desk(withoutRoundTimers.organisation, 'POST', `${event}/publish`);
+    expect((await record(withoutRoundTimers, event)).rounds).toMatchObject([
       { status: 'CLOSED', starts: first, ends: first },
       { status: 'PENDING' },
     ]);
@@ -316,7 +327,7 @@ describe('several processes, and none', () => {
     expect(round).toMatchObject({ ends });
   });
 
-  test('of two processes whose timers fire at once one closes the round, and it is announced once', async () => {
+  test('when the timers of two processes fire at once, one closes the round, and it is announced once', async () => {
     const db = await createTestDatabase();
     const clock = createManualClock();
     const [first, second] = [await startTestService({ db, clock }), await startTestService({ db, clock })];
@@ -336,21 +347,21 @@ describe('several processes, and none', () => {
       )[0]?.changes;
     const before = Number(await changes());
     clock.advance(minute);
-    // And commands at the same moment.
+    // Commands are called at the same moment.
     const answers = await Promise.all(events.map((event) => bid(on, event)));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([409]));
     await Promise.all([first.service.sweep(), second.service.sweep()]);
-    for (const event of events) await stands(on, event, ['CLOSED']);
+    for (const event of events) await waitForRounds(on, event, ['CLOSED']);
     expect(Number(await changes())).toBe(before + events.length);
   });
 
-  test('a process that dies while it closes a round leaves it to the next', async () => {
+  test('a round whose closing is interrupted by a crash is closed by the next sweep', async () => {
     const db = await createTestDatabase();
     const clock = createManualClock();
     const service = await startTestService({ db, clock: withoutTimers(clock) });
     const on = await inNewOrganisation({ clock, service, at: () => '' });
     const event = await openEvent(on, [{ ends: timestampAt(clock.nowMs() + minute) }]);
-    // Holds the feeds, so that the closing stops before it is announced; then its connection breaks.
+    // A lock on the feeds stops the closing before it is announced; then its connection is broken.
     const blocker = new Client({ connectionString: db.url });
     await blocker.connect();
     onTestFinished(() => blocker.end());
@@ -376,9 +387,9 @@ describe('several processes, and none', () => {
   });
 });
 
-test('a wait of years is cut into pieces that a timer can take', async () => {
-  // A database of its own, so that no other event's round comes first.
-  const alone = await stage({ timers: false });
+test('a wait of years is split into waits that a timer can make', async () => {
+  // A database of its own, so that no other event's round is due first.
+  const alone = await startStage({ timers: false });
   const event = await openEvent(alone, [{ ends: '2039-01-01T00:00:00Z' }]);
   const waits: number[] = [];
   const { database } = alone.service.db;
