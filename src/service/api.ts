@@ -1,4 +1,8 @@
-/** The whole HTTP API of the service as one table. Method, path, scope and schemas stand with each endpoint. */
+/**
+ * The whole HTTP API of the service as one table: each route and its endpoint. Scope, rate limit and schemas stand with
+ * the endpoint; `npm run docs:api` writes docs/api-table.md, which shows them, too. Of two routes that match a request,
+ * the first one answers.
+ */
 import { feedNames } from '#contract/feed.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
@@ -51,70 +55,84 @@ interface Deps {
   storage: FileStorage;
 }
 
-/** Called with an organisation's API key: the public contract and the desk. */
+/** The endpoints that are called with an organisation's API key: the public contract and the desk. */
 export function organisationApi(deps: Deps): Endpoint<Caller>[] {
-  return [
-    listSuppliers,
-    readSupplier,
-    submitSupplierChange(deps),
-    listSupplierSubmissions,
-    readSupplierSubmission,
+  return endpointsOf({
+    'GET /api/manage/suppliers': listSuppliers,
+    'GET /api/manage/suppliers/:external_id': readSupplier,
+    'POST /api/manage/supplier_changes': submitSupplierChange(deps),
+    'GET /api/manage/supplier_changes': listSupplierSubmissions,
+    'GET /api/manage/supplier_changes/:uuid': readSupplierSubmission,
 
-    ...submitJobs(deps),
-    submitJob(deps),
-    listJobs,
-    ...readJobsOfType,
-    readJob,
+    'POST /api/jobs/{type}': submitJobs(deps),
+    'POST /api/jobs': submitJob(deps),
+    'GET /api/jobs': listJobs,
+    'GET /api/jobs/{type}/:id': readJobsOfType,
+    'GET /api/jobs/:id': readJob,
 
-    ...feedNames.map(readFeed),
+    'GET /api/feeds/{feed}': feedNames.map(readFeed),
 
-    createWebhook(deps),
-    listWebhooks,
-    readWebhook,
-    deleteWebhook,
-    testWebhook(deps),
+    'POST /api/webhooks': createWebhook(deps),
+    'GET /api/webhooks': listWebhooks,
+    'GET /api/webhooks/:uuid': readWebhook,
+    'DELETE /api/webhooks/:uuid': deleteWebhook,
+    'POST /api/webhooks/:uuid/test': testWebhook(deps),
 
-    uploadFile(deps),
-    listEvents,
-    readEvent(deps),
-    publishEvent(deps),
-    unpublishEvent(deps),
-    pauseEvent(deps),
-    resumeEvent(deps),
-    closeEvent(deps),
-    reopenEvent(deps),
-    deleteEvent(deps),
-    addRound(deps),
-    closeRound(deps),
-    extendRound(deps),
-    reopenRound(deps),
-    inviteSuppliers(deps),
-    submitBid(deps),
-    withdrawBids(deps),
-    editBids(deps),
-    putBuyerValues(deps),
-    putScenario(deps),
-    awardEvent(deps),
-    putQuestions(deps),
-    submitAnswers(deps),
-    removeAnswerFile(deps),
-    listSourcingRequests,
-    readSourcingRequest,
-  ];
+    'POST /desk/files': uploadFile(deps),
+    'GET /desk/events': listEvents,
+    'GET /desk/events/:id': readEvent(deps),
+    'POST /desk/events/:id/publish': publishEvent(deps),
+    'POST /desk/events/:id/unpublish': unpublishEvent(deps),
+    'POST /desk/events/:id/pause': pauseEvent(deps),
+    'POST /desk/events/:id/resume': resumeEvent(deps),
+    'POST /desk/events/:id/close': closeEvent(deps),
+    'POST /desk/events/:id/reopen': reopenEvent(deps),
+    'POST /desk/events/:id/delete': deleteEvent(deps),
+    'POST /desk/events/:id/rounds': addRound(deps),
+    'POST /desk/events/:id/rounds/:number/close': closeRound(deps),
+    'POST /desk/events/:id/rounds/:number/extend': extendRound(deps),
+    'POST /desk/events/:id/rounds/:number/reopen': reopenRound(deps),
+    'POST /desk/events/:id/invitations': inviteSuppliers(deps),
+    'POST /desk/events/:id/bids': submitBid(deps),
+    'POST /desk/events/:id/bids/withdraw': withdrawBids(deps),
+    'PATCH /desk/events/:id/bids': editBids(deps),
+    'PUT /desk/events/:id/buyer-values': putBuyerValues(deps),
+    'PUT /desk/events/:id/scenarios/:name': putScenario(deps),
+    'POST /desk/events/:id/award': awardEvent(deps),
+    'PUT /desk/events/:id/questions': putQuestions(deps),
+    'POST /desk/events/:id/answers': submitAnswers(deps),
+    'DELETE /desk/events/:id/answers/:supplier/:question/files/:file': removeAnswerFile(deps),
+    'GET /desk/sourcing-requests': listSourcingRequests,
+    'GET /desk/sourcing-requests/:id': readSourcingRequest,
+  });
 }
 
-/** Called with the operator's token. */
+/** The endpoints that are called with the operator's token. */
 export function operatorApi(deps: Pick<Deps, 'clock'>): Endpoint<Operator>[] {
-  return [
-    createOrganisation(deps),
-    createApiKey(deps),
-    listApiKeys,
-    revokeApiKey(deps),
-    putWebhookDomains,
-    putAllowedNetworks,
-    createSupplierAttribute,
-    putLimits,
-    listDeliveries,
-    resendDelivery(deps),
-  ];
+  return endpointsOf({
+    'POST /admin/organisations': createOrganisation(deps),
+    'POST /admin/organisations/:id/api-keys': createApiKey(deps),
+    'GET /admin/organisations/:id/api-keys': listApiKeys,
+    'DELETE /admin/organisations/:id/api-keys/:keyId': revokeApiKey(deps),
+    'PUT /admin/organisations/:id/webhook-domains': putWebhookDomains,
+    'PUT /admin/organisations/:id/allowed-networks': putAllowedNetworks,
+    'POST /admin/organisations/:id/supplier-attributes': createSupplierAttribute,
+    'PUT /admin/organisations/:id/limits': putLimits,
+    'GET /admin/organisations/:id/deliveries': listDeliveries,
+    'POST /admin/deliveries/:id/resend': resendDelivery(deps),
+  });
+}
+
+/**
+ * The endpoints of a table, in its order. A row has one endpoint, or several that differ in what stands in braces.
+ * Throws for an endpoint that stands in the row of another route.
+ */
+function endpointsOf<Who>(table: Readonly<Record<string, Endpoint<Who> | readonly Endpoint<Who>[]>>): Endpoint<Who>[] {
+  return Object.entries(table).flatMap(([route, given]) => {
+    const endpoints = [given].flat();
+    const form = new RegExp(`^${route.replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+    const wrong = endpoints.find(({ method, path }) => !form.test(`${method} ${path}`));
+    if (wrong) throw new Error(`src/service/api.ts: ${wrong.method} ${wrong.path} stands in the row ${route}.`);
+    return endpoints;
+  });
 }
