@@ -14,7 +14,7 @@ export interface Lag {
   readonly seconds: number | null;
   /** The reason, one sentence for a person. */
   readonly why: string;
-  /** Whether everything is well, or will be without anything else happening. */
+  /** Whether everything is well, or will be soon without further work. */
   readonly inStep: boolean;
 }
 

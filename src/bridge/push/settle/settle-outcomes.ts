@@ -11,7 +11,7 @@ import type { Sql } from '#platform/database/database.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { markDelivered, postpone } from '../claim/flow-document-store.ts';
 
-/** A claimed document whose outcome is known. */
+/** A claimed document with its outcome. */
 export interface Settled extends Claimed {
   readonly outcome: Outcome;
   /** The document is not tried again before so many milliseconds have passed. */
