@@ -1,23 +1,23 @@
 /**
- * What the service has awarded, worked out by SQL from what buyers and suppliers entered: neither from the feeds nor by
- * any code of the service, the bridge or the demo.
+ * The service's awards, computed by SQL from the input of buyers and suppliers: neither from the feeds nor by any code of
+ * the service, the bridge or the demo.
  */
 import { Client } from 'pg';
 
-/** `<event>/<supplier>` to its lines, `<lot> <share> <cost>`, in order. */
+/** `<event>/<supplier>` to its lines, `<lot> <share> <cost>`, sorted. */
 export type Awards = Record<string, string[]>;
 
 export interface ServiceState {
   readonly awards: Awards;
-  /** Ids of events that are open again: until they close, nobody is told of a change of their awards. */
+  /** Ids of events that are open again: until they close, the feeds do not show changes of their awards. */
   readonly reopened: readonly string[];
-  /** Of any status; templates are none. */
+  /** Events of any status, without templates. */
   readonly events: number;
   /** Organisations that have events. */
   readonly organisations: number;
 }
 
-/** Without those of some events: what is left can be compared while these are open again. */
+/** The awards without those of the given events: the rest can be compared while these events are open again. */
 export function withoutEvents(awards: Awards, events: readonly string[]): Awards {
   return Object.fromEntries(Object.entries(awards).filter(([key]) => !events.includes(key.split('/')[0] ?? '')));
 }
@@ -55,7 +55,7 @@ export async function readServiceState(databaseUrl: string): Promise<ServiceStat
   });
 }
 
-/** What of the bridge's work is not finished: documents that are due, cut off or dead. */
+/** The unfinished work of the bridge: documents that are due, cut off or dead. */
 export async function readUnfinished(databaseUrl: string): Promise<string[]> {
   return withClient(databaseUrl, async (client) => {
     const found = await client.query<{ what: string }>(

@@ -1,9 +1,9 @@
 /**
  * The bridge as it runs in production: two processes of each role, BullMQ on Redis, PostgreSQL, and the service, each a
- * process of its own under a service manager, while the simulator buys and sells as fast as it can. Faults come at seeded
- * instants: `kill -9` of any role, of Redis and of PostgreSQL, Redis flushed, a role that stands still, for longer than
- * its lease or not, connections cut on each of the four ways. The ERP makes a second object of every second call. FAULTS
- * sets their number, FAULT_SEED what and when.
+ * process of its own under a service manager, while the simulator plays as fast as it can. Faults come at seeded
+ * instants: `kill -9` of any role, of Redis and of PostgreSQL; Redis flushed; a role that hangs, for longer than its lease
+ * or not; connections cut on each of the four links. The ERP creates a second object when a call is repeated. FAULTS sets
+ * the number of faults, FAULT_SEED their kinds and instants.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -28,38 +28,39 @@ import { startTcpProxy } from './tcp-proxy.ts';
 
 const faults = Number(process.env['FAULTS'] ?? 12);
 const seed = Number(process.env['FAULT_SEED'] ?? 1);
-const eventsAtLeast = 6;
+const eventsMin = 6;
 const roles = ['receive', 'receive', 'pull', 'pull', 'push', 'push'] as const;
-/** Shorter than a role may stand still. */
+/** Shorter than the longest hang. */
 const leaseSeconds = 2;
-const standStillMsMax = 3_000;
+const hangMsMax = 3_000;
 
 test.skipIf(!hasRedisServer())(
-  `${faults} faults of every kind lose nothing and make nothing twice`,
+  `${faults} faults of every kind lose nothing and create nothing twice`,
   { timeout: 240_000 + faults * 10_000 },
   async () => {
     const story: string[] = [];
     const stage = await setUp((what) => story.push(what));
     const players = startPlayers({ client: stage.client, seed, pauseMs: 0 });
     const random = seededRandom(seed);
-    const told = () => `seed ${seed}: ${story.join(', ')}`;
+    const summary = () => `seed ${seed}: ${story.join(', ')}`;
     const calls = () => readLedger(stage.ledgerFile).length;
-    const wrong = () => stage.failures()[0] ?? players.failure;
+    const firstFailure = () => stage.failures()[0] ?? players.failure;
     for (let number = 0; number < faults; number += 1) {
-      // Left to chance, nearly all would come while processes start again, and everything be delivered in the calm after.
-      const whileItWrites = number % 3 === 2;
+      // Every third fault waits for a write to the ERP. By chance alone nearly all faults would come while processes
+      // start again, and everything would be delivered in the calm afterwards.
+      const duringWrite = number % 3 === 2;
       const before = calls();
-      if (whileItWrites) await until(`the ERP is written to again; ${told()}`, () => calls() > before, wrong);
-      await sleep(random.upTo(whileItWrites ? 40 : 600));
-      const possible = whileItWrites ? stage.faultsOfWriting : stage.faults;
+      if (duringWrite) await until(`the ERP is written to again; ${summary()}`, () => calls() > before, firstFailure);
+      await sleep(random.upTo(duringWrite ? 40 : 600));
+      const possible = duringWrite ? stage.faultsOfWriting : stage.faults;
       await possible[Math.floor(random.upTo(possible.length))]?.(random);
-      // With what had happened until then.
-      expect([stage.failures(), players.failure, told()]).toEqual([[], undefined, told()]);
+      // The summary is part of the expectation, so that a failure shows the faults until then.
+      expect([stage.failures(), players.failure, summary()]).toEqual([[], undefined, summary()]);
     }
     const underFaults = calls();
     await until(
       'the simulator has played some events',
-      () => players.events >= eventsAtLeast,
+      () => players.events >= eventsMin,
       () => players.failure,
     );
     await players.finish();
@@ -69,30 +70,30 @@ test.skipIf(!hasRedisServer())(
     expect(Object.keys(awards).length).toBeGreaterThan(0);
     // Each event was played to its end.
     expect(reopened).toEqual([]);
-    const settled = async () => ({
+    const state = async () => ({
       held: replayLedger(stage.ledgerFile).held,
       unfinished: await readUnfinished(stage.bridgeUrl),
       differences: await differences(stage.client, stage.bridgeUrl),
     });
     await expect
-      .poll(settled, { timeout: 120_000, interval: 250, message: told() })
+      .poll(state, { timeout: 120_000, interval: 250, message: summary() })
       .toEqual({ held: awards, unfinished: [], differences: [] });
     for (const program of stage.programs) await program.end();
-    expect({ ...replayLedger(stage.ledgerFile), failures: stage.failures(), told: told() }).toEqual({
+    expect({ ...replayLedger(stage.ledgerFile), failures: stage.failures(), summary: summary() }).toEqual({
       held: awards,
       doubled: [],
       failures: [],
-      told: told(),
+      summary: summary(),
     });
     const written = `${calls()} calls of the ERP, ${underFaults} of them under faults`;
     const figures = `${players.events} events, ${Object.keys(awards).length} awards, ${written}`;
-    // oxlint-disable-next-line no-console -- whoever runs hundreds wants to see what they were
-    console.log(`Seed ${seed}: ${figures}; ${summaryOf(story)}`);
+    // oxlint-disable-next-line no-console -- a run of hundreds of faults must show which they were
+    console.log(`Seed ${seed}: ${figures}; ${countsOf(story)}`);
   },
 );
 
 /** `3 × push killed, …`, the most frequent first. */
-function summaryOf(story: readonly string[]): string {
+function countsOf(story: readonly string[]): string {
   const counts = new Map<string, number>();
   for (const line of story) counts.set(line, (counts.get(line) ?? 0) + 1);
   return [...counts]
@@ -104,8 +105,8 @@ function summaryOf(story: readonly string[]): string {
 type Random = ReturnType<typeof seededRandom>;
 type Fault = (random: Random) => Promise<void>;
 
-/** Everything running, and what can be done to it; `tell` learns of all that happens. */
-async function setUp(tell: (what: string) => void) {
+/** Starts all programs; returns them with the faults that can hit them. `note` is called with each fault that happens. */
+async function setUp(note: (what: string) => void) {
   const [redis, service] = await Promise.all([startRedisServer(), createInstallation()]);
   closeAfterFile(() => redis.close());
   const databaseDir = await scratchFolder();
@@ -115,7 +116,7 @@ async function setUp(tell: (what: string) => void) {
   const serviceProgram = superviseProgram('service', () => service.start(['service', '--port', '0']));
   const servicePort = Number(/:(\d+)\s*$/.exec(await lineOf(serviceProgram.program, /ready/))?.[1]);
   const receiverPorts = [await freePort(), await freePort()];
-  const ways = {
+  const links = {
     'the source': await startTcpProxy([servicePort]),
     'the webhook endpoint': await startTcpProxy(receiverPorts),
     PostgreSQL: await startTcpProxy([Number(new URL(postgres.url).port)]),
@@ -124,13 +125,13 @@ async function setUp(tell: (what: string) => void) {
   const through = (url: string, { port }: { port: number }) => Object.assign(new URL(url), { port: String(port) }).href;
 
   const baseUrl = `http://127.0.0.1:${servicePort}`;
-  const webhookUrl = `https://localhost:${ways['the webhook endpoint'].port}/webhooks/main`;
+  const webhookUrl = `https://localhost:${links['the webhook endpoint'].port}/webhooks/main`;
   const source = await createSource(service, baseUrl, [webhookUrl]);
   const bridge = await createInstallation({
     dataDir: service.dataDir,
-    databaseUrl: through(postgres.url, ways.PostgreSQL),
+    databaseUrl: through(postgres.url, links.PostgreSQL),
     configuration: ledgerConfiguration(
-      { ...source, baseUrl: `http://127.0.0.1:${ways['the source'].port}` },
+      { ...source, baseUrl: `http://127.0.0.1:${links['the source'].port}` },
       {
         bridge: { lease_seconds: leaseSeconds },
         source: { poll_seconds: 5, timeout_seconds: 10, quotas: { enabled: false } },
@@ -142,55 +143,55 @@ async function setUp(tell: (what: string) => void) {
       role,
       () =>
         bridge.start(['bridge', '--role', role], {
-          REDIS_URL: through(redis.url, ways.Redis),
+          REDIS_URL: through(redis.url, links.Redis),
           SOURCING__BRIDGE__PORT: String(receiverPorts[index] ?? 0),
         }),
-      tell,
+      note,
     ),
   );
   await Promise.all(programs.map((program) => program.ready()));
 
   const pushers = programs.filter(({ name }) => name === 'push');
-  const oneOf = (some: readonly SupervisedProgram[], random: Random) =>
-    some[Math.floor(random.upTo(some.length))] ?? serviceProgram;
+  const oneOf = (candidates: readonly SupervisedProgram[], random: Random) =>
+    candidates[Math.floor(random.upTo(candidates.length))] ?? serviceProgram;
   const kill =
-    (some: readonly SupervisedProgram[]): Fault =>
+    (candidates: readonly SupervisedProgram[]): Fault =>
     async (random) => {
-      const role = oneOf(some, random);
+      const role = oneOf(candidates, random);
       await role.kill();
-      tell(`${role.name} killed`);
+      note(`${role.name} killed`);
     };
-  const standStill =
-    (some: readonly SupervisedProgram[]): Fault =>
+  const hang =
+    (candidates: readonly SupervisedProgram[]): Fault =>
     async (random) => {
-      const { name, program } = oneOf(some, random);
+      const { name, program } = oneOf(candidates, random);
       program.signal('SIGSTOP');
-      await sleep(random.upTo(standStillMsMax));
+      await sleep(random.upTo(hangMsMax));
       program.signal('SIGCONT');
-      tell(`${name} stood still`);
+      note(`${name} hung`);
     };
   const flush: Fault = async () => {
     const client = new Redis(redis.url, { maxRetriesPerRequest: 1 });
     client.on('error', () => undefined);
     await client.flushall().catch(() => undefined);
     client.disconnect();
-    tell('Redis flushed');
+    note('Redis flushed');
   };
   const restartRedis: Fault = async (random) => {
     await redis.kill();
     await sleep(random.upTo(1_500));
     await redis.restart();
-    tell('Redis restarted');
+    note('Redis restarted');
   };
   const killDatabase: Fault = async () => {
     await killPostgres(databaseDir);
-    tell('PostgreSQL killed');
+    note('PostgreSQL killed');
   };
   const cut =
-    (name: keyof typeof ways): Fault =>
+    (name: keyof typeof links): Fault =>
     async () => {
-      ways[name].cut();
-      tell(`connections to ${name} cut`);
+      links[name].cut();
+      note(`connections to ${name} cut`);
     };
   const killAny = kill(programs);
   const cuts = [cut('the source'), cut('the webhook endpoint'), cut('PostgreSQL'), cut('Redis')];
@@ -199,16 +200,16 @@ async function setUp(tell: (what: string) => void) {
     serviceDir: service.dataDir,
     bridgeUrl: postgres.url,
     ledgerFile: ledgerFile(bridge),
-    // Killed as often as half of all others together.
-    faults: [killAny, killAny, killAny, killAny, standStill(programs), flush, restartRedis, killDatabase, ...cuts],
-    /** What cuts a call of the ERP off from its outcome. */
-    faultsOfWriting: [kill(pushers), kill(pushers), standStill(pushers), killDatabase, cut('PostgreSQL')],
+    // Kills are half as frequent as all other faults together.
+    faults: [killAny, killAny, killAny, killAny, hang(programs), flush, restartRedis, killDatabase, ...cuts],
+    /** Faults that can come between a call of the ERP and its outcome. */
+    faultsOfWriting: [kill(pushers), kill(pushers), hang(pushers), killDatabase, cut('PostgreSQL')],
     programs: [...programs, serviceProgram],
     failures: () => [...programs, serviceProgram].flatMap(({ failure }) => failure ?? []),
   };
 }
 
-/** What the feeds show and the bridge's mirror does not hold as it is shown. (Records of withdrawn events stay there.) */
+/** The records of the feeds that the bridge's mirror does not hold as shown. (It keeps records of withdrawn events.) */
 async function differences(client: SourceClient, bridgeUrl: string): Promise<string[]> {
   const rows = await readRows<{ feed: string; record_id: string; body: string }>(
     bridgeUrl,

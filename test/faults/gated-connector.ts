@@ -1,6 +1,6 @@
 /**
  * A connector for tests that stop a process in the middle of a call: each write begins, waits until a file exists, and
- * adds an object then. As the interface asks for, it looks at the signal before it sends anything.
+ * then adds an object. As the interface requires, it checks the signal before it sends anything.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { z } from 'zod';
 
 const step = z.object({ step: z.enum(['begin', 'write', 'stop']), key: z.string(), hash: z.string(), pid: z.number() });
 
-/** What was done, in order; `write` made an object. */
+/** The steps of all writes, in order; `write` is the step that makes the object. */
 export function readSteps(file: string): z.infer<typeof step>[] {
   if (!existsSync(file)) return [];
   const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1);
@@ -18,7 +18,7 @@ export function readSteps(file: string): z.infer<typeof step>[] {
 }
 
 const settings = z.strictObject({ file: z.string(), gate: z.string() });
-const lookEveryMs = 10;
+const pollMs = 10;
 
 /** @public The bridge loads it by its path. */
 // oxlint-disable-next-line import/no-default-export
@@ -28,32 +28,32 @@ export default defineConnector({
   capabilities: { kinds: ['award'], batchMax: 5, timeoutMs: 3_000, lateEffectMs: 0, idempotency: 'lookup' },
   async open({ file, gate }, { dataDir }) {
     const path = resolve(dataDir, file);
-    const tell = (what: string, key: string, hash: string) =>
-      appendFileSync(path, `${JSON.stringify({ step: what, key, hash, pid: process.pid })}\n`);
+    const note = (name: string, key: string, hash: string) =>
+      appendFileSync(path, `${JSON.stringify({ step: name, key, hash, pid: process.pid })}\n`);
     return {
       check: async () => [],
       write: async (operations, signal) => {
         const outcomes: Outcome[] = [];
         for (const { document, contentHash } of operations) {
-          tell('begin', document.key, contentHash);
+          note('begin', document.key, contentHash);
           try {
             while (!existsSync(resolve(dataDir, gate))) {
               signal.throwIfAborted();
-              await slowly(lookEveryMs);
+              await slowly(pollMs);
             }
             signal.throwIfAborted();
           } catch (error) {
-            tell('stop', document.key, contentHash);
+            note('stop', document.key, contentHash);
             throw error;
           }
-          tell('write', document.key, contentHash);
+          note('write', document.key, contentHash);
           outcomes.push({ status: 'created', reference: document.key });
         }
         return outcomes;
       },
       lookup: async (documents) => {
         const written = new Map(
-          readSteps(path).flatMap((one) => (one.step === 'write' ? [[one.key, one.hash] as const] : [])),
+          readSteps(path).flatMap(({ step, key, hash }) => (step === 'write' ? [[key, hash] as const] : [])),
         );
         return documents.flatMap(({ key }) => {
           const contentHash = written.get(key);

@@ -1,7 +1,7 @@
 /**
- * Service and bridge as two processes over one data folder; the bridge is killed with -9 at seeded instants while
- * awards come in, and it writes to an ERP that makes a second object of every second call. FAULTS sets the number of
- * kills, FAULT_SEED the instants.
+ * Service and bridge as two processes over one data folder. The bridge is killed with -9 at seeded instants while awards
+ * come in, and it writes to an ERP that creates a second object when a call is repeated. FAULTS sets the number of kills,
+ * FAULT_SEED the instants.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -24,7 +24,7 @@ import { seededRandom } from './seeded-random.ts';
 const kills = Number(process.env['FAULTS'] ?? 5);
 const seed = Number(process.env['FAULT_SEED'] ?? 11);
 
-test(`a bridge killed at ${kills} instants gives each award exactly one object in the ERP`, {
+test(`a bridge killed at ${kills} instants creates exactly one object in the ERP for each award`, {
   timeout: 120_000 + kills * 10_000,
 }, async () => {
   const port = await freePort();
@@ -49,13 +49,13 @@ test(`a bridge killed at ${kills} instants gives each award exactly one object i
   await useEmbedded(serviceOf.dataDir, async (url) => {
     const { awards, reopened } = await readServiceState(url);
     expect(Object.keys(awards).length).toBeGreaterThan(0);
-    // No more than the one event that was broken off.
+    // At most the one event that was broken off.
     expect(reopened.length).toBeLessThanOrEqual(1);
-    const settled = async () => ({
+    const state = async () => ({
       held: withoutEvents(replayLedger(file).held, reopened),
       unfinished: await readUnfinished(url),
     });
-    await expect.poll(settled, { timeout: 60_000, interval: 50 }).toEqual({ held: awards, unfinished: [] });
+    await expect.poll(state, { timeout: 60_000, interval: 50 }).toEqual({ held: awards, unfinished: [] });
   });
   expect(last.lines[0]).toMatch(/^bridge ready https:/);
   expect(service.lines[0]).toMatch(/^service ready http:/);
@@ -64,14 +64,14 @@ test(`a bridge killed at ${kills} instants gives each award exactly one object i
   expect(replayLedger(file).doubled).toEqual([]);
 });
 
-/** Every third kill comes while it starts, the others while or just after it writes. */
+/** Every third kill comes while the bridge starts, the others while or just after it writes. */
 async function killOnce(options: {
   bridge: Installation;
   number: number;
   random: ReturnType<typeof seededRandom>;
-  /** How often the ERP was written to. */
+  /** How many objects the ERP holds. */
   held: () => number;
-  /** Why it will not be any more. */
+  /** Why no more awards will come; undefined while they come. */
   failure: () => string | undefined;
 }): Promise<void> {
   const { bridge, number, random, held, failure } = options;

@@ -1,4 +1,4 @@
-/** PostgreSQL dies under the running demo: all its processes at once with -9, as when memory runs out. */
+/** PostgreSQL is killed while the demo runs: all its processes at once with -9, as when memory runs out. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { readServiceState, readUnfinished } from './awards-in-sql.ts';
@@ -8,7 +8,7 @@ import { seededRandom } from './seeded-random.ts';
 
 const seed = Number(process.env['FAULT_SEED'] ?? 5);
 
-test('the demo, or one more run of it, ends well when all of PostgreSQL is killed in its middle', {
+test('the demo, or one more run of it, succeeds when all of PostgreSQL is killed in its middle', {
   timeout: 180_000,
 }, async () => {
   const installation = await createInstallation();

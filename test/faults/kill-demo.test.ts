@@ -22,12 +22,12 @@ import { seededRandom } from './seeded-random.ts';
 
 const kills = Number(process.env['FAULTS'] ?? 7);
 const seed = Number(process.env['FAULT_SEED'] ?? 7);
-/** Kills over one folder; then it has to end, and a new folder begins. */
+/** Kills over one folder. Then the demo must run to its end, and a new folder begins. */
 const killsPerFolder = 9;
 const events = 4;
 const story = ['--events', String(events), '--suppliers', '5', '--lots', '6'];
 
-/** A place in the program's way; the kill comes up to `spreadMs` after it. */
+/** A point in the program's run; the kill comes up to `spreadMs` after it. */
 interface Instant {
   name: string;
   spreadMs: number;
@@ -65,11 +65,11 @@ const anyInstant: Instant[] = [
 
 interface KilledRun {
   instant: string;
-  /** Events that the service had said were there before the kill. */
+  /** Events that the service had acknowledged before the kill. */
   drafted: number;
 }
 
-/** Starts the demo and kills it at the instant; one that ends before must have ended well. */
+/** Starts the demo and kills it at the instant; a demo that ends before must have succeeded. */
 async function killOnce(installation: Installation, instant: Instant, afterMs: number): Promise<KilledRun> {
   const program = installation.start(['demo', ...story]);
   await until(instant.name, async () => program.ended || (await instant.reached(program, installation.dataDir)));
@@ -91,25 +91,28 @@ async function killAgainAndAgain(installation: Installation, count: number, rand
   return runs;
 }
 
-/** What the folder holds of all events but some, each file checked against its neighbours; fails on what is no award. */
-async function readFolder(folder: string, but: readonly string[]): Promise<Awards> {
+/**
+ * The awards in the folder without those of the events in `except`, with each file checked against the others; fails for
+ * a file that belongs to no award.
+ */
+async function readFolder(folder: string, except: readonly string[]): Promise<Awards> {
   const awards: Awards = {};
   let held = 0;
   const names = (await readdir(folder)).filter((name) => !/^\.award_.*\.tmp$/.test(name));
-  for (const name of names.filter((one) => one.endsWith('.json'))) {
+  for (const name of names.filter((file) => file.endsWith('.json'))) {
     const document = JSON.parse(await readFile(join(folder, name), 'utf8'));
     // A second document for the same award would be another file.
     expect(awards).not.toHaveProperty([document.key]);
     const csv = await readFile(join(folder, document.lines_file));
     expect(createHash('sha256').update(csv).digest('hex')).toBe(document.lines_sha256);
     held += 1;
-    // An award that was taken back stays, without lines: whoever had imported it must learn of it.
+    // A withdrawn award stays, without lines: a system that has imported it must learn of the withdrawal.
     if (document.state === 'withdrawn') {
       expect(document.lines).toEqual([]);
       continue;
     }
     expect(document.state).toBe('awarded');
-    if (but.includes(document.key.split('/')[0])) continue;
+    if (except.includes(document.key.split('/')[0])) continue;
     awards[document.key] = document.lines
       .map((line: { lot: string; share: string; cost: string }) => `${line.lot} ${line.share} ${line.cost}`)
       .sort();
@@ -119,7 +122,7 @@ async function readFolder(folder: string, but: readonly string[]): Promise<Award
   return awards;
 }
 
-/** What is wrong after one more run, which was let go to its end, compared with what was awarded in all runs. */
+/** Runs the demo once more to its end, and compares the folder with the awards of all runs. */
 async function endAndCompare(
   installation: Installation,
   runs: readonly KilledRun[],
@@ -132,7 +135,7 @@ async function endAndCompare(
     return {
       end: outcomeOf(last),
       ownComparisonEqual: last.lines.includes('The connector holds exactly what the service awarded.'),
-      // What the service had acknowledged before a kill is still there: it is the same database, and it lost nothing.
+      // The service still has everything that it acknowledged before a kill: the same database, with nothing lost.
       acknowledgedEventsLost: Math.max(0, runs.reduce((sum, { drafted }) => sum + drafted, events) - service.events),
       organisations: service.organisations,
       unfinished: await readUnfinished(url),
@@ -145,7 +148,7 @@ async function endAndCompare(
 
 type Comparison = Awaited<ReturnType<typeof endAndCompare>>;
 
-/** What the comparison must be; the service's own awards are the measure. */
+/** The comparison as it must be, with the service's own awards as the reference. */
 function everythingOnce({ awards }: Comparison): Comparison {
   return {
     end: 'exit code 0',
@@ -158,7 +161,7 @@ function everythingOnce({ awards }: Comparison): Comparison {
   };
 }
 
-/** The number that initdb gives a database cluster: the first eight bytes of its control file. */
+/** The number that initdb assigns to a database cluster: the first eight bytes of its control file. */
 async function clusterIdentity(dataDir: string): Promise<string | undefined> {
   const control = await readFile(join(dataDir, 'postgres', 'global', 'pg_control')).catch(() => undefined);
   return control?.subarray(0, 8).toString('hex');
@@ -173,7 +176,7 @@ test(`the demo, killed at ${kills} instants over one folder, ends with every awa
     const first = Math.min(left, killsPerFolder);
     const early = await killAgainAndAgain(installation, Math.ceil(first / 2), random);
     const identity = await clusterIdentity(installation.dataDir);
-    // Half a document, as a kill between writing and renaming leaves it: nobody may take it for one.
+    // Half a document, as a kill between writing and renaming leaves it: no reader may take it for a document.
     const inbox = join(installation.dataDir, 'erp-inbox');
     const leftover = join(inbox, '.award_left_over.json.0123456789abcdef.tmp');
     await mkdir(inbox, { recursive: true });
@@ -184,14 +187,14 @@ test(`the demo, killed at ${kills} instants over one folder, ends with every awa
     const runs = [...early, ...late];
     const compared = await endAndCompare(installation, runs, (use) => useEmbedded(installation.dataDir, use));
     expect(compared).toEqual(everythingOnce(compared));
-    // Undefined where no kill came after initdb.
+    // Undefined when no kill came after initdb.
     expect([undefined, await clusterIdentity(installation.dataDir)]).toContain(identity);
     expect(existsSync(leftover)).toBe(false);
     expect((await readdir(installation.dataDir)).filter((name) => name.endsWith('.new'))).toEqual([]);
   }
 });
 
-test('killed on a PostgreSQL server of the operator, it ends with every award exactly once, too', {
+test('the demo, killed on a PostgreSQL server of the operator, also ends with every award exactly once', {
   timeout: 180_000,
 }, async () => {
   const { url } = await createEmptyDatabase();
@@ -199,7 +202,7 @@ test('killed on a PostgreSQL server of the operator, it ends with every award ex
   const random = seededRandom(seed + 1);
   const runs: KilledRun[] = [];
   for (const name of ['while it loads', 'in the middle of the story', 'after the last award']) {
-    const instant = anyInstant.find((one) => one.name === name) as Instant;
+    const instant = anyInstant.find((each) => each.name === name) as Instant;
     runs.push(await killOnce(installation, instant, random.upTo(instant.spreadMs)));
   }
   const compared = await endAndCompare(installation, runs, (use) => use(url));

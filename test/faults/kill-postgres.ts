@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-/** Ends the embedded server of a data folder and every process that it started with -9, as when memory runs out. */
+/** Kills the embedded server of a data folder and all its child processes with -9, as when memory runs out. */
 export async function killPostgres(dataDir: string): Promise<void> {
   const main = Number((await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0]);
   const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=']);
@@ -16,6 +16,6 @@ export async function killPostgres(dataDir: string): Promise<void> {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
-      // A child that ended meanwhile.
+      // A child may have ended meanwhile.
     }
 }

@@ -1,6 +1,6 @@
 /**
- * The service as a process of its own, killed with -9 at seeded instants while the simulator plays every plot against it
- * and a receiver takes its notifications. FAULTS sets the number of kills, FAULT_SEED the instants.
+ * The service as a process, killed with -9 at seeded instants while the simulator plays every plot against it and a
+ * receiver takes its notifications. FAULTS sets the number of kills, FAULT_SEED the instants.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ interface FeedRecord {
   modified: string;
 }
 
-test(`a service killed at ${kills} instants ends every submission and announces every change`, {
+test(`a service killed at ${kills} instants finishes every submission and announces every change`, {
   timeout: 180_000 + kills * 15_000,
 }, async () => {
   const receiver = await startWebhookReceiver();
@@ -45,12 +45,12 @@ test(`a service killed at ${kills} instants ends every submission and announces 
   await lineOf(first, /ready/);
   const { apiKey, signingKey } = await setUp(installation.dataDir, baseUrl, receiver.url);
   const failed = new AbortController();
-  const client = await stubbornClient(baseUrl, apiKey, failed.signal);
+  const client = await retryingClient(baseUrl, apiKey, failed.signal);
   const killed = new AbortController();
   const played = new AbortController();
   const playing = playOn(client, () => killed.signal.aborted, failed.signal);
   const reading = Promise.all(feedNames.map((feed) => follow(client, feed, played.signal)));
-  // Where the test fails, they end before their connections are closed.
+  // When the test fails, playing and reading end before their connections are closed.
   closeAfterFile(async () => {
     failed.abort();
     played.abort();
@@ -59,7 +59,7 @@ test(`a service killed at ${kills} instants ends every submission and announces 
   const random = seededRandom(seed);
   let service = first;
   for (let number = 0; number < kills; number += 1) {
-    // Every fourth kill comes while it starts.
+    // Every fourth kill comes while the service starts.
     if (number % 4 !== 3) await lineOf(service, /ready/);
     await sleep(random.upTo(1_200));
     await service.kill();
@@ -85,7 +85,7 @@ test(`a service killed at ${kills} instants ends every submission and announces 
   for (const [index, feed] of feedNames.entries()) {
     const whole = await readAll(client, feed, '');
     const versions = new Map(whole.map(({ id, modified }) => [id, modified]));
-    // The reader only ever followed `modified_after`; what it holds beside these was hidden since.
+    // The reader only followed `modified_after`. Other records that it holds have been hidden since.
     await until(`the reader of ${feed} holds every record's last state`, async () => {
       await seen[index]?.readOn();
       return [...versions].every(([id, modified]) => seen[index]?.held.get(id) === modified);
@@ -95,7 +95,7 @@ test(`a service killed at ${kills} instants ends every submission and announces 
   expect(outcomeOf(service)).toBe('exit code 0');
 });
 
-/** What was accepted and has not ended. */
+/** The jobs, submissions and deliveries that were accepted and are not finished. */
 async function readWaiting(url: string) {
   return readRows(
     url,
@@ -110,7 +110,7 @@ async function expectAnnounced(url: string, received: readonly Received[], signi
   for (const { headers, body } of received) {
     expect(signatureMatches(body, String(headers['x-signature']), [signingKey])).toBe(true);
     const id = String(headers['webhook-id']);
-    // At least once, but always the same.
+    // A notification may come more than once, but always with the same bytes.
     expect(bytes.get(id) ?? body.toString()).toBe(body.toString());
     bytes.set(id, body.toString());
   }
@@ -130,11 +130,11 @@ async function expectAnnounced(url: string, received: readonly Received[], signi
     expect([feed, times.sort().at(-1)]).toEqual([feed, last]);
   }
   const jobs = await readRows<{ id: string; status: string }>(url, 'select id, status from service.jobs');
-  const told = new Set(announced('JOB_UPDATED').map(({ job, status }) => `${String(job)} ${String(status)}`));
-  expect(jobs.filter(({ id, status }) => !told.has(`${id} ${status}`))).toEqual([]);
+  const notified = new Set(announced('JOB_UPDATED').map(({ job, status }) => `${String(job)} ${String(status)}`));
+  expect(jobs.filter(({ id, status }) => !notified.has(`${id} ${status}`))).toEqual([]);
 }
 
-/** Names of events are unique within a story, so a job that was worked twice would show. */
+/** Names of events are unique within a story, so a job that was worked twice would show up. */
 async function expectNothingTwice(url: string): Promise<void> {
   const twice = await readRows(
     url,
@@ -177,7 +177,7 @@ async function readAll(client: Client, feed: FeedName, modifiedAfter: string): P
   }
 }
 
-/** A reader that keeps the newest `modified` it has seen and never looks behind it. */
+/** A reader that keeps the newest `modified` it has seen and never reads older records again. */
 async function follow(client: Client, feed: FeedName, signal: AbortSignal) {
   const held = new Map<string | number, string>();
   let checkpoint = '';
@@ -194,7 +194,7 @@ async function follow(client: Client, feed: FeedName, signal: AbortSignal) {
   return { held, readOn };
 }
 
-/** One story in parts, every plot in turn, until `isEnough` at the end of a part and each plot was played, or aborted. */
+/** Plays one event after another, every plot in turn, until each plot was played and `isEnough`, or until it is aborted. */
 async function playOn(client: Client, isEnough: () => boolean, signal: AbortSignal): Promise<void> {
   const plots = 8;
   for (let number = 1; !signal.aborted && (number <= plots || !isEnough()); number += 1)
@@ -212,8 +212,8 @@ async function playOn(client: Client, isEnough: () => boolean, signal: AbortSign
     });
 }
 
-/** Sends again for as long as the service is away, until it is aborted: each call of the story may be repeated. */
-async function stubbornClient(baseUrl: string, apiKey: string, signal: AbortSignal): Promise<Client> {
+/** A client that repeats calls while the service is away, until it is aborted: each call of the story may be repeated. */
+async function retryingClient(baseUrl: string, apiKey: string, signal: AbortSignal): Promise<Client> {
   const { fetch } = await testOutgoing();
   const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };
   const client = createSourceClient({ settings, fetch, clock: systemClock });

@@ -1,4 +1,4 @@
-/** `npm start`, killed with -9 and started again: the same installation, on the same ports, with nothing to clean up. */
+/** `npm start`, killed with -9 and started again: the same installation on the same ports, without any clean-up. */
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -19,14 +19,14 @@ async function fixedPorts() {
   };
 }
 
-/** A line says that it is ready, and where; what it says is true. */
+/** Waits for the line that says that the program is ready and where, and checks that it is. */
 async function readyAt(program: Program, baseUrl: string): Promise<void> {
   expect(await lineOf(program, /ready/)).toContain(baseUrl);
   const { status, body } = await request('GET', `${baseUrl}/readyz`);
   expect({ status, checks: body.checks }).toEqual({ status: 200, checks: { database: 'ok', queue: 'ok' } });
 }
 
-test('start, killed when it was ready and in the middle of its start, comes back with the same organisation and webhook', {
+test('start, killed when ready and in the middle of its start, has the same organisation and webhook afterwards', {
   timeout: 120_000,
 }, async () => {
   const ports = await fixedPorts();
@@ -45,7 +45,7 @@ test('start, killed when it was ready and in the middle of its start, comes back
   await first.kill();
 
   const unready = installation.start(noSimulator, ports);
-  // It serves its API before it is set up: this is in the middle of the start.
+  // The service answers before the local set-up is done: this is in the middle of the start.
   await expect
     .poll(
       () =>
@@ -66,26 +66,26 @@ test('start, killed when it was ready and in the middle of its start, comes back
       { id: webhook?.uuid, is_active: true },
     ]);
   });
-  // The webhook is not only there: what it announces arrives, signed with the key that is kept.
+  // The webhook also works: its notifications arrive, signed with the stored key.
   const sent = await request('POST', `${baseUrl}/api/webhooks/${webhook?.uuid}/test`, { key: made.bridgeKey });
   expect(sent.status).toBeLessThan(300);
   const metrics = async () =>
     String((await request('GET', `http://127.0.0.1:${ports.SOURCING__BRIDGE__CONSOLE_PORT}/metrics`)).body);
   await expect.poll(metrics, { timeout: 10_000 }).toMatch(/bridge_notifications_total\{result="accepted"\} [1-9]/);
-  const began = performance.now();
+  const startedMs = performance.now();
   await last.terminate();
   expect(outcomeOf(last)).toBe('exit code 0');
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
 test('start with the simulator stops within 10 s of SIGTERM in the middle of its activity, with exit code 0', async () => {
   const installation = await createInstallation();
   const program = installation.start(['start', '--demo'], await fixedPorts());
   await lineOf(program, /drafted/);
-  const began = performance.now();
+  const startedMs = performance.now();
   await program.terminate();
   expect(outcomeOf(program)).toBe('exit code 0');
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
 });
 
 test('a start that finds a port taken says which one, ends with exit code 1, and leaves nothing behind', {
@@ -98,7 +98,10 @@ test('a start that finds a port taken says which one, ends with exit code 1, and
     await once(blocker, 'listening');
     const program = installation.start(noSimulator, ports);
     const { code } = await program.end;
-    expect({ code, said: program.report() }).toEqual({ code: 1, said: expect.stringContaining(`127.0.0.1:${port}`) });
+    expect({ code, report: program.report() }).toEqual({
+      code: 1,
+      report: expect.stringContaining(`127.0.0.1:${port}`),
+    });
     blocker.close();
   }
   const last = installation.start(noSimulator, ports);

@@ -1,4 +1,4 @@
-/** What the bridges of the fault tests are set up with: one source, and one flow into the ledger of ledger-connector.ts. */
+/** The set-up of the bridges in the fault tests: one source, and one flow into the ledger of ledger-connector.ts. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { feedTriggers } from '#contract/webhook.ts';
@@ -7,7 +7,7 @@ import type { Installation } from './program-process.ts';
 
 export interface Source {
   readonly baseUrl: string;
-  /** Of an organisation without limits. */
+  /** The key of an organisation without rate limits. */
   readonly apiKey: string;
   readonly signingKeys: readonly string[];
 }
@@ -16,7 +16,7 @@ const ledger = 'ledger.jsonl';
 
 export const ledgerFile = (bridge: Installation) => join(bridge.dataDir, ledger);
 
-/** A new organisation of the service, whose notifications come to these URLs. */
+/** Creates an organisation of the service whose notifications go to these URLs. */
 export async function createSource(
   service: Installation,
   baseUrl: string,
@@ -33,7 +33,7 @@ export async function createSource(
   return { baseUrl, apiKey: organisation.key, signingKeys };
 }
 
-/** The configuration file; `more` goes into its parts. */
+/** The configuration file; `more` adds settings to its parts. */
 export function ledgerConfiguration(source: Source, more: { bridge?: object; source?: object } = {}): object {
   return {
     sweep_seconds: 1,

@@ -1,6 +1,7 @@
 /**
- * A connector for fault tests, to the least forgiving ERP there is: every call adds an object, it recognises no
- * repetition, and its answer comes some time after the object is there. Written twice shows as two objects.
+ * A connector for fault tests, to the least forgiving ERP that is possible: every call adds an object, no repetition is
+ * recognised, and the answer comes some time after the object exists. A document that is written twice shows as two
+ * objects.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -27,11 +28,11 @@ export function readLedger(file: string): z.infer<typeof ledgerEntry>[] {
 export interface LedgerState {
   /** The lines of each award that the ERP holds. */
   readonly held: Awards;
-  /** Calls that made what was there, changed or cancelled what was not, or wrote once more what was there already. */
+  /** Calls that created an existing object, changed or cancelled a missing one, or wrote the same content again. */
   readonly doubled: readonly string[];
 }
 
-/** What the ERP holds after all calls, and which of them should not have been. */
+/** The objects that the ERP holds after all calls, and the calls that should not have been made. */
 export function replayLedger(file: string): LedgerState {
   const held = new Map<string, { contentHash: string; lines: string[] }>();
   const doubled: string[] = [];

@@ -1,4 +1,4 @@
-/** The simulated buyers and suppliers beside a fault test: they play event after event until they are told to end. */
+/** The simulated buyers and suppliers of a fault test: they play event after event until the test ends them. */
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
@@ -8,11 +8,11 @@ import { closeAfterFile, testOutgoing } from '../harness/programs.ts';
 export interface Players {
   /** How many events were played to their end. */
   readonly events: number;
-  /** What went wrong: they play no more. Undefined while all is well. */
+  /** Why they have stopped playing; undefined while they play. */
   readonly failure: string | undefined;
-  /** Resolves when the event under way is played to its end; no other begins. Rejects with what went wrong in any. */
+  /** Resolves when the current event is played to its end; no other begins. Rejects with the error of any event. */
   finish(): Promise<void>;
-  /** Breaks the event under way off. Rejects with what went wrong before. */
+  /** Stops in the middle of the current event. Rejects with the error of an earlier one. */
   breakOff(): Promise<void>;
 }
 
@@ -26,14 +26,14 @@ export async function openClient(baseUrl: string, apiKey: string): Promise<Sourc
   });
 }
 
-/** Starts them, each plot in turn. When the test fails they are ended before `client` is. */
+/** Starts the players, each plot in turn. After the test they are ended before `client` is. */
 export function startPlayers(options: { client: SourceClient; seed: number; pauseMs: number }): Players {
-  const enough = new AbortController();
-  const atOnce = new AbortController();
+  const finishing = new AbortController();
+  const breakingOff = new AbortController();
   let events = 0;
   let failure: unknown;
   async function play(): Promise<void> {
-    while (!enough.signal.aborted) {
+    while (!finishing.signal.aborted) {
       await playStory({
         client: options.client,
         clock: systemClock,
@@ -44,22 +44,22 @@ export function startPlayers(options: { client: SourceClient; seed: number; paus
         lots: 6,
         pauseMs: options.pauseMs,
         print: () => undefined,
-        signal: atOnce.signal,
+        signal: breakingOff.signal,
       });
-      if (!atOnce.signal.aborted) events += 1;
+      if (!breakingOff.signal.aborted) events += 1;
     }
   }
   const playing = play().catch((error: unknown) => {
     failure = error;
   });
   async function finish(): Promise<void> {
-    enough.abort();
+    finishing.abort();
     await playing;
     if (failure !== undefined) throw failure;
   }
   closeAfterFile(async () => {
-    enough.abort();
-    atOnce.abort();
+    finishing.abort();
+    breakingOff.abort();
     await playing;
   });
   return {
@@ -71,7 +71,7 @@ export function startPlayers(options: { client: SourceClient; seed: number; paus
     },
     finish,
     breakOff: () => {
-      atOnce.abort();
+      breakingOff.abort();
       return finish();
     },
   };

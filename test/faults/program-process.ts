@@ -1,7 +1,7 @@
 /**
- * The real command line as a process of its own, which can be killed as a whole: it leads a process group, as a program
- * does that was started in a terminal. What a test leaves running is killed after the file, and so is the embedded
- * database of each folder, which by design outlives a killed program.
+ * The real command line as a process that can be killed as a whole: it leads a process group, as a program does that was
+ * started in a terminal. Programs that a test leaves running are killed after the file, and so is the embedded database of
+ * each folder, which by design outlives a killed program.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,32 +26,32 @@ export interface Ended {
 
 export interface Program {
   readonly pid: number;
-  /** What it has written to standard output so far, line by line. */
+  /** The lines of standard output so far. */
   readonly lines: readonly string[];
-  /** The same of standard error. */
+  /** The lines of standard error so far. */
   readonly errors: readonly string[];
   /** Undefined while it runs. */
   readonly ended: Ended | undefined;
   /** Resolves when the process is gone and its output is read. */
   readonly end: Promise<Ended>;
-  /** All that it wrote, for the message of a failed expectation. */
+  /** Its latest output, for the message of a failed expectation. */
   report(): string;
-  /** Sends a signal to every process of the group; does nothing when it is gone. */
+  /** Sends a signal to every process of the group; does nothing when the program has ended. */
   signal(name: NodeJS.Signals): void;
   /** Ends every process of the group at once, as `kill -9` does. */
   kill(): Promise<Ended>;
-  /** Asks the program to stop, as a service manager does. */
+  /** Sends SIGTERM to the program, as a service manager does. */
   terminate(): Promise<Ended>;
 }
 
 export interface Installation {
-  /** Everything that the programs keep. */
+  /** The data folder of the programs. */
   readonly dataDir: string;
   /** Starts `sourcing-bridge <args>` over this folder. */
   start(args: readonly string[], env?: Readonly<Record<string, string>>): Program;
 }
 
-/** A data folder that does not exist yet, or the given one, and a configuration file. */
+/** Prepares a data folder that does not exist yet, or uses the given one, and writes a configuration file. */
 export async function createInstallation(
   options: { configuration?: object; databaseUrl?: string; dataDir?: string } = {},
 ): Promise<Installation> {
@@ -89,7 +89,7 @@ export async function useEmbedded<T>(dataDir: string, use: (url: string) => Prom
   }
 }
 
-/** Resolves when `look` gives something; rejects with `what` after a minute, or as soon as `unless` gives a reason. */
+/** Resolves when `look` returns a value; rejects with `what` after a minute, or as soon as `unless` returns a reason. */
 export async function until<T>(
   what: string,
   look: () => T | undefined | false | Promise<T | undefined | false>,
@@ -100,8 +100,8 @@ export async function until<T>(
     const found = await look();
     if (found !== undefined && found !== false) return found;
     const reason = unless();
-    if (reason !== undefined) throw new Error(`It cannot happen any more: ${what}. ${reason}`);
-    if (performance.now() > giveUpMs) throw new Error(`It did not happen: ${what}`);
+    if (reason !== undefined) throw new Error(`This cannot happen any more: ${what}. ${reason}`);
+    if (performance.now() > giveUpMs) throw new Error(`This did not happen: ${what}`);
     await sleep(pollMs);
   }
 }
@@ -115,21 +115,21 @@ export function lineOf(program: Program, pattern: RegExp): Promise<string> {
   );
 }
 
-/** How it ended, in two words when it ended well, and with all that it wrote when it did not. */
+/** How the program ended: `exit code 0`, `killed`, or else its report. */
 export function outcomeOf(program: Program): string {
   if (program.ended?.code === 0) return 'exit code 0';
   return program.ended?.signal === 'SIGKILL' ? 'killed' : program.report();
 }
 
-/** Asks it to stop; fails unless it ends with exit code 0 within the ten seconds that a service manager gives. */
+/** Stops the program; fails unless it ends with exit code 0 within the ten seconds that a service manager allows. */
 export async function expectGracefulEnd(program: Program): Promise<void> {
-  const began = performance.now();
+  const startedMs = performance.now();
   await program.terminate();
   expect(outcomeOf(program)).toBe('exit code 0');
-  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(performance.now() - startedMs).toBeLessThan(10_000);
 }
 
-/** The settings of the test run are not the program's. */
+/** The environment without the settings of the test run. */
 function ownEnvironment(): NodeJS.ProcessEnv {
   const foreign = /^(VITEST|NODE_ENV$|SOURCING_|DATABASE_URL$|REDIS_URL$|DATA_DIR$|LOG_LEVEL$)/;
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));

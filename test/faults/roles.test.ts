@@ -1,6 +1,6 @@
 /**
  * Two processes of each role on one database, beside the service: every award reaches the ERP exactly once, whichever
- * process does what, and each ends within the time that a service manager gives.
+ * process does the work, and each process ends within the time that a service manager allows.
  */
 import { afterAll, describe, expect, test } from 'vitest';
 import { systemClock } from '#platform/clock.ts';
@@ -72,7 +72,7 @@ describe.each(backends)('with the queue on $name', ({ redisUrl }) => {
     const received = await db.database.query('select from bridge.inbox');
     expect(received.length).toBeGreaterThan(0);
     await Promise.all([...programs, service].map(expectGracefulEnd));
-    // One object at a time for each award, and no call that changed nothing.
+    // At most one object for each award at any time, and no call that changed nothing.
     expect(replayLedger(ledgerFile(bridge)).doubled).toEqual([]);
   });
 });

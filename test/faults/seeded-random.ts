@@ -1,12 +1,12 @@
-/** Numbers that look random and are the same for the same seed (mulberry32): a failed run can be run again. */
-export function seededRandom(seed: number): { upTo(most: number): number } {
+/** Pseudo-random numbers that are the same for the same seed (mulberry32), so that a failed run can be repeated. */
+export function seededRandom(seed: number): { upTo(max: number): number } {
   let state = seed >>> 0;
   return {
-    upTo: (most) => {
+    upTo: (max) => {
       state = (state + 0x6d2b79f5) >>> 0;
       let mixed = Math.imul(state ^ (state >>> 15), state | 1);
       mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-      return (((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * most;
+      return (((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * max;
     },
   };
 }

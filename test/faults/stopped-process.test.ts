@@ -1,6 +1,6 @@
 /**
- * Processes that stand still for longer than their lease, as those of a machine that is suspended, or starved: another
- * takes over, and what the first does when it goes on has no effect. Real processes, stopped with SIGSTOP.
+ * Processes that hang for longer than their lease, as on a machine that is suspended or starved of CPU: another process
+ * takes over, and what the first one does when it continues has no effect. Real processes, stopped with SIGSTOP.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -46,10 +46,10 @@ async function setUp(flows: readonly object[]) {
   return { db, source, dataDir: installation.dataDir, start };
 }
 
-const stopped = (program: Program) => process.kill(program.pid, 'SIGSTOP');
-const goOn = (program: Program) => process.kill(program.pid, 'SIGCONT');
+const suspend = (program: Program) => process.kill(program.pid, 'SIGSTOP');
+const resume = (program: Program) => process.kill(program.pid, 'SIGCONT');
 
-async function endWell(...programs: readonly Program[]): Promise<void> {
+async function endGracefully(...programs: readonly Program[]): Promise<void> {
   for (const program of programs) {
     await program.terminate();
     expect(outcomeOf(program)).toBe('exit code 0');
@@ -60,7 +60,7 @@ const event = idOf(1);
 const supplier = idOf(101);
 const award = (cost: string) => lotAwardRecord(idOf(500), event, [{ supplier, cost }]);
 
-/** Holds the first answer of the feed until it is let go; it shows what was there when it was asked for. */
+/** Holds the first answer of the feed back until `release`; it shows the records of the time when it was requested. */
 function holdFirst(source: FeedSource, feed: string) {
   const asked = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
@@ -83,40 +83,45 @@ const bodies = async (db: TestDatabase, table: string) =>
     ({ body }) => JSON.parse(body),
   );
 
-test('a puller that stood still while it read a page writes nothing of it when it goes on', {
+test('a puller that was suspended while it read a page writes nothing of the page when it continues', {
   timeout: 120_000,
 }, async () => {
   const { db, source, start } = await setUp([]);
   const [older, newer] = [award('10'), award('11')];
-  // What the feed shows at that moment only: where it is in the mirror, the first has written its page.
+  // The feed shows this record only to the first puller: if it is in the mirror, the first puller has written its page.
   const brief = lotAwardRecord(idOf(501), event, [{ supplier, cost: '7' }]);
   source.append('awards', older, brief);
   const held = holdFirst(source, 'awards');
   const first = await start('pull');
   await held.asked;
-  stopped(first);
+  suspend(first);
   source.records.set('awards', [older]);
   const second = await start('pull');
-  await until('another has read the feed', async () => (await bodies(db, 'mirror')).length > 0);
+  await until('the second puller has read the feed', async () => (await bodies(db, 'mirror')).length > 0);
   source.append('awards', newer);
-  await until('another reads what is new', async () => (await bodies(db, 'mirror'))[0]?.modified === newer.modified);
-  await endWell(second);
+  await until(
+    'the second puller has read the new version',
+    async () => (await bodies(db, 'mirror'))[0]?.modified === newer.modified,
+  );
+  await endGracefully(second);
   const checkpoint = async () =>
     (await db.database.query('select watermark from bridge.checkpoints where feed = $1', ['awards']))[0];
   const before = await checkpoint();
 
   held.release();
-  goOn(first);
-  const asked = source.asked.length;
-  await until('the first works again', () => source.asked.slice(asked).some((one) => one.startsWith('awards')));
-  await endWell(first);
+  resume(first);
+  const requestsBefore = source.asked.length;
+  await until('the first puller works again', () =>
+    source.asked.slice(requestsBefore).some((path) => path.startsWith('awards')),
+  );
+  await endGracefully(first);
   expect(await bodies(db, 'mirror')).toEqual([newer]);
   expect(await bodies(db, 'mirror_history')).toEqual([older]);
   expect(await bodies(db, 'suspect_versions')).toEqual([]);
   expect(await checkpoint()).toEqual(before);
 });
 
-test('a pusher that stood still in the middle of a call sends nothing more when it goes on, and nothing is made twice', {
+test('a pusher that was suspended during a call sends nothing more when it continues, and nothing is created twice', {
   timeout: 120_000,
 }, async () => {
   const { db, source, dataDir, start } = await setUp([
@@ -132,24 +137,26 @@ test('a pusher that stood still in the middle of a call sends nothing more when 
   source.append('awards', award('10'));
   const first = await start('push');
   const puller = await start('pull');
-  await until('the first has begun to write', () => steps().some(({ pid }) => pid === first.pid));
-  stopped(first);
+  await until('the first pusher has begun to write', () => steps().some(({ pid }) => pid === first.pid));
+  suspend(first);
   const second = await start('push');
-  await until('another has taken over', () => steps().some(({ pid, step }) => pid === second.pid && step === 'begin'));
+  await until('the second pusher has taken over', () =>
+    steps().some(({ pid, step }) => pid === second.pid && step === 'begin'),
+  );
   writeFileSync(join(dataDir, 'gate'), '');
-  await until('another has written', async () => {
+  await until('the second pusher has written', async () => {
     const rows = await db.database.query('select from bridge.flow_documents where delivered is not null');
     return rows.length === 1;
   });
 
-  goOn(first);
-  await until('the first is over it', () => steps().filter(({ pid }) => pid === first.pid).length > 1);
-  await endWell(first);
-  // What the first has left in doubt, the second asks the ERP about: it is as it should be.
+  resume(first);
+  await until('the first pusher has stopped its call', () => steps().filter(({ pid }) => pid === first.pid).length > 1);
+  await endGracefully(first);
+  // The first pusher has left the document uncertain. The second one asks the ERP, which holds it as it should be.
   const documents = async () =>
     db.database.query<{ due: string | null }>('select due, dead_since, intent_id from bridge.flow_documents');
-  await until('nothing is in doubt', async () => (await documents()).every(({ due }) => due === null));
-  await endWell(second, puller);
+  await until('no document is uncertain', async () => (await documents()).every(({ due }) => due === null));
+  await endGracefully(second, puller);
   expect(steps().map(({ step, pid }) => [step, pid === first.pid ? 'first' : 'second'])).toEqual([
     ['begin', 'first'],
     ['begin', 'second'],

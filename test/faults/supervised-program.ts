@@ -1,7 +1,7 @@
 /**
- * A program as a service manager runs it: started again when it was killed, and when it could not start because its
- * database was away, which it says and ends with exit code 1 (docs/bridge.md). Any other end that it makes by itself is
- * a failure, and the program is left as it is.
+ * A program as a service manager runs it: it is started again after a kill, and after a start that failed because the
+ * database was away, which the program reports with exit code 1 (docs/bridge.md). Any other end is a failure, and then
+ * the program is not started again.
  */
 import { expectGracefulEnd, outcomeOf, type Program, until } from './program-process.ts';
 
@@ -9,23 +9,23 @@ const databaseAway = 'The database is not available at the moment; try again sho
 
 export interface SupervisedProgram {
   readonly name: string;
-  /** The process that runs, or ran last. */
+  /** The process that runs now, or that ran last. */
   readonly program: Program;
-  /** How it ended by itself, with all that it wrote; undefined while all is well. */
+  /** How the program failed, with all its output; undefined while it has not failed. */
   readonly failure: string | undefined;
-  /** `kill -9`; it is started again at once. */
+  /** `kill -9`; the program is started again at once. */
   kill(): Promise<void>;
-  /** Resolves when it says that it is ready; rejects when it does not within a minute, or failed. */
+  /** Resolves when the program says that it is ready; rejects when it does not within a minute, or has failed. */
   ready(): Promise<void>;
-  /** Waits until it is ready and ends it for good; fails as `expectGracefulEnd` does. */
+  /** Waits until the program is ready and ends it for good; fails as `expectGracefulEnd` does. */
   end(): Promise<void>;
 }
 
-/** Starts it and keeps it running; `tell` learns of a start that failed because the database was away. */
+/** Starts the program and keeps it running; `note` is called when a start failed because the database was away. */
 export function superviseProgram(
   name: string,
   start: () => Program,
-  tell: (what: string) => void = () => undefined,
+  note: (what: string) => void = () => undefined,
 ): SupervisedProgram {
   let program = start();
   let failure: string | undefined;
@@ -37,7 +37,7 @@ export function superviseProgram(
     for (;;) {
       await program.end;
       if (stopping) return;
-      if (couldNotStart(program)) tell(`${name} could not start: started again`);
+      if (couldNotStart(program)) note(`${name} could not start: started again`);
       else if (!(killed.has(program) && outcomeOf(program) === 'killed')) {
         failure = `${name}: ${program.report()}`;
         return;
@@ -77,7 +77,10 @@ export function superviseProgram(
 
 const isReady = ({ lines }: Program) => lines.some((line) => / ready /.test(line));
 
-/** One that had been ready must outlast its database; before, the text is the last that it says, with the reason. */
+/**
+ * A program that was ready must survive the loss of its database. Before that it may end, and then its last lines are this
+ * text and the reason.
+ */
 function couldNotStart(program: Program): boolean {
   return !isReady(program) && program.ended?.code === 1 && program.errors.slice(-2).includes(databaseAway);
 }

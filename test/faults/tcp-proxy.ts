@@ -1,12 +1,12 @@
-/** A port of its own that passes bytes on to other ports, in turn, until the connections are cut. */
+/** A TCP proxy that passes connections on to other ports, in turn, until they are cut. */
 import { connect, createServer, type Socket } from 'node:net';
 import { closeAfterFile } from '../harness/programs.ts';
 
 export interface TcpProxy {
   readonly port: number;
-  /** Where new connections go, one after the other. */
+  /** The ports to which new connections go, in turn. */
   targets: readonly number[];
-  /** Resets every connection, in both directions. New ones are taken as before. */
+  /** Resets every connection, in both directions. New ones are accepted as before. */
   cut(): void;
 }
 
@@ -20,15 +20,15 @@ export async function startTcpProxy(targets: readonly number[]): Promise<TcpProx
   };
   const server = createServer((near) => {
     const far = connect(proxy.targets[taken++ % proxy.targets.length] ?? 0, '127.0.0.1');
-    for (const [one, other] of [
+    for (const [from, to] of [
       [near, far],
       [far, near],
     ] as const) {
-      track(one);
-      one.setNoDelay(true);
-      one.on('error', () => other.destroy());
-      one.on('close', () => other.destroy());
-      one.pipe(other);
+      track(from);
+      from.setNoDelay(true);
+      from.on('error', () => to.destroy());
+      from.on('close', () => to.destroy());
+      from.pipe(to);
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
