@@ -239,7 +239,8 @@ describe('marking', () => {
     await db.database.query('update bridge.flow_documents set due = null');
     await include('question', questionObject(idOf(31), event(2), '1.1'));
     const marked = await db.database.query<{ sourcing_event: string }>(
-      `select distinct sourcing_event from bridge.flow_documents where kind = 'rfi-answers' and due is not null order by 1`,
+      `select distinct sourcing_event from bridge.flow_documents
+       where kind = 'rfi-answers' and due is not null order by 1`,
     );
     expect(marked.map((row) => row.sourcing_event)).toEqual([event(1), event(2)]);
   });

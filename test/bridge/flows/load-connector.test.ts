@@ -1,6 +1,6 @@
 /**
- * Connectors of somebody else, loaded by the Node that runs the bridge and not by the tests' own loader: in a copy of
- * the program, whose node_modules holds packages of these tests, too.
+ * Connectors from outside of the project, loaded by the Node that runs the bridge and not by the tests' own loader: in
+ * a copy of the program, whose node_modules holds packages of these tests, too.
  */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, symlink, writeFile } from 'node:fs/promises';

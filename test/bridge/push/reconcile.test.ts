@@ -232,7 +232,8 @@ test('whatever changes, fails, dies or freezes, in the end the ERP holds what is
         expect(erp.faults).toEqual([]);
         const open = await database.query(
           `select from bridge.flow_documents
-           where due is not null or intent_id is not null or waiting_since is not null or forced or uncertain_since is not null`,
+           where due is not null or intent_id is not null or waiting_since is not null or forced
+             or uncertain_since is not null`,
         );
         expect(open).toEqual([]);
         for (const process of processes) {

@@ -26,13 +26,15 @@ async function seed(): Promise<void> {
     `insert into bridge.checkpoints
        (source, feed, watermark, next_pull, last_pull, failures, last_error, commit_ordered, late_arrivals, lateness_ms)
      values
-       ('main', 'awards', '2029-12-31T23:00:00Z', '2030-01-01T00:01:00Z', '2029-12-31T23:59:30Z', 0, null, true, 3, 45000),
+       ('main', 'awards', '2029-12-31T23:00:00Z', '2030-01-01T00:01:00Z', '2029-12-31T23:59:30Z', 0, null,
+         true, 3, 45000),
        ('main', 'latest-bids', null, '2029-01-01Z', null, 9, 'not configured here', null, 0, null),
        ('former', 'awards', null, '2029-01-01Z', null, 9, 'not configured any more', null, 0, null)`,
   );
   await db.database.query(
     `insert into bridge.inbox (source, body_hash, trigger, feed, body, received, processed) values
-       ('main', '\\x01', 't', 'awards', '{}', '2029-12-31Z', null), ('main', '\\x02', 't', 'awards', '{}', '2029-12-31Z', now())`,
+       ('main', '\\x01', 't', 'awards', '{}', '2029-12-31Z', null),
+       ('main', '\\x02', 't', 'awards', '{}', '2029-12-31Z', now())`,
   );
   await db.database.query(
     `insert into bridge.flows (name, source, kinds, paused_reason, paused_kind, circuit_until) values
@@ -41,8 +43,10 @@ async function seed(): Promise<void> {
        ('gone', 'main', '{}', null, null, null)`,
   );
   await db.database.query(
-    `insert into bridge.flow_documents (flow, kind, key, due, waiting_since, attempts, last_error, dead_since, delivered) values
-       ('erp', 'award', 'a', '2030-01-01T00:00:10Z', '2029-12-31T23:58:00Z', 2, 'locked by somebody', null, null),
+    `insert into bridge.flow_documents
+       (flow, kind, key, due, waiting_since, attempts, last_error, dead_since, delivered)
+     values
+       ('erp', 'award', 'a', '2030-01-01T00:00:10Z', '2029-12-31T23:58:00Z', 2, 'locked by a user', null, null),
        ('erp', 'award', 'b', '2030-01-01T00:00:00Z', '2029-12-31T23:59:00Z', 0, null, null, null),
        ('erp', 'award', 'c', null, '2029-12-01Z', 1, 'no such vendor', '2029-12-02Z', null),
        ('erp', 'award', 'd', null, null, 0, null, null, '2029-12-31T12:00:00Z'),
@@ -113,7 +117,7 @@ describe('the status', () => {
       { source: 'main', feed: 'awards', waiting: 1, lateArrivals: 3, latenessSeconds: 45, lag: { seconds: 30 } },
     ]);
     expect(flows).toMatchObject([
-      { flow: 'erp', due: 2, retrying: 1, deadLetters: 1, lastError: 'locked by somebody', lag: { seconds: 120 } },
+      { flow: 'erp', due: 2, retrying: 1, deadLetters: 1, lastError: 'locked by a user', lag: { seconds: 120 } },
       { flow: 'stopped', due: 0, pausedKind: 'auth', lag: { why: 'paused: no right to write' } },
     ]);
     expect(waiting.map(({ key }) => key)).toEqual(['a', 'b']);

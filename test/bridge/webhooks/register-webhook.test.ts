@@ -97,19 +97,19 @@ describe('registering', () => {
   test('keeps foreign webhooks, and keeps its own to other URLs unless it is to be alone', async () => {
     const commander = await newCommander();
     const { client } = await commander.deps();
-    await client.createWebhook({ name: 'of somebody else', url: receiver.url, triggers: ['TEST'] }, 'theirs');
+    await client.createWebhook({ name: 'foreign', url: receiver.url, triggers: ['TEST'] }, 'theirs');
     const elsewhere = `${receiver.url}/`;
     await register(commander, { url: elsewhere });
     await register(commander);
     expect((await commander.atService()).map((one) => [one.name, one.url])).toEqual([
-      ['of somebody else', receiver.url],
+      ['foreign', receiver.url],
       [name, elsewhere],
       [name, receiver.url],
     ]);
     const { made, deleted } = await register(commander, { alone: true });
     expect([made, deleted.length]).toEqual([false, 1]);
     expect((await commander.atService()).map((one) => [one.name, one.url])).toEqual([
-      ['of somebody else', receiver.url],
+      ['foreign', receiver.url],
       [name, receiver.url],
     ]);
   });

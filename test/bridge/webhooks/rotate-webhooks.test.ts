@@ -44,7 +44,8 @@ test('a rotation leaves one webhook with a new key, and makes every feed of the 
   const [before] = await commander.atService();
   await db.database.query(
     `insert into bridge.checkpoints (source, feed, next_pull, failures) values
-       ('main', 'awards', '2999-01-01', 0), ('main', 'latest-bids', '2999-01-01', 3), ('other', 'awards', '2999-01-01', 0)`,
+       ('main', 'awards', '2999-01-01', 0), ('main', 'latest-bids', '2999-01-01', 3),
+       ('other', 'awards', '2999-01-01', 0)`,
   );
   const { webhooks, deleted } = await rotate(commander);
   expect(deleted).toEqual([before?.uuid]);
