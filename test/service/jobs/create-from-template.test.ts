@@ -1,4 +1,4 @@
-/** CREATE_SOURCING_EVENT_FROM_TEMPLATE: the template's members, but for the overrides; nothing is shared between the two. */
+/** CREATE_SOURCING_EVENT_FROM_TEMPLATE: an event with the template's members, except for the overrides. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
@@ -29,7 +29,7 @@ async function created(organisation: TestOrganisation, payload: object) {
   return readEvent(organisation, job.created_entity);
 }
 
-test('an event is like its template, without sharing an id, and is no template', async () => {
+test('an event has the members of its template, but no id of it, and is no template', async () => {
   const organisation = await service.organisation();
   await changeSuppliers(
     organisation,
@@ -66,19 +66,19 @@ test('an event is like its template, without sharing an id, and is no template',
   });
   const original = await readEvent(organisation, template);
   const event = await created(organisation, { template });
-  const ids = (one: typeof event) => [one, ...one.lots, ...one.questions].map(({ id }: { id: string }) => id);
+  const ids = (shown: typeof event) => [shown, ...shown.lots, ...shown.questions].map(({ id }: { id: string }) => id);
   expect(ids(event).filter((id: string) => ids(original).includes(id))).toEqual([]);
   expect(new Set(ids(event)).size).toBe(5);
   const [first, second] = event.questions;
   expect(second.parent_question_uuid).toBe(first.id);
-  const comparable = (one: typeof event) => ({
-    ...one,
+  const comparable = (shown: typeof event) => ({
+    ...shown,
     id: '',
     created: '',
     allowed: [],
     is_template: '',
-    lots: one.lots.map((lot: object) => ({ ...lot, id: '' })),
-    questions: one.questions.map(({ parent_question_uuid: _parent, ...question }: Record<string, unknown>) => ({
+    lots: shown.lots.map((lot: object) => ({ ...lot, id: '' })),
+    questions: shown.questions.map(({ parent_question_uuid: _parent, ...question }: Record<string, unknown>) => ({
       ...question,
       id: '',
       sourcing_event: '',
@@ -89,20 +89,20 @@ test('an event is like its template, without sharing an id, and is no template',
     ...comparable(original),
     settings: { is_template: false, is_test: true, close_after_last_round: true },
   });
-  // The choice of contacts was taken over, not the contacts that it came to.
+  // The choice "all contacts" was copied, not the list of contacts at that time.
   await changeSuppliers(
     organisation,
     { external_id: 'ALL', contacts: [{ name: 'e', email: 'e@all.example' }] },
     { external_id: 'ONE', contacts: [{ name: 'e', email: 'e@one.example' }] },
   );
-  const invited = (await readEvent(organisation, event.id)).suppliers.map((one: { contacts: { email: string }[] }) =>
-    one.contacts.map(({ email }) => email),
+  const invited = (await readEvent(organisation, event.id)).suppliers.map(
+    (supplier: { contacts: { email: string }[] }) => supplier.contacts.map(({ email }) => email),
   );
   expect(invited).toEqual([['a@all.example', 'b@all.example', 'e@all.example'], ['d@one.example']]);
   expect(await readEvent(organisation, template)).toMatchObject({ id: template, questions: [{ id: parent }, {}] });
 });
 
-test('overrides take the place of members, those of bid_sheet and settings one by one', async () => {
+test('overrides replace members; those of bid_sheet and settings are replaced one by one', async () => {
   const organisation = await service.organisation();
   const template = await createTemplate(organisation, {
     category: 'Furniture',
@@ -132,7 +132,7 @@ test('overrides take the place of members, those of bid_sheet and settings one b
 });
 
 describe('a template that cannot be used fails the job', () => {
-  test("when it does not exist, or is another organisation's: alike", async () => {
+  test("when it does not exist, or is another organisation's, with the same error", async () => {
     const organisation = await service.organisation();
     const theirs = await createTemplate(await service.organisation());
     const [strange, missing] = await Promise.all(
@@ -142,7 +142,7 @@ describe('a template that cannot be used fails the job', () => {
     expect(strange.errors).toEqual(missing.errors);
   });
 
-  test('when it is no template, or was deleted', async () => {
+  test('when the event is no template, or was deleted', async () => {
     const organisation = await service.organisation();
     const plain = await createEvent(organisation, { name: 'Plain' });
     const deleted = await createTemplate(organisation);
@@ -157,7 +157,7 @@ describe('a template that cannot be used fails the job', () => {
       });
   });
 
-  test('when the overrides do not go with the rest, by the path of what is wrong and where it stands', async () => {
+  test('when the overrides do not fit the rest; the error names the path, and whether the template has it', async () => {
     const organisation = await service.organisation();
     await changeSuppliers(organisation, { external_id: 'S1', name: 'One' }, { external_id: 'S2', name: 'Two' });
     const template = await createTemplate(organisation, { suppliers: [{ external_id: 'S1' }] });
@@ -180,7 +180,7 @@ describe('a template that cannot be used fails the job', () => {
   });
 });
 
-test('a template is in the feed as any draft, and cannot be published', async () => {
+test('a template is in the feed as any other draft, and cannot be published', async () => {
   const organisation = await service.organisation();
   const template = await createTemplate(organisation);
   expect(await readWholeFeed(organisation, 'sourcing-events')).toMatchObject([{ id: template, status: 'DRAFT' }]);

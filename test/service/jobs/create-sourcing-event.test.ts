@@ -1,4 +1,4 @@
-/** CREATE_SOURCING_EVENT: everything of the payload is written, and what it names must be there. */
+/** CREATE_SOURCING_EVENT: every member of the payload is stored, and everything that it names must exist. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { startTestService } from '../../harness/programs.ts';
@@ -16,7 +16,7 @@ import {
 const service = await startTestService();
 const path = '/api/jobs/create-sourcing-events';
 
-test('every member of the payload is written', async () => {
+test('every member of the payload is stored', async () => {
   const organisation = await service.organisation();
   await changeSuppliers(
     organisation,
@@ -128,9 +128,9 @@ test('every member of the payload is written', async () => {
     payload.bid_sheet.columns.map(({ name }) => name),
   );
   expect(
-    event.suppliers.map((one: { external_id: string; contacts: { email: string }[] }) => [
-      one.external_id,
-      one.contacts.map(({ email }) => email),
+    event.suppliers.map((supplier: { external_id: string; contacts: { email: string }[] }) => [
+      supplier.external_id,
+      supplier.contacts.map(({ email }) => email),
     ]),
   ).toEqual([
     ['ALL', ['ann@all.example', 'bob@all.example']],
@@ -139,7 +139,7 @@ test('every member of the payload is written', async () => {
   ]);
 });
 
-test('what is left out takes its default', async () => {
+test('members that are left out have their defaults', async () => {
   const organisation = await service.organisation();
   const event = await readEvent(organisation, await createEvent(organisation, { name: 'Bare' }));
   expect(event).toMatchObject({
@@ -168,7 +168,7 @@ test.each(['RFQ', 'DUTCH', 'ENGLISH'])('the feed shows the type %s', async (type
 });
 
 describe('sourcing requests', () => {
-  test('that lots name are served by the event, after its own, each once', async () => {
+  test('that lots name are added to those of the event, each once', async () => {
     const organisation = await service.organisation();
     const [first, second, third] = await Promise.all(
       ['1', '2', '3'].map((name) => createRequest(organisation, { name })),
@@ -186,7 +186,7 @@ describe('sourcing requests', () => {
     expect(record.sourcing_requests).toEqual([first, second, third]);
   });
 
-  test("that do not exist, or are another organisation's, fail the job alike, with every path", async () => {
+  test("that do not exist, or are another organisation's, fail the job with the same error and every path", async () => {
     const organisation = await service.organisation();
     const strange = await createRequest(await service.organisation());
     const own = await createRequest(organisation);
@@ -210,7 +210,7 @@ describe('sourcing requests', () => {
   });
 });
 
-test("suppliers and contacts that are not there, or another organisation's, fail the job with every path", async () => {
+test("suppliers and contacts that do not exist, or are another organisation's, fail the job with every path", async () => {
   const organisation = await service.organisation();
   await createSuppliers(await service.organisation(), ['STRANGE']);
   await changeSuppliers(
@@ -235,7 +235,7 @@ test("suppliers and contacts that are not there, or another organisation's, fail
   });
 });
 
-test('a job that fails in its last step leaves nothing of the steps before', async () => {
+test('a job that fails in its last step leaves nothing of its earlier steps', async () => {
   const organisation = await service.organisation();
   const question = {
     identifier: '1',
@@ -249,7 +249,7 @@ test('a job that fails in its last step leaves nothing of the steps before', asy
   expect(await readWholeFeed(organisation, 'sourcing-events')).toEqual([]);
 });
 
-test('the errors of a very wrong job are the first hundred, and how many more there are', async () => {
+test('a job shows its first hundred errors, and the number of the others', async () => {
   const organisation = await service.organisation();
   const suppliers = Array.from({ length: 250 }, (_, index) => ({ external_id: `NO-${index}` }));
   const job = await endedJob(organisation, path, { name: 'Wrong', suppliers });

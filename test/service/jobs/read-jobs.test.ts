@@ -1,4 +1,4 @@
-/** Reading jobs: one by either path, and the list with its filters and pages. */
+/** Reading jobs: one job by either path, and the list with its filters and pages. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { jobTypes } from '#contract/job.ts';
@@ -8,7 +8,7 @@ import { endedJob } from '../../harness/sourcing.ts';
 const service = await startTestService();
 const { database } = service.db;
 
-/** Jobs that ended, one a minute from 00:01 on: no worker touches them. */
+/** Inserts ended jobs, one for each minute from 00:01 on. No worker sees them. */
 async function endedJobs(organisation: TestOrganisation, jobs: readonly { type?: string; status?: string }[]) {
   const rows = await database.query<{ id: string }>(
     `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)
@@ -29,7 +29,7 @@ async function listed(organisation: TestOrganisation, query: string): Promise<st
   return answer.body.result.map(({ id }: { id: string }) => id);
 }
 
-test('a job is read under its own type only, and by either form of a path', async () => {
+test('a job is read by the path of its own type only, with or without a final slash', async () => {
   const organisation = await service.organisation();
   const job = await endedJob(organisation, '/api/jobs/create-sourcing-events', { name: 'Chairs' });
   for (const { path } of Object.values(jobTypes))
@@ -41,7 +41,7 @@ test('a job is read under its own type only, and by either form of a path', asyn
   expect((await organisation.call('GET', `/api/jobs/${job.id.toUpperCase()}/`)).body).toEqual(job);
 });
 
-test("another organisation's job, and what is no job, are not there", async () => {
+test("another organisation's job is 404, as one that does not exist", async () => {
   const organisation = await service.organisation();
   const [theirs] = await endedJobs(await service.organisation(), [{}]);
   for (const id of [theirs, randomUUID(), 'x', '%00', 'create-sourcing-events%2Fx'])
@@ -52,7 +52,7 @@ test("another organisation's job, and what is no job, are not there", async () =
   );
 });
 
-test('a failed job shows its errors, a link job its detail', async () => {
+test('a failed job shows its errors, and a job for links its detail', async () => {
   const organisation = await service.organisation();
   const failed = await endedJob(organisation, '/api/jobs', {
     type: 'UPDATE_SOURCING_EVENT',
@@ -69,7 +69,7 @@ test('a failed job shows its errors, a link job its detail', async () => {
   expect(body.result).toEqual([links, failed]);
 });
 
-test('the list is the manage envelope, newest first, at both forms of the path', async () => {
+test('the list has the manage envelope, newest first, with or without a final slash', async () => {
   const organisation = await service.organisation();
   const ids = await endedJobs(organisation, [{}, { status: 'FAILED' }]);
   for (const path of ['/api/jobs', '/api/jobs/']) {
@@ -93,7 +93,7 @@ test('the list is the manage envelope, newest first, at both forms of the path',
   }
 });
 
-test('filters are inclusive and add up', async () => {
+test('filters are inclusive, and all must match', async () => {
   const organisation = await service.organisation();
   const [a, b, c, d] = await endedJobs(organisation, [
     { type: 'CREATE_SOURCING_REQUEST' },
@@ -131,7 +131,7 @@ test.each([
   expect([answer.status, answer.body.errors[0].path]).toEqual([400, query.split('=')[0]]);
 });
 
-test('pages hold every job once, and their links keep the filters', async () => {
+test('the pages have every job once, and their links keep the filters', async () => {
   const organisation = await service.organisation();
   const ids = await endedJobs(
     organisation,
@@ -154,7 +154,7 @@ test('pages hold every job once, and their links keep the filters', async () => 
   expect(back.body.result.map(({ id }: { id: string }) => id)).toEqual(expected.slice(10, 20));
 });
 
-test('a page beyond the end is empty, is counted, and leads back to the last one', async () => {
+test('a page beyond the end is empty, has the count, and links to the last page', async () => {
   const organisation = await service.organisation();
   await endedJobs(organisation, [{}, {}, {}]);
   const { body } = await organisation.call('GET', '/api/jobs?page_number=999999999&page_size=1000');
@@ -164,7 +164,7 @@ test('a page beyond the end is empty, is counted, and leads back to the last one
   expect(empty.body).toMatchObject({ result: [], count: 0, num_pages: 1 });
 });
 
-test('a page of a very long list is found by its index, and not by reading the list', async () => {
+test('a page of a very long list is read by an index, not by reading the whole list', async () => {
   const organisation = await service.organisation();
   await database.query(
     `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)

@@ -33,7 +33,7 @@ async function ended(organisation: TestOrganisation, id: string) {
   });
 }
 
-/** Holds back the work of an organisation's jobs, as a command that is not done yet would. */
+/** Blocks an organisation's jobs by a lock on its feeds, as a running command does. */
 async function holdFeed(organisation: TestOrganisation): Promise<Client> {
   const client = new Client({ connectionString: service.db.url });
   await client.connect();
@@ -43,7 +43,7 @@ async function holdFeed(organisation: TestOrganisation): Promise<Client> {
 }
 
 describe('a job', () => {
-  test('is answered at once as pending, and completes with the event that it made', async () => {
+  test('is answered at once as pending, and completes with the id of its event', async () => {
     const organisation = await service.organisation();
     const answer = await organisation.call('POST', jobs, eventPayload());
     expect(answer.body).toEqual({
@@ -58,7 +58,7 @@ describe('a job', () => {
     expect(record).toMatchObject({ id: done.created_entity, status: 'DRAFT', name: 'Office chairs', lot_count: 1 });
   });
 
-  test('whose payload is wrong is refused before there is an id', async () => {
+  test('with an invalid payload is refused, and gets no id', async () => {
     const organisation = await service.organisation();
     const wrong = { ...eventPayload(), primary_cost_calculation: '[Volume] * [Prise]' };
     const answer = await organisation.call('POST', jobs, wrong);
@@ -67,7 +67,7 @@ describe('a job', () => {
     expect(rows).toEqual([]);
   });
 
-  test('fails with everything that it asks for and is not there, and makes nothing', async () => {
+  test('fails with everything that it names and does not exist, and creates nothing', async () => {
     const organisation = await service.organisation();
     await createSuppliers(organisation, ['S1', 'OLD']);
     const archived = await organisation.call('POST', '/api/manage/supplier_changes', {
@@ -90,7 +90,7 @@ describe('a job', () => {
     expect((await organisation.call('GET', '/desk/events')).body.count).toBe(0);
   });
 
-  test('that fails by a fault of ours ends all the same, says nothing of the inside, and lets the next one through', async () => {
+  test('that fails with an internal error ends, reveals no internals, and does not block the next job', async () => {
     const organisation = await service.organisation();
     await database.query(
       `create function pg_temp_fault() returns trigger language plpgsql as
@@ -107,10 +107,10 @@ describe('a job', () => {
     await database.query('drop trigger fault on service.sourcing_events; drop function pg_temp_fault');
   });
 
-  test('whose payload no longer reads as it did fails with the reason, and lets the next one through', async () => {
+  test('whose payload is no longer valid fails with the reason, and does not block the next job', async () => {
     const organisation = await service.organisation();
     const held = await holdFeed(organisation);
-    // Its worker waits for the feed, so that the next one's payload can be spoilt before it is read.
+    // The worker waits for the feed, so the test can corrupt the next job's payload before it is read.
     await submit(organisation, { name: 'first' });
     const old = await submit(organisation, { name: 'old' });
     const next = await submit(organisation, { name: 'next' });
@@ -125,7 +125,7 @@ describe('a job', () => {
   });
 });
 
-test('jobs of an organisation are done in the order they came', async () => {
+test('the jobs of an organisation run in the order they came', async () => {
   const organisation = await service.organisation();
   const held = await holdFeed(organisation);
   const names = Array.from({ length: 12 }, (_, index) => `event ${index}`);
@@ -137,7 +137,7 @@ test('jobs of an organisation are done in the order they came', async () => {
   expect(records.map((record) => record.name)).toEqual(names);
 });
 
-test('a worker that loses its connection in the middle leaves the job undone; it then ends exactly once', async () => {
+test('a worker that loses its connection leaves the job undone; the job then ends exactly once', async () => {
   const organisation = await service.organisation();
   const hook = await organisation.call('POST', '/api/webhooks', {
     name: 'jobs',
@@ -154,7 +154,7 @@ test('a worker that loses its connection in the middle leaves the job undone; it
     return rows[0]?.pid;
   });
   await database.query('select pg_terminate_backend($1)', [blocked]);
-  await eventually('its connection is gone', async () => {
+  await eventually('its connection is closed', async () => {
     const rows = await database.query('select from pg_stat_activity where pid = $1', [blocked]);
     return rows.length === 0;
   });
@@ -162,19 +162,19 @@ test('a worker that loses its connection in the middle leaves the job undone; it
   await held.end();
   expect((await organisation.call('GET', `/api/jobs/${id}`)).body.status).toBe('PENDING');
   expect(await readWholeFeed(organisation, 'sourcing-events')).toEqual([]);
-  await eventually('the sweep has it done', async () => {
+  await eventually('the job has run after a sweep', async () => {
     await service.service.sweep();
     return (await organisation.call('GET', `/api/jobs/${id}`)).body.status === 'COMPLETED';
   });
   expect(await readWholeFeed(organisation, 'sourcing-events')).toHaveLength(1);
   expect((await organisation.call('GET', '/desk/events')).body.count).toBe(1);
-  const told = await database.query('select from service.deliveries where webhook_id = $1', [hook.body.uuid]);
-  expect(told).toHaveLength(1);
+  const notifications = await database.query('select from service.deliveries where webhook_id = $1', [hook.body.uuid]);
+  expect(notifications).toHaveLength(1);
 });
 
-test('two workers on one organisation at once, as after a lost queue, do each job once', async () => {
+test('two workers on one organisation at once, as after a lost queue, run each job once', async () => {
   const organisation = await service.organisation();
-  // Written without a wake-up: only the workers of this test see them.
+  // Inserted without a wake-up: only the workers of this test see them.
   await database.query(
     `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)
      select gen_random_uuid(), $1, 'CREATE_SOURCING_EVENT', 'PENDING', $2, gen_random_uuid(), now() from generate_series(1, 12)`,

@@ -1,4 +1,4 @@
-/** POST under each job type's path and POST /api/jobs: the same types, the same checks, before there is an id. */
+/** POST to each job type's path, and POST /api/jobs: the same types and the same checks, before a job has an id. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
@@ -12,7 +12,7 @@ const organisation = await service.organisation();
 const id = randomUUID();
 const file = { file_name: 'a.txt', content: Buffer.from('a').toString('base64') };
 
-/** The least that each type takes. */
+/** The smallest valid payload of each type. */
 const least: Record<JobType, object> = {
   CREATE_SOURCING_EVENT: { name: 'Chairs' },
   CREATE_SOURCING_EVENT_FROM_TEMPLATE: { template: id },
@@ -39,7 +39,7 @@ async function countJobs(of: TestOrganisation): Promise<number> {
 }
 
 describe.each(submissions)('POST $path with a $type', ({ type, path, bodyOf }) => {
-  test('gives a pending job, at both forms of the path', async () => {
+  test('returns a pending job, with or without a final slash', async () => {
     for (const form of [path, `${path}/`]) {
       const answer = await organisation.call('POST', form, bodyOf(least[type]));
       expect(answer.status).toBe(202);
@@ -54,7 +54,7 @@ describe.each(submissions)('POST $path with a $type', ({ type, path, bodyOf }) =
     }
   });
 
-  test('refuses an unknown field and a missing one by their paths, and takes no job', async () => {
+  test('refuses an unknown field and a missing one with their paths, and creates no job', async () => {
     const stranger = await service.organisation();
     const [required = ''] = Object.keys(least[type]);
     const { [required]: _left, ...rest } = least[type] as Record<string, unknown>;
@@ -64,7 +64,7 @@ describe.each(submissions)('POST $path with a $type', ({ type, path, bodyOf }) =
     expect(await countJobs(stranger)).toBe(0);
   });
 
-  test('keeps the address it was called at, for the links of its result', async () => {
+  test('keeps the address that was called, for the links of the result', async () => {
     const { port } = new URL(service.url);
     const answer = await request('POST', `http://localhost:${port}${path}`, {
       key: organisation.key,
@@ -88,16 +88,12 @@ test.each<[string, object, string[]]>([
 const lot = { name: 'A', values: [{ column: 'Volume', value: 'ten' }] };
 const question = { identifier: '1', question_text: 'Which?', input_type: 'TEXT' };
 
-/** What no schema sees, and the body alone shows. */
+/** Faults that no schema finds, but that need no database. */
 const faults: [string, object, string][] = [
-  [
-    'a formula over a column that is not there',
-    { primary_cost_calculation: '[Volume] * [Prise]' },
-    'primary_cost_calculation',
-  ],
-  ['a value that is no number', { lots: [lot] }, 'bid_sheet.lots[0].values[0]'],
+  ['a formula with an unknown column', { primary_cost_calculation: '[Volume] * [Prise]' }, 'primary_cost_calculation'],
+  ['a value that is not a number', { lots: [lot] }, 'bid_sheet.lots[0].values[0]'],
   ['two lots of one name', { lots: [{ name: 'A' }, { name: 'A' }] }, 'bid_sheet.lots[1].name'],
-  ['a round before the one before it', { rounds: [{ ends: '2031-02-01' }, { ends: '2031-01-01' }] }, 'rounds[1].ends'],
+  ['a round before the previous one', { rounds: [{ ends: '2031-02-01' }, { ends: '2031-01-01' }] }, 'rounds[1].ends'],
   [
     'rounds that overlap',
     { rounds: [{ ends: '2031-02-01' }, { starts: '2031-01-31', ends: '2031-03-01' }] },
@@ -113,7 +109,7 @@ const faults: [string, object, string][] = [
     'suppliers[0].contacts[1]',
   ],
   [
-    'a rate of nothing',
+    'a rate of 0',
     { secondary_currencies: [{ code: 'USD', exchange_rate: '0' }] },
     'secondary_currencies[0].exchange_rate',
   ],
@@ -122,12 +118,12 @@ const faults: [string, object, string][] = [
 describe.each(['CREATE_SOURCING_EVENT', 'CREATE_SOURCING_EVENT_FROM_TEMPLATE', 'UPDATE_SOURCING_EVENT'] as const)(
   'a %s',
   (type) => {
-    test.each(faults)('with %s is refused before there is an id', async (_what, { ...fault }, expected) => {
+    test.each(faults)('with %s is refused, and gets no id', async (_what, { ...fault }, expected) => {
       const { lots, ...members } = fault as { lots?: object[] };
       const { name, primary_cost_calculation, bid_sheet } = eventPayload();
       const sheet = { ...bid_sheet, ...(lots && { lots }) };
       const payload = { ...least[type], name, primary_cost_calculation, bid_sheet: sheet, ...members };
-      for (const { path, bodyOf } of submissions.filter((one) => one.type === type)) {
+      for (const { path, bodyOf } of submissions.filter((submission) => submission.type === type)) {
         const before = await countJobs(organisation);
         const answer = await organisation.call('POST', path, bodyOf(payload));
         expect([answer.status, paths(answer)]).toEqual([400, [expected]]);
@@ -138,7 +134,7 @@ describe.each(['CREATE_SOURCING_EVENT', 'CREATE_SOURCING_EVENT_FROM_TEMPLATE', '
 );
 
 test.each(['CREATE_SOURCING_EVENT_FROM_TEMPLATE', 'UPDATE_SOURCING_EVENT'] as const)(
-  'a %s is not refused for what only the event can tell',
+  'a %s is not refused for a fault that depends on the stored event',
   async (type) => {
     const parts = [
       { primary_cost_calculation: '[Of] * [The event]' },
@@ -161,7 +157,7 @@ test.each(['CREATE_SOURCING_EVENT_FROM_TEMPLATE', 'UPDATE_SOURCING_EVENT'] as co
   },
 );
 
-test('lists at their bounds: 50 files are taken, 51 are not, nor none', async () => {
+test('a list may have 1 to 50 files', async () => {
   const path = '/api/jobs/generate-file-download-links';
   const uuids = Array.from({ length: 51 }, () => randomUUID());
   expect((await organisation.call('POST', path, { file_uuids: uuids.slice(0, 50) })).status).toBe(202);
@@ -171,7 +167,7 @@ test('lists at their bounds: 50 files are taken, 51 are not, nor none', async ()
   }
 });
 
-test('two submissions at once are two jobs, and both are done', async () => {
+test('two submissions at once are two jobs, and both run', async () => {
   const own = await service.organisation();
   const payloads = ['one', 'two'].map((name) => ({ name }));
   const jobs = await Promise.all(payloads.map((payload) => endedJob(own, '/api/jobs/create-sourcing-events', payload)));
@@ -179,14 +175,14 @@ test('two submissions at once are two jobs, and both are done', async () => {
   expect(new Set(jobs.map((job) => job.created_entity)).size).toBe(2);
 });
 
-test('a path of a type takes nothing but POST, and a reader is told so', async () => {
+test('the path of a job type accepts only POST, and the answer to GET says so', async () => {
   for (const method of ['GET', 'PUT', 'DELETE']) {
     const answer = await organisation.call(method, '/api/jobs/create-sourcing-events');
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'POST']);
   }
 });
 
-test.each(jobTypeNames)('a %s counts against its limit, by either path', async (type) => {
+test.each(jobTypeNames)('a %s counts against its limit by either path', async (type) => {
   const own = await service.organisation();
   const limit = type === 'GENERATE_FILE_DOWNLOAD_LINKS' ? 'file_links' : 'jobs_write';
   const other = limit === 'file_links' ? 'jobs_write' : 'file_links';
@@ -195,11 +191,11 @@ test.each(jobTypeNames)('a %s counts against its limit, by either path', async (
     [limit]: { burst: 2, sustained: 2 },
     [other]: { burst: 1, sustained: 1 },
   });
-  const [direct, generic] = submissions.filter((one) => one.type === type);
+  const [direct, generic] = submissions.filter((submission) => submission.type === type);
   const statuses = [];
-  for (const one of [direct, generic, generic, direct]) {
-    if (!one) throw new Error('each type has two paths');
-    statuses.push((await own.call('POST', one.path, one.bodyOf(least[type]))).status);
+  for (const submission of [direct, generic, generic, direct]) {
+    if (!submission) throw new Error('each type has two paths');
+    statuses.push((await own.call('POST', submission.path, submission.bodyOf(least[type]))).status);
   }
   expect(statuses).toEqual([202, 202, 429, 429]);
 });

@@ -1,4 +1,4 @@
-/** UPDATE_SOURCING_EVENT: what a draft and an open event let themselves be changed to, and what becomes of bids. */
+/** UPDATE_SOURCING_EVENT: what may be changed in a draft and in an open event, and the bids after a change. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
@@ -23,7 +23,7 @@ async function updated(organisation: TestOrganisation, id: string, changes: obje
   return readEvent(organisation, id);
 }
 
-/** The paths that the job failed with; the event is as it was. */
+/** Checks that the update fails and changes nothing; returns the paths of its errors. */
 async function refused(organisation: TestOrganisation, id: string, changes: object): Promise<string[]> {
   const before = await readEvent(organisation, id);
   const job = await endedJob(organisation, path, { sourcing_event: id, ...changes });
@@ -32,7 +32,7 @@ async function refused(organisation: TestOrganisation, id: string, changes: obje
   return job.errors.map((error: { path?: string }) => error.path);
 }
 
-/** An open event of lots A and B with S1's bids of 20 and 30; S2 is invited, too. */
+/** An open event with lots A and B and S1's bids of 20 and 30. S2 is also invited. */
 async function openEvent(changes: object = {}) {
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1', 'S2', 'S3']);
@@ -56,7 +56,7 @@ const bids = (event: { bids: { lot: string; cost: string | null; withdrawn: bool
   Object.fromEntries(event.bids.map(({ lot, cost, withdrawn }) => [lot, withdrawn ? 'withdrawn' : cost]));
 
 describe('a draft', () => {
-  test('takes any subset; what is not given stays', async () => {
+  test('accepts any subset of the members; the others stay', async () => {
     const organisation = await service.organisation();
     await createSuppliers(organisation, ['S1', 'S2', 'S3']);
     const request = await createRequest(organisation);
@@ -101,7 +101,7 @@ describe('a draft', () => {
     expect((await updated(organisation, id, { sourcing_requests: [], suppliers: [] })).sourcing_requests).toEqual([]);
   });
 
-  test('keeps the ids of lots that keep their names, in whatever order they come', async () => {
+  test('keeps the ids of lots that keep their names, in any order', async () => {
     const organisation = await service.organisation();
     const id = await createEvent(organisation, eventPayload({ lots: ['A', 'B', 'C'] }));
     const ids = new Map(
@@ -119,7 +119,7 @@ describe('a draft', () => {
     expect([...ids.values()]).not.toContain(lots[1].id);
   });
 
-  test('is checked as a new event is, with what it has beside what is given', async () => {
+  test('is checked as a new event, with its stored members and the given ones', async () => {
     const organisation = await service.organisation();
     const id = await createEvent(organisation, eventPayload());
     expect(await refused(organisation, id, { bid_sheet: { columns: [] } })).toEqual([
@@ -138,7 +138,7 @@ describe('a draft', () => {
     ).toEqual(['suppliers[0].external_id', 'sourcing_requests[0]']);
   });
 
-  test('that invites a supplier which was archived since can still be changed, and may name it again', async () => {
+  test('that invites a supplier which is archived now can still be changed, and may name it again', async () => {
     const organisation = await service.organisation();
     await createSuppliers(organisation, ['S1', 'S2']);
     const id = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
@@ -158,7 +158,7 @@ describe('a draft that was published before', () => {
     return { organisation, id };
   }
 
-  test('has its bids computed anew, and shows them so when it is published again', async () => {
+  test('has its bids recomputed, and shows them when it is published again', async () => {
     const { organisation, id } = await draftWithBids();
     const event = await updated(organisation, id, {
       primary_cost_calculation: '[Volume] * [Price] + 1',
@@ -174,7 +174,7 @@ describe('a draft that was published before', () => {
     });
   });
 
-  test('keeps what a bid lost with its sheet as a draft, and its record says that it was withdrawn', async () => {
+  test('keeps a bid that lost its cost as a draft, and its record shows it as withdrawn', async () => {
     const { organisation, id } = await draftWithBids();
     await desk(organisation, 'POST', `${id}/publish`);
     await desk(organisation, 'PUT', `${id}/scenarios/best`, {
@@ -183,7 +183,7 @@ describe('a draft that was published before', () => {
     await desk(organisation, 'POST', `${id}/unpublish`);
     const { columns } = eventPayload().bid_sheet;
     const weight = { name: 'Weight', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', input_type: 'NUMBER' };
-    // Lot B has no volume any more: nothing is computed for it without a weight.
+    // Lot B has no volume any more, so its cost cannot be computed.
     const event = await updated(organisation, id, {
       primary_cost_calculation: 'IF(Volume > 50, Price * Weight, Price * 2)',
       bid_sheet: { columns: [...columns, weight], lots: [lotOf('A', '10'), lotOf('B', '60')] },
@@ -205,7 +205,7 @@ describe('a draft that was published before', () => {
     expect(bids(await readEvent(organisation, id))).toEqual({ A: '4', B: '15' });
   });
 
-  test('drops the values of columns that are gone or take others now', async () => {
+  test('drops the values of columns that were removed or have another type now', async () => {
     const { organisation, id } = await draftWithBids();
     const [volume] = eventPayload().bid_sheet.columns;
     const price = { name: 'Price', column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'CURRENCY' };
@@ -219,7 +219,7 @@ describe('a draft that was published before', () => {
     ]);
   });
 
-  test('does not lose a lot or a supplier with bids, nor what the bids were made in', async () => {
+  test('cannot lose a lot or a supplier with bids, nor change the event type or the currency of bids', async () => {
     const { organisation, id } = await draftWithBids();
     expect(
       await refused(organisation, id, {
@@ -233,10 +233,10 @@ describe('a draft that was published before', () => {
       bid_sheet: { lots: [lotOf('B'), lotOf('A'), lotOf('C')] },
       suppliers: [{ external_id: 'S1' }, { external_id: 'S3' }],
     });
-    expect(event.suppliers.map((one: { external_id: string }) => one.external_id)).toEqual(['S1', 'S3']);
+    expect(event.suppliers.map((supplier: { external_id: string }) => supplier.external_id)).toEqual(['S1', 'S3']);
   });
 
-  test('does not lose a question with answers', async () => {
+  test('cannot lose a question with answers', async () => {
     const question = randomUUID();
     const { organisation, id } = await openEvent({
       questions: [{ uuid: question, identifier: '1', question_text: 'Which?', input_type: 'TEXT' }],
@@ -259,7 +259,7 @@ describe.each(['OPEN', 'PAUSED'])('an event that is %s', (status) => {
     return made;
   }
 
-  test('takes what no bid rests on', async () => {
+  test('accepts changes that no bid depends on', async () => {
     const { organisation, id } = await event();
     const request = await createRequest(organisation);
     const before = await readEvent(organisation, id);
@@ -278,7 +278,7 @@ describe.each(['OPEN', 'PAUSED'])('an event that is %s', (status) => {
       ],
       settings: { is_test: true, close_after_last_round: true },
       bid_sheet: { lots: [lotOf('C'), lotOf('B'), { ...lotOf('A'), sourcing_request: request }] },
-      // Given, and as they are.
+      // Given, but unchanged.
       primary_currency: 'EUR',
       event_type: 'RFQ',
       primary_cost_calculation: '[Volume] * [Price]',
@@ -299,7 +299,7 @@ describe.each(['OPEN', 'PAUSED'])('an event that is %s', (status) => {
       lots: [{ name: 'C' }, { name: 'B' }, { name: 'A', sourcing_request: request }],
       settings: { is_test: true, close_after_last_round: true },
     });
-    const byLot = (one: { lot: string }, two: { lot: string }) => one.lot.localeCompare(two.lot);
+    const byLot = (a: { lot: string }, b: { lot: string }) => a.lot.localeCompare(b.lot);
     expect(after.bids.sort(byLot)).toEqual(before.bids.sort(byLot));
     expect(after.rounds).toEqual(before.rounds);
     if (status === 'PAUSED') await desk(organisation, 'POST', `${id}/resume`);
@@ -315,7 +315,7 @@ describe.each(['OPEN', 'PAUSED'])('an event that is %s', (status) => {
     });
   });
 
-  test('refuses what could invalidate bids by its path, and says what is possible', async () => {
+  test('refuses changes that could invalidate bids with their paths, and says what is possible', async () => {
     const { organisation, id } = await event();
     const { columns } = eventPayload().bid_sheet;
     const refusals: [object, string][] = [
@@ -344,7 +344,7 @@ describe.each(['OPEN', 'PAUSED'])('an event that is %s', (status) => {
   });
 });
 
-test('rounds that are given as they are stay as they are: active, over, awarded or reopened', async () => {
+test('rounds that are given unchanged stay as they are: active, over, awarded or reopened', async () => {
   const rounds = [
     { starts: '2020-01-01', ends: '2041-01-01' },
     { starts: '2041-01-01', ends: '2042-01-01' },
@@ -373,12 +373,12 @@ test('rounds that are given as they are stay as they are: active, over, awarded 
   expect((await updated(organisation, id, { rounds: same })).rounds).toEqual(waiting);
 });
 
-test('a command that waited for an update sees all of it: the awards of a close name the request it brought', async () => {
+test('a command that waited for an update sees all of it: awards name the request that the update added', async () => {
   const { organisation, id } = await openEvent();
   const request = await createRequest(organisation);
   const { database } = service.db;
   let closed: Promise<unknown> | undefined;
-  // What an update does, held open until the command waits for the event.
+  // The statements of an update, whose transaction stays open until the command waits for the event.
   await database.transaction(async (tx) => {
     await tx.query('select from service.sourcing_events where id = $1 for update', [id]);
     await tx.query('insert into service.event_requests (event_id, request_id, position) values ($1, $2, 1)', [
@@ -399,7 +399,7 @@ test('a command that waited for an update sees all of it: the awards of a close 
   expect(records.map((record) => record.sourcing_request)).toEqual([request, request]);
 });
 
-test.each(['close', 'delete'])('an event after %s takes no update', async (command) => {
+test.each(['close', 'delete'])('an event after %s cannot be updated', async (command) => {
   const { organisation, id } = await openEvent();
   if (command === 'delete') await desk(organisation, 'POST', `${id}/pause`);
   await desk(organisation, 'POST', `${id}/${command}`);
@@ -410,7 +410,7 @@ test.each(['close', 'delete'])('an event after %s takes no update', async (comma
   });
 });
 
-test("an event that does not exist, and another organisation's, fail alike", async () => {
+test("an event that does not exist, and another organisation's, fail with the same error", async () => {
   const organisation = await service.organisation();
   const theirs = await createEvent(await service.organisation(), { name: 'Theirs' });
   const jobs = [theirs, randomUUID()].map((id) => endedJob(organisation, path, { sourcing_event: id, name: 'Mine' }));
@@ -419,7 +419,7 @@ test("an event that does not exist, and another organisation's, fail alike", asy
   expect(strange.errors).toEqual(missing.errors);
 });
 
-test('an update touches no feed and announces nothing but its job; the record catches up at the next point', async () => {
+test('an update changes no feed and notifies only of its job; the next domain event updates the record', async () => {
   const { organisation, id } = await openEvent();
   const hook = await organisation.call('POST', '/api/webhooks', {
     name: 'all',
@@ -434,11 +434,11 @@ test('an update touches no feed and announces nothing but its job; the record ca
   const request = await createRequest(organisation);
   await updated(organisation, id, { name: 'New', sourcing_requests: [request] });
   expect(await read()).toEqual(before);
-  const told = await service.db.database.query(
+  const notifications = await service.db.database.query(
     `select distinct trigger from service.deliveries where webhook_id = $1`,
     [hook.body.uuid],
   );
-  expect(told).toEqual([{ trigger: 'JOB_UPDATED' }]);
+  expect(notifications).toEqual([{ trigger: 'JOB_UPDATED' }]);
   await desk(organisation, 'POST', `${id}/pause`);
   await desk(organisation, 'POST', `${id}/resume`);
   const after = await read();
@@ -446,7 +446,7 @@ test('an update touches no feed and announces nothing but its job; the record ca
   expect(after.bids.map((record) => record.sourcing_request)).toEqual([request, request]);
 });
 
-test("what an update changes in records of bids is seen with the next bid, also in those of other suppliers' bids", async () => {
+test('the next bid updates all records of bids that an update has changed, also those of other suppliers', async () => {
   const { organisation, id } = await openEvent();
   const request = await createRequest(organisation);
   await updated(organisation, id, { sourcing_requests: [request] });
@@ -458,14 +458,14 @@ test("what an update changes in records of bids is seen with the next bid, also 
   expect(records.map((record) => record.sourcing_request)).toEqual([request, request, request]);
 });
 
-test('two updates at once come one after the other, and both hold', async () => {
+test('two updates at once run one after the other, and both take effect', async () => {
   const organisation = await service.organisation();
   const id = await createEvent(organisation, eventPayload());
   await Promise.all([updated(organisation, id, { name: 'New' }), updated(organisation, id, { category: 'C' })]);
   expect(await readEvent(organisation, id)).toMatchObject({ name: 'New', category: 'C' });
 });
 
-test('twenty thousand lots are created, turned round and changed in one update', async () => {
+test('twenty thousand lots are created, and one update reverses and changes them', async () => {
   const organisation = await service.organisation();
   const names = Array.from({ length: 20_000 }, (_, index) => `Lot ${index}`);
   const id = await createEvent(organisation, eventPayload({ lots: names }));
