@@ -211,21 +211,23 @@ export function makeAwards(
     });
     if (entries.length > 0) awardedLots += 1;
     const request = requestOf(event, lot);
-    const award = { id: lot.id, sourcing_event: event.id, sourcing_request: request, lot_name: lot.name };
+    const content: WithNulls<AwardContent> = {
+      id: lot.id,
+      sourcing_event: event.id,
+      sourcing_request: request,
+      lot_name: lot.name,
+      // A lot whose award was taken back reads like a lot that was never awarded: without a scenario.
+      scenario_name: entries.length > 0 ? event.awardedScenario : null,
+      awards: entries,
+    };
+    // The same award under another scenario, or 0.50 after 0.5, is no change.
+    const { scenario_name: _scenario, ...lasting } = content;
+    const normalised = entries.map((entry) => ({ ...entry, share_awarded: new Decimal(entry.share_awarded) }));
     return {
       id: lot.id,
       requests: requestsOf(request),
-      // A lot whose award was taken back reads like a lot that was never awarded: without a scenario.
-      content: withoutNulls<AwardContent>({
-        ...award,
-        scenario_name: entries.length > 0 ? event.awardedScenario : null,
-        awards: entries,
-      }),
-      // The same award under another scenario, or 0.50 after 0.5, is no change.
-      compared: {
-        ...award,
-        awards: entries.map((entry) => ({ ...entry, share_awarded: new Decimal(entry.share_awarded) })),
-      },
+      content: withoutNulls<AwardContent>(content),
+      compared: { ...lasting, awards: normalised },
     };
   });
   return { records, awardedCost: formatDecimal(total), awardedLotCount: awardedLots };

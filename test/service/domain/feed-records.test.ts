@@ -135,6 +135,21 @@ describe('an award', () => {
     expect(compared('0.51', 'first')).not.toEqual(compared('0.5', 'first'));
   });
 
+  test('has changed when any member but the scenario has; what tells it is stored, and must stay the same text', () => {
+    const { records } = awardOf([bid('l1', 's1', '800')], [{ lotId: 'l1', supplierId: 's1', share: '0.5' }]);
+    const row = '[{"column_name":"Volume","value":"10"},{"column_name":"Before","value":"1000"}';
+    const rest =
+      '{"column_name":"Index","value":"2"},{"column_name":"Price","value":"1"},{"column_name":"Freight","value":"0"}]';
+    expect(records.map(({ compared }) => JSON.stringify(compared))).toEqual([
+      `{"id":"l1","sourcing_event":"e1","sourcing_request":null,"lot_name":"A","awards":[{"supplier":"s1","share_awarded":"0.5","cost":"400","savings":"100","historic_cost":"500","bid_sheet_values":${row},${rest}}]}`,
+      '{"id":"l2","sourcing_event":"e1","sourcing_request":null,"lot_name":"B","awards":[]}',
+    ]);
+    for (const { content, compared } of records)
+      expect(Object.keys(compared as object)).toEqual(
+        expect.arrayContaining(Object.keys(content).filter((name) => name !== 'scenario_name')),
+      );
+  });
+
   test('converts a historic cost in a secondary currency', () => {
     const values = new Map([['Before', { value: '1000', currency: 'USD' }]]);
     const lot = { id: 'l1', name: 'A', values, sourcingRequest: null };
