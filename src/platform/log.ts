@@ -1,9 +1,10 @@
 /**
- * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth, in
- * errors and their causes, and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any
- * text. Info lines mark boot and changes of state, not records.
+ * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth, and
+ * in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any text. Of an error, a line shows
+ * its type, message, stack and code and those of its causes. Info lines mark boot and changes of state, not records.
  */
-import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
+import { types } from 'node:util';
+import { type DestinationStream, type Logger, pino } from 'pino';
 import { isSecretName } from './secret-names.ts';
 
 export type { Logger } from 'pino';
@@ -11,6 +12,12 @@ export type { Logger } from 'pino';
 /** Replaces a secret. */
 export const censor = '[secret]';
 const depthMax = 12;
+/** Of an error's chain of causes, and characters of its texts. */
+const causesMax = 5;
+const messageMax = 2_000;
+const stackMax = 4_000;
+/** Characters of a secret in a text, with what shows that it is one. */
+const secretMax = 4_000;
 
 /** Creates the process's logger; `destination` is standard error unless a test passes its own. */
 export function createLogger(options: { level: string; name: string; destination?: DestinationStream }): Logger {
@@ -44,31 +51,87 @@ function redactObject(object: object): Record<string, unknown> {
 /** Returns a copy without secrets. A circular or too deep value is replaced by its name in brackets. */
 function redact(value: unknown, around: readonly object[]): unknown {
   if (typeof value !== 'object' || value === null) return value;
+  if (isError(value)) return loggedError(value);
   if (around.includes(value)) return '[circular]';
   if (around.length >= depthMax) return '[deep]';
   const inside = [...around, value];
-  if (value instanceof Error) return redactError(value, inside);
   if (Array.isArray(value)) return value.map((item) => redact(item, inside));
   if (value instanceof Map) return redact(Object.fromEntries(value), inside);
   if (value instanceof Uint8Array) return `[${value.length} bytes]`;
   if ('toJSON' in value && typeof value.toJSON === 'function') return redact(value.toJSON(), inside);
   const pairs = value instanceof Headers ? [...value] : Object.entries(value);
-  return Object.fromEntries(pairs.map(([name, item]) => [name, isSecretName(name) ? censor : redact(item, inside)]));
+  return Object.fromEntries(pairs.map(([name, item]) => [name, redactMember(name, item, inside)]));
 }
 
-/** Type, text and stack, with those of the causes, and the error's own fields; a cause's own fields go under `cause`. */
-function redactError(error: Error, around: readonly object[]): unknown {
-  const { raw: _raw, ...fields } = stdSerializers.err(error);
-  const own = redact(fields, around) as Record<string, unknown>;
-  const { cause } = error;
-  if (typeof cause !== 'object' || cause === null) return cause === undefined ? own : { ...own, cause };
-  const { message: _message, stack: _stack, ...facts } = Object(redact(cause, around)) as Record<string, unknown>;
-  return { ...own, cause: facts };
+function redactMember(name: string, item: unknown, around: readonly object[]): unknown {
+  if (isSecretName(name)) return censor;
+  // Foreign code may throw any object.
+  return name === 'err' && typeof item === 'object' && item !== null ? loggedError(item) : redact(item, around);
+}
+
+/** What a line says of an error: this, and nothing else that hangs on it. */
+interface LoggedError {
+  readonly type: string;
+  readonly message: string;
+  readonly stack?: string;
+  readonly code?: string | number;
+  readonly cause?: LoggedError | string;
+}
+
+/**
+ * An error as a line shows it. Errors of drivers carry their client, their socket and what they were sent: none of it is
+ * written. Causes beyond the fifth are left out, and texts are cut. Never throws, whatever the error's members do.
+ */
+function loggedError(error: unknown, causesLeft = causesMax, seen: readonly unknown[] = []): LoggedError | string {
+  if (typeof error !== 'object' || error === null) return shortText(error, messageMax);
+  const type = shortText(attempted(() => (error.constructor as { name?: unknown } | undefined)?.name) || 'Error', 100);
+  const [stack, code, cause] = (['stack', 'code', 'cause'] as const).map((name) =>
+    attempted(() => Reflect.get(error, name)),
+  );
+  const isShown = cause !== undefined && cause !== null && causesLeft > 0 && !seen.includes(cause) && cause !== error;
+  return {
+    type,
+    message: shortText(messageOf(error), messageMax),
+    ...(typeof stack === 'string' && { stack: shortText(stack, stackMax) }),
+    ...(typeof code === 'number' && { code }),
+    ...(typeof code === 'string' && { code: shortText(code, 100) }),
+    ...(isShown && { cause: loggedError(cause, causesLeft - 1, [...seen, error]) }),
+  };
+}
+
+function isError(value: unknown): value is Error {
+  return attempted(() => value instanceof Error) === true || types.isNativeError(value);
+}
+
+/** Node's error for a host with several addresses has no text of its own, only errors for each address. */
+function messageOf(error: object): string {
+  const textOf = (value: unknown) => {
+    const message: unknown = attempted(() => (value as { message?: unknown }).message);
+    return typeof message === 'string' ? message : '';
+  };
+  const errors: unknown = attempted(() => (error as { errors?: unknown }).errors);
+  const texts = Array.isArray(errors) ? errors.slice(0, causesMax).map(textOf) : [];
+  return textOf(error) || texts.join('; ') || 'an error that has no text';
+}
+
+/** Secrets are replaced before the cut: half of one would not be recognised. */
+function shortText(value: unknown, charactersMax: number): string {
+  const text = attempted(() => String(value)) ?? 'a value that has no text';
+  if (text.length <= charactersMax) return text;
+  return `${redactText(text.slice(0, charactersMax + secretMax)).slice(0, charactersMax)}...`;
+}
+
+function attempted<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
 
 /** Replaces the secrets of `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */
 export function redactText(line: string): string {
   return line
-    .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/gi, `$1${censor}@`)
+    .replaceAll(/([a-z][a-z0-9+.-]{0,30}:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/gi, `$1${censor}@`)
     .replaceAll(/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}/gi, `$1 ${censor}`);
 }

@@ -62,6 +62,101 @@ describe('a log line', () => {
   });
 });
 
+describe('an error', () => {
+  test('is written with its type, message, stack and code and those of its causes, and with nothing that hangs on it', () => {
+    const request = Object.assign(new Error('ECONNRESET'), {
+      code: 'ECONNRESET',
+      config: { headers: { Authorization: `Bearer ${secret}`, accept: 'json' } },
+    });
+    const cause = new AppError('unavailable', 'The ERP is away.', { cause: request });
+    const { text, lines } = written((log) => {
+      log.error({ err: new AppError('internal', 'Not stored.', { cause }), requestId: 'r1' }, 'request failed');
+      log.error(Object.assign(new Error('bare'), { password: secret, code: 7 }));
+      log.child({ err: request }).error({ failures: [request, new AggregateError([request, new Error('b')])] });
+    });
+    const stack = expect.stringContaining('log.test.ts') as string;
+    expect(text).not.toContain(secret);
+    expect(lines).toHaveLength(3);
+    expect(lines[0]?.['requestId']).toBe('r1');
+    const reset = { type: 'Error', message: 'ECONNRESET', stack, code: 'ECONNRESET' };
+    const away = { type: 'AppError', message: 'The ERP is away.', stack, code: 'unavailable', cause: reset };
+    expect(lines[0]?.['err']).toEqual({
+      type: 'AppError',
+      message: 'Not stored.',
+      stack,
+      code: 'internal',
+      cause: away,
+    });
+    expect(lines[1]?.['err']).toEqual({ type: 'Error', message: 'bare', stack, code: 7 });
+    expect(lines[1]?.['msg']).toBe('bare');
+    expect(lines[2]?.['failures']).toEqual([reset, { type: 'AggregateError', message: 'ECONNRESET; b', stack }]);
+  });
+
+  test('of any shape makes one short line without what hangs on it', () => {
+    const anything = fc.anything({ maxDepth: 4, withBigInt: true, withMap: true, withNullPrototype: true });
+    const name = fc.oneof(
+      fc.constantFrom('client', 'connection', 'socket', 'errors', 'toJSON', 'raw', 'cause', 'name', 'code', 'inner'),
+      fc.string({ minLength: 1 }).filter((each) => each !== 'message' && each !== 'stack'),
+    );
+    const marked = fc.tuple(anything, fc.constant({ processID: 4711, secretKey: secret, connection: { secret } }));
+    fc.assert(
+      fc.property(
+        fc.string(),
+        fc.array(fc.tuple(name, marked), { maxLength: 6 }),
+        fc.nat(12),
+        (message, hung, depth) => {
+          let err = new Error(message);
+          for (let level = 0; level < depth; level += 1) err = new Error(message, { cause: err });
+          for (const [member, value] of hung)
+            Object.defineProperty(err, member, { value, enumerable: true, configurable: true });
+          const { text, lines } = written((log) => {
+            log.error({ err }, 'failed');
+            log.error({ list: [{ inner: err }] }, 'failed');
+            log.child({ err }).error('failed');
+          });
+          expect(lines).toHaveLength(3);
+          expect(text).not.toMatch(/hunter2|processID|secretKey|4711/);
+          for (let each: unknown = lines[0]?.['err']; typeof each === 'object' && each !== null; ) {
+            const shown: Record<string, unknown> = { ...each };
+            expect(['type', 'message', 'stack', 'code', 'cause']).toEqual(expect.arrayContaining(Object.keys(shown)));
+            each = shown['cause'];
+          }
+        },
+      ),
+    );
+  });
+
+  test('with members that throw, with causes in a circle, and with endless texts makes a line of bounded length', () => {
+    const hostile = new Error('x'.repeat(5_000_000));
+    for (const member of ['message', 'code', 'cause', 'name', 'errors'])
+      Object.defineProperty(hostile, member, {
+        get: () => {
+          throw new Error('no');
+        },
+      });
+    const circle = new Error('a');
+    circle.cause = new Error('b', { cause: circle });
+    let chain = new Error('last');
+    for (let level = 0; level < 1_000; level += 1) chain = new Error('x'.repeat(50_000), { cause: chain });
+    const { lines, text } = written((log) => {
+      for (const err of [hostile, circle, chain, { client: secret, message: 'thrown' }, 'a text', null])
+        log.error({ err }, 'odd');
+    });
+    expect(lines).toHaveLength(6);
+    expect(text).not.toContain(secret);
+    for (const line of text.split('\n')) expect(line.length).toBeLessThan(40_000);
+    expect(lines[1]).toMatchObject({ err: { message: 'a', cause: { message: 'b' } } });
+    expect(lines.slice(3)).toMatchObject([{ err: { type: 'Object', message: 'thrown' } }, { err: 'a text' }, {}]);
+  });
+
+  test('whose text is cut in the middle of a secret does not show the half of it', () => {
+    const { text } = written((log) =>
+      log.error({ err: new Error(`${'x'.repeat(1_970)} postgresql://sourcing:${secret}@db:5432/x`) }, 'odd'),
+    );
+    expect(text).not.toContain('hunter2');
+  });
+});
+
 describe('secrets', () => {
   const names = ['api_key', 'apiKey', 'API-Key', 'x-api-key', 'authorization', 'Authorization', 'password', 'key'];
   names.push('signing_key', 'signing_keys', 'client_secret', 'access_token', 'adminToken', 'masterKey');
@@ -86,32 +181,6 @@ describe('secrets', () => {
   test('the values beside them are written', () => {
     const { lines } = written((log) => log.info({ source: { name: 'cloud', api_key: secret, monkey: 1, keys: 2 } }));
     expect(lines[0]?.['source']).toEqual({ name: 'cloud', api_key: '[secret]', monkey: 1, keys: 2 });
-  });
-
-  test('in an error, its causes and their fields are not written; its texts, codes and stack are', () => {
-    const request = Object.assign(new Error('ECONNRESET'), {
-      code: 'ECONNRESET',
-      config: { headers: { Authorization: `Bearer ${secret}`, accept: 'json' } },
-    });
-    const cause = new AppError('unavailable', 'The ERP is away.', { cause: request });
-    const { text, lines } = written((log) => {
-      log.error({ err: new AppError('internal', 'Not stored.', { cause }), requestId: 'r1' }, 'request failed');
-      log.error(Object.assign(new Error('bare'), { password: secret }));
-      log.child({ err: request }).error({ failures: [request, new AggregateError([request], 'all')] });
-    });
-    expect(text).not.toContain(secret);
-    expect(lines).toHaveLength(3);
-    expect(lines[0]).toMatchObject({
-      requestId: 'r1',
-      err: {
-        type: 'AppError',
-        code: 'internal',
-        message: 'Not stored.: The ERP is away.: ECONNRESET',
-        stack: expect.stringContaining('log.test.ts') as string,
-        cause: { code: 'unavailable', cause: { code: 'ECONNRESET', config: { headers: { accept: 'json' } } } },
-      },
-    });
-    expect(lines[1]).toMatchObject({ msg: 'bare', err: { message: 'bare', password: '[secret]' } });
   });
 
   test('in headers are not written', () => {

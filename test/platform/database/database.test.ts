@@ -5,7 +5,7 @@ import { DatabaseError } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
-import { silentLogger } from '#platform/log.ts';
+import { createLogger, silentLogger } from '#platform/log.ts';
 import { startGoodbyeServer } from '../../harness/goodbye-server.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 
@@ -288,6 +288,35 @@ describe('a database that is away', () => {
     );
     expect(error).toMatchObject({ code: 'unavailable' });
     expect(await other.transaction((tx) => tx.query('select 1 as value'))).toEqual([{ value: 1 }]);
+  });
+
+  it('is logged in a short line, with nothing of the driver', async () => {
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line) };
+    const log = createLogger({ name: 'test', level: 'warn', destination });
+    const other = createDatabase({ url: test.url, log, applicationName: 'terminated' });
+    const terminate = () =>
+      database.query(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'terminated' and datname = current_database()",
+      );
+    await other.query('select 1');
+    await terminate();
+    await expect.poll(() => lines.length).toBe(1);
+    const error = await failure(
+      other.transaction(async (tx) => {
+        await tx.query('select 1');
+        await terminate();
+        await tx.query('select 1');
+      }),
+    );
+    log.warn({ err: error }, 'request could not be served');
+    await other.close();
+    expect(lines).toHaveLength(2);
+    for (const line of lines) {
+      expect(line.length).toBeLessThan(4_000);
+      expect(line).toMatch(/terminating connection|the connection was lost/);
+      expect(line).not.toMatch(/secretKey|processID|"client"|"connection"|password/);
+    }
   });
 
   it('ends no process when its error comes in one packet with its greeting', async () => {
