@@ -179,6 +179,11 @@ const parametersOfAll = {
     .pipe(z.int().min(1).max(pageSizeMax))
     .optional()
     .meta({ description: 'How many records a page holds at most.', default: pageSizeDefault }),
+  is_test: z
+    .enum(['true', 'false'])
+    .transform((value) => value === 'true')
+    .optional()
+    .describe('`true`: only records of test events. `false`: only of other events. Without it: both.'),
   cursor: text(500, 1).optional().describe('Where an earlier page of this feed ended, as its `next` says it.'),
 };
 

@@ -1,7 +1,8 @@
 /** Sourcing requests: what a company needs, before an event is made of it. Source: decisions, "Jobs". */
 import { z } from 'zod';
 import { shownFile } from './file.ts';
-import { currencyCode, decimal, tag, text, timestamp, uuid } from './scalars.ts';
+import { listQuery } from './list.ts';
+import { currencyCode, decimal, tag, text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 
 const item = z.strictObject({
   name: text(255, 1),
@@ -25,9 +26,8 @@ export const createSourcingRequestPayload = z
   })
   .meta({ id: 'CreateSourcingRequest' });
 
-/** A request as the desk shows it. */
-const requestMembers = {
-  id: uuid,
+/** What was sent of a request, and when it was created. */
+const sentMembers = {
   name: z.string(),
   description: z.string(),
   reference_id: z.string().nullable(),
@@ -38,6 +38,9 @@ const requestMembers = {
   created: timestamp,
   sourcing_events: z.array(uuid).describe('The events that serve it; deleted ones do not.'),
 };
+
+/** A request as the desk shows it. */
+const requestMembers = { id: uuid, ...sentMembers };
 
 export const listedSourcingRequest = z
   .looseObject({ ...requestMembers, item_count: z.int() })
@@ -50,3 +53,20 @@ export const sourcingRequest = z
     files: z.array(shownFile),
   })
   .meta({ id: 'SourcingRequest' });
+
+/** A request under `/api/manage`. */
+export const managedSourcingRequest = z
+  .looseObject({
+    uuid,
+    ...sentMembers,
+    modified: timestamp.describe('When it was created, or files were last attached to it.'),
+    items: z.array(z.looseObject(item.shape)),
+    files: z.array(z.looseObject({ file_uuid: uuid, file_name: z.string() })),
+  })
+  .meta({ id: 'ManagedSourcingRequest' });
+
+export const managedRequestsQuery = z.strictObject({
+  ...listQuery,
+  reference_id: text(255).optional().describe('Only requests with this reference.'),
+  modified_after: timestampInQuery.optional().describe('Only requests created or given files at this time or later.'),
+});

@@ -39,6 +39,7 @@ import { readFeed } from './feeds/read-feed.ts';
 import { uploadFile } from './files/upload-file.ts';
 import { listJobs, readJob, readJobsOfType } from './jobs/read-jobs.ts';
 import { submitJob, submitJobs } from './jobs/submit-job.ts';
+import { listManagedRequests, readManagedRequest } from './requests/read-managed-requests.ts';
 import { listSupplierSubmissions, readSupplierSubmission } from './suppliers/read-supplier-submissions.ts';
 import { listSuppliers, readSupplier } from './suppliers/read-suppliers.ts';
 import { submitSupplierChange } from './suppliers/submit-supplier-change.ts';
@@ -63,6 +64,8 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
     'POST /api/manage/supplier_changes': submitSupplierChange(deps),
     'GET /api/manage/supplier_changes': listSupplierSubmissions,
     'GET /api/manage/supplier_changes/:uuid': readSupplierSubmission,
+    'GET /api/manage/sourcing_requests': listManagedRequests,
+    'GET /api/manage/sourcing_requests/:uuid': readManagedRequest,
 
     'POST /api/jobs/{type}': submitJobs(deps),
     'POST /api/jobs': submitJob(deps),

@@ -68,14 +68,17 @@ const findKey = prepared(
 
 /**
  * Authenticates by API key. Throws `unauthorized` with the same text for unknown, expired and revoked keys, and
- * `forbidden` for a key without the scope.
+ * `forbidden` for a key that has none of the scopes.
  */
 export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
-  return async (request: Request, scope: string): Promise<KeyIdentity> => {
+  return async (request: Request, scopes: readonly string[]): Promise<KeyIdentity> => {
     const [key] = await database.query<KeyRow>(findKey, [hashApiKey(bearerOf(request)), timestampNow(clock)]);
     if (!key) throw unauthorized();
-    if (!key.scopes.includes(scope as Scope))
-      throw new AppError('forbidden', `This API key does not have the scope "${scope}".`);
+    if (!key.scopes.some((scope) => scopes.includes(scope)))
+      throw new AppError(
+        'forbidden',
+        `This API key does not have the scope ${scopes.map((name) => `"${name}"`).join(' or ')}.`,
+      );
     return { organisationId: key.organisation_id, apiKeyId: key.id, limits: key.limits };
   };
 }

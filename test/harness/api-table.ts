@@ -41,10 +41,10 @@ export function renderApiTable(): string {
   ] as const;
   const tables = sections.map(([title, endpoints]) => {
     const rows = endpoints.map((endpoint) => {
-      const { method, path, scope } = endpoint;
+      const { method, path, scope, orScope } = endpoint;
       const file = fileOf(`${method} ${path}`);
       const link = `[${file.split('/').at(-1)}](../src/service/${file})`;
-      return `| ${method} | \`${path}\` | ${scope} | ${limitOf(endpoint)} | ${link} |\n`;
+      return `| ${method} | \`${path}\` | ${orScope === undefined ? scope : `${scope} or ${orScope}`} | ${limitOf(endpoint)} | ${link} |\n`;
     });
     return `\n${title}\n\n| Method | Path | Scope | Rate limit | Handler |\n|---|---|---|---|---|\n${rows.join('')}`;
   });

@@ -11,6 +11,7 @@ export interface WrittenEvent {
   status: EventStatus;
   tags: { name: string; value: string }[];
   requests: string[];
+  isTest?: boolean;
 }
 
 export interface WrittenRecord {
@@ -27,7 +28,7 @@ const somebody = { id: randomUUID() };
 const unsaid = { text: 'as it is', supplier: somebody.id };
 
 export function writtenEvent(
-  { id, status, tags, requests }: WrittenEvent,
+  { id, status, tags, requests, isTest = false }: WrittenEvent,
   name = 'event',
 ): FeedRecord<'sourcing-events'> {
   const summary = {
@@ -50,10 +51,10 @@ export function writtenEvent(
     lot_count: 0,
     scenario_count: 0,
     evaluated_scenario_count: 0,
-    is_test: false,
+    is_test: isTest,
     suppliers: [],
   };
-  return { id, status, tags, requests, summary, content };
+  return { id, status, tags, isTest, requests, summary, content };
 }
 
 const made: { [Feed in FeedName]: (record: Required<WrittenRecord>) => FeedRecord<Feed> } = {

@@ -41,41 +41,46 @@ async function newKey(organisationId: string, body: object): Promise<{ id: strin
   return made.body;
 }
 
-test.each(organisationEndpoints.map((one) => [one.method, one.path, one.scope] as const))(
-  '%s %s: 401 without a valid key, 403 without the scope %s',
-  async (method, path, scope) => {
-    const url = service.url + pathOf(path);
-    const { id, key } = await service.organisation();
-    const revoked = await newKey(id, {});
-    await service.operator('DELETE', `/admin/organisations/${id}/api-keys/${revoked.id}`);
-    const expired = await newKey(id, { scopes, expires_at: '2020-01-01' });
-    const wrong: Record<string, string>[] = [
-      {},
-      { authorization: '' },
-      { authorization: 'Bearer' },
-      { authorization: 'Bearer ' },
-      { authorization: key },
-      { authorization: `Basic ${Buffer.from(`key:${key}`).toString('base64')}` },
-      { authorization: `Bearer ${key} ${key}` },
-      { authorization: `Bearer ${key}x` },
-      { authorization: `Bearer ${key.slice(0, -1)}` },
-      { authorization: `Bearer ${'x'.repeat(5_000)}` },
-      { authorization: `Bearer ${revoked.key}` },
-      { authorization: `Bearer ${expired.key}` },
-      { authorization: `Bearer ${service.adminToken}` },
-    ];
-    for (const headers of wrong) {
-      const answer = await request(method, url, { headers });
-      expectUnauthorized(answer);
-      expect(JSON.stringify(answer.body)).not.toContain(key.slice(3));
-    }
-    const others = await newKey(id, { scopes: scopes.filter((one) => one !== scope) });
-    const answer = await request(method, url, { key: others.key });
-    expectProblem(answer, 403);
-    expect(answer.body.detail).toContain(scope);
-    expect(answer.headers.get('www-authenticate')).toBeNull();
-  },
-);
+test.each(
+  organisationEndpoints.map(
+    ({ method, path, scope, orScope }) => [method, path, orScope === undefined ? [scope] : [scope, orScope]] as const,
+  ),
+)('%s %s: 401 without a valid key, 403 without one of the scopes %s', async (method, path, enough) => {
+  const url = service.url + pathOf(path);
+  const { id, key } = await service.organisation();
+  const revoked = await newKey(id, {});
+  await service.operator('DELETE', `/admin/organisations/${id}/api-keys/${revoked.id}`);
+  const expired = await newKey(id, { scopes, expires_at: '2020-01-01' });
+  const wrong: Record<string, string>[] = [
+    {},
+    { authorization: '' },
+    { authorization: 'Bearer' },
+    { authorization: 'Bearer ' },
+    { authorization: key },
+    { authorization: `Basic ${Buffer.from(`key:${key}`).toString('base64')}` },
+    { authorization: `Bearer ${key} ${key}` },
+    { authorization: `Bearer ${key}x` },
+    { authorization: `Bearer ${key.slice(0, -1)}` },
+    { authorization: `Bearer ${'x'.repeat(5_000)}` },
+    { authorization: `Bearer ${revoked.key}` },
+    { authorization: `Bearer ${expired.key}` },
+    { authorization: `Bearer ${service.adminToken}` },
+  ];
+  for (const headers of wrong) {
+    const answer = await request(method, url, { headers });
+    expectUnauthorized(answer);
+    expect(JSON.stringify(answer.body)).not.toContain(key.slice(3));
+  }
+  const others = await newKey(id, { scopes: scopes.filter((one) => !enough.includes(one)) });
+  const answer = await request(method, url, { key: others.key });
+  expectProblem(answer, 403);
+  for (const scope of enough) {
+    expect(answer.body.detail).toContain(`"${scope}"`);
+    const allowed = await newKey(id, { scopes: [scope] });
+    expect([401, 403]).not.toContain((await request(method, url, { key: allowed.key })).status);
+  }
+  expect(answer.headers.get('www-authenticate')).toBeNull();
+});
 
 test.each(operatorEndpoints.map((one) => [one.method, one.path] as const))(
   "%s %s: 401 with anything but the operator's token",

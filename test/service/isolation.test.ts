@@ -501,6 +501,9 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
       expected: 404,
     }),
   ],
+  // Both organisations have a request of this reference: each sees its own, as the lists above show.
+  'GET /api/manage/sourcing_requests': [],
+  'GET /api/manage/sourcing_requests/:uuid': byId('a request', ({ request }) => request),
   'GET /desk/sourcing-requests': [],
   'GET /desk/sourcing-requests/:id': byId('a request', ({ request }) => request),
 

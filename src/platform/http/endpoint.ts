@@ -45,6 +45,8 @@ interface EndpointFacts {
   readonly method: Method;
   readonly path: string;
   readonly scope: string;
+  /** Another scope that is enough, too. */
+  readonly orScope?: string;
   /** The rate limit that counts this call; without it the call is not limited. */
   readonly limit?: LimitName;
   /** For a limit that depends on the body: called with the body before it is validated, undefined when it is not JSON. */
@@ -125,8 +127,8 @@ export interface CountedCall {
 }
 
 export interface MountOptions<Identity, Caller> {
-  /** Throws `unauthorized` or `forbidden`. */
-  authenticate: (request: Request, scope: string) => Promise<Identity>;
+  /** Any of the scopes is enough. Throws `unauthorized` or `forbidden`. */
+  authenticate: (request: Request, scopes: readonly string[]) => Promise<Identity>;
   /** Counts a call of an endpoint that has a limit. */
   count?: (identity: Identity, call: { limit: LimitName; path: string }) => Promise<CountedCall>;
   around: Around<Identity, Caller>;
@@ -164,7 +166,8 @@ async function answer<Identity, Caller>(
   response: Response,
   options: MountOptions<Identity, Caller>,
 ): Promise<Answer> {
-  const identity = await options.authenticate(request, called.scope);
+  const { scope, orScope } = called;
+  const identity = await options.authenticate(request, orScope === undefined ? [scope] : [scope, orScope]);
   const bodyForLimit = called.limitOf ? await readBody(request, options.bodyBytesMax) : undefined;
   const limit = bodyForLimit && called.limitOf ? called.limitOf(jsonIfAny(bodyForLimit)) : called.limit;
   if (limit !== undefined && options.count) {

@@ -19,9 +19,10 @@ type EventSummary = Written<typeof includedSourcingEvent>;
 /** A record as it is appended to a feed. */
 export interface FeedRecord<Feed extends FeedName> {
   readonly id: string;
-  /** What the feed's filters compare: status and tags of events only, requests of all records. */
+  /** What the feed's filters compare: status, tags and `isTest` of events only, requests of all records. */
   readonly status?: EventStatus;
   readonly tags?: readonly { name: string; value: string }[];
+  readonly isTest?: boolean;
   readonly requests: readonly string[];
   /** Only of an event: what `include=sourcing_events` shows of it. */
   readonly summary?: EventSummary;
@@ -46,9 +47,9 @@ function requestsOf(request: string | null): string[] {
 type EventContent = FeedRecordContent<'sourcing-events'>;
 
 export function makeSourcingEventRecord(event: SourcingEvent): FeedRecord<'sourcing-events'> {
-  const { id, status, tags, sourcingRequests } = event;
+  const { id, status, tags, isTest, sourcingRequests } = event;
   const content = contentOfEvent(event);
-  return { id, status, tags, requests: sourcingRequests, summary: summaryOf(content), content };
+  return { id, status, tags, isTest, requests: sourcingRequests, summary: summaryOf(content), content };
 }
 
 function summaryOf(content: EventContent): EventSummary {

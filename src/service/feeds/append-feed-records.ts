@@ -136,15 +136,19 @@ async function append(
   const stamps = changed.map((_record, index) => addMicros(first, index));
   await unit.tx.query(
     `insert into service.feed_records
-       (organisation_id, feed, id, modified, sourcing_event, status, tags, requests, visible, content_hash, body, summary)
+       (organisation_id, feed, id, modified, sourcing_event, status, tags, requests, visible, content_hash, body, summary,
+        is_test)
      select $1, $2, id, modified, $3, status,
        (select array_agg(value) from jsonb_array_elements_text(tags) as value),
-       (select array_agg(value::uuid) from jsonb_array_elements_text(requests) as value), true, content_hash, body, summary
-     from unnest($4::text[], $5::text[], $6::jsonb[], $7::jsonb[], $8::timestamptz[], $9::bytea[], $10::text[], $11::text[])
-       as record (id, status, tags, requests, modified, content_hash, body, summary)
+       (select array_agg(value::uuid) from jsonb_array_elements_text(requests) as value), true, content_hash, body, summary,
+       is_test
+     from unnest($4::text[], $5::text[], $6::jsonb[], $7::jsonb[], $8::timestamptz[], $9::bytea[], $10::text[], $11::text[],
+         $12::boolean[])
+       as record (id, status, tags, requests, modified, content_hash, body, summary, is_test)
      on conflict (organisation_id, feed, id) do update
        set modified = excluded.modified, status = excluded.status, tags = excluded.tags, requests = excluded.requests,
-           visible = true, content_hash = excluded.content_hash, body = excluded.body, summary = excluded.summary`,
+           visible = true, content_hash = excluded.content_hash, body = excluded.body, summary = excluded.summary,
+           is_test = excluded.is_test`,
     [
       organisationId,
       feed,
@@ -157,6 +161,7 @@ async function append(
       changed.map(({ hash }) => hash),
       changed.map(({ json }, index) => storedBody(json, stamps[index] ?? first)),
       changed.map(({ record }) => (record.summary ? JSON.stringify(record.summary) : null)),
+      changed.map(({ record }) => record.isTest ?? null),
     ],
   );
   const last = stamps.at(-1);

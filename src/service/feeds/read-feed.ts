@@ -50,9 +50,9 @@ async function readPage(caller: Caller, feed: FeedName, query: FeedQuery, url: s
   const includes = query.include && (await loadIncludes(unit.tx, organisationId, query.include, bodies));
   const end = `]${includes === undefined ? '' : `,"includes":${includes}`},"next":${JSON.stringify(next)}}`;
   // A record that changes moves to the end of the feed: a page with the same last `modified` and as many records holds
-  // the same records. A filter by the tags of events is the exception: the events change, and the records do not.
+  // the same records. The exception is a filter by what only the event says: the events change, and the records do not.
   const tag = createHash('sha256').update(JSON.stringify([organisationId, lastModified, bodies.length, end]));
-  if (query.filter) for (const body of bodies) tag.update(modifiedOf(body));
+  if (query.filter || query.is_test !== undefined) for (const body of bodies) tag.update(modifiedOf(body));
   return {
     status: 200,
     json: joinBytes(['{"data":[', ...separated(bodies), end]),
@@ -70,7 +70,7 @@ const conditionOf = {
   sourcing_event: 'r.sourcing_event = ?',
   sourcing_request: 'r.requests[1] = ?',
   sourcing_requests: 'r.requests && ?::uuid[]',
-} as const satisfies Record<Exclude<keyof FeedConditions, 'page_size'>, string>;
+} as const satisfies Record<Exclude<keyof FeedConditions, 'page_size' | 'is_test'>, string>;
 
 /**
  * The statement reads one row more than the page: this row tells whether a page follows. A filter that is a list is
@@ -95,13 +95,16 @@ function pageStatement(
   for (const [name, condition] of Object.entries(conditionOf))
     where(condition, values[name as keyof typeof conditionOf]);
   const tags = query.filter?.map(tagText);
-  const ofEvent = feeds[feed].tagsOf === 'event' && tags !== undefined;
-  where(ofEvent ? 'e.tags @> ?::text[]' : 'r.tags @> ?::text[]', tags);
+  // What is said of an event stands with the event's own record.
+  const ofEvent = feeds[feed].tagsOf === 'event' && (tags !== undefined || query.is_test !== undefined);
+  const eventRow = ofEvent ? 'e' : 'r';
+  where(`${eventRow}.tags @> ?::text[]`, tags);
+  where(`${eventRow}.is_test = ?`, query.is_test);
   const event = `join service.feed_records e
     on e.organisation_id = $1 and e.feed = 'sourcing-events' and e.visible and e.sourcing_event = r.sourcing_event`;
   const text = `select r.body from service.feed_records r ${ofEvent ? event : ''}
     where ${conditions.join(' and ')} order by r.modified limit $2 + 1`;
-  return { statement: tags || query.sourcing_requests ? text : prepared(text), params };
+  return { statement: tags || ofEvent || query.sourcing_requests ? text : prepared(text), params };
 }
 
 function separated(bodies: readonly string[]): string[] {

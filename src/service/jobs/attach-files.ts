@@ -59,6 +59,7 @@ export function attachFilesToSourcingRequest(
     require: requireRequest,
     link: `insert into service.request_files (request_id, file_id)
            select $1, file.id from unnest($2::uuid[]) with ordinality as file (id, place) order by place`,
+    touch: 'update service.sourcing_requests set modified = greatest(modified, $2) where id = $1',
   });
 }
 
@@ -71,6 +72,8 @@ interface Target<Payload> {
   require: (sql: Sql, organisationId: string, id: string, mode: 'read' | 'lock') => Promise<void>;
   /** The SQL that attaches the files. $1: the object's id; $2: the files' ids, whose order is kept. */
   link: string;
+  /** The SQL that records the time at which files were attached, where the object shows it. $1: the object's id; $2: now. */
+  touch?: string;
 }
 
 function attachTo<Type extends 'ATTACH_FILES_TO_SOURCING_EVENT' | 'ATTACH_FILES_TO_SOURCING_REQUEST'>(
@@ -88,6 +91,7 @@ function attachTo<Type extends 'ATTACH_FILES_TO_SOURCING_EVENT' | 'ATTACH_FILES_
       const stored = prepared.filter((file) => 'id' in file);
       await recordFiles(tx, job.organisationId, stored, now);
       await tx.query(target.link, [id, stored.map((file) => file.id)]);
+      if (target.touch !== undefined && stored.length > 0) await tx.query(target.touch, [id, now]);
       return resultOf(prepared);
     },
   };

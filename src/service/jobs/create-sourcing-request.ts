@@ -6,9 +6,9 @@ export const createSourcingRequest: JobWork<'CREATE_SOURCING_REQUEST'> = {
   apply: async (unit, { payload, job, now }) => {
     const id = randomUUID();
     await unit.tx.query(
-      `insert into service.sourcing_requests (id, organisation_id, created_by, created, name, description,
+      `insert into service.sourcing_requests (id, organisation_id, created_by, created, modified, name, description,
          reference_id, requested_by, needed_by, category, tags, items)
-       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+       values ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
       [
         id,
         job.organisationId,

@@ -85,5 +85,9 @@ async function submit(
     [id, organisationId, type, JSON.stringify(payload), apiKeyId, created, baseUrl],
   );
   unit.wake(jobLane(type), organisationId);
-  return { status: 202, body: { id, type, status: 'PENDING', created } };
+  return {
+    status: 202,
+    headers: { Location: `${baseUrl}/api/jobs/${id}` },
+    body: { id, type, status: 'PENDING', created },
+  };
 }

@@ -12,9 +12,13 @@ create table service.sourcing_requests (
   tags jsonb not null,
   items jsonb not null,
   created_by uuid not null,
-  created timestamptz not null
+  created timestamptz not null,
+  -- The creation, or the latest attachment of files.
+  modified timestamptz not null
 );
 create index on service.sourcing_requests (organisation_id, created);
+create index on service.sourcing_requests (organisation_id, reference_id) where reference_id is not null;
+create index on service.sourcing_requests (organisation_id, modified);
 
 create table service.request_files (
   request_id uuid not null references service.sourcing_requests,

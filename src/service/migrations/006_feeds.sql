@@ -25,6 +25,8 @@ create table service.feed_records (
   -- Filters compare these. An event's tags stand with its record in the events feed, each as the JSON text
   -- `["name","value"]`.
   tags text[],
+  -- Only of an event.
+  is_test boolean,
   -- The requests of an event are all of its own; a record of another feed has the one of its lot.
   requests uuid[],
   -- What `include=sourcing_events` shows of an event.
@@ -44,3 +46,6 @@ create index feed_records_by_requests on service.feed_records using gin (request
   where visible and feed = 'sourcing-events';
 create index feed_records_by_tags on service.feed_records using gin (tags)
   where visible and feed = 'sourcing-events';
+-- Test events are few: they are found without reading all others.
+create index feed_records_of_tests on service.feed_records (organisation_id, sourcing_event)
+  where visible and feed = 'sourcing-events' and is_test;

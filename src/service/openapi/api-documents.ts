@@ -22,6 +22,7 @@ export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject>
       description: publicDescription,
       tags: {
         Suppliers: 'Suppliers are read directly, and changed by submissions that are applied after the answer.',
+        'Sourcing requests': 'What a company needs: created and given files by jobs, read here.',
         Jobs: 'Sourcing events, sourcing requests and files, created and changed by jobs.',
         Feeds: 'What has happened, to be read again and again: events, bids, awards and RFI answers.',
         Webhooks: 'Notifications that are pushed when a feed changes or a job ends.',

@@ -80,8 +80,9 @@ function operation(endpoint: DescribedEndpoint, schemas: SchemaSet): JsonObject 
   };
 }
 
-function scopeText({ scope }: DescribedEndpoint): string {
-  return scope === 'operator' ? "Needs the operator's token." : `Needs an API key with the scope \`${scope}\`.`;
+function scopeText({ scope, orScope }: DescribedEndpoint): string {
+  if (scope === 'operator') return "Needs the operator's token.";
+  return `Needs an API key with the scope \`${scope}\`${orScope === undefined ? '' : ` or \`${orScope}\``}.`;
 }
 
 function limitText(name: LimitName | undefined): string {

@@ -38,6 +38,14 @@ const operations: Readonly<Record<string, Operation>> = {
   'GET /api/manage/supplier_changes': { id: 'list-supplier-changes', tag: 'Suppliers' },
   'GET /api/manage/supplier_changes/:uuid': { id: 'read-supplier-change', tag: 'Suppliers' },
 
+  'GET /api/manage/sourcing_requests': {
+    id: 'list-managed-requests',
+    tag: 'Sourcing requests',
+    description:
+      'Newest first. Poll with `modified_after`: a request counts as modified when files are attached to it.',
+  },
+  'GET /api/manage/sourcing_requests/:uuid': { id: 'read-managed-request', tag: 'Sourcing requests' },
+
   ...Object.fromEntries(
     Object.entries(jobTypes).flatMap(([type, { path }]) => {
       const id = type.toLowerCase().replaceAll('_', '-');

@@ -31,7 +31,8 @@ export function submitSupplierChange({ clock }: { clock: Clock }) {
       );
       unit.wake('supplier-changes', organisationId);
       const result = { url: `${baseUrl}${supplierChangesPath}/${id}`, uuid: id };
-      return { status: 202, body: await manageReceipt(unit.tx, organisationId, supplierChangesPath, result) };
+      const receipt = await manageReceipt(unit.tx, organisationId, supplierChangesPath, result);
+      return { status: 202, headers: { Location: result.url }, body: receipt };
     },
   });
 }

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { feedNames } from '#contract/feed.ts';
 import { createFeedWriter, type WrittenEvent, type WrittenRecord } from '../../harness/feed-writer.ts';
 import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { createEvent, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
@@ -44,6 +45,7 @@ const events = Array.from(
       value: tagValues[(place + index * 3) % tagValues.length] ?? '',
     })),
     requests: [...new Set(picked(requests, place, place % 3))],
+    isTest: place % 4 === 2,
   }),
 );
 // One carries a tag twice.
@@ -86,6 +88,7 @@ interface Query {
   tags: { name: string; value: string }[];
   after: number | undefined;
   before: number | undefined;
+  isTest: boolean | undefined;
   pageSize: number;
 }
 
@@ -97,6 +100,7 @@ const query: fc.Arbitrary<Query> = fc.record({
   tags: fc.uniqueArray(someTag, { maxLength: 2, selector: ({ name, value }) => JSON.stringify([name, value]) }),
   after: fc.option(fc.nat(events.length - 1), { nil: undefined }),
   before: fc.option(fc.nat(events.length - 1), { nil: undefined }),
+  isTest: fc.constantFrom(undefined, undefined, true, false),
   pageSize: fc.constantFrom(1, 3, 1_000),
 });
 
@@ -109,6 +113,7 @@ const hasAll = (event: WrittenEvent | undefined, tags: Query['tags']) =>
 /** What both kinds of feed have in common. */
 function parametersOf(query: Query, whole: readonly Shown[], tagPrefix: string): URLSearchParams {
   const parameters = new URLSearchParams({ page_size: String(query.pageSize) });
+  if (query.isTest !== undefined) parameters.set('is_test', String(query.isTest));
   for (const { name, value } of query.tags) parameters.append(`filter[${tagPrefix}${name}]`, value);
   const [after, before] = boundsOf(query, whole);
   if (after !== undefined) parameters.set('modified_after', after);
@@ -144,6 +149,7 @@ describe('any combination of filters shows the records for which all of them hol
             (asked.event === undefined || record.id === eventAt(asked.event)) &&
             (asked.status === undefined || event?.status === asked.status) &&
             (!asked.requests || asked.requests.some((place) => event?.requests.includes(requestAt(place)))) &&
+            (asked.isTest === undefined || event?.isTest === asked.isTest) &&
             hasAll(event, asked.tags)
           );
         });
@@ -175,12 +181,58 @@ describe('any combination of filters shows the records for which all of them hol
             isWithin(record, asked, whole) &&
             (asked.event === undefined || record.sourcing_event === eventAt(asked.event)) &&
             (request === undefined || requestOf.get(record.id) === requestAt(request)) &&
+            (asked.isTest === undefined || eventOf.get(record.sourcing_event)?.isTest === asked.isTest) &&
             hasAll(eventOf.get(record.sourcing_event), asked.tags),
         );
         expect(shown).toEqual(expected);
       }),
       { numRuns: 100 },
     );
+  });
+});
+
+describe('is_test', () => {
+  test.each(feedNames)(
+    'true shows the records of test events, false the others, and nothing asked both: %s',
+    async (feed) => {
+      const own = await service.organisation();
+      const written = createFeedWriter(service, own);
+      const of = { requests: [], tags: [], status: 'OPEN' as const };
+      const real = { ...of, id: randomUUID(), isTest: false };
+      const trial = { ...of, id: randomUUID(), isTest: true };
+      for (const event of [real, trial]) await written.event(event);
+      if (feed !== 'sourcing-events')
+        for (const [index, event] of [real, trial].entries())
+          await written.record(feed, {
+            id: feed === 'rfi-responses' ? String(index + 1) : randomUUID(),
+            event: event.id,
+            requests: [],
+          });
+      const eventsShown = async (query: string) =>
+        (await readWholeFeed(own, feed, query)).map((record) => record['sourcing_event'] ?? record['id']);
+      expect(await eventsShown('is_test=true')).toEqual([trial.id]);
+      expect(await eventsShown('is_test=false')).toEqual([real.id]);
+      expect(await eventsShown('')).toEqual([real.id, trial.id]);
+      for (const wrong of ['', 'yes', 'TRUE', '1']) {
+        const { status, body } = await own.call('GET', `/api/feeds/${feed}?is_test=${wrong}`);
+        expect([status, body.errors[0].path]).toEqual([400, 'is_test']);
+      }
+    },
+  );
+
+  test('an event that becomes a test takes its bids and awards along when the events feed shows it', async () => {
+    const own = await service.organisation();
+    const written = createFeedWriter(service, own);
+    const event = { id: randomUUID(), requests: [], tags: [], status: 'OPEN' as const, isTest: false };
+    await written.event(event);
+    await written.record('awards', { id: randomUUID(), event: event.id, requests: [] });
+    const before = await own.call('GET', '/api/feeds/awards?is_test=true');
+    expect(before.body.data).toEqual([]);
+    await written.event({ ...event, isTest: true });
+    const after = await own.call('GET', '/api/feeds/awards?is_test=true', undefined, {
+      'if-none-match': before.headers.get('etag') ?? '',
+    });
+    expect([after.status, after.body.data.length]).toEqual([200, 1]);
   });
 });
 

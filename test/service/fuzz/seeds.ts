@@ -46,6 +46,10 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
     { query: { ...paging, archived: 'false', name: 'Supplier S1', external_id: 'S1', modified_after: '2020-01-01' } },
   ],
   'GET /api/manage/suppliers/:external_id': () => [{ params: ['S1'] }],
+  'GET /api/manage/sourcing_requests': () => [
+    { query: { ...paging, reference_id: 'REQ-1', modified_after: '2020-01-01' } },
+  ],
+  'GET /api/manage/sourcing_requests/:uuid': ({ request }) => [{ params: [request] }],
   'POST /api/manage/supplier_changes': () => [
     {
       body: {

@@ -175,6 +175,8 @@ test('webhooks, files and jobs', async () => {
   });
   expect((await call('GET', '/api/jobs/?status=COMPLETED')).count).toBeGreaterThanOrEqual(7);
   await call('GET', '/desk/sourcing-requests');
+  await call('GET', '/api/manage/sourcing_requests?reference_id=PR-1&modified_after=2020-01-01');
+  expect((await call('GET', `/api/manage/sourcing_requests/${request_}`)).result.files).toHaveLength(1);
   expect((await call('GET', `/desk/sourcing-requests/${request_}`)).files).toHaveLength(1);
 });
 
