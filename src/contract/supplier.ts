@@ -89,6 +89,8 @@ export const supplierSubmission = z
         attempts: z.int().describe('How often it was worked to an end: 0 or 1.'),
         parameters: z.looseObject({}),
       })
+      // A name of its own: generators that make names from places made one of `state.errors` and `state_errors`.
+      .meta({ id: 'SubmissionState' })
       .optional(),
     change_type: z.string().optional(),
   })

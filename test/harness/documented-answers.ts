@@ -96,7 +96,13 @@ function operationsOf(documentName: string, document: Json): Operation[] {
   const found = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
     Object.entries<Json>(item).map(([method, operation]) => ({
       name: `${method.toUpperCase()} ${path}`,
-      pattern: new RegExp(`^${path.replace(/[.]/g, '\\$&').replace(/\{\w+\}/g, '[^/]+')}$`),
+      // A path answers alike with and without a slash at its end.
+      pattern: new RegExp(
+        `^${path
+          .replace(/\/$/, '')
+          .replace(/[.]/g, '\\$&')
+          .replace(/\{\w+\}/g, '[^/]+')}$`,
+      ),
       responses: operation.responses,
       document,
       pointer: `${documentName}#/paths/${escaped(path)}/${method}/responses`,
