@@ -1,5 +1,6 @@
 /** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
 import { uuid } from '#contract/scalars.ts';
+import type { Column } from '#contract/sourcing-event.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
@@ -53,6 +54,7 @@ export async function loadEvent(
   );
   return {
     ...row,
+    columns: row.columns.map(withDefaults),
     globalValues: cellsOf(row.globalValues),
     lots: lots.map((lot) => ({ ...lot, values: cellsOf(lot.values) })),
     rounds,
@@ -73,6 +75,11 @@ async function loadInvitations(sql: Sql, eventId: string): Promise<Invitation[]>
     [eventId],
   );
   return rows.map((row) => ({ ...row, globalValues: cellsOf(row.globalValues) }));
+}
+
+/** A stored column with every member: one that was stored before it could say `allow_negative` has none. */
+export function withDefaults(column: Column): Column {
+  return column.column_type === 'INPUT' ? { ...column, allow_negative: column.allow_negative ?? false } : column;
 }
 
 /** The bids of an event, or of one supplier in it, in the order of the lots. */
