@@ -47,9 +47,9 @@ export const supplierAttributeAnswer = z.looseObject({ id: uuid, name: z.string(
 /** What becomes of a notification; `pending` waits for its next try. */
 const deliveryStates = ['pending', 'sending', 'delivered', 'failed', 'superseded'] as const;
 
-export const deliveriesQuery = z.strictObject({
+/** Of one webhook. */
+export const webhookDeliveriesQuery = z.strictObject({
   ...listQuery,
-  webhook: uuid.optional(),
   /**
    * A state of the delivery, or the HTTP status of its newest attempt. `failed` finds also what failed and will be tried
    * again.
@@ -60,6 +60,9 @@ export const deliveriesQuery = z.strictObject({
     })
     .optional(),
 });
+
+/** Of all webhooks of an organisation, or of one. */
+export const deliveriesQuery = webhookDeliveriesQuery.extend({ webhook: uuid.optional() });
 
 const attempt = z.looseObject({
   time: timestamp,
