@@ -131,6 +131,7 @@ function faultOf(operation: Operation, answer: SeenAnswer, isHead: boolean, body
   for (const [name, { $ref }] of Object.entries<Json>(response.headers ?? {}))
     if (at(operation.document, $ref).required === true && headers.get(name) === null)
       return `the header ${name} is missing.`;
+  if (headers.has('etag') && response.headers?.ETag === undefined) return 'an ETag should not be sent.';
   const { content } = response;
   if (content === undefined) return answer.body === '' ? undefined : 'there should be no body.';
   const [mediaType = ''] = Object.keys(content);
