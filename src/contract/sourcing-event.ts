@@ -211,7 +211,9 @@ export const sourcingEventEssentials = z.looseObject({
   is_test: z.boolean().optional(),
 });
 
-const user = z.looseObject({ id: uuid, email: z.string().optional() }).meta({ id: 'User' });
+const user = z
+  .looseObject({ id: uuid, name: z.string().optional(), email: z.string().optional() })
+  .meta({ id: 'User' });
 const time = timestamp.optional();
 
 const roundOfRecord = z

@@ -30,7 +30,9 @@ export async function loadEvent(
            primary_currency as "primaryCurrency", secondary_currencies as "secondaryCurrencies", tags, category,
            event_contact as "eventContact", columns, column_roles as "columnRoles", global_values as "globalValues",
            primary_cost_calculation as "primaryCostCalculation", is_test as "isTest",
-           is_template as "isTemplate", close_after_last_round as "closeAfterLastRound", created_by as "createdBy",
+           is_template as "isTemplate", close_after_last_round as "closeAfterLastRound", coalesce((select json_build_object('id', coalesce(k.user_id, k.id), 'name', k.user_name, 'email', k.user_email)
+             from service.api_keys k where k.id = created_by and k.organisation_id = $2),
+             json_build_object('id', created_by)) as "createdBy",
            created, published, closed, awarded_scenario as "awardedScenario",
            (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
            array(select request_id from service.event_requests where event_id = id order by position)
