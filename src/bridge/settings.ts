@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
-import { limitsRequest } from '#contract/limits.ts';
+import { rateLimitsRequest } from '#contract/limits.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
 
@@ -87,7 +87,7 @@ const source = z.strictObject({
     .optional()
     .describe('A notification whose timestamp differs from now by more is acknowledged and does nothing'),
   bearer: bearer.optional().describe('Requires an OAuth token with each notification, besides the signature'),
-  quotas: limitsRequest
+  quotas: rateLimitsRequest
     .prefault({})
     .describe('What the service allows to this API key, if that differs from its documentation'),
   file_networks: z

@@ -41,6 +41,11 @@ const fileSettings = z
   )
   .describe('Where the bytes of files are kept');
 
+/** Written as a browser sends it: no path, no slash at the end, no port that is the scheme's own. */
+const origin = z.string().refine((text) => /^https?:[^*]+$/.test(text) && URL.parse(text)?.origin === text, {
+  error: 'must be an origin, like https://app.example.com: a scheme, a host and perhaps a port, in lower case',
+});
+
 const serviceSettings = z.strictObject({
   host: z.string().min(1).default('127.0.0.1').describe('Where it listens; 0.0.0.0 is every address of this machine'),
   port: z.int().min(0).max(65_535).default(8080).describe('0 takes a free port'),
@@ -50,6 +55,11 @@ const serviceSettings = z.strictObject({
     .optional()
     .describe('The beginning of links in answers, for a service behind a proxy; default: the host of the request'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('The longest body that is read'),
+  cors_origins: z
+    .array(origin)
+    .max(100)
+    .default([])
+    .describe('The origins whose pages may call the API from a browser'),
   files: fileSettings.default({ store: 'local' }),
   delivery_log_days: z.int().min(1).default(30).describe('How long finished webhook deliveries are kept'),
 });

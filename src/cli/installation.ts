@@ -174,6 +174,7 @@ export async function startInstalledService(
       port: listen.port ?? service.port,
       publicUrl: service.public_url,
       bodyBytesMax: service.body_bytes_max,
+      corsOrigins: service.cors_origins,
       sweepMs: configuration.sweep_seconds * 1000,
       deliveryLogDays: service.delivery_log_days,
     },

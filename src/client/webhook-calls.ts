@@ -4,7 +4,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { type createWebhookRequest, webhook as documentedWebhook } from '#contract/webhook.ts';
+import {
+  type createWebhookRequest,
+  webhook as documentedWebhook,
+  type updateWebhookRequest,
+} from '#contract/webhook.ts';
 import { AppError } from '#platform/errors.ts';
 import { type ListPage, queryOf, readListPage } from './list-page.ts';
 import type { CallApi } from './send-call.ts';
@@ -21,7 +25,25 @@ const webhook = documentedWebhook
 
 const createdWebhook = webhook.extend({ signing_key: z.string().optional() });
 
+/** Another service may leave out what the log has beside these. */
+const delivery = z.looseObject({
+  id: z.string(),
+  trigger: z.string().optional(),
+  state: z.string().optional(),
+  created: z.string().optional(),
+  status: z.int().nullish(),
+  error: z.string().nullish(),
+});
+
 export type Webhook = z.output<typeof webhook>;
+export type WebhookDelivery = z.output<typeof delivery>;
+
+/** The first page of a filter, or the `next` of the page before. */
+interface ListRequest {
+  readonly next?: string;
+  readonly pageSize?: number;
+  readonly status?: string;
+}
 
 export interface WebhookCalls {
   /** Returns all webhooks. Throws AppError `not-found` when the service has no list. */
@@ -33,6 +55,12 @@ export interface WebhookCalls {
     signal?: AbortSignal,
   ): Promise<z.output<typeof createdWebhook>>;
   readWebhook(uuid: string, signal?: AbortSignal): Promise<Webhook>;
+  /** Changes what `changes` names; `is_active: true` resumes a disabled webhook. Returns the webhook. */
+  updateWebhook(uuid: string, changes: z.input<typeof updateWebhookRequest>, signal?: AbortSignal): Promise<Webhook>;
+  /** Returns one page of what was sent to the webhook, the newest first. */
+  listDeliveries(uuid: string, page?: ListRequest, signal?: AbortSignal): Promise<ListPage<WebhookDelivery>>;
+  /** Asks the service to send a notification again. */
+  resendDelivery(uuid: string, delivery: string, signal?: AbortSignal): Promise<void>;
   /** Does nothing when the webhook does not exist. */
   deleteWebhook(uuid: string, signal?: AbortSignal): Promise<void>;
   /** Asks the service to send a test notification to the webhook. Returns the service's text. */
@@ -64,6 +92,25 @@ export function createWebhookCalls(call: CallApi): WebhookCalls {
       );
     },
     readWebhook: (uuid, signal) => call({ method: 'GET', path: pathOf(uuid) }, webhook, signal),
+    updateWebhook: (uuid, changes, signal) => {
+      const secrets = changes.authentication ? [changes.authentication.parameters.client_secret] : [];
+      return call({ method: 'PATCH', path: pathOf(uuid), body: changes, secrets }, webhook, signal);
+    },
+    listDeliveries: (uuid, { next, pageSize, status } = {}, signal) => {
+      const query = next ?? queryOf({ page_size: pageSize, status });
+      return readListPage(call, { path: `${pathOf(uuid)}/deliveries`, query, item: delivery }, signal);
+    },
+    async resendDelivery(uuid, id, signal) {
+      await call(
+        {
+          method: 'POST',
+          path: `${pathOf(uuid)}/deliveries/${encodeURIComponent(id)}/resend`,
+          idempotencyKey: randomUUID(),
+        },
+        z.unknown(),
+        signal,
+      );
+    },
     async deleteWebhook(uuid, signal) {
       try {
         await call({ method: 'DELETE', path: pathOf(uuid) }, z.unknown(), signal);

@@ -1,7 +1,7 @@
 /** The operator's commands under `/admin`: outside the public contract, but fixed. */
 import { z } from 'zod';
 import { listOf, listQuery } from './list.ts';
-import { text, timestamp, uuid } from './scalars.ts';
+import { email, text, timestamp, uuid } from './scalars.ts';
 
 export const scopes = ['manage', 'jobs', 'feeds', 'webhooks', 'desk'] as const;
 export type Scope = (typeof scopes)[number];
@@ -10,11 +10,18 @@ export const createOrganisationRequest = z.strictObject({ name: text(255, 1) });
 
 export const organisationAnswer = z.looseObject({ id: uuid, name: z.string() });
 
+const keyUser = z
+  .strictObject({ name: text(255, 1), email })
+  .describe('The person who uses the key: `created_by` and `roles` show that user.');
+
 export const createApiKeyRequest = z.strictObject({
   name: text(255, 1),
   scopes: z.array(z.enum(scopes)).default(['manage', 'jobs', 'feeds', 'webhooks']),
-  expires_at: timestamp.optional(),
+  expires_at: timestamp.optional().describe('In the future.'),
+  user: keyUser.optional(),
 });
+
+const shownUser = z.looseObject({ name: z.string(), email: z.string() });
 
 /** The key is in this answer and in no other. */
 export const createdApiKey = z.looseObject({
@@ -22,6 +29,7 @@ export const createdApiKey = z.looseObject({
   name: z.string(),
   scopes: z.array(z.string()),
   key: z.string(),
+  user: shownUser.optional(),
 });
 
 export const apiKeyList = listOf(
@@ -32,6 +40,11 @@ export const apiKeyList = listOf(
     created: timestamp,
     expires_at: timestamp.nullable(),
     revoked_at: timestamp.nullable(),
+    user: shownUser.nullable(),
+    last_used: z
+      .looseObject({ time: timestamp, address: z.string().nullable() })
+      .nullable()
+      .describe('The last call with the key, to about a minute; null before the first.'),
   }),
 );
 
@@ -47,9 +60,9 @@ export const supplierAttributeAnswer = z.looseObject({ id: uuid, name: z.string(
 /** What becomes of a notification; `pending` waits for its next try. */
 const deliveryStates = ['pending', 'sending', 'delivered', 'failed', 'superseded'] as const;
 
-export const deliveriesQuery = z.strictObject({
+/** Of one webhook. */
+export const webhookDeliveriesQuery = z.strictObject({
   ...listQuery,
-  webhook: uuid.optional(),
   /**
    * A state of the delivery, or the HTTP status of its newest attempt. `failed` finds also what failed and will be tried
    * again.
@@ -60,6 +73,9 @@ export const deliveriesQuery = z.strictObject({
     })
     .optional(),
 });
+
+/** Of all webhooks of an organisation, or of one. */
+export const deliveriesQuery = webhookDeliveriesQuery.extend({ webhook: uuid.optional() });
 
 const attempt = z.looseObject({
   time: timestamp,

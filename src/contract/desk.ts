@@ -21,9 +21,9 @@ export const submitBidRequest = z
       .array(
         z.strictObject({ lot: lotName, values: values.default({}), offers: z.array(offer).min(1).max(100).optional() }),
       )
-      .max(20_000)
-      .default([]),
-    global: values.default({}),
+      .min(1)
+      .max(20_000),
+    global: values.default({}).describe('For columns of scope EVENT. They also count in the other lots with a bid.'),
   })
   .meta({ id: 'SubmitBid' });
 

@@ -36,7 +36,7 @@ const requests = z.int().min(1).max(1_000_000_000);
 const change = z.strictObject({ burst: requests, sustained: requests }).meta({ id: 'LimitChange' });
 
 /** The windows stay; how many requests fit into each is the organisation's. */
-export const limitsRequest = z
+export const rateLimitsRequest = z
   .strictObject({
     enabled: z.boolean().optional(),
     suppliers: change.optional(),
@@ -48,6 +48,20 @@ export const limitsRequest = z
     webhooks: change.optional(),
     file_links: change.optional(),
   } satisfies Record<LimitName | 'enabled', z.ZodType>)
+  .meta({ id: 'RateLimitsRequest' });
+
+/** How many webhooks an organisation may have unless the operator says otherwise. */
+export const webhooksMaxDefault = 50;
+
+export const limitsRequest = rateLimitsRequest
+  .extend({
+    webhooks_max: z
+      .int()
+      .min(0)
+      .max(100_000)
+      .optional()
+      .describe('How many webhooks the organisation may have; `enabled: false` leaves it as it is.'),
+  })
   .meta({ id: 'LimitsRequest' });
 
 export type LimitsRequest = z.infer<typeof limitsRequest>;
@@ -66,7 +80,8 @@ export const limitsAnswer = z
     feeds: effective,
     webhooks: effective,
     file_links: effective,
-  } satisfies Record<LimitName | 'enabled', z.ZodType>)
+    webhooks_max: z.int(),
+  } satisfies Record<LimitName | 'enabled' | 'webhooks_max', z.ZodType>)
   .meta({ id: 'Limits' });
 
 /** The limit of this name for an organisation; undefined where its limits are switched off. */

@@ -4,7 +4,7 @@ import { offer } from './desk.ts';
 import { shownFile } from './file.ts';
 import { rfiQuestion } from './rfi.ts';
 import { decimalText, tag, timestamp, uuid } from './scalars.ts';
-import { cell, column, eventStatuses, eventTypes, roundStatuses } from './sourcing-event.ts';
+import { column, eventStatuses, eventTypes, roundStatuses, shownCell } from './sourcing-event.ts';
 
 const time = timestamp.nullable();
 
@@ -55,7 +55,7 @@ export const eventSummary = z
   })
   .meta({ id: 'EventSummary' });
 
-const cells = z.record(z.string(), cell);
+const cells = z.record(z.string(), shownCell);
 
 export const liveEvent = z
   .looseObject({
@@ -116,5 +116,8 @@ export const liveEvent = z
       }),
     ),
     files: z.array(shownFile),
+    history: z
+      .array(z.looseObject({ time: timestamp, what: z.string(), why: z.string() }))
+      .describe('What became of the event and its rounds, oldest first: the newest 500 entries.'),
   })
   .meta({ id: 'LiveEvent' });

@@ -3,7 +3,8 @@
  * limits as published.
  */
 import { z } from 'zod';
-import { currencyCode, decimal, text, timestamp, uuid } from './scalars.ts';
+import { currencyCode } from './currency.ts';
+import { decimal, text, timestamp, uuid } from './scalars.ts';
 
 export const questionTypes = ['GATING', 'EVENT_GATING', 'MANDATORY', 'OPTIONAL'] as const;
 export const inputTypes = ['TEXT', 'NUMBER', 'CURRENCY', 'SINGLE_CHOICE', 'MULTIPLE_CHOICE', 'DATE', 'FILE'] as const;

@@ -38,10 +38,16 @@ export const decimal = z
   .regex(/^-?\d+(\.\d+)?$/, 'must be a decimal number as text, like "12.50"')
   .refine((text) => text.replace(/[-.]/g, '').length <= 20, 'must have at most 20 digits');
 
-/** A share of a lot: "0" to "1". */
-export const share = z.string().regex(/^(0(\.\d{1,10})?|1(\.0{1,10})?)$/, 'must be a decimal from "0" to "1"');
+/** A decimal of at least 0; "-0" is 0. */
+export const nonNegativeDecimal = decimal.refine((text) => !/^-.*[1-9]/.test(text), 'must not be negative');
 
-export const currencyCode = z.string().regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code, like EUR');
+/** A share of a lot: "0" to "1". */
+export const share = z.string().regex(/^(0(\.\d{1,10})?|1(\.0{1,10})?)$/, {
+  error: ({ input }) =>
+    /^(0\.\d{11,}|1\.0{11,})$/.test(String(input))
+      ? 'must have at most 10 decimals'
+      : 'must be a decimal from "0" to "1", with at most 10 decimals',
+});
 
 export const email = z
   .string()
@@ -77,7 +83,7 @@ export const httpsUrl = text(2_000, 1)
     const message = urlFault(URL.parse(value));
     if (message !== undefined) context.addIssue({ code: 'custom', message });
   })
-  .meta({ format: 'uri' });
+  .meta({ format: 'uri', pattern: '^https://' });
 
 function urlFault(url: URL | null): string | undefined {
   if (url === null) return 'must be an absolute URL';

@@ -3,8 +3,9 @@
  * "Create-sourcing-event payload" and "Sourcing event (feed record)"; value limits as published.
  */
 import { z } from 'zod';
+import { currencyCode } from './currency.ts';
 import { questionList } from './rfi.ts';
-import { currencyCode, decimal, decimalText, email, tag, text, timestamp, uuid } from './scalars.ts';
+import { decimal, decimalText, email, tag, text, timestamp, uuid } from './scalars.ts';
 import { externalId } from './supplier.ts';
 
 const columnName = text(255, 1);
@@ -21,6 +22,7 @@ const inputColumn = z
       .max(10)
       .optional()
       .describe('Most decimals that a NUMBER or CURRENCY value may have. Left out: as many as it has.'),
+    allow_negative: z.boolean().default(false).describe('Whether a NUMBER or CURRENCY value may be below 0.'),
     scope: z
       .enum(['LOT', 'EVENT'])
       .default('LOT')
@@ -44,6 +46,11 @@ export const cell = z
   .union([text(10_000), z.strictObject({ value: text(10_000), currency: currencyCode })])
   .meta({ id: 'Cell' });
 export type Cell = z.infer<typeof cell>;
+
+/** A cell in an answer: the currency as it was stored. */
+export const shownCell = z
+  .union([z.string(), z.looseObject({ value: z.string(), currency: z.string() })])
+  .meta({ id: 'ShownCell' });
 
 const columnValue = z
   .strictObject({ column: columnName, value: text(10_000), currency: currencyCode.optional() })
@@ -204,7 +211,9 @@ export const sourcingEventEssentials = z.looseObject({
   is_test: z.boolean().optional(),
 });
 
-const user = z.looseObject({ id: uuid, email: z.string().optional() }).meta({ id: 'User' });
+const user = z
+  .looseObject({ id: uuid, name: z.string().optional(), email: z.string().optional() })
+  .meta({ id: 'User' });
 const time = timestamp.optional();
 
 const roundOfRecord = z
@@ -280,6 +289,7 @@ export const includedColumn = z
     input_by: z.string().optional(),
     input_type: z.string().optional(),
     precision: z.int().optional(),
+    allow_negative: z.boolean().optional(),
     scope: z.string().optional(),
     formula: z.string().optional(),
   })

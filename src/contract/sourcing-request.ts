@@ -1,15 +1,16 @@
 /** Sourcing requests: what a company needs, before an event is made of it. Source: decisions, "Jobs". */
 import { z } from 'zod';
+import { currencyCode } from './currency.ts';
 import { shownFile } from './file.ts';
 import { listQuery } from './list.ts';
-import { currencyCode, decimal, tag, text, timestamp, timestampInQuery, uuid } from './scalars.ts';
+import { decimal, nonNegativeDecimal, tag, text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 
 const item = z.strictObject({
   name: text(255, 1),
   description: text(1_000).optional(),
   quantity: decimal.optional(),
   unit: text(50).optional(),
-  target_price: decimal.optional(),
+  target_price: nonNegativeDecimal.optional(),
   currency: currencyCode.optional(),
 });
 
@@ -49,7 +50,9 @@ export const listedSourcingRequest = z
 export const sourcingRequest = z
   .looseObject({
     ...requestMembers,
-    items: z.array(z.looseObject(item.shape)),
+    items: z.array(
+      z.looseObject({ ...item.shape, target_price: z.string().optional(), currency: z.string().optional() }),
+    ),
     files: z.array(shownFile),
   })
   .meta({ id: 'SourcingRequest' });

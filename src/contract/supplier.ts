@@ -76,8 +76,8 @@ export const supplierSubmission = z
     state_errors: z.record(z.string(), z.unknown()).describe('By `external_id`; empty when there are no errors.'),
     change_summary: z.array(note).nullable().describe('One for each supplier, once it is processed.'),
     change_warnings: z.array(z.unknown()).nullable(),
-    created_by: uuid.optional().describe('The API key that sent it.'),
-    user_name: z.string().optional().describe('The name of that key.'),
+    created_by: uuid.optional().describe('The user of the API key that sent it; of a key without a user, the key.'),
+    user_name: z.string().optional().describe('The name of that user or key.'),
     last_changed: timestamp,
     url: z.string(),
     organisation: uuid.optional(),
@@ -89,6 +89,8 @@ export const supplierSubmission = z
         attempts: z.int().describe('How often it was worked to an end: 0 or 1.'),
         parameters: z.looseObject({}),
       })
+      // A name of its own: generators that make names from places made one of `state.errors` and `state_errors`.
+      .meta({ id: 'SubmissionState' })
       .optional(),
     change_type: z.string().optional(),
   })

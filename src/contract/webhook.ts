@@ -43,19 +43,41 @@ export const webhookAuthentication = z
 
 export type WebhookAuthentication = z.infer<typeof webhookAuthentication>;
 
+const triggerList = z
+  .array(z.enum(triggers))
+  .min(1)
+  .refine((list) => new Set(list).size === list.length, 'a trigger stands twice');
+
 export const createWebhookRequest = z
   .strictObject({
     name: text(255, 1),
     description: text(1_000).default(''),
     url: httpsUrl.describe('HTTPS only; its host must be whitelisted by the operator.'),
-    triggers: z
-      .array(z.enum(triggers))
-      .min(1)
-      .refine((list) => new Set(list).size === list.length, 'a trigger stands twice'),
+    triggers: triggerList,
     signing_alg: z.literal('HMAC_SHA256').default('HMAC_SHA256'),
-    authentication: webhookAuthentication.optional().describe('On creation only; never returned.'),
+    authentication: webhookAuthentication.optional().describe('Never returned.'),
   })
   .meta({ id: 'CreateWebhook' });
+
+const notToChange = (why: string) => z.never({ error: `cannot be changed: ${why}` }).optional();
+
+/** What is left out stays as it is. */
+export const updateWebhookRequest = z
+  .strictObject({
+    name: text(255, 1).optional(),
+    triggers: triggerList.optional(),
+    authentication: webhookAuthentication
+      .nullable()
+      .optional()
+      .describe('Replaces the whole authentication; null removes it. Never returned.'),
+    is_active: z
+      .literal(true, { error: 'can only be true, which resumes a disabled webhook: delete a webhook to stop it' })
+      .optional()
+      .describe('Resumes a webhook that was disabled; what it has kept is sent soon.'),
+    url: notToChange('create a webhook with the other URL, then delete this one'),
+    description: notToChange('create a webhook with the other description, then delete this one'),
+  })
+  .meta({ id: 'UpdateWebhook' });
 
 export const webhook = z
   .looseObject({

@@ -14,6 +14,7 @@ export type ErrorCode =
   | 'conflict'
   | 'too-large'
   | 'unsupported-media'
+  | 'no-such-range'
   | 'too-many'
   | 'unavailable'
   | 'internal';

@@ -19,10 +19,11 @@ export interface FileStorage {
    */
   put(id: string, bytes: AsyncIterable<Uint8Array>): Promise<StoredBytes>;
   /**
-   * Opens the file for reading; undefined when there is no such file. The caller reads the stream to its end or destroys
-   * it. A storage that does not answer is `unavailable`, here or as the stream's error.
+   * Opens the file for reading, or the bytes of a `part` that lies within it; undefined when there is no such file. The
+   * caller reads the stream to its end or destroys it. A storage that does not answer is `unavailable`, here or as the
+   * stream's error.
    */
-  get(id: string): Promise<OpenFile | undefined>;
+  get(id: string, part?: ByteRange): Promise<OpenFile | undefined>;
   /** Removes the file, or what a crash left of it; a missing file is no failure. Throws `unavailable`. */
   remove(id: string): Promise<void>;
   /** Closes idle connections. Calls that still run finish by themselves. */
@@ -34,7 +35,14 @@ export interface StoredBytes {
   readonly sha256: Buffer;
 }
 
+/** Both ends are included: 0 to 9 are the first ten bytes. */
+export interface ByteRange {
+  readonly first: number;
+  readonly last: number;
+}
+
 export interface OpenFile {
+  /** Of the whole file, also when a part of it was asked for. */
   readonly size: number;
   readonly stream: Readable;
 }

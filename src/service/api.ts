@@ -46,8 +46,11 @@ import { submitSupplierChange } from './suppliers/submit-supplier-change.ts';
 import type { AccessTokens } from './webhooks/access-tokens.ts';
 import { createWebhook } from './webhooks/create-webhook.ts';
 import { deleteWebhook } from './webhooks/delete-webhook.ts';
+import { listWebhookDeliveries } from './webhooks/list-webhook-deliveries.ts';
 import { listWebhooks, readWebhook } from './webhooks/read-webhooks.ts';
+import { resendWebhookDelivery } from './webhooks/resend-webhook-delivery.ts';
 import { testWebhook } from './webhooks/test-webhook.ts';
+import { updateWebhook } from './webhooks/update-webhook.ts';
 
 interface Deps {
   clock: Clock;
@@ -78,8 +81,11 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
     'POST /api/webhooks': createWebhook(deps),
     'GET /api/webhooks': listWebhooks,
     'GET /api/webhooks/:uuid': readWebhook,
+    'PATCH /api/webhooks/:uuid': updateWebhook(deps),
     'DELETE /api/webhooks/:uuid': deleteWebhook,
     'POST /api/webhooks/:uuid/test': testWebhook(deps),
+    'GET /api/webhooks/:uuid/deliveries': listWebhookDeliveries,
+    'POST /api/webhooks/:uuid/deliveries/:id/resend': resendWebhookDelivery(deps),
 
     'POST /desk/files': uploadFile(deps),
     'GET /desk/events': listEvents,

@@ -9,6 +9,7 @@ import type { LimitsRequest } from '#contract/limits.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import { type Database, prepared } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
+import { type KeyUses, plainAddress } from './key-uses.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
 /** The organisation that an API key belongs to. */
@@ -70,10 +71,20 @@ const findKey = prepared(
  * Authenticates by API key. Throws `unauthorized` with the same text for unknown, expired and revoked keys, and
  * `forbidden` for a key that has none of the scopes.
  */
-export function createKeyAuthentication({ database, clock }: { database: Database; clock: Clock }) {
+export function createKeyAuthentication({
+  database,
+  clock,
+  keyUses,
+}: {
+  database: Database;
+  clock: Clock;
+  keyUses: Pick<KeyUses, 'used'>;
+}) {
   return async (request: Request, scopes: readonly string[]): Promise<KeyIdentity> => {
     const [key] = await database.query<KeyRow>(findKey, [hashApiKey(bearerOf(request)), timestampNow(clock)]);
     if (!key) throw unauthorized();
+    // Express names the client itself: no proxy is trusted to name another one.
+    keyUses.used(key.id, plainAddress(request.ip));
     if (!key.scopes.some((scope) => scopes.includes(scope)))
       throw new AppError(
         'forbidden',

@@ -31,6 +31,7 @@ import { serveDownloads } from './files/serve-downloads.ts';
 import { createUploadSweep } from './files/sweep-uploads.ts';
 import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } from './idempotency.ts';
 import { type JobLane, organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
+import { createKeyUses } from './key-uses.ts';
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
@@ -46,6 +47,8 @@ export interface ServiceSettings {
   /** The base of absolute links. Default: built from the request's Host header. */
   publicUrl?: string | undefined;
   bodyBytesMax: number;
+  /** The origins whose pages may call the service from a browser; default: none. */
+  corsOrigins?: readonly string[];
   sweepMs: number;
   /** How long finished deliveries are kept, in days. */
   deliveryLogDays: number;
@@ -77,6 +80,12 @@ export interface Service {
   close(graceMs: number): Promise<void>;
 }
 
+/**
+ * What pages of other origins may call: what is called with an organisation's key, the links that carry their own
+ * permission, and the descriptions. Never `/admin`: the operator's token does not belong into a page.
+ */
+const corsPaths = ['/api/', '/desk/', '/downloads/', '/openapi'];
+
 /** Brings the service's tables up to date. Safe with several processes starting at once. */
 export async function migrateService(database: Database): Promise<void> {
   await migrate(database, { schema: 'service', directory: fileURLToPath(new URL('migrations', import.meta.url)) });
@@ -91,10 +100,12 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
   await migrateService(database);
   const runUnitOfWork = createUnitOfWork({ database, signals });
   const accessTokens = createAccessTokens(deps);
+  const keyUses = createKeyUses(deps);
   const application = createApplication({
     log,
     registry: deps.registry,
     readiness: { database: () => database.query('select 1'), queue: () => signals.ping() },
+    cors: { origins: settings.corsOrigins ?? [], paths: corsPaths },
   });
   mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi(deps), {
     authenticate: createOperatorAuthentication(deps.adminToken),
@@ -103,7 +114,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
     publicUrl: settings.publicUrl,
   });
   mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, accessTokens }), {
-    authenticate: createKeyAuthentication(deps),
+    authenticate: createKeyAuthentication({ ...deps, keyUses }),
     count: createRequestCounter(deps),
     around: inUnitOfWork(deps, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
@@ -132,6 +143,7 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       await server.close(graceMs);
       await sweep.close();
       await signals.close(graceMs);
+      await keyUses.close();
     },
   };
 }

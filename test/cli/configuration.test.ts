@@ -109,6 +109,32 @@ describe('config/examples', () => {
   });
 });
 
+describe('origins of pages', () => {
+  const read = (origins: string) => readConfiguration(undefined, {}, { SOURCING__SERVICE__CORS_ORIGINS__0: origins });
+
+  test('are none by default', () => {
+    expect(readConfiguration(undefined, {}, {}).service.cors_origins).toEqual([]);
+  });
+
+  test.each(['https://app.example.com', 'http://localhost:5173'])('%s is taken', (origin) => {
+    expect(read(origin).service.cors_origins).toEqual([origin]);
+  });
+
+  test.each([
+    '*',
+    'null',
+    'app.example.com',
+    'https://app.example.com/',
+    'https://app.example.com/page',
+    'https://App.example.com',
+    'https://app.example.com:443',
+    'https://*.example.com',
+    'ftp://app.example.com',
+  ])('%s is refused: a browser never sends it, or it would permit every page', (origin) => {
+    expect(() => read(origin)).toThrow(/service\.cors_origins\[0\]/);
+  });
+});
+
 describe('the environment', () => {
   const read = (env: Record<string, string>) => readConfiguration(undefined, {}, env);
 

@@ -149,6 +149,31 @@ describe('webhooks', () => {
     }
   });
 
+  test('are changed, their deliveries are listed page by page, and one is sent again', async () => {
+    service.answers = [
+      json({ ...webhook, is_active: true, new: 1 }),
+      json({ result: [{ id, state: 'SOMETHING_NEW', more: 1 }], count: 2, next: `/x?page_number=2&page_size=1` }),
+      json({ result: [{ id }], next: null }),
+      json({ id }, {}, 202),
+    ];
+    expect(await client.updateWebhook(id, { is_active: true, authentication: null })).toMatchObject({ uuid: id });
+    const page = await client.listDeliveries(id, { pageSize: 1, status: 'failed' });
+    expect(page).toEqual({
+      items: [{ id, state: 'SOMETHING_NEW', more: 1 }],
+      count: 2,
+      next: 'page_number=2&page_size=1',
+    });
+    expect((await client.listDeliveries(id, { next: page.next ?? '' })).items).toEqual([{ id }]);
+    await client.resendDelivery(id, id);
+    expect(asked()).toEqual([
+      `PATCH /api/webhooks/${id}`,
+      `GET /api/webhooks/${id}/deliveries?page_size=1&status=failed`,
+      `GET /api/webhooks/${id}/deliveries?page_number=2&page_size=1`,
+      `POST /api/webhooks/${id}/deliveries/${id}/resend`,
+    ]);
+    expect(service.requests[0]?.body).toBe('{"is_active":true,"authentication":null}');
+  });
+
   test('are created, read, tested and deleted; deleting a deleted webhook succeeds', async () => {
     service.answers = [
       json({ ...webhook, signing_key: 'secret' }, {}, 201),

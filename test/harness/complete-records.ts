@@ -33,7 +33,7 @@ export const completeIds = {
 const { event, supplier: supplierId, externalId, question, request } = completeIds;
 const time = (second: number) => `2030-01-01T00:00:0${second}.000000Z`;
 const contact = { id: id(10), name: 'Ann', email: 'ann@acme.example' };
-const user = { id: id(11), email: 'buyer@example.com' };
+const user = { id: id(11), name: 'Bea Buyer', email: 'buyer@example.com' };
 const bidSheetValues = [
   { column_name: 'Volume', value: '4', currency: 'EUR' },
   { column_name: 'Price', value: '2.50', currency: 'EUR' },

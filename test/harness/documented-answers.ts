@@ -96,7 +96,13 @@ function operationsOf(documentName: string, document: Json): Operation[] {
   const found = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
     Object.entries<Json>(item).map(([method, operation]) => ({
       name: `${method.toUpperCase()} ${path}`,
-      pattern: new RegExp(`^${path.replace(/[.]/g, '\\$&').replace(/\{\w+\}/g, '[^/]+')}$`),
+      // A path answers alike with and without a slash at its end.
+      pattern: new RegExp(
+        `^${path
+          .replace(/\/$/, '')
+          .replace(/[.]/g, '\\$&')
+          .replace(/\{\w+\}/g, '[^/]+')}$`,
+      ),
       responses: operation.responses,
       document,
       pointer: `${documentName}#/paths/${escaped(path)}/${method}/responses`,
@@ -125,6 +131,7 @@ function faultOf(operation: Operation, answer: SeenAnswer, isHead: boolean, body
   for (const [name, { $ref }] of Object.entries<Json>(response.headers ?? {}))
     if (at(operation.document, $ref).required === true && headers.get(name) === null)
       return `the header ${name} is missing.`;
+  if (headers.has('etag') && response.headers?.ETag === undefined) return 'an ETag should not be sent.';
   const { content } = response;
   if (content === undefined) return answer.body === '' ? undefined : 'there should be no body.';
   const [mediaType = ''] = Object.keys(content);

@@ -44,8 +44,8 @@ export async function linkTo(organisation: TestOrganisation, id: string): Promis
 }
 
 /** What a link answers to somebody without a key; bytes as they come. */
-export async function download(url: string, method = 'GET') {
-  const answer = await fetch(url, { method });
+export async function download(url: string, method = 'GET', headers: Record<string, string> = {}) {
+  const answer = await fetch(url, { method, headers });
   return { status: answer.status, headers: answer.headers, bytes: Buffer.from(await answer.arrayBuffer()) };
 }
 
@@ -71,9 +71,9 @@ export async function breakableStorage(): Promise<BreakableStorage> {
       stored.add(id);
       return result;
     },
-    get: async (id) => {
+    get: async (id, part) => {
       await storage.before('get', id);
-      return storage.found(await inner.get(id));
+      return storage.found(await inner.get(id, part));
     },
     remove: async (id) => {
       await storage.before('remove', id);

@@ -129,6 +129,7 @@ interface StartOptions {
   sweepMs?: number;
   log?: Logger;
   bodyBytesMax?: number;
+  corsOrigins?: readonly string[];
   /** Instead of `testOutgoing`. */
   fetch?: GuardedFetch;
   /** Instead of a folder of its own. */
@@ -155,6 +156,7 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
       bodyBytesMax: options.bodyBytesMax ?? 10_485_760,
       sweepMs: options.sweepMs ?? 600_000,
       deliveryLogDays: 30,
+      ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
     },
     database: db.database,
     signals,

@@ -86,7 +86,16 @@ async function answer(request: IncomingMessage, response: ServerResponse, object
   } else if (request.method === 'GET') {
     const found = objects.get(key);
     if (found === undefined) throw new Refusal(404, 'NoSuchKey');
-    response.writeHead(200, { 'content-length': found.length, 'content-type': 'application/octet-stream' }).end(found);
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+    if (first === undefined) {
+      response.writeHead(200, { 'content-length': found.length, 'content-type': 'application/octet-stream' });
+      response.end(found);
+      return;
+    }
+    if (Number(first) >= found.length) throw new Refusal(416, 'InvalidRange');
+    const part = found.subarray(Number(first), Number(last) + 1);
+    const range = `bytes ${first}-${Number(first) + part.length - 1}/${found.length}`;
+    response.writeHead(206, { 'content-length': part.length, 'content-range': range }).end(part);
   } else throw new Refusal(405, 'MethodNotAllowed');
 }
 

@@ -238,7 +238,37 @@ describe('a folder', () => {
   });
 });
 
+describe.each(kinds)('a part of a file in %s', (_kind, create) => {
+  test('holds the bytes from the first to the last, with the size of the whole file', async () => {
+    const storage = await create();
+    const id = randomUUID();
+    await storage.put(id, oneChunk(Buffer.from('0123456789')));
+    for (const [first, last, expected] of [
+      [0, 0, '0'],
+      [3, 6, '3456'],
+      [8, 9, '89'],
+    ] as const) {
+      const open = await storage.get(id, { first, last });
+      expect(open?.size).toBe(10);
+      expect((await buffer(open?.stream ?? chunks([]))).toString()).toBe(expected);
+    }
+    expect(await storage.get(randomUUID(), { first: 0, last: 0 })).toBeUndefined();
+  });
+});
+
 describe('S3', () => {
+  test('a store that answers with another part than the one asked for is unavailable', async () => {
+    const storage = await inS3();
+    for (const [status, headers] of [
+      [200, { 'content-length': 10 }],
+      [206, { 'content-length': 2, 'content-range': 'bytes 4-5/10' }],
+      [206, { 'content-length': 1, 'content-range': 'bytes 3-3/10' }],
+    ] as const) {
+      s3.instead = (_, response) => response.writeHead(status, headers).end(Buffer.alloc(headers['content-length']));
+      expect(await failure(storage.get(randomUUID(), { first: 3, last: 4 }))).toMatchObject({ code: 'unavailable' });
+    }
+  });
+
   test('keeps a file under the prefix and its id, and the spool is empty', async () => {
     const id = randomUUID();
     await (await inS3()).put(id, oneChunk(Buffer.from('x')));

@@ -50,7 +50,11 @@ test.each(
   const { id, key } = await service.organisation();
   const revoked = await newKey(id, {});
   await service.operator('DELETE', `/admin/organisations/${id}/api-keys/${revoked.id}`);
-  const expired = await newKey(id, { scopes, expires_at: '2020-01-01' });
+  const expired = await newKey(id, { scopes, expires_at: '2999-01-01' });
+  await service.db.database.query('update service.api_keys set expires_at = $2 where id = $1', [
+    expired.id,
+    '2020-01-01',
+  ]);
   const wrong: Record<string, string>[] = [
     {},
     { authorization: '' },

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uploadFile } from '../harness/files.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation } from '../harness/programs.ts';
+import { startTestService, type TestOrganisation } from '../harness/programs.ts';
 import { changeSuppliers, createEvent, desk, jobEnd, processedSubmission, readEvent } from '../harness/sourcing.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
@@ -26,7 +26,6 @@ interface Party extends TestOrganisation, Filled {
   /** Clients choose these ids: the stranger makes things of its own under them, so no other call may name them. */
   readonly taken: { supplier: string; question: string };
   readonly apiKey: string;
-  readonly delivery: string;
 }
 
 async function party(mark: string): Promise<Party> {
@@ -54,15 +53,10 @@ async function party(mark: string): Promise<Party> {
   const domain = `${mark.toLowerCase()}.example`;
   const admin = `/admin/organisations/${organisation.id}`;
   await service.operator('PUT', `${admin}/webhook-domains`, { domains: ['localhost', domain] });
-  await organisation.call('POST', `/api/webhooks/${filled.webhook}/test`);
-  const delivery = await eventually('it is delivered', async () => {
-    const [found] = (await service.operator('GET', `${admin}/deliveries`)).body.result;
-    return found?.state === 'delivered' && found.id;
-  });
   const { body: key } = await service.operator('POST', `${admin}/api-keys`, { name: mark });
   const file = await uploadFile(organisation, `${mark}.txt`);
   const only = { supplier, question, scenario, file, domain };
-  return { ...organisation, ...filled, only, taken, apiKey: key.id, delivery };
+  return { ...organisation, ...filled, only, taken, apiKey: key.id };
 }
 
 /** What the database holds, row by row. */
@@ -294,6 +288,11 @@ const own = (
   }),
 });
 
+const tokenOf = (url: string) => ({
+  type: 'OAUTH_CLIENT_CREDENTIALS',
+  parameters: { access_token_url: url, client_id: 'me', client_secret: 'mine' },
+});
+
 const bid = (supplier: string) => ({ supplier, lots: [{ lot: 'A', values: { Price: '1' } }] });
 
 /** Where nothing of another organisation can be named there is nothing in the list. */
@@ -372,6 +371,34 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'GET /api/webhooks/:uuid': byId('a webhook', ({ webhook }) => webhook),
   'DELETE /api/webhooks/:uuid': byId('a webhook', ({ webhook }) => webhook),
   'POST /api/webhooks/:uuid/test': byId('a webhook', ({ webhook }) => webhook, {}),
+  'PATCH /api/webhooks/:uuid': [
+    ...byId('a webhook', ({ webhook }) => webhook, { name: 'Mine', is_active: true }),
+    ...byId('a webhook, with a token', ({ webhook }) => webhook, { authentication: tokenOf(tokenServer.url) }),
+  ],
+  'GET /api/webhooks/:uuid/deliveries': byId('a webhook', ({ webhook }) => webhook),
+  'POST /api/webhooks/:uuid/deliveries/:id/resend': [
+    {
+      what: 'a webhook and its delivery',
+      ...ids(
+        ({ webhook }) => webhook,
+        ({ delivery }) => delivery,
+      ),
+      seed: (named) => ({ params: named, body: {} }),
+      expected: 404,
+    },
+    {
+      what: 'a delivery under the own webhook',
+      ...ids(({ delivery }) => delivery),
+      seed: (named) => ({ params: [stranger.webhook, ...named], body: {} }),
+      expected: 404,
+    },
+    {
+      what: 'a webhook of the own delivery',
+      ...ids(({ webhook }) => webhook),
+      seed: (named) => ({ params: [...named, stranger.delivery], body: {} }),
+      expected: 404,
+    },
+  ],
 
   'POST /desk/files': [],
   'GET /desk/events': [],

@@ -7,7 +7,7 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { flushDirectory } from '../durable-file.ts';
 import { hasErrorCode } from '../errors.ts';
-import { checkFileId, type FileStorage, type OpenFile, storageUnavailable } from '../file-storage.ts';
+import { type ByteRange, checkFileId, type FileStorage, type OpenFile, storageUnavailable } from '../file-storage.ts';
 import { measure } from './measure.ts';
 
 const fileMode = 0o600;
@@ -46,10 +46,10 @@ export function createLocalStorage(directory: string): FileStorage {
       return source.result();
     },
 
-    async get(id) {
+    async get(id, part) {
       const path = pathOf(id);
       try {
-        return await openFile(await open(path, 'r'));
+        return await openFile(await open(path, 'r'), part);
       } catch (error) {
         if (hasErrorCode(error, 'ENOENT')) return undefined;
         throw storageUnavailable('open a file', error);
@@ -89,10 +89,10 @@ async function writeDurably(path: string, bytes: AsyncIterable<Uint8Array>): Pro
   await flushDirectory(dirname(path));
 }
 
-async function openFile(handle: FileHandle): Promise<OpenFile> {
+async function openFile(handle: FileHandle, part: ByteRange | undefined): Promise<OpenFile> {
   try {
     const { size } = await handle.stat();
-    return { size, stream: handle.createReadStream() };
+    return { size, stream: handle.createReadStream(part && { start: part.first, end: part.last }) };
   } catch (error) {
     await handle.close();
     throw error;

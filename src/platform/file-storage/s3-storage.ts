@@ -87,15 +87,21 @@ export async function createS3Storage(settings: S3Settings, spoolDirectory: stri
       }
     },
 
-    async get(id) {
-      const object = objectOf(id);
+    async get(id, part) {
+      const object = part ? { ...objectOf(id), Range: `bytes=${part.first}-${part.last}` } : objectOf(id);
       try {
-        const { Body, ContentLength } = await within(answerTimeoutMs, (abortSignal) =>
+        const { Body, ContentLength, ContentRange } = await within(answerTimeoutMs, (abortSignal) =>
           client.send(new GetObjectCommand(object), { abortSignal }),
         );
         if (Body === undefined || ContentLength === undefined) throw new Error('the answer has no body or no length');
         // In Node the body always is a Readable.
-        return { size: ContentLength, stream: Body as unknown as Readable };
+        const stream = Body as unknown as Readable;
+        if (!part) return { size: ContentLength, stream };
+        const [, first, size] = /^bytes (\d+)-\d+\/(\d+)$/.exec(ContentRange ?? '') ?? [];
+        if (Number(first) === part.first && ContentLength === part.last - part.first + 1)
+          return { size: Number(size), stream };
+        stream.destroy();
+        throw new Error('the store has not answered with the part that was asked for');
       } catch (error) {
         if (error instanceof Error && error.name === 'NoSuchKey') return undefined;
         throw storageUnavailable('open a file', error);

@@ -10,6 +10,7 @@ import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
 import { specialRangeOf } from '../network-guard.ts';
 import { compress } from './compress.ts';
+import { allowOrigins, type CorsOptions } from './cors.ts';
 import { refuseMethod, sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
@@ -51,6 +52,8 @@ export interface ApplicationOptions {
    * port that other machines reach.
    */
   probes?: 'all' | 'near';
+  /** Which pages of other origins may call which paths; default: none. */
+  cors?: CorsOptions;
   /** A check that takes longer counts as failed. */
   readinessTimeoutMs?: number;
 }
@@ -115,6 +118,7 @@ export function createApplication(options: ApplicationOptions): Application {
     checkPath(request.path);
     next();
   });
+  if (options.cors) app.use(allowOrigins(options.cors));
   app.use(compress);
 
   const probe = (path: string, answer: (response: Response) => Promise<unknown> | void) => {

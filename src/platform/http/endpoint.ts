@@ -265,7 +265,13 @@ function send(response: Response, { status, body, json, headers }: Answer): void
   for (const [name, value] of Object.entries(headers ?? {})) response.setHeader(name, value);
   const text = json ?? (body === undefined ? undefined : JSON.stringify(body));
   if (text === undefined) response.end();
-  else response.type('application/json').send(text);
+  else if (response.req.method === 'GET' || response.req.method === 'HEAD')
+    response.type('application/json').send(text);
+  else {
+    // Not by Express, which would add an ETag: nothing can be asked for with the tag of an answer to a command.
+    response.type('application/json').setHeader('Content-Length', Buffer.byteLength(text));
+    response.end(text);
+  }
 }
 
 /**

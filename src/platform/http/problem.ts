@@ -13,6 +13,7 @@ const answers: Record<ErrorCode, { status: number; title: string }> = {
   conflict: { status: 409, title: 'Conflict' },
   'too-large': { status: 413, title: 'Content too large' },
   'unsupported-media': { status: 415, title: 'Unsupported media type' },
+  'no-such-range': { status: 416, title: 'Range not satisfiable' },
   'too-many': { status: 429, title: 'Too many requests' },
   internal: { status: 500, title: 'Internal error' },
   unavailable: { status: 503, title: 'Unavailable' },

@@ -1,6 +1,8 @@
 import { awardRequest, chosenScenario } from '#contract/desk.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
+import { historyOfAward } from '../domain/history.ts';
+import { appendHistory } from '../events/history-store.ts';
 import { deskCommand } from './command.ts';
 
 /**
@@ -16,7 +18,7 @@ export function awardEvent({ clock }: { clock: Clock }) {
     summary: 'Choose the scenario that closing publishes',
     answers: { 200: chosenScenario },
     clock,
-    run: async ({ event, body, unit }) => {
+    run: async ({ event, body, unit, now }) => {
       const known =
         body.scenario === null ||
         (
@@ -30,6 +32,7 @@ export function awardEvent({ clock }: { clock: Clock }) {
         event.id,
         body.scenario,
       ]);
+      await appendHistory(unit.tx, event, historyOfAward(event.awardedScenario, body.scenario, now));
       return { status: 200, body: { id: event.id, scenario: body.scenario } };
     },
   });

@@ -10,7 +10,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Command, DomainEvent } from '../domain/lifecycle.ts';
-import { closedRound, isOver, pendingRound, reopenedRound, roundFault } from '../domain/rounds.ts';
+import { closedRound, isOver, pendingRound, reopenedRound, roundFault, timesTaken } from '../domain/rounds.ts';
 import type { Round } from '../domain/sourcing-event.ts';
 import { applyEventChange } from '../events/apply-event-change.ts';
 import { type CommandCall, deskCommand } from './command.ts';
@@ -144,7 +144,8 @@ function checkTimes(rounds: readonly Round[], changed: Round, now: Timestamp): v
   if (changed.ends !== null && changed.ends <= now)
     throw invalidTime({ path: 'ends', message: `must be in the future; it is ${now} now` });
   const place = rounds.findIndex((round) => round.number === changed.number);
-  const fault = roundFault(rounds.slice(0, place), changed);
+  const earlier = rounds.slice(0, place).map((round) => timesTaken(round, now));
+  const fault = roundFault(earlier, changed);
   if (fault) throw invalidTime(fault);
   // The next round must begin after the changed one, unless it is over: a reopened round runs after rounds that are
   // over.

@@ -6,10 +6,12 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
+import { historyEntriesMax } from '../domain/history.ts';
 import { allowedCommands } from '../domain/lifecycle.ts';
 import type { Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
 import { eventAt } from '../events/apply-event-change.ts';
 import { loadBids, loadEvent } from '../events/event-store.ts';
+import { loadHistory } from '../events/history-store.ts';
 import { loadEventFiles } from '../files/find-files.ts';
 import { renderList } from '../list-envelope.ts';
 import { loadQuestions } from '../rfi/question-store.ts';
@@ -71,7 +73,7 @@ export function readEvent({ clock }: { clock: Clock }) {
     answers: { 200: liveEvent },
     handle: async ({ params, caller: { unit, organisationId } }) => {
       const loaded = await loadEvent(unit.tx, organisationId, params['id'], 'read');
-      const event = await eventAt(unit.tx, loaded, timestampNow(clock));
+      const { event, history } = await eventAt(unit.tx, loaded, timestampNow(clock));
       const body = renderEvent({
         event,
         bids: await loadBids(unit.tx, event.id),
@@ -79,6 +81,7 @@ export function readEvent({ clock }: { clock: Clock }) {
         questions: await loadQuestions(unit.tx, event.id),
         responses: await loadResponses(unit.tx, event.id),
         files: await loadEventFiles(unit.tx, event.id),
+        history: [...(await loadHistory(unit.tx, event)), ...history].slice(-historyEntriesMax),
       });
       return { status: 200, body };
     },

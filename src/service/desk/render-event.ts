@@ -1,4 +1,5 @@
 /** The event as `/desk` shows it: null members are shown; suppliers are named by `external_id`, lots by name. */
+import type { HistoryEntry } from '../domain/history.ts';
 import { allowedCommands } from '../domain/lifecycle.ts';
 import { gatingSatisfied, renderQuestion } from '../domain/rfi.ts';
 import type {
@@ -19,10 +20,11 @@ export interface LiveEvent {
   readonly questions: readonly Question[];
   readonly responses: readonly RfiResponse[];
   readonly files: readonly object[];
+  readonly history: readonly HistoryEntry[];
 }
 
 /** The event with everything in it, as GET /desk/events/{id} shows it. */
-export function renderEvent({ event, bids, scenarios, questions, responses, files }: LiveEvent): object {
+export function renderEvent({ event, bids, scenarios, questions, responses, files, history }: LiveEvent): object {
   const lotName = new Map(event.lots.map((lot) => [lot.id, lot.name]));
   const externalId = new Map(event.invitations.map((invitation) => [invitation.supplierId, invitation.externalId]));
   const responsesOf = Map.groupBy(responses, (response) => response.supplierId);
@@ -96,6 +98,7 @@ export function renderEvent({ event, bids, scenarios, questions, responses, file
       document_file_uuids: response.documentFileIds,
     })),
     files,
+    history,
   };
 }
 

@@ -3,7 +3,8 @@ import { reopenedRound } from '../domain/rounds.ts';
 import { stateCommand } from './state-command.ts';
 
 /**
- * POST reopen: opens a closed event again. Its last round is active without an end. The chosen scenario stays chosen.
+ * POST reopen: opens a closed event again. Its last round is active, without an end unless it never ran and its end is
+ * still ahead. The chosen scenario stays chosen.
  */
 export function reopenEvent({ clock }: { clock: Clock }) {
   return stateCommand({

@@ -169,8 +169,10 @@ export function cellIssue(
   if (currency !== undefined && !sheet.currencies.has(currency))
     return `the event does not use the currency ${currency}`;
   if (column.input_type === 'TEXT') return undefined;
-  if (parseDecimal(value) === undefined)
-    return `column "${name}" takes a decimal number of at most 20 digits, like "12.50"`;
+  const number = parseDecimal(value);
+  if (number === undefined) return `column "${name}" takes a decimal number of at most 20 digits, like "12.50"`;
+  if (number.lessThan(0) && !column.allow_negative)
+    return `column "${name}" takes no negative value: it does not say allow_negative`;
   if (column.precision !== undefined && !hasAtMostDecimals(value, column.precision))
     return `column "${name}" takes at most ${column.precision} decimals`;
   return undefined;

@@ -4,6 +4,7 @@
  * decisions, "Jobs".
  */
 
+import { isActiveCurrency, unknownCurrency } from '#contract/currency.ts';
 import type { Issue } from '#contract/issue.ts';
 import {
   type CreateSourcingEventPayload,
@@ -24,6 +25,7 @@ import { emailKey } from './supplier-change.ts';
 export function checkEventPayload(payload: CreateSourcingEventPayload, given: EventChanges = payload): Issue[] {
   return [
     ...checkBidSheet(payload),
+    ...checkCurrencies(given),
     ...checkRounds(given.rounds ?? []),
     ...checkQuestions(given.questions ?? []),
     ...repeated(given.sourcing_requests ?? [], (index) => `sourcing_requests[${index}]`, 'stands twice'),
@@ -56,6 +58,21 @@ export function checkEventChanges(changes: EventChanges): Issue[] {
       },
     }),
     changes,
+  );
+}
+
+/**
+ * The schema has checked what a client sends. A template may be older than the rule that its currencies are active codes
+ * of ISO 4217.
+ */
+function checkCurrencies({ primary_currency, secondary_currencies = [], questions = [] }: EventChanges): Issue[] {
+  const named = [
+    { code: primary_currency, path: 'primary_currency' },
+    ...secondary_currencies.map(({ code }, index) => ({ code, path: `secondary_currencies[${index}].code` })),
+    ...questions.map(({ currency }, index) => ({ code: currency, path: `questions[${index}].currency` })),
+  ];
+  return named.flatMap(({ code, path }) =>
+    code === undefined || isActiveCurrency(code) ? [] : [{ path, message: unknownCurrency }],
   );
 }
 

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Decimal } from '#contract/decimal.ts';
 import type { Issue } from '#contract/issue.ts';
 import type { Cell, Column, CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
-import { cellIssue, compileBidSheet, type FormulaScope } from './bid-sheet.ts';
+import { type BidSheet, cellIssue, compileBidSheet, type FormulaScope } from './bid-sheet.ts';
 import { recomputeBids, withdrawn } from './bids.ts';
 import { cellsOfValues } from './event-payload.ts';
 import type { Bid, Cells, SourcingEvent } from './sourcing-event.ts';
@@ -107,14 +107,16 @@ export interface RebasedBids {
  * anew; a bid that stood and cannot be computed any more counts as withdrawn, and its values are kept as a draft.
  */
 export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: readonly Bid[]): RebasedBids {
-  const sheet = compileBidSheet(after);
+  const [sheetBefore, sheet] = [compileBidSheet(before), compileBidSheet(after)];
   const scopes = new Map(before.columns.map((column) => [column.name, scopeOf(column)]));
   const keeps = ([name, cell]: [string, Cell]) => {
     const column = sheet.byName.get(name);
     const scope = column && scopeOf(column);
     // A value of one lot is not the value for the event.
     if (!scope || scope !== scopes.get(name)) return false;
-    return cellIssue(sheet, name, cell, 'SUPPLIER_INPUT', scope) === undefined;
+    const isTakenIn = (one: BidSheet) => cellIssue(one, name, cell, 'SUPPLIER_INPUT', scope) === undefined;
+    // A value that the sheet did not take before either was entered when the rules were others: this update leaves it.
+    return isTakenIn(sheet) || !isTakenIn(sheetBefore);
   };
   const kept = <Given extends Cells | null>(cells: Given): Given | Cells => {
     if (cells === null) return cells;

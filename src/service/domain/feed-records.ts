@@ -59,17 +59,18 @@ function summaryOf(content: EventContent): EventSummary {
 }
 
 function contentOfEvent(event: SourcingEvent): EventContent {
+  const creator = withoutNulls<EventContent['created_by']>({ ...event.createdBy });
   return withoutNulls<EventContent>({
     id: event.id,
     name: event.name,
     reference_id: event.referenceId,
     type: event.type,
     status: event.status,
-    roles: [{ role_type: 'ADMIN', user: [{ id: event.createdBy }] }],
+    roles: [{ role_type: 'ADMIN', user: [creator] }],
     created: event.created,
     published: event.published,
     closed: event.closed,
-    created_by: { id: event.createdBy },
+    created_by: creator,
     rounds: event.rounds.map((round) =>
       withoutNulls<EventContent['rounds'][number]>({
         starts: round.starts,

@@ -72,21 +72,32 @@ export function roundFault(
   return undefined;
 }
 
+/** The times that a round takes. One that is over takes none after `now`: it may never have run. */
+export function timesTaken(round: Round, now: Timestamp): Times {
+  const untilNow = (time: Timestamp | null) => (time !== null && time > now ? now : time);
+  return isOver(round) ? { starts: untilNow(round.starts), ends: untilNow(round.ends) } : round;
+}
+
 function later(a: Timestamp | null, b: Timestamp | null): Timestamp | null {
   return laterOf(a ?? undefined, b ?? undefined) ?? null;
 }
 
-/** The round ended at `at` by command. One that never began shows no time in which it ran. */
+/** The round ended at `at` by command. One that never ran keeps its times. */
 export function closedRound(round: Round, at: Timestamp): Round {
+  if (round.status === 'PENDING') return { ...round, status: 'CLOSED' };
   const starts = round.starts === null || round.starts > at ? at : round.starts;
   return { ...round, status: 'CLOSED', starts, ends: round.ends === null || round.ends > at ? at : round.ends };
 }
 
-/** The round open once more until `ends`, without what it was awarded; an `ends` that has passed does not hold. */
+/**
+ * The round open once more until `ends`, without what it was awarded; an `ends` that has passed does not hold. One that
+ * never ran begins now.
+ */
 export function reopenedRound(round: Round, ends: Timestamp | null, now: Timestamp): Round {
   return {
     ...round,
     status: 'ACTIVE',
+    starts: round.starts !== null && round.starts < now ? round.starts : now,
     ends: ends !== null && ends > now ? ends : null,
     awardedCost: null,
     awardedLotCount: null,
@@ -94,14 +105,15 @@ export function reopenedRound(round: Round, ends: Timestamp | null, now: Timesta
   };
 }
 
-/** All rounds ended at `at`, the last one complete when the event was awarded. */
+/** All rounds ended at `at`, the last one complete when at least one lot was awarded. */
 export function roundsOfClosedEvent(
   rounds: readonly Round[],
   at: Timestamp,
-  awarded: Pick<Round, 'awardedCost' | 'awardedLotCount'> | undefined,
+  { awardedCost, awardedLotCount }: { awardedCost: string; awardedLotCount: number },
 ): Round[] {
   return rounds.map((round, index) => {
     const closed = isOver(round) ? round : closedRound(round, at);
-    return awarded && index === rounds.length - 1 ? { ...closed, status: 'COMPLETE', ...awarded } : closed;
+    const isComplete = awardedLotCount > 0 && index === rounds.length - 1;
+    return isComplete ? { ...closed, status: 'COMPLETE', awardedCost, awardedLotCount } : closed;
   });
 }

@@ -67,7 +67,7 @@ export interface SourcingEvent {
   readonly isTest: boolean;
   readonly isTemplate: boolean;
   readonly closeAfterLastRound: boolean;
-  readonly createdBy: string;
+  readonly createdBy: Creator;
   readonly created: Timestamp;
   readonly published: Timestamp | null;
   readonly closed: Timestamp | null;
@@ -78,6 +78,13 @@ export interface SourcingEvent {
   readonly lots: readonly Lot[];
   readonly rounds: readonly Round[];
   readonly invitations: readonly Invitation[];
+}
+
+/** The user of the API key that created an event; of a key without a user, the key itself. */
+export interface Creator {
+  readonly id: string;
+  readonly name: string | null;
+  readonly email: string | null;
 }
 
 /** The bid of one supplier for one lot. */

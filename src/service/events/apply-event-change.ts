@@ -10,6 +10,13 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { bidRecords, type FeedRecords, makeAwards } from '../domain/feed-records.ts';
+import {
+  type DueCause,
+  type HistoryEntry,
+  historyOfCommand,
+  historyOfDue,
+  historyOfLastRound,
+} from '../domain/history.ts';
 import { type DomainEvent, feedUpdates } from '../domain/lifecycle.ts';
 import { isOver, roundsAt, roundsOfClosedEvent } from '../domain/rounds.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
@@ -17,6 +24,7 @@ import type { UnitOfWork } from '../unit-of-work.ts';
 import { announce } from './announce.ts';
 import { saveEventState } from './event-state-store.ts';
 import { loadBids, loadEvent, loadScenarioAwards } from './event-store.ts';
+import { appendHistory } from './history-store.ts';
 
 /** An event after a change, with the domain event to announce and the feed records that are made already. */
 export interface EventChange {
@@ -54,6 +62,7 @@ export async function applyEventChange(
   const due = await advance(unit.tx, before, change.event, now);
   const { event } = due;
   const changed = await saveEventState(unit.tx, before, event);
+  await appendHistory(unit.tx, event, [...historyOfCommand(before, change.event, now), ...due.history]);
   // A round may now begin or end at another time: the timers look again.
   if (changed && event.status === 'OPEN') unit.wake('rounds', event.id);
   for (const domainEvent of withoutCovered([due.domainEvent, change.domainEvent]))
@@ -63,23 +72,38 @@ export async function applyEventChange(
 
 /**
  * Returns the event with what is due by `now` applied: rounds begin and end, and the event closes if it closes after
- * its last round. Writes nothing.
+ * its last round. Beside it what its history says of that. Writes nothing.
  */
-export async function eventAt(sql: Sql, event: SourcingEvent, now: Timestamp): Promise<SourcingEvent> {
-  return (await advance(sql, event, event, now)).event;
+export async function eventAt(sql: Sql, event: SourcingEvent, now: Timestamp): Promise<DueChange> {
+  return advance(sql, event, event, now);
+}
+
+/** What was due, with the entries of the event's history that are not written yet. */
+interface DueChange extends EventChange {
+  readonly history: readonly HistoryEntry[];
+}
+
+function causeOf(before: SourcingEvent, event: SourcingEvent): DueCause {
+  if (before === event) return 'timer';
+  if (before.status === 'DRAFT') return 'publish';
+  return before.status === 'PAUSED' ? 'resume' : 'command';
 }
 
 /** Applies what is due by `now` to `event`, the event after a command; `before` is the event before the command. */
-async function advance(sql: Sql, before: SourcingEvent, event: SourcingEvent, now: Timestamp): Promise<EventChange> {
+async function advance(sql: Sql, before: SourcingEvent, event: SourcingEvent, now: Timestamp): Promise<DueChange> {
   const { rounds, lastEnded } = roundsAt(event, now);
   const current = rounds === event.rounds ? event : { ...event, rounds };
+  const cause = causeOf(before, event);
+  const history = historyOfDue(event, current, { cause, now });
   const lastHasClosed = rounds.every(isOver) && !before.rounds.every(isOver);
   if (event.status === 'OPEN' && event.closeAfterLastRound && lastHasClosed) {
     // An event that the command has only just opened closes now, not at the earlier end of its last round.
     const at = before.status === 'OPEN' ? (lastEnded ?? now) : now;
-    return closedEvent(sql, current, at);
+    const closed = await closedEvent(sql, current, at);
+    const closing = historyOfLastRound(current, closed.event, cause, cause === 'timer' ? at : now);
+    return { ...closed, history: [...history, ...closing] };
   }
-  return { event: current, domainEvent: lastEnded === undefined ? undefined : 'round-closed' };
+  return { event: current, domainEvent: lastEnded === undefined ? undefined : 'round-closed', history };
 }
 
 /**
@@ -92,7 +116,7 @@ export async function closedEvent(sql: Sql, event: SourcingEvent, at: Timestamp)
   const awards = scenario === null ? [] : await loadScenarioAwards(sql, event.id, scenario);
   const sheet = compileBidSheet(event);
   const { records, ...awarded } = makeAwards(event, sheet, bids, awards);
-  const rounds = roundsOfClosedEvent(event.rounds, at, scenario === null ? undefined : awarded);
+  const rounds = roundsOfClosedEvent(event.rounds, at, awarded);
   return {
     event: { ...event, status: 'CLOSED', closed: at, rounds },
     domainEvent: 'event-closed',

@@ -1,5 +1,6 @@
 /** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
 import { uuid } from '#contract/scalars.ts';
+import type { Column } from '#contract/sourcing-event.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
@@ -29,7 +30,9 @@ export async function loadEvent(
            primary_currency as "primaryCurrency", secondary_currencies as "secondaryCurrencies", tags, category,
            event_contact as "eventContact", columns, column_roles as "columnRoles", global_values as "globalValues",
            primary_cost_calculation as "primaryCostCalculation", is_test as "isTest",
-           is_template as "isTemplate", close_after_last_round as "closeAfterLastRound", created_by as "createdBy",
+           is_template as "isTemplate", close_after_last_round as "closeAfterLastRound", coalesce((select json_build_object('id', coalesce(k.user_id, k.id), 'name', k.user_name, 'email', k.user_email)
+             from service.api_keys k where k.id = created_by and k.organisation_id = $2),
+             json_build_object('id', created_by)) as "createdBy",
            created, published, closed, awarded_scenario as "awardedScenario",
            (select count(*)::int from service.scenarios where event_id = id) as "scenarioCount",
            array(select request_id from service.event_requests where event_id = id order by position)
@@ -53,6 +56,7 @@ export async function loadEvent(
   );
   return {
     ...row,
+    columns: row.columns.map(withDefaults),
     globalValues: cellsOf(row.globalValues),
     lots: lots.map((lot) => ({ ...lot, values: cellsOf(lot.values) })),
     rounds,
@@ -73,6 +77,11 @@ async function loadInvitations(sql: Sql, eventId: string): Promise<Invitation[]>
     [eventId],
   );
   return rows.map((row) => ({ ...row, globalValues: cellsOf(row.globalValues) }));
+}
+
+/** A stored column with every member: one that was stored before it could say `allow_negative` has none. */
+export function withDefaults(column: Column): Column {
+  return column.column_type === 'INPUT' ? { ...column, allow_negative: column.allow_negative ?? false } : column;
 }
 
 /** The bids of an event, or of one supplier in it, in the order of the lots. */

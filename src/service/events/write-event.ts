@@ -9,6 +9,7 @@ import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcin
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { cellsOfValues, type InvitedContacts } from '../domain/event-payload.ts';
+import { createdEntry } from '../domain/history.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import { saveQuestions } from '../rfi/question-store.ts';
 import { cellsJson } from './event-store.ts';
@@ -35,9 +36,16 @@ export async function insertEvent(
   await tx.query(
     `insert into service.sourcing_events (id, organisation_id, created_by, created, status, name, description,
        reference_id, type, primary_currency, secondary_currencies, tags, category, event_contact, columns, column_roles,
-       global_values, primary_cost_calculation, is_test, is_template, close_after_last_round)
-     values ($1, $2, $3, $4, 'DRAFT', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
-    [event.id, event.organisationId, event.createdBy, now, ...plainMembers(payload)],
+       global_values, primary_cost_calculation, is_test, is_template, close_after_last_round, history)
+     values ($1, $2, $3, $4, 'DRAFT', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`,
+    [
+      event.id,
+      event.organisationId,
+      event.createdBy,
+      now,
+      ...plainMembers(payload),
+      JSON.stringify([createdEntry(now)]),
+    ],
   );
   await saveLots(tx, event.id, payload.bid_sheet.lots);
   await insertRounds(tx, event.id, payload.rounds);

@@ -7,6 +7,7 @@ import type { Column, includedColumn } from '#contract/sourcing-event.ts';
 import type { includedSupplier } from '#contract/supplier.ts';
 import type { Written } from '#contract/written.ts';
 import type { Sql } from '#platform/database/database.ts';
+import { withDefaults } from '../events/event-store.ts';
 import { loadQuestionsByIds } from '../rfi/question-store.ts';
 import { type RelatedIds, relatedIds } from './stored-record.ts';
 
@@ -85,5 +86,5 @@ async function loadColumns(
     'select id, columns from service.sourcing_events where organisation_id = $1 and id = any($2) order by id',
     [organisationId, [...ids]],
   );
-  return rows.flatMap(({ id, columns }) => columns.map((column) => ({ sourcing_event: id, ...column })));
+  return rows.flatMap(({ id, columns }) => columns.map((column) => ({ sourcing_event: id, ...withDefaults(column) })));
 }

@@ -2,15 +2,20 @@
  * GET /downloads/{token}: the pre-signed links. No other authentication is needed: a client that has a valid token may
  * read that one file. An uploaded file may hold anything, so it is served in a way that no browser shows it as a page
  * of this service. Source: API document, "Authentication" 6 and "Errors".
+ *
+ * A download that broke off is continued with `Range`, and `If-Range` with the `ETag`: also by another link to the same
+ * file, because the tag is the file's, whose bytes never change.
  */
 import { pipeline } from 'node:stream/promises';
-import type { Express, Response } from 'express';
+import type { Express, Request, Response } from 'express';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
-import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
+import type { ByteRange, FileStorage, OpenFile } from '#platform/file-storage.ts';
+import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { readRange } from './byte-range.ts';
 import { readDownloadToken } from './download-token.ts';
 
 interface FileRow {
@@ -48,14 +53,38 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
       [id],
     );
     if (!file) throw missing(id, 'row');
-    await send(response, file, await openWhole(storage, file), request.method === 'HEAD');
+    response.setHeader('ETag', tagOf(file));
+    response.setHeader('Accept-Ranges', 'bytes');
+    allowNotModified(request);
+    if (request.fresh) {
+      response.status(304).end();
+      return;
+    }
+    const part = askedPart(request, file);
+    if (part === 'beyond') {
+      response.setHeader('Content-Range', `bytes */${file.size}`);
+      throw new AppError('no-such-range', `The file has ${file.size} bytes.`);
+    }
+    await send(response, file, part, await openWhole(storage, file, part));
   });
   app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
 }
 
+/** An id is never used for other bytes. */
+function tagOf({ id }: FileRow): string {
+  return `"${id}"`;
+}
+
+/** The whole file also for HEAD, and for a client that holds the beginning of another file. */
+function askedPart(request: Request, file: FileRow): ReturnType<typeof readRange> {
+  const holds = request.get('if-range');
+  const isForThis = holds === undefined || holds === tagOf(file);
+  return request.method === 'GET' && isForThis ? readRange(request.get('range'), file.size) : undefined;
+}
+
 /** Throws `internal`, which is logged, when the storage has lost the file or part of it. */
-async function openWhole(storage: FileStorage, { id, size }: FileRow): Promise<OpenFile> {
-  const open = await storage.get(id);
+async function openWhole(storage: FileStorage, { id, size }: FileRow, part: ByteRange | undefined): Promise<OpenFile> {
+  const open = await storage.get(id, part);
   if (open === undefined) throw missing(id, 'bytes');
   if (open.size === size) return open;
   open.stream.destroy();
@@ -81,13 +110,19 @@ function dispositionOf(name: string): string {
   return `${quoted}; filename*=UTF-8''${encoded}`;
 }
 
-async function send(response: Response, file: FileRow, { stream }: OpenFile, headOnly: boolean): Promise<void> {
+async function send(
+  response: Response,
+  file: FileRow,
+  part: ByteRange | undefined,
+  { stream }: OpenFile,
+): Promise<void> {
   response.setHeader('Content-Disposition', dispositionOf(file.file_name));
   response.setHeader('Content-Type', file.content_type);
-  response.setHeader('Content-Length', file.size);
+  response.setHeader('Content-Length', part ? part.last - part.first + 1 : file.size);
+  if (part) response.status(206).setHeader('Content-Range', `bytes ${part.first}-${part.last}/${file.size}`);
   response.setHeader('X-Content-Type-Options', 'nosniff');
   response.setHeader('Content-Security-Policy', "sandbox; default-src 'none'");
-  if (headOnly) {
+  if (response.req.method === 'HEAD') {
     stream.destroy();
     response.end();
     return;

@@ -1,3 +1,5 @@
+import type { Issue } from '#contract/issue.ts';
+import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
@@ -30,7 +32,7 @@ export function updateSourcingEvent({ clock }: { clock: Clock }): JobWork<'UPDAT
       }
       const before = payloadOf(event, await loadQuestions(tx, event.id), await loadInvitedContacts(tx, event.id));
       const after = mergePayload(before, changes);
-      refuse(checkEventPayload(after, changes));
+      refuse(newIssues(before, after, changes));
       refuse(updateRefusals(event, before, after, await loadEntered(tx, event.id)));
       const invited = new Set(event.invitations.map(({ externalId }) => externalId));
       await updateEvent(tx, event, await resolvePayload(tx, organisationId, after, invited), changes, now);
@@ -38,6 +40,18 @@ export function updateSourcingEvent({ clock }: { clock: Clock }): JobWork<'UPDAT
       return {};
     },
   };
+}
+
+/**
+ * What is wrong with the changed event. What was wrong with it before is no fault of this update: the event was stored
+ * when the rules were others.
+ */
+function newIssues(before: CreateSourcingEventPayload, after: CreateSourcingEventPayload, changes: EventChanges) {
+  const issues = checkEventPayload(after, changes);
+  if (issues.length === 0) return issues;
+  const textOf = ({ path, message }: Issue) => `${path} ${message}`;
+  const known = new Set(checkEventPayload(before, {}).map(textOf));
+  return issues.filter((issue) => !known.has(textOf(issue)));
 }
 
 async function loadEntered(sql: Sql, eventId: string): Promise<Entered> {

@@ -20,7 +20,14 @@ create table service.api_keys (
   key_hash bytea not null unique,
   created timestamptz not null,
   expires_at timestamptz,
-  revoked_at timestamptz
+  revoked_at timestamptz,
+  -- The person who uses the key; the same person has the same id in every key of the organisation.
+  user_id uuid,
+  user_name text,
+  user_email text,
+  -- Written at most once a minute by each process.
+  last_used timestamptz,
+  last_used_address text
 );
 create index on service.api_keys (organisation_id);
 

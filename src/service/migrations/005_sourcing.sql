@@ -56,7 +56,9 @@ create table service.sourcing_events (
   -- bids would say: the next append to the latest-bids feed looks at all of them, not only at those of its bid.
   bids_behind boolean not null default false,
   -- The same for the RFI responses.
-  answers_behind boolean not null default false
+  answers_behind boolean not null default false,
+  -- What became of the event and its rounds, oldest first: `[{time, what, why}]`, the newest 500.
+  history jsonb not null default '[]'
 );
 create index on service.sourcing_events (organisation_id, created);
 

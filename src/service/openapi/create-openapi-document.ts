@@ -30,13 +30,14 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   const schemas = createSchemaSet();
   const paths: Record<string, JsonObject> = {};
   for (const endpoint of options.endpoints) {
-    const item = (paths[templateOf(endpoint.path)] ??= {});
+    const { listedAs = endpoint.path } = operationOf(endpoint.method, endpoint.path);
+    const item = (paths[templateOf(listedAs)] ??= {});
     item[endpoint.method.toLowerCase()] = operation(endpoint, schemas);
   }
   const responses = problemResponses(schemas);
   const made = schemas.resolve({
     openapi: '3.1.0',
-    info: { title: options.title, version: '1.0.0', description: options.description },
+    info: { title: options.title, version: '1.0.0', description: options.description, contact, license },
     servers: [{ url: options.serverUrl }],
     tags: Object.entries(options.tags).map(([name, description]) => ({ name, description })),
     paths,
@@ -50,6 +51,10 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   });
   return withoutUnused(made.document, made.schemas);
 }
+
+/** Whom to ask, and what the package says of its licence: it is private and names none. */
+const contact = { name: 'The operator of this service' };
+const license = { name: 'UNLICENSED' };
 
 function sendsBody({ method }: DescribedEndpoint): boolean {
   return method !== 'GET' && method !== 'DELETE';

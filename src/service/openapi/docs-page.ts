@@ -8,6 +8,11 @@ export const docsPaths: Readonly<Record<ApiName, { title: string; page: string; 
   admin: { title: 'Operation', page: 'docs/admin', document: 'openapi-admin.json' },
 };
 
+/** The same document in YAML: `openapi.yaml` beside `openapi.json`. */
+export function yamlName(document: string): string {
+  return document.replace(/json$/, 'yaml');
+}
+
 export interface DocsPage {
   /** The way to the service's root, ending in a slash. */
   root: string;
@@ -28,7 +33,7 @@ export function renderDocsPage({ root, current, assets }: DocsPage): string {
 <link rel="stylesheet" href="${root}${assets.style}">
 <style>body{margin:0}nav{display:flex;gap:1.5rem;padding:.75rem 1.25rem;font:15px sans-serif;background:#1b1b1b;color:#fff}nav a{color:#9cdcfe}</style>
 </head><body>
-<nav>${links.join('')}<a href="${root}${document}">${document}</a></nav>
+<nav>${links.join('')}<a href="${root}${document}">${document}</a><a href="${root}${yamlName(document)}">${yamlName(document)}</a></nav>
 <div id="ui" data-document="${root}${document}"></div><noscript>This page needs JavaScript.</noscript>
 <script src="${root}${assets.bundle}"></script><script src="${root}${assets.start}"></script>
 </body></html>`;

@@ -130,6 +130,10 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, { 
   'generate-file-download-links': {
     one: { summary: 'One file', value: { file_uuids: ['7f9c24e8-3b12-4c8f-9a51-2d6f0e4b7a10'] } },
   },
+  'update-webhook': {
+    triggers: { summary: 'Other triggers', value: { triggers: ['AWARDS_FEED_UPDATED', 'JOB_UPDATED'] } },
+    resume: { summary: 'Resume a disabled webhook', value: { is_active: true } },
+  },
   'create-webhook': {
     signed: {
       summary: 'Signed notifications',

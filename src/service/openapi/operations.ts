@@ -10,6 +10,8 @@ interface Operation {
   readonly id: string;
   readonly tag: string;
   readonly description?: string;
+  /** The API document's own spelling of the path, where it ends in a slash: a strict proxy compares it. */
+  readonly listedAs?: string;
 }
 
 const job =
@@ -35,7 +37,11 @@ const operations: Readonly<Record<string, Operation>> = {
     description:
       'A new `external_id` creates a supplier, a known one updates it. Contacts are matched by e-mail: a new one is added, another name renames, `delete: true` removes, and those left out stay. Attributes named in `fields` must exist. The submission is applied after the answer, supplier by supplier: one that cannot be applied is named in `state_errors`, and the others are applied.',
   },
-  'GET /api/manage/supplier_changes': { id: 'list-supplier-changes', tag: 'Suppliers' },
+  'GET /api/manage/supplier_changes': {
+    id: 'list-supplier-changes',
+    tag: 'Suppliers',
+    listedAs: '/api/manage/supplier_changes/',
+  },
   'GET /api/manage/supplier_changes/:uuid': { id: 'read-supplier-change', tag: 'Suppliers' },
 
   'GET /api/manage/sourcing_requests': {
@@ -60,7 +66,7 @@ const operations: Readonly<Record<string, Operation>> = {
     tag: 'Jobs',
     description: `\`type\` says which job it is; beside it stands the payload of that type. ${job}`,
   },
-  'GET /api/jobs': { id: 'list-jobs', tag: 'Jobs', description: 'Newest first.' },
+  'GET /api/jobs': { id: 'list-jobs', tag: 'Jobs', description: 'Newest first.', listedAs: '/api/jobs/' },
   'GET /api/jobs/:id': { id: 'read-job', tag: 'Jobs' },
 
   ...Object.fromEntries(
@@ -74,10 +80,16 @@ const operations: Readonly<Record<string, Operation>> = {
     id: 'create-webhook',
     tag: 'Webhooks',
     description:
-      'The `signing_key` is in this answer and in no other. The host of `url` must be whitelisted by the operator. With `authentication` a token is fetched at once, and sent as bearer with each notification: where none can be had the creation fails with 400.',
+      'The `signing_key` is in this answer and in no other. An organisation may have 50 webhooks unless the operator has set another number: 409 beyond. The host of `url` must be whitelisted by the operator. With `authentication` a token is fetched at once, and sent as bearer with each notification: where none can be had the creation fails with 400.',
   },
   'GET /api/webhooks': { id: 'list-webhooks', tag: 'Webhooks' },
   'GET /api/webhooks/:uuid': { id: 'read-webhook', tag: 'Webhooks' },
+  'PATCH /api/webhooks/:uuid': {
+    id: 'update-webhook',
+    tag: 'Webhooks',
+    description:
+      'What is left out stays as it is. `authentication` replaces all parameters, and null removes them; a token is fetched at once, as at the creation. `is_active: true` resumes a disabled webhook: the newest notification of each trigger, which it has kept, is sent soon. `url` and `description` cannot be changed.',
+  },
   'DELETE /api/webhooks/:uuid': {
     id: 'delete-webhook',
     tag: 'Webhooks',
@@ -87,6 +99,18 @@ const operations: Readonly<Record<string, Operation>> = {
     id: 'test-webhook',
     tag: 'Webhooks',
     description: 'Sends a `TEST` notification to this webhook, whatever it subscribes to.',
+  },
+  'GET /api/webhooks/:uuid/deliveries': {
+    id: 'list-webhook-deliveries',
+    tag: 'Webhooks',
+    description:
+      'What was sent to this webhook, when, and what came back; newest first. Deliveries are kept for a limited time.',
+  },
+  'POST /api/webhooks/:uuid/deliveries/:id/resend': {
+    id: 'resend-webhook-delivery',
+    tag: 'Webhooks',
+    description:
+      'Sends the same bytes again under the same `webhook-id`. A disabled webhook becomes active again, and what it has kept is sent, too.',
   },
 
   'POST /desk/files': { id: 'upload-file', tag: 'Files' },

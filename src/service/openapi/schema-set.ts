@@ -52,9 +52,10 @@ export function createSchemaSet(): SchemaSet {
           pending.output,
           '#/components/schemas/',
         ]) as JsonObject;
+      const input = nameDefaults(components.input);
       const schemas = [
         ...[...components.output].map(([id, schema]) => [id, resolved(schema)] as const),
-        ...[...components.input].map(([id, schema]) => [inputName(id), resolved(schema)] as const),
+        ...[...input].map(([id, schema]) => [inputName(id), resolved(schema)] as const),
       ];
       return {
         document: resolved(document),
@@ -62,6 +63,54 @@ export function createSchemaSet(): SchemaSet {
       };
     },
   };
+}
+
+/**
+ * The components that are sent, with each member that has a default moved to a component of its own: `event_type` of
+ * `CreateSourcingEvent` to `CreateSourcingEventEventType`. Such a member may be left out, but openapi-typescript makes it
+ * a required member of the type unless its default stands behind a reference. A union that repeats a member refers to
+ * the same component. Throws when a name is taken.
+ */
+function nameDefaults(components: ReadonlyMap<string, JsonObject>): Map<string, JsonObject> {
+  const named = new Map<string, JsonObject>();
+  const parts = new Map<string, { member: string; part: JsonObject }>();
+  const nameOf = (owner: string, path: string, member: string, part: JsonObject): string => {
+    const isUnion = components.get(owner)?.['oneOf'] !== undefined;
+    const known = [...parts].find(([, other]) => other.member === member && isDeepStrictEqual(other.part, part));
+    if (isUnion && known) return known[0];
+    const id = owner + path + pascalCase(member);
+    if (components.has(id) || parts.has(id)) throw new Error(`Two different schemas would have the id ${id}.`);
+    parts.set(id, { member, part });
+    return id;
+  };
+  const visit = (value: unknown, owner: string, path: string): unknown => {
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((item) => visit(item, owner, path));
+    return Object.fromEntries(
+      Object.entries(value).map(([key, inner]) => [
+        key,
+        key === 'properties' ? membersOf(inner as Record<string, JsonObject>, owner, path) : visit(inner, owner, path),
+      ]),
+    );
+  };
+  const membersOf = (members: Readonly<Record<string, JsonObject>>, owner: string, path: string) =>
+    Object.fromEntries(
+      Object.entries(members).map(([member, schema]) => {
+        const { description, ...part } = visit(schema, owner, path + pascalCase(member)) as JsonObject;
+        const described = description === undefined ? {} : { description };
+        if (!('default' in part)) return [member, { ...described, ...part }];
+        return [member, { $ref: pending.input + nameOf(owner, path, member, part), ...described }];
+      }),
+    );
+  // Unions last: what they repeat has its name by then.
+  const unionsLast = [...components].sort(([, a], [, b]) => Number('oneOf' in a) - Number('oneOf' in b));
+  for (const [id, schema] of unionsLast) named.set(id, visit(schema, id, '') as JsonObject);
+  return new Map([...named, ...[...parts].map(([id, { part }]) => [id, part] as const)]);
+}
+
+/** `event_type` as `EventType`. */
+function pascalCase(name: string): string {
+  return name.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase());
 }
 
 /** What zod says of a schema, with what only people and their tools need put right. */

@@ -8,10 +8,12 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Express, Request, Response } from 'express';
+import { stringify as toYaml } from 'yaml';
 import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import { apiNames, createApiDocuments } from './api-documents.ts';
-import { docsPaths, renderDocsPage, startScript } from './docs-page.ts';
+import { docsPaths, renderDocsPage, startScript, yamlName } from './docs-page.ts';
+import type { JsonObject } from './schema-set.ts';
 
 const policy = [
   "default-src 'none'",
@@ -31,15 +33,20 @@ const packageFile = fileURLToPath(import.meta.resolve('swagger-ui-dist/package.j
 export function serveDocuments(app: Express, options: { publicUrl?: string | undefined }): void {
   let documents: ReturnType<typeof createApiDocuments> | undefined;
   for (const current of apiNames) {
-    let text: string | undefined;
     const { document, page } = docsPaths[current];
-    serve(app, `/${document}`, (_request, response) => {
-      // Asked for each time, and answered with 304 while it is the same.
-      response.setHeader('Cache-Control', 'no-cache');
-      documents ??= createApiDocuments(options.publicUrl);
-      text ??= JSON.stringify(documents[current]);
-      response.type('application/json').send(text);
-    });
+    const serveAs = (path: string, mediaType: string, write: (made: JsonObject) => string) => {
+      let text: string | undefined;
+      serve(app, path, (_request, response) => {
+        // Asked for each time, and answered with 304 while it is the same.
+        response.setHeader('Cache-Control', 'no-cache');
+        documents ??= createApiDocuments(options.publicUrl);
+        text ??= write(documents[current]);
+        response.type(mediaType).send(text);
+      });
+    };
+    serveAs(`/${document}`, 'application/json', (made) => JSON.stringify(made));
+    // Without aliases, which JSON does not have and some readers of OpenAPI do not follow.
+    serveAs(`/${yamlName(document)}`, 'application/yaml', (made) => toYaml(made, { aliasDuplicateObjects: false }));
     serve(app, `/${page}`, (request, response) => {
       response.setHeader('Cache-Control', 'no-cache');
       response.setHeader('Content-Security-Policy', policy);
@@ -48,6 +55,12 @@ export function serveDocuments(app: Express, options: { publicUrl?: string | und
     });
   }
   serveAssets(app);
+  // Behind a proxy that adds a path, the public address names that path.
+  const { pathname } = new URL(options.publicUrl ?? 'http://localhost');
+  serve(app, '/', (_request, response) => {
+    response.setHeader('Cache-Control', 'no-cache');
+    response.redirect(`${pathname.replace(/\/$/, '')}/docs`);
+  });
 }
 
 /** The way from a page to the root of the service, as its browser sees it. */

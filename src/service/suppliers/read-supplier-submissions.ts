@@ -22,7 +22,8 @@ interface SubmissionRow {
 }
 
 const selectSubmissions = `select s.id, s.organisation_id as organisation, s.state, s.state_errors, s.change_summary,
-    s.change_warnings, s.created_by, s.last_changed, k.name as user_name, s.number
+    s.change_warnings, coalesce(k.user_id, k.id) as created_by, s.last_changed,
+    coalesce(k.user_name, k.name) as user_name, s.number
   from service.supplier_submissions s join service.api_keys k on k.id = s.created_by`;
 
 const listSubmissionsQuery = z.strictObject(listQuery);

@@ -4,6 +4,7 @@
  * they expire. Whatever a token server answers, the texts of errors hold no secret, and of its body nothing but a known
  * error code.
  */
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { WebhookAuthentication } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
@@ -43,12 +44,12 @@ export interface AccessTokens {
     parameters: WebhookAuthentication['parameters'],
     limits: Limits,
   ): Promise<{ grant: Grant; used: TokenParameters }>;
-  /** Keeps a token for a webhook. */
-  keep(webhookId: string, grant: Grant): void;
+  /** Keeps a token for a webhook with these parameters: after they have changed, it is not used. */
+  keep(webhookId: string, using: TokenParameters, grant: Grant): void;
   /** Returns the token to send now; a kept token that equals `refused` is renewed. Throws as `obtain` does. */
   tokenOf(webhookId: string, using: TokenParameters, limits: Limits & { refused?: string }): Promise<string>;
   /** Deletes a kept token that a receiver refused. */
-  drop(webhookId: string, token: string): void;
+  drop(webhookId: string, using: TokenParameters, token: string): void;
 }
 
 const answerBytesMax = 64 * 1024;
@@ -56,8 +57,8 @@ const answerBytesMax = 64 * 1024;
 const lifetimeDefaultS = 300;
 const lifetimeMaxS = 24 * 3_600;
 /**
- * The most tokens that are kept; beyond it the oldest is deleted. Webhooks may be deleted long before their tokens
- * expire.
+ * The most tokens that are kept; beyond it the oldest is deleted. Webhooks may be deleted, or get other parameters, long
+ * before their tokens expire.
  */
 const keptMax = 5_000;
 /** A token is not used when it expires this soon: it must still be valid when it reaches the receiver. */
@@ -148,10 +149,10 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
     throw second.code === 'invalid_client' ? second.error : result.error;
   }
 
-  function keep(webhookId: string, grant: Grant): void {
+  function keep(key: string, grant: Grant): void {
     const nowMs = clock.nowMs();
-    kept.delete(webhookId);
-    kept.set(webhookId, grant);
+    kept.delete(key);
+    kept.set(key, grant);
     for (const [id, { expiresAtMs }] of kept) if (expiresAtMs <= nowMs || kept.size > keptMax) kept.delete(id);
   }
 
@@ -160,30 +161,40 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
     using: TokenParameters,
     { refused, ...limits }: Limits & { refused?: string },
   ): Promise<string> {
-    const known = kept.get(webhookId);
+    const key = keyOf(webhookId, using);
+    const known = kept.get(key);
     if (known && known.token !== refused && known.expiresAtMs > clock.nowMs()) return known.token;
-    const pending = pendingGrants.get(webhookId);
+    const pending = pendingGrants.get(key);
     if (pending) return (await pending).token;
     const request = obtain(using.parameters, limits, using.client_auth).then(({ grant }) => {
-      keep(webhookId, grant);
+      keep(key, grant);
       return grant;
     });
-    pendingGrants.set(webhookId, request);
+    pendingGrants.set(key, request);
     try {
       return (await request).token;
     } finally {
-      pendingGrants.delete(webhookId);
+      pendingGrants.delete(key);
     }
   }
 
   return {
     obtain,
-    keep,
+    keep: (webhookId, using, grant) => keep(keyOf(webhookId, using), grant),
     tokenOf,
-    drop: (webhookId, token) => {
-      if (kept.get(webhookId)?.token === token) kept.delete(webhookId);
+    drop: (webhookId, using, token) => {
+      const key = keyOf(webhookId, using);
+      if (kept.get(key)?.token === token) kept.delete(key);
     },
   };
+}
+
+/** Another process may change a webhook's parameters: tokens of the old ones are not found under the new ones. */
+function keyOf(webhookId: string, { parameters }: TokenParameters): string {
+  const { access_token_url: url, client_id: id, client_secret: secret, scope = '' } = parameters;
+  return `${webhookId} ${createHash('sha256')
+    .update(JSON.stringify([url, id, secret, scope]))
+    .digest('base64')}`;
 }
 
 /** The request's headers and body. Source: RFC 6749, 4.4.2 and 2.3.1. */

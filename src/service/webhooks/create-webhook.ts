@@ -1,14 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Issue } from '#contract/issue.ts';
-import { createdWebhook, createWebhookRequest, type WebhookAuthentication } from '#contract/webhook.ts';
+import { webhooksMaxDefault } from '#contract/limits.ts';
+import { createdWebhook, createWebhookRequest } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint, type NoQuery } from '#platform/http/endpoint.ts';
-import { type Cidr, domainAllowed, parseCidrs } from '#platform/network-guard.ts';
+import { domainAllowed } from '#platform/network-guard.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import type { Caller } from '../caller.ts';
 import type { AccessTokens } from './access-tokens.ts';
+import { invalidBody, networkRulesOf, type ObtainedToken, obtainToken } from './obtain-token.ts';
 import { authenticationContext, renderWebhook, signingKeyContext } from './webhook-row.ts';
 
 interface Deps {
@@ -17,14 +18,13 @@ interface Deps {
   accessTokens: AccessTokens;
 }
 
-type Obtained = Awaited<ReturnType<AccessTokens['obtain']>> | undefined;
-
 /**
  * POST /api/webhooks: creates a webhook. The signing key is in this answer and in no other. With OAuth parameters a
- * token is obtained first, while no transaction is open; when the token server returns none, no webhook is created.
+ * token is obtained first, while no transaction is open; when the token server returns none, no webhook is created. Throws
+ * `conflict` when the organisation has as many webhooks as it may have.
  */
 export function createWebhook({ clock, secrets, accessTokens }: Deps) {
-  return endpoint<Caller, typeof createWebhookRequest, NoQuery, Obtained>({
+  return endpoint<Caller, typeof createWebhookRequest, NoQuery, ObtainedToken | undefined>({
     method: 'POST',
     path: '/api/webhooks',
     scope: 'webhooks',
@@ -36,13 +36,17 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
       const { domains, networks } = await networkRulesOf(unit.tx, organisationId);
       const host = new URL(body.url).hostname;
       if (!domainAllowed(host, domains))
-        throw invalid({
+        throw invalidBody({
           path: 'url',
           message: `names the host "${host}", which is not whitelisted: ask the operator to add it to the webhook domains`,
         });
+      await refuseBeyondLimit(unit.tx, organisationId);
       return body.authentication && obtainToken(accessTokens, body.authentication, networks);
     },
     handle: async ({ body, caller: { unit, organisationId } }, obtained) => {
+      // Creations of one organisation count one after the other. Only they and the operator's settings wait for this lock.
+      await unit.tx.query('select from service.organisations where id = $1 for no key update', [organisationId]);
+      await refuseBeyondLimit(unit.tx, organisationId);
       const id = randomUUID();
       const signingKey = randomBytes(32).toString('base64url');
       const { name, description, url, triggers, signing_alg } = body;
@@ -63,7 +67,7 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
           timestampNow(clock),
         ],
       );
-      if (obtained) accessTokens.keep(id, obtained.grant);
+      if (obtained) accessTokens.keep(id, obtained.used, obtained.grant);
       const row = { id, name, description, url, triggers, signing_alg, is_active: true };
       return {
         status: 201,
@@ -74,32 +78,16 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
   });
 }
 
-async function networkRulesOf(sql: Sql, organisationId: string): Promise<{ domains: string[]; networks: Cidr[] }> {
-  const [row] = await sql.query<{ webhook_domains: string[]; allowed_networks: string[] }>(
-    'select webhook_domains, allowed_networks from service.organisations where id = $1',
+async function refuseBeyondLimit(sql: Sql, organisationId: string): Promise<void> {
+  const [row] = await sql.query<{ max: number; count: number }>(
+    `select coalesce((limits ->> 'webhooks_max')::int, ${webhooksMaxDefault}) as max,
+       (select count(*)::int from service.webhooks where organisation_id = $1) as count
+     from service.organisations where id = $1`,
     [organisationId],
   );
-  return { domains: row?.webhook_domains ?? [], networks: parseCidrs(row?.allowed_networks ?? []) };
-}
-
-/** Throws `invalid` with the path of the parameter that failed, also when the fault is the token server's. */
-async function obtainToken(
-  accessTokens: AccessTokens,
-  { parameters }: WebhookAuthentication,
-  allowedNetworks: readonly Cidr[],
-): Promise<Obtained> {
-  try {
-    return await accessTokens.obtain(parameters, { allowedNetworks });
-  } catch (error) {
-    const issue = error instanceof AppError ? error.issues[0] : undefined;
-    if (!issue) throw error;
-    throw invalid({ ...issue, path: `authentication.parameters.${issue.path}` });
-  }
-}
-
-function invalid(issue: Issue): AppError {
-  const text = issue.message.replace(/\.$/, '');
-  return new AppError('invalid', `The body is not valid: ${issue.path} ${text}.`, {
-    issues: [{ ...issue, message: text }],
-  });
+  if (!row || row.count < row.max) return;
+  throw new AppError(
+    'conflict',
+    `The organisation has ${row.count} webhooks, and may have ${row.max}: delete one, or ask the operator for more.`,
+  );
 }

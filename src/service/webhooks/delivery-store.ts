@@ -197,7 +197,27 @@ export async function settleBatch(
   return { gone };
 }
 
-/** A disabled webhook keeps the newest notification of each trigger, to be sent when the operator enables it again. */
+/**
+ * Makes a disabled webhook active again, in the caller's transaction, which has locked its row. The notifications that it
+ * has kept are due now, and their retry schedules start anew, as does the time that it may fail. Returns whether it was
+ * disabled: an active one stays as it is.
+ */
+export async function resumeWebhook(tx: Sql, webhookId: string, now: Timestamp): Promise<boolean> {
+  const resumed = await tx.query(
+    'update service.webhooks set is_active = true, failing_since = null where id = $1 and not is_active returning id',
+    [webhookId],
+  );
+  if (resumed.length === 0) return false;
+  // Negative: the attempts until now are no failures of the new schedule.
+  await tx.query(
+    `update service.deliveries set due = least(due, $2), first_attempt = null, earlier_failures = -attempts
+     where webhook_id = $1 and state = 'pending'`,
+    [webhookId, now],
+  );
+  return true;
+}
+
+/** A disabled webhook keeps the newest notification of each trigger, to be sent when it is resumed. */
 async function keepNewestPending(tx: Sql, webhookId: string, now: Timestamp): Promise<void> {
   await tx.query(
     `update service.deliveries as older set state = 'superseded', finished = $2

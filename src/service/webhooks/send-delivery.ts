@@ -141,6 +141,6 @@ async function send(
   const renewed = await accessTokens.tokenOf(webhookId, oauth, { ...bounds(), refused: token });
   const second = renewed === token ? answer : await postWith(renewed);
   // The next attempt then starts with a new token.
-  if (second.status === 401) accessTokens.drop(webhookId, renewed);
+  if (second.status === 401) accessTokens.drop(webhookId, oauth, renewed);
   return { answer: second, secrets };
 }

@@ -31,12 +31,20 @@ export function renderWebhook({ id, triggers, ...rest }: WebhookRow) {
   return { uuid: id, ...rest, triggers: `[${triggers.join(', ')}]` };
 }
 
-/** Returns the organisation's webhook. Throws `not-found` when the id is unknown or belongs to another organisation. */
-export async function findWebhook(sql: Sql, organisationId: string, id: string | undefined): Promise<WebhookRow> {
+/**
+ * Returns the organisation's webhook. `lock` locks it until the transaction ends, before its deliveries are locked. Throws
+ * `not-found` when the id is unknown or belongs to another organisation.
+ */
+export async function findWebhook(
+  sql: Sql,
+  organisationId: string,
+  id: string | undefined,
+  lock?: 'lock',
+): Promise<WebhookRow> {
   const parsed = uuid.safeParse(id);
   const [row] = parsed.success
     ? await sql.query<WebhookRow>(
-        `select ${webhookColumns} from service.webhooks where id = $1 and organisation_id = $2`,
+        `select ${webhookColumns} from service.webhooks where id = $1 and organisation_id = $2${lock ? ' for update' : ''}`,
         [parsed.data, organisationId],
       )
     : [];

@@ -80,6 +80,9 @@ export function createCommander(
       listWebhooks: (...given) => step(() => altered.listWebhooks(...given)),
       createWebhook: (...given) => step(() => altered.createWebhook(...given)),
       readWebhook: (...given) => step(() => altered.readWebhook(...given)),
+      updateWebhook: (...given) => step(() => altered.updateWebhook(...given)),
+      listDeliveries: (...given) => step(() => altered.listDeliveries(...given)),
+      resendDelivery: (...given) => step(() => altered.resendDelivery(...given)),
       deleteWebhook: (...given) => step(() => altered.deleteWebhook(...given)),
       testWebhook: (...given) => step(() => altered.testWebhook(...given)),
     };

@@ -52,6 +52,14 @@ describe('the call of a handler', () => {
     expect((await post(url, '{}', json, '/notes/')).status).toBe(201);
   });
 
+  test('an answer to GET has an ETag, and one to a command has none', async () => {
+    const { url } = await startTestApplication();
+    expect((await fetch(`${url}/notes`, { headers: good })).headers.get('etag')).not.toBeNull();
+    const made = await post(url, '{"text":"é"}', json);
+    expect([made.status, made.headers.get('etag'), made.body.body]).toEqual([201, null, { text: 'é' }]);
+    expect(made.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  });
+
   test('HEAD answers as GET does, without the body', async () => {
     const { url } = await startTestApplication();
     const get = await fetch(`${url}/notes`, { headers: good });

@@ -25,6 +25,7 @@ const statuses: Record<ErrorCode, number> = {
   conflict: 409,
   'too-large': 413,
   'unsupported-media': 415,
+  'no-such-range': 416,
   'too-many': 429,
   internal: 500,
   unavailable: 503,

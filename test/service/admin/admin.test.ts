@@ -55,6 +55,9 @@ test.each([
 test.each([
   ['/api-keys', { name: 'x', scopes: ['admin'] }, ['scopes[0]']],
   ['/api-keys', { name: 'x', expires_at: 'never' }, ['expires_at']],
+  ['/api-keys', { name: 'x', expires_at: '2020-01-01' }, ['expires_at']],
+  ['/api-keys', { name: 'x', user: { name: 'Una' } }, ['user.email']],
+  ['/api-keys', { name: 'x', user: { name: '', email: 'una' } }, ['user.name', 'user.email']],
   ['/supplier-attributes', {}, ['name']],
 ])('POST %s with %j is refused with the path of the fault', async (path, body, paths) => {
   const answer = await service.operator('POST', base + path, body);

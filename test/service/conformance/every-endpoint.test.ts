@@ -127,12 +127,15 @@ describe('Idempotency-Key on every POST under /api', () => {
   const posts = all.filter(({ endpoint }) => endpoint.method === 'POST' && endpoint.path.startsWith('/api/'));
   const bodyOf = (name: string) => {
     if (name === 'POST /api/webhooks') return { name: 'hook', url: 'https://localhost:1/', triggers: ['TEST'] };
-    return name.endsWith('/test') ? undefined : fullBodies[name];
+    return name.endsWith('/test') || name.endsWith('/resend') ? undefined : fullBodies[name];
   };
 
   test.each(named(posts))('%s: the same body has the first answer again, another one is 409', async (_name, one) => {
     const hook = await organisation.call('POST', '/api/webhooks', bodyOf('POST /api/webhooks'));
-    const url = service.url + one.endpoint.path.replace(':uuid', hook.body.uuid);
+    const at = `/api/webhooks/${hook.body.uuid}`;
+    await organisation.call('POST', `${at}/test`);
+    const [delivery] = (await organisation.call('GET', `${at}/deliveries`)).body.result;
+    const url = service.url + one.endpoint.path.replace(':uuid', hook.body.uuid).replace(':id', delivery.id);
     const headers = { 'idempotency-key': randomUUID() };
     const body = bodyOf(one.name);
     const post = (sent: unknown) =>
@@ -172,6 +175,7 @@ describe('GET under /api', () => {
       '/api/jobs/:id': job,
       [`/api/jobs/${jobTypes.CREATE_SOURCING_EVENT.path}/:id`]: job,
       '/api/webhooks/:uuid': hook,
+      '/api/webhooks/:uuid/deliveries': hook,
     };
     const reads = organisationEndpoints.filter(({ method, path }) => method === 'GET' && path.startsWith('/api/'));
     const readable = reads.filter(({ path }) => !path.includes(':') || path in ids);

@@ -119,6 +119,15 @@ export const fullBodies: Record<string, object> = {
       parameters: { access_token_url: 'https://localhost:1/', client_id: 'a', client_secret: 'b', scope: 'c d' },
     },
   },
+  'PATCH /api/webhooks/:uuid': {
+    name: 'hook',
+    triggers: ['TEST'],
+    authentication: {
+      type: 'OAUTH_CLIENT_CREDENTIALS',
+      parameters: { access_token_url: 'https://localhost:1/', client_id: 'a', client_secret: 'b', scope: 'c d' },
+    },
+    is_active: true,
+  },
   'POST /desk/events/:id/rounds': { starts: instant, ends: '2031-01-02' },
   'POST /desk/events/:id/rounds/:number/extend': { ends: instant },
   'POST /desk/events/:id/rounds/:number/reopen': { ends: instant },
@@ -144,9 +153,14 @@ export const fullBodies: Record<string, object> = {
     ],
   },
   'POST /admin/organisations': { name: 'x' },
-  'POST /admin/organisations/:id/api-keys': { name: 'x', scopes: ['jobs'], expires_at: instant },
+  'POST /admin/organisations/:id/api-keys': {
+    name: 'x',
+    scopes: ['jobs'],
+    expires_at: instant,
+    user: { name: 'Una', email: 'una@buyer.example' },
+  },
   'PUT /admin/organisations/:id/webhook-domains': { domains: ['localhost'] },
   'PUT /admin/organisations/:id/allowed-networks': { cidrs: ['127.0.0.0/8'] },
   'POST /admin/organisations/:id/supplier-attributes': { name: 'x' },
-  'PUT /admin/organisations/:id/limits': { enabled: true, feeds: { burst: 1, sustained: 2 } },
+  'PUT /admin/organisations/:id/limits': { enabled: true, feeds: { burst: 1, sustained: 2 }, webhooks_max: 3 },
 };

@@ -132,7 +132,7 @@ const globalOf = fc.oneof(
   { weight: 1, arbitrary: fc.constant({}) },
   { weight: 1, arbitrary: fc.record({ Freight: fc.constantFrom('1', '7', '30') }) },
 );
-const givenOf = fc.dictionary(lotOf, valuesOf, { maxKeys: 3 });
+const givenOf = fc.dictionary(lotOf, valuesOf, { minKeys: 1, maxKeys: 3 });
 
 const submissionOf = (supplier: Supplier, given: Submitted, global: Values): Step => ({
   name: 'bid',

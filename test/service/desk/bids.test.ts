@@ -312,7 +312,7 @@ describe('withdrawing', () => {
       input_type: 'CURRENCY',
       scope: 'EVENT',
     };
-    const base = eventPayload();
+    const base = eventPayload({ lots: ['A', 'B'] });
     const event = await published({
       primary_cost_calculation: 'Freight',
       bid_sheet: { ...base.bid_sheet, columns: [...base.bid_sheet.columns, freight] },
@@ -321,7 +321,7 @@ describe('withdrawing', () => {
     await closeRound(event);
     await reopenRound(event);
     await withdraw(event, 'S1', ['A']);
-    await submit(event, 'S1', [], { Freight: '2' });
+    await submit(event, 'S1', [{ lot: 'B' }], { Freight: '2' });
     expect((await feed(event))['S1 A'].bids).toEqual([]);
     await submit(event, 'S1', [{ lot: 'A' }]);
     expect((await feed(event))['S1 A'].bids).toEqual([{ value: '2' }]);
@@ -563,8 +563,8 @@ test("another organisation's event is not found by any of the commands", async (
   const event = await published();
   const other = await service.organisation();
   for (const [method, path, body] of [
-    ['POST', '/bids', { supplier: 'S1' }],
-    ['PATCH', '/bids', { supplier: 'S1' }],
+    ['POST', '/bids', { supplier: 'S1', lots: [{ lot: 'A' }] }],
+    ['PATCH', '/bids', { supplier: 'S1', lots: [{ lot: 'A' }] }],
     ['POST', '/bids/withdraw', { supplier: 'S1', lots: ['A'] }],
     ['PUT', '/buyer-values', {}],
   ] as const)

@@ -28,7 +28,12 @@ describe('a bid', () => {
     ['that is a JSON number', bid('S1', { Price: 1.5 }), 400, 'lots[0].values.Price'],
     ['with too many decimals', bid('S1', { Price: '1.005' }), 400, 'lots[0].values.Price'],
     ['in a foreign currency', bid('S1', { Price: { value: '1', currency: 'USD' } }), 400, 'lots[0].values.Price'],
-    ['for the whole event in a column of the lot', { supplier: 'S1', global: { Price: '1' } }, 400, 'global.Price'],
+    [
+      'for the whole event in a column of the lot',
+      { supplier: 'S1', lots: [{ lot: 'A' }], global: { Price: '1' } },
+      400,
+      'global.Price',
+    ],
   ])('%s: refused, and nothing is stored', async (_what, body, status, path) => {
     const event = await openEvent();
     const answer = await command(event, 'POST', '/bids', body);

@@ -207,8 +207,24 @@ describe('what the payload alone can be told wrong for', () => {
 
 describe('entering a value', () => {
   const sheet = compiled();
-  test.each(['12', '12.50', '-0.10', '12.500', '99999999999999999999'])('%s is a price', (value) => {
+  test.each(['12', '12.50', '-0', '-0.00', '12.500', '99999999999999999999'])('%s is a price', (value) => {
     expect(cellIssue(sheet, 'Price', value, 'SUPPLIER_INPUT', 'LOT')).toBeUndefined();
+  });
+  test('a negative amount or number is entered only in a column that says allow_negative', () => {
+    const refund = { name: 'Refund', column_type: 'INPUT', input_by: 'SUPPLIER_INPUT', allow_negative: true };
+    const open = compiled({
+      bid_sheet: {
+        columns: [...columns, { ...refund, input_type: 'CURRENCY' }, { ...refund, name: 'Days', input_type: 'NUMBER' }],
+      },
+    });
+    const issue = (name: string, value: string) => cellIssue(open, name, value, 'SUPPLIER_INPUT', 'LOT');
+    const inDollars = { value: '-0.10', currency: 'USD' };
+    expect([issue('Refund', '-0.10'), issue('Days', '-1')]).toEqual([undefined, undefined]);
+    expect(cellIssue(open, 'Refund', inDollars, 'SUPPLIER_INPUT', 'LOT')).toBeUndefined();
+    expect(issue('Price', '-0.10')).toContain('allow_negative');
+    expect(cellIssue(open, 'Price', inDollars, 'SUPPLIER_INPUT', 'LOT')).toContain('allow_negative');
+    expect(cellIssue(open, 'Freight', '-1', 'SUPPLIER_INPUT', 'EVENT')).toContain('allow_negative');
+    expect(cellIssue(open, 'Index', '-1', 'BUYER_INPUT', 'EVENT')).toContain('allow_negative');
   });
   test.each(['', ' ', '12,5', '1e3', '.5', '12.505', '1'.repeat(21), 'NaN', '٣'])('%j is none', (value) => {
     expect(cellIssue(sheet, 'Price', value, 'SUPPLIER_INPUT', 'LOT')).toMatch(/^column "Price" takes/);

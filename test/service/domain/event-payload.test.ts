@@ -61,6 +61,7 @@ const payloads: fc.Arbitrary<CreateSourcingEventPayload> = fc
       column_type: 'INPUT',
       input_by: index === 0 ? 'SUPPLIER_INPUT' : 'BUYER_INPUT',
       input_type: 'CURRENCY',
+      allow_negative: true,
       scope: index % 2 === 0 ? 'LOT' : 'EVENT',
     }));
     const valuesOf = (scope: string) =>

@@ -10,6 +10,7 @@ const input = (name: string, scope: 'LOT' | 'EVENT' = 'LOT', precision?: number)
   column_type: 'INPUT',
   input_by: 'SUPPLIER_INPUT',
   input_type: 'CURRENCY',
+  allow_negative: false,
   scope,
   ...(precision === undefined ? {} : { precision }),
 });

@@ -12,6 +12,7 @@ const input = (name: string, by: 'BUYER_INPUT' | 'SUPPLIER_INPUT', scope: 'LOT' 
   column_type: 'INPUT',
   input_by: by,
   input_type: 'CURRENCY',
+  allow_negative: false,
   scope,
 });
 const columns = [

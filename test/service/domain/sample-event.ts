@@ -24,7 +24,7 @@ export function sampleEvent(changes: Partial<SourcingEvent> = {}): SourcingEvent
     isTest: false,
     isTemplate: false,
     closeAfterLastRound: false,
-    createdBy: 'k1',
+    createdBy: { id: 'k1', name: null, email: null },
     created,
     published: null,
     closed: null,

@@ -157,6 +157,65 @@ describe('a download', () => {
     );
   });
 
+  test('of one range sends that part, with its place in the whole', async () => {
+    const bytes = Buffer.from('0123456789'.repeat(10));
+    const url = await linkTo(organisation, await uploadFile(organisation, 'part.txt', bytes, 'text/plain'));
+    expect((await download(url)).headers.get('accept-ranges')).toBe('bytes');
+    for (const [range, place, part] of [
+      ['bytes=0-9', 'bytes 0-9/100', '0123456789'],
+      ['bytes=95-', 'bytes 95-99/100', '56789'],
+      ['bytes=-3', 'bytes 97-99/100', '789'],
+      ['bytes=98-500', 'bytes 98-99/100', '89'],
+      ['bytes=-500', 'bytes 0-99/100', bytes.toString()],
+    ] as const) {
+      const answer = await download(url, 'GET', { range });
+      expect([answer.status, answer.headers.get('content-range')]).toEqual([206, place]);
+      expect(answer.bytes.toString()).toBe(part);
+      expect(answer.headers.get('content-length')).toBe(String(part.length));
+      expect(answer.headers.get('content-disposition')).toBe('attachment; filename="part.txt"');
+    }
+  });
+
+  test('of a range that the file does not have is 416, with the size of the file', async () => {
+    const url = await linkTo(organisation, await uploadFile(organisation, 'short.txt', '12345'));
+    for (const range of ['bytes=5-', 'bytes=9-10', 'bytes=-0']) {
+      const answer = await download(url, 'GET', { range });
+      expect([answer.status, answer.headers.get('content-range')]).toEqual([416, 'bytes */5']);
+      expect(problemOf(answer.bytes)).toMatchObject({ status: 416, detail: 'The file has 5 bytes.' });
+    }
+  });
+
+  test('of several ranges, of another unit or of none that can be read is whole, and so is the answer to HEAD', async () => {
+    const url = await linkTo(organisation, await uploadFile(organisation, 'whole.txt', '12345'));
+    for (const range of ['bytes=0-0,2-3', 'lines=0-1', 'bytes=3-1', 'bytes=-', 'bytes=a-b', '']) {
+      const answer = await download(url, 'GET', { range });
+      expect([range, answer.status, answer.bytes.toString()]).toEqual([range, 200, '12345']);
+      expect(answer.headers.get('content-range')).toBeNull();
+    }
+    const head = await download(url, 'HEAD', { range: 'bytes=0-1' });
+    expect([head.status, head.headers.get('content-length')]).toEqual([200, '5']);
+  });
+
+  test('continues with If-Range by another link to the same file, and begins anew with that of another file', async () => {
+    const id = await uploadFile(organisation, 'long.txt', '0123456789');
+    const [url, again] = [await linkTo(organisation, id), await linkTo(organisation, id)];
+    const tag = (await download(url)).headers.get('etag') ?? '';
+    expect(tag).toMatch(/^"[^"]+"$/);
+    const rest = await download(again, 'GET', { range: 'bytes=4-', 'if-range': tag });
+    expect([rest.status, rest.bytes.toString()]).toEqual([206, '456789']);
+    for (const other of ['"another"', `W/${tag}`, 'Tue, 01 Jan 2030 00:00:00 GMT']) {
+      const whole = await download(again, 'GET', { range: 'bytes=4-', 'if-range': other });
+      expect([whole.status, whole.bytes.toString()]).toEqual([200, '0123456789']);
+    }
+    expect((await download(again, 'GET', { 'if-none-match': tag })).status).toBe(304);
+  });
+
+  test('of a part of an empty file is 416', async () => {
+    const id = await uploadFile(organisation, 'empty.txt', '1');
+    await service.db.database.query('update service.files set size = 0 where id = $1', [id]);
+    expect((await download(await linkTo(organisation, id), 'GET', { range: 'bytes=0-' })).status).toBe(416);
+  });
+
   test('of another method is 405', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     const answer = await download(url, 'POST');

@@ -136,6 +136,27 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
   ],
   'GET /api/webhooks': () => [{ query: paging }],
   'GET /api/webhooks/:uuid': ({ webhook }) => [{ params: [webhook] }],
+  'PATCH /api/webhooks/:uuid': ({ webhook, tokenUrl }) => [
+    {
+      params: [webhook],
+      body: {
+        name: 'renamed',
+        triggers: ['JOB_UPDATED', 'TEST'],
+        is_active: true,
+        authentication: {
+          type: 'OAUTH_CLIENT_CREDENTIALS',
+          parameters: { access_token_url: tokenUrl, client_id: 'me', client_secret: secretOfSeeds, scope: 'a b' },
+        },
+      },
+    },
+    { params: [webhook], body: { authentication: null } },
+  ],
+  'GET /api/webhooks/:uuid/deliveries': ({ webhook }) => [
+    { params: [webhook], query: { ...paging, status: 'delivered' } },
+  ],
+  'POST /api/webhooks/:uuid/deliveries/:id/resend': ({ webhook, delivery }) => [
+    { params: [webhook, delivery], body: {} },
+  ],
   'DELETE /api/webhooks/:uuid': ({ webhook }) => [{ params: [webhook] }],
   'POST /api/webhooks/:uuid/test': ({ webhook }) => [{ params: [webhook], body: {} }],
 
@@ -208,6 +229,7 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
     name: 'third',
     scopes: ['manage', 'desk'],
     expires_at: '2031-01-01',
+    user: { name: 'Una', email: 'una@buyer.example' },
   }),
   'GET /admin/organisations/:id/api-keys': ({ operated }) => [{ params: [operated.id], query: paging }],
   'DELETE /admin/organisations/:id/api-keys/:keyId': ({ operated }) => [{ params: [operated.id, operated.apiKey] }],
@@ -220,6 +242,7 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
     enabled: true,
     suppliers: { burst: 10, sustained: 100 },
     feeds: { burst: 1, sustained: 1_000_000 },
+    webhooks_max: 3,
   }),
   'GET /admin/organisations/:id/deliveries': ({ operated }) => [
     { params: [operated.id], query: { ...paging, webhook: operated.webhook, status: 'delivered' } },

@@ -37,6 +37,8 @@ export interface Filled {
   readonly files: { readonly offer: string; readonly proof: string };
   readonly request: string;
   readonly webhook: string;
+  /** To that webhook, of a test. */
+  readonly delivery: string;
   readonly submission: string;
   /** A job that is completed for each type, by the last part of its path. */
   readonly jobs: Readonly<Record<string, string>>;
@@ -319,12 +321,14 @@ export async function fillOrganisation(
     if (ended.status !== 'COMPLETED') throw new Error(`${path}: ${JSON.stringify(ended.errors)}`);
     jobs[path] = ended.id;
   }
+  const webhook = await createTestWebhook(organisation, receiverUrl, mark);
   return {
     events,
     questions,
     files,
     request,
-    webhook: await createTestWebhook(organisation, receiverUrl, mark),
+    webhook,
+    delivery: await testDelivery(organisation, webhook),
     submission: submission.uuid,
     jobs,
     tokenUrl,
@@ -336,17 +340,20 @@ async function createTestWebhook(organisation: TestOrganisation, url: string, de
   return made.body.uuid;
 }
 
+async function testDelivery(organisation: TestOrganisation, webhook: string): Promise<string> {
+  await organisation.call('POST', `/api/webhooks/${webhook}/test`);
+  return eventually('it is delivered', async () => {
+    const [found] = (await organisation.call('GET', `/api/webhooks/${webhook}/deliveries`)).body.result;
+    return found?.state === 'delivered' && found.id;
+  });
+}
+
 async function fillOperated(service: TestService, url: string): Promise<World['operated']> {
   const operated = await service.organisation();
   const path = `/admin/organisations/${operated.id}`;
   const { body: key } = await service.operator('POST', `${path}/api-keys`, { name: 'second' });
   const webhook = await createTestWebhook(operated, url);
-  await operated.call('POST', `/api/webhooks/${webhook}/test`);
-  const delivery = await eventually('it is delivered', async () => {
-    const [found] = (await service.operator('GET', `${path}/deliveries`)).body.result;
-    return found?.state === 'delivered' && found.id;
-  });
-  return { ...operated, apiKey: key.id, webhook, delivery };
+  return { ...operated, apiKey: key.id, webhook, delivery: await testDelivery(operated, webhook) };
 }
 
 /** The clock stands still: a delivery that failed is not due again. */

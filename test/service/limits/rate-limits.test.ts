@@ -48,6 +48,9 @@ const tables: Record<string, { numbers: [number, number, number, number]; endpoi
       'GET /api/webhooks/:uuid',
       'DELETE /api/webhooks/:uuid',
       'POST /api/webhooks/:uuid/test',
+      'PATCH /api/webhooks/:uuid',
+      'GET /api/webhooks/:uuid/deliveries',
+      'POST /api/webhooks/:uuid/deliveries/:id/resend',
     ],
   },
   file_links: { numbers: [30, 60, 600, 3_600], endpoints: ['POST /api/jobs/generate-file-download-links'] },
@@ -128,7 +131,7 @@ test('what the operator is told are the numbers of the tables', async () => {
   const expected = Object.fromEntries(
     Object.entries(tables).map(([name, { numbers }]) => [name, { burst: numbers[0], sustained: numbers[2] }]),
   );
-  expect((await putLimits(id, {})).body).toEqual({ enabled: true, ...expected });
+  expect((await putLimits(id, {})).body).toEqual({ enabled: true, ...expected, webhooks_max: 50 });
 });
 
 const examples: [string, string, string, unknown?][] = [

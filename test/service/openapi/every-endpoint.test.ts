@@ -133,6 +133,9 @@ test('webhooks, files and jobs', async () => {
   await call('GET', `/api/webhooks/${webhook}`);
   await call('GET', '/api/webhooks');
   await call('POST', `/api/webhooks/${webhook}/test`);
+  await call('PATCH', `/api/webhooks/${webhook}`, { name: 'every', is_active: true, authentication: null });
+  const [delivery] = (await call('GET', `/api/webhooks/${webhook}/deliveries?page_size=5`)).result;
+  await call('POST', `/api/webhooks/${webhook}/deliveries/${delivery.id}/resend`);
 
   const upload = { 'content-type': 'application/pdf', 'x-file-name': 'drawing.pdf' };
   file = (await call('POST', '/desk/files', 'the bytes', upload)).uuid;

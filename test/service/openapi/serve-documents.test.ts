@@ -1,6 +1,10 @@
 /** The documents and their pages over HTTP: open to everybody, whole in themselves, and kept by browsers no longer than they are true. */
-import { describe, expect, test } from 'vitest';
+import express from 'express';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { listen } from '#platform/http/server.ts';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
+import { serveDocuments } from '#service/openapi/serve-documents.ts';
 import { request, startTestService } from '../../harness/programs.ts';
 
 const service = await startTestService();
@@ -21,6 +25,40 @@ describe.each(Object.entries(files))('%s', (path, name) => {
     const first = await get(path);
     expect(first.headers.get('cache-control')).toBe('no-cache');
     expect((await get(path, { 'if-none-match': first.headers.get('etag') ?? '' })).status).toBe(304);
+  });
+});
+
+describe.each(Object.entries(files))('%s in YAML', (jsonPath, name) => {
+  const path = jsonPath.replace('.json', '.yaml');
+
+  test('is the same document, without a key and without aliases', async () => {
+    const answer = await get(path);
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/yaml; charset=utf-8']);
+    expect(parse(answer.body, { maxAliasCount: 0 })).toEqual(documents[name]);
+  });
+
+  test('is asked for again each time, and not sent again while it is the same', async () => {
+    const first = await get(path);
+    expect(first.headers.get('cache-control')).toBe('no-cache');
+    expect((await get(path, { 'if-none-match': first.headers.get('etag') ?? '' })).status).toBe(304);
+  });
+});
+
+describe('the root', () => {
+  test('redirects to the page of the public API', async () => {
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await request(method, `${service.url}/`);
+      expect([answer.status, answer.headers.get('location')]).toEqual([302, '/docs']);
+    }
+    expect((await fetch(service.url)).url).toBe(`${service.url}/docs`);
+  });
+
+  test('redirects below the path of the public address', async () => {
+    const app = express();
+    serveDocuments(app, { publicUrl: 'https://example.com/sourcing' });
+    const server = await listen(app, { host: '127.0.0.1', port: 0 });
+    onTestFinished(() => server.close(0));
+    expect((await request('GET', server.url)).headers.get('location')).toBe('/sourcing/docs');
   });
 });
 
@@ -95,6 +133,7 @@ test('no other file of the package is served', async () => {
 test('HEAD answers as GET without the body, and another method is refused with what is possible', async () => {
   for (const path of [
     ...Object.keys(files),
+    '/openapi.yaml',
     ...Object.keys(pages),
     '/docs/assets/start.js',
     '/docs/assets/swagger-ui.css',
