@@ -142,7 +142,7 @@ function sample(given: Json, document: Json): unknown {
 
 function textOf(value: unknown): string {
   if (Array.isArray(value)) return value.map(textOf).join(',');
-  return typeof value === 'object' ? '' : String(value);
+  return typeof value === 'string' ? value : typeof value === 'object' ? '' : JSON.stringify(value);
 }
 
 function behind(value: Json, document: Json): Json {

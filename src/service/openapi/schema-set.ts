@@ -99,13 +99,20 @@ function nameDefaults(components: ReadonlyMap<string, JsonObject>): Map<string, 
         const { description, ...part } = visit(schema, owner, path + pascalCase(member)) as JsonObject;
         const described = description === undefined ? {} : { description };
         if (!('default' in part)) return [member, { ...described, ...part }];
-        return [member, { $ref: pending.input + nameOf(owner, path, member, part), ...described }];
+        const about = [description, leftOut(part['default'])].filter(Boolean).join(' ');
+        return [member, { $ref: pending.input + nameOf(owner, path, member, part), description: about }];
       }),
     );
   // Unions last: what they repeat has its name by then.
   const unionsLast = [...components].sort(([, a], [, b]) => Number('oneOf' in a) - Number('oneOf' in b));
   for (const [id, schema] of unionsLast) named.set(id, visit(schema, id, '') as JsonObject);
   return new Map([...named, ...[...parts].map(([id, { part }]) => [id, part] as const)]);
+}
+
+/** The default in words, for readers who do not follow the reference. */
+function leftOut(value: unknown): string {
+  if (value === '') return 'Left out: empty.';
+  return `Left out: \`${typeof value === 'string' ? value : JSON.stringify(value)}\`.`;
 }
 
 /** `event_type` as `EventType`. */

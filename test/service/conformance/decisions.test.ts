@@ -99,6 +99,7 @@ interface Schema {
   required?: string[];
   default?: unknown;
   description?: string;
+  $ref?: string;
 }
 
 test('the OpenAPI document says of every optional member of the event payload what leaving it out means', () => {
@@ -106,10 +107,13 @@ test('the OpenAPI document says of every optional member of the event payload wh
     string,
     { components: { schemas: Record<string, Schema> } }
   >;
-  const payload = documents['public']?.components.schemas['CreateSourcingEvent'];
+  const schemas = documents['public']?.components.schemas;
+  const payload = schemas?.['CreateSourcingEvent'];
+  const behind = ({ $ref, ...own }: Schema): Schema => ({ ...schemas?.[$ref?.split('/').at(-1) ?? ''], ...own });
   /** Optional members with neither a default nor words about their absence. */
   const silent = (schema: Schema | undefined, path: string): string[] =>
-    Object.entries(schema?.properties ?? {}).flatMap(([name, member]) => {
+    Object.entries(schema?.properties ?? {}).flatMap(([name, referring]) => {
+      const member = behind(referring);
       const says =
         schema?.required?.includes(name) === true || 'default' in member || member.description?.includes('Left out: ');
       return [...(says ? [] : [`${path}${name}`]), ...silent(member, `${path}${name}.`)];

@@ -264,7 +264,7 @@ describe('what is sent', () => {
     set.input(union);
     set.input(event);
     const { schemas } = set.resolve({});
-    const kind = { $ref: '#/components/schemas/ThingKind', description: 'Which.' };
+    const kind = { $ref: '#/components/schemas/ThingKind', description: 'Which. Left out: `a`.' };
     expect(Object.keys(schemas)).toEqual(['Every', 'Thing', 'ThingKind']);
     expect(schemas['ThingKind']).toEqual({ default: 'a', type: 'string', enum: ['a', 'b'] });
     expect(schemas['Thing']).toMatchObject({ properties: { kind } });
