@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
-import { scratchFolder } from '../harness/programs.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runCommandLine, runHere, startCommandLine } from './command-line.ts';
 

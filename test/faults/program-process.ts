@@ -13,7 +13,8 @@ import { expect } from 'vitest';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { hasErrorCode } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
-import { closeAfterFile, scratchFolder } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const patienceMs = 60_000;

@@ -4,7 +4,8 @@ import type { FeedName } from '#contract/feed.ts';
 import type { EventStatus } from '#contract/sourcing-event.ts';
 import type { FeedRecord } from '#service/domain/feed-records.ts';
 import { appendFeedRecords, type FeedChange } from '#service/feeds/append-feed-records.ts';
-import type { TestOrganisation, TestService } from './programs.ts';
+import type { TestOrganisation } from './test-organisation.ts';
+import type { TestService } from './test-service.ts';
 
 export interface WrittenEvent {
   id: string;

@@ -2,8 +2,10 @@
 import { createHash } from 'node:crypto';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
-import { type HttpAnswer, scratchFolder, type TestOrganisation } from './programs.ts';
+import type { HttpAnswer } from './request.ts';
+import { scratchFolder } from './scratch-folder.ts';
 import { endedJob } from './sourcing.ts';
+import type { TestOrganisation } from './test-organisation.ts';
 
 export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
 

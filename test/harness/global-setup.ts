@@ -1,18 +1,20 @@
 /**
- * One PostgreSQL server for a run of the tests: the one that DATABASE_URL names, else an embedded one in a folder of its
+ * What all tests of a run share: certificates for localhost, and one PostgreSQL server: the one that DATABASE_URL names, else an embedded one in a folder of its
  * own under `.test`, in memory where there is enough, with fsync off. When the run ends its databases are dropped, or the
  * server and its folder are gone.
  */
 
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import type { TestProject } from 'vitest/node';
+import { systemClock } from '#platform/clock.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { isRunning } from '#platform/database/is-running.ts';
+import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { collectConformance } from './conformance-results.ts';
 import { findScratchRoot } from './scratch-root.ts';
@@ -23,6 +25,7 @@ declare module 'vitest' {
     databaseUrl: string;
     /** How the names of this run's databases begin. */
     databasePrefix: string;
+    certificates: LocalCertificates;
   }
 }
 
@@ -35,6 +38,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const databasePrefix = `sourcing_test_${randomBytes(6).toString('hex')}_`;
   const named = process.env['DATABASE_URL'];
   const server = named === undefined || named === '' ? await startScratchServer() : useServer(named, databasePrefix);
+  const certificateFolder = await mkdtemp(join(tmpdir(), 'sourcing-test-'));
+  project.provide('certificates', await makeCertificates(certificateFolder));
   project.provide('databaseUrl', server.url);
   project.provide('databasePrefix', databasePrefix);
   console.log(`Tests use ${server.description}.`);
@@ -43,9 +48,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     try {
       await endConformance();
     } finally {
+      await rm(certificateFolder, { recursive: true });
       await server.stop();
     }
   };
+}
+
+function makeCertificates(directory: string): Promise<LocalCertificates> {
+  const hostnames = ['localhost', '127.0.0.1', '::1'];
+  return ensureLocalCertificates({ directory, hostnames, clock: systemClock, log: silentLogger });
 }
 
 interface Server {

@@ -1,9 +1,11 @@
 /**
- * Fails a test file that leaves timers, sockets, servers, child processes or file watchers behind: each would keep a
- * real process from ending. What vitest itself holds stands at the file's start and does not count.
+ * When a test file ends: closes what it has registered, then fails it if it leaves timers, sockets, servers, child
+ * processes or file watchers behind, each of which would keep a real process from ending. What stood at the file's start
+ * is vitest's, or that of a file before it in the same process, and does not count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
+import { closeWhatIsOpen } from './after-file.ts';
 
 const watched = new Set([
   'Timeout',
@@ -32,6 +34,7 @@ const atStart = countResources();
 
 // Registered before any hook of the test file, and therefore run after them.
 afterAll(async () => {
+  await closeWhatIsOpen();
   const until = performance.now() + patienceMs;
   let leaks = findLeaks();
   while (leaks.length > 0 && performance.now() < until) {

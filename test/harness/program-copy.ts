@@ -1,7 +1,7 @@
 /** The program in a folder of its own, for what writes into its folders or loads what is installed beside it. */
 import { cp, mkdir, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { scratchFolder } from './programs.ts';
+import { scratchFolder } from './scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 

@@ -1,5 +1,6 @@
 /** Sourcing for tests: the shortest way to suppliers, an event, bids and awards, through the API. */
-import { eventually, type TestOrganisation } from './programs.ts';
+import { eventually } from './eventually.ts';
+import type { TestOrganisation } from './test-organisation.ts';
 
 /** Creates suppliers by their external ids and waits until they are there. */
 export async function createSuppliers(organisation: TestOrganisation, externalIds: readonly string[]): Promise<void> {

@@ -10,9 +10,11 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ssh2 from 'ssh2';
+import { closeAfterFile } from './after-file.ts';
 import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } from './debian-packages.ts';
+import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
-import { closeAfterFile, eventually, scratchFolder } from './programs.ts';
+import { scratchFolder } from './scratch-folder.ts';
 
 export interface SshServer {
   readonly port: number;

@@ -6,11 +6,12 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
-import { afterAll, inject } from 'vitest';
+import { inject } from 'vitest';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { migrate } from '#platform/database/migrations.ts';
 import { silentLogger } from '#platform/log.ts';
+import { closeAfterFile } from './after-file.ts';
 
 export interface TestDatabase {
   readonly url: string;
@@ -21,11 +22,6 @@ export interface TestDatabase {
 
 const sources = join(import.meta.dirname, '..', '..', 'src');
 const migrated = ['service', 'bridge'].map((schema) => ({ schema, directory: join(sources, schema, 'migrations') }));
-
-const undropped = new Set<TestDatabase>();
-afterAll(async () => {
-  for (const each of undropped) await each.drop();
-});
 
 /** Creates a database with the schemas of the service and the bridge, both empty. Rejects when a migration fails. */
 export async function createTestDatabase(options: { poolMax?: number } = {}): Promise<TestDatabase> {
@@ -53,14 +49,13 @@ async function copyDatabase(admin: Client, template: string, options: { poolMax?
     database,
     drop: () => {
       dropped ??= (async () => {
-        undropped.delete(created);
         await database.close();
         await asAdmin((admin) => admin.query(`drop database if exists ${escapeIdentifier(name)} with (force)`));
       })();
       return dropped;
     },
   };
-  undropped.add(created);
+  closeAfterFile(() => created.drop());
   return created;
 }
 

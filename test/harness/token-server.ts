@@ -2,7 +2,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile, testCertificates } from './programs.ts';
+import { closeAfterFile } from './after-file.ts';
+import { testCertificates } from './test-certificates.ts';
 
 export interface TokenRequest {
   headers: IncomingHttpHeaders;
@@ -21,7 +22,7 @@ export function giveJson(response: ServerResponse, status: number, body: unknown
 }
 
 export async function startTokenServer(): Promise<TokenServer> {
-  const tls = await testCertificates();
+  const tls = testCertificates();
   const asked: TokenRequest[] = [];
   const tokenServer: TokenServer & { url: string } = {
     url: '',

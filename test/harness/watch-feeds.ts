@@ -1,8 +1,9 @@
 /** What an organisation's feeds do while a test acts: which triggers fired and which records were appended. */
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { feedTriggers } from '#contract/webhook.ts';
-import type { TestOrganisation, TestService } from './programs.ts';
 import { readWholeFeed } from './sourcing.ts';
+import type { TestOrganisation } from './test-organisation.ts';
+import type { TestService } from './test-service.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into records of every shape
 // oxlint-disable-next-line typescript/no-explicit-any

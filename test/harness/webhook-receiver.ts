@@ -5,8 +5,11 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
+import { closeAfterFile } from './after-file.ts';
 import { answerCheckOfService } from './documented-answers.ts';
-import { closeAfterFile, type TestOrganisation, type TestService, testCertificates } from './programs.ts';
+import { testCertificates } from './test-certificates.ts';
+import type { TestOrganisation } from './test-organisation.ts';
+import type { TestService } from './test-service.ts';
 
 export interface Received {
   method: string;
@@ -23,7 +26,7 @@ export interface WebhookReceiver {
 }
 
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
-  const tls = await testCertificates();
+  const tls = testCertificates();
   const receiver: WebhookReceiver & { url: string } = { url: '', received: [], answer: 200 };
   const faults: string[] = [];
   const receive = async (request: IncomingMessage, response: ServerResponse) => {

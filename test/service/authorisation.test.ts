@@ -6,7 +6,8 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { scopes } from '#contract/admin.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { type HttpAnswer, request, startRecordedService, startTestService } from '../harness/programs.ts';
+import { type HttpAnswer, request } from '../harness/request.ts';
+import { startRecordedService, startTestService } from '../harness/test-service.ts';
 import { operatorEndpoints, organisationEndpoints } from './endpoint-tables.ts';
 
 /** A path of the endpoint with an id that exists nowhere, or with these. */

@@ -2,8 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { request as rawRequest } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { type HttpAnswer, request, startTestService } from '../harness/programs.ts';
+import { type HttpAnswer, request } from '../harness/request.ts';
 import { createEvent, eventPayload } from '../harness/sourcing.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const service = await startTestService({ bodyBytesMax: 100_000 });
 const organisation = await service.organisation();

@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest';
 import { addMicros } from '#contract/timestamp.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { startTestService, type TestOrganisation } from '../harness/programs.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock });

@@ -5,10 +5,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { eventually } from '../harness/eventually.ts';
 import { uploadFile } from '../harness/files.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation } from '../harness/programs.ts';
 import { changeSuppliers, createEvent, desk, jobEnd, processedSubmission, readEvent } from '../harness/sourcing.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { type Seed, seedsOf, targets } from './fuzz/seeds.ts';

@@ -6,15 +6,13 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { eventually } from '../harness/eventually.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import {
-  closeAfterFile,
-  eventually,
-  startTestService,
-  type TestOrganisation,
-  testCertificates,
-} from '../harness/programs.ts';
 import { createRequest, endedJob } from '../harness/sourcing.ts';
+import { testCertificates } from '../harness/test-certificates.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
@@ -23,7 +21,7 @@ const names = new Map<string, string[]>();
 const asNamed = (name: string) => names.get(name);
 let resolve = asNamed;
 const outgoing = createGuardedFetch({
-  extraCa: (await testCertificates()).caPem,
+  extraCa: testCertificates().caPem,
   lookup: async (hostname) => {
     const found = resolve(hostname);
     if (!found) throw Object.assign(new Error('unknown'), { code: 'ENOTFOUND' });

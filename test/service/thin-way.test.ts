@@ -1,9 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { eventually, startTestBridge, startTestService } from '../harness/programs.ts';
+import { eventually } from '../harness/eventually.ts';
 import { registerTestWebhook } from '../harness/register-webhook.ts';
 import { createEvent, createSuppliers, desk, eventPayload } from '../harness/sourcing.ts';
+import { startTestBridge } from '../harness/test-bridge.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 test('an award travels from the desk over a webhook and a feed into the connector', async () => {
   const service = await startTestService();

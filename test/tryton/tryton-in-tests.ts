@@ -3,7 +3,7 @@
  * be had, the file's tests are skipped, and say why.
  */
 import { describe, inject } from 'vitest';
-import { closeAfterFile } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 import { installTryton } from './install-tryton.ts';
 import { prepareTryton, startTryton, type TrytonBackend, type TrytonServer } from './tryton-server.ts';
 

@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { closeAfterFile } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 
 /** What a test does with the next change that passes; each is called once, and waited for. */
 export interface Incident {

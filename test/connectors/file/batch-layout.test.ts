@@ -13,7 +13,7 @@ import type { Folder } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
 import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
 import type { FileSettings } from '../../../connectors/file/settings.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { findScratchRoot } from '../../harness/scratch-root.ts';
 import { dyingFolder, losingFolder, steerFolder } from './dying-folder.ts';
 import { operation } from './operations.ts';

@@ -7,7 +7,7 @@ import { type AwardDocument, type Document, documentKinds } from '#connector/doc
 import { testContext } from '#connector/testing/test-context.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import fileConnector from '../../../connectors/file/index.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const event = '00000000-0000-4000-8000-000000000001';
 const supplier = '00000000-0000-4000-8000-000000000002';

@@ -12,7 +12,8 @@ import { testContext } from '#connector/testing/test-context.ts';
 import { systemClock } from '#platform/clock.ts';
 import connector from '../../../connectors/file/index.ts';
 import { seededRandom } from '../../faults/seeded-random.ts';
-import { closeAfterFile, scratchFolder } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
 

@@ -6,7 +6,8 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import ssh2, { type AuthContext, type SFTPWrapper } from 'ssh2';
-import { closeAfterFile, scratchFolder } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const { OPEN_MODE, STATUS_CODE, flagsToString } = ssh2.utils.sftp;
 

@@ -10,7 +10,7 @@ import { NoSuchFile } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
 import { createSftpConnection, trustFingerprints } from '../../../connectors/file/sftp-connection.ts';
 import { createSftpFolder } from '../../../connectors/file/sftp-folder.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
 import { type PlainSftpServer, startPlainSftpServer } from './sftp-server.ts';

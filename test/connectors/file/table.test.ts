@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import type { AwardDocument, Document, QuotationDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import fileConnector from '../../../connectors/file/index.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { operation } from './operations.ts';
 
 const never = new AbortController().signal;

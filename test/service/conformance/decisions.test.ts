@@ -3,9 +3,10 @@ import { expect, test } from 'vitest';
 import { createDatabase, type Sql } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
-import { eventually, startTestService } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createEvent, createSuppliers, endedJob } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 

@@ -1,7 +1,7 @@
 /** API document, "Response envelopes": every member of every envelope, on each endpoint that has one. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { request } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { changeSuppliers, createEvent, createRequest, createSuppliers, desk } from '../../harness/sourcing.ts';
 import { createWorld } from './world.ts';
 

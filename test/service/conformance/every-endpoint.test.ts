@@ -4,8 +4,9 @@ import { request as rawRequest } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { jobTypes } from '#contract/job.ts';
 import type { Endpoint } from '#platform/http/endpoint.ts';
-import { request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { createEvent, createSuppliers } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { operatorEndpoints, organisationEndpoints } from '../endpoint-tables.ts';
 import { fullBodies } from './examples.ts';
 

@@ -4,9 +4,10 @@ import { expect, test } from 'vitest';
 import { feedNames } from '#contract/feed.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { createFeedWriter } from '../../harness/feed-writer.ts';
-import { request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { createEvent, createSuppliers, desk, endedJob, readWholeFeed } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const db = await createTestDatabase();

@@ -1,8 +1,8 @@
 /** Decisions, "Limits on values": each at its limit is taken and kept, and one more is 400 by its path. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, endedJob, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import type { AnyRecord } from '../../harness/watch-feeds.ts';
 
 const service = await startTestService();

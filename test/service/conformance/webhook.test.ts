@@ -1,7 +1,7 @@
 /** A webhook: every field with its exact value in each answer that shows one, with OAuth parameters and without. */
 import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { eventually } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 import { at, createWorld, someUuid } from './world.ts';

@@ -4,9 +4,11 @@
  */
 import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { changeSuppliers, createRequest } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import type { AnyRecord } from '../../harness/watch-feeds.ts';
 
 const startMs = Date.UTC(2030, 0, 1);

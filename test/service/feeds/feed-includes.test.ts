@@ -5,8 +5,9 @@ import { feedPages } from '#contract/feed.ts';
 import type { Sql } from '#platform/database/database.ts';
 import { loadIncludes } from '#service/feeds/load-includes.ts';
 import { createFeedWriter } from '../../harness/feed-writer.ts';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { changeSuppliers, createEvent, createRequest, desk, eventPayload } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 

@@ -10,8 +10,9 @@ import type { Sql } from '#platform/database/database.ts';
 import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
 import { writtenChange } from '../../harness/feed-writer.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 
 const feeds = ['sourcing-events', 'latest-bids', 'awards'] as const;
 interface FeedRecord {

@@ -13,15 +13,13 @@ import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
 import { attachFilesToSourcingEvent } from '#service/jobs/attach-files.ts';
 import { runJobs } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo } from '../../harness/files.ts';
-import {
-  closeAfterFile,
-  eventually,
-  startTestService,
-  type TestOrganisation,
-  testCertificates,
-} from '../../harness/programs.ts';
 import { createEvent, desk, endedJob, eventPayload } from '../../harness/sourcing.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const bodyBytesMax = 200_000;
 const storage = await breakableStorage();
@@ -29,7 +27,7 @@ const storage = await breakableStorage();
 /** Names of the tests and where they point; what a test sets here is the answer of the next lookup. */
 const addresses = new Map<string, string[]>([['localhost', ['127.0.0.1']]]);
 const lookups: string[] = [];
-const certificates = await testCertificates();
+const certificates = testCertificates();
 const outgoing = createGuardedFetch({
   extraCa: certificates.caPem,
   lookup: async (host) => {

@@ -6,9 +6,10 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { createDownloadToken, readDownloadToken } from '#service/files/download-token.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkJob, linkTo, problemOf, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startRecordedService } from '../../harness/programs.ts';
+import { startRecordedService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
 const storage = await breakableStorage();

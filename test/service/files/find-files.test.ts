@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { missingFileIds } from '#service/files/find-files.ts';
 import { uploadFile } from '../../harness/files.ts';
-import { startTestService } from '../../harness/programs.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const { database } = service.db;

@@ -3,9 +3,11 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createUploadSweep } from '#service/files/sweep-uploads.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo, sha256, upload, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const bodyBytesMax = 100_000;
 const dayMs = 24 * 60 * 60 * 1000;

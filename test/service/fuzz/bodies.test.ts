@@ -5,7 +5,7 @@
 
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import type { HttpAnswer } from '../../harness/programs.ts';
+import type { HttpAnswer } from '../../harness/request.ts';
 import { fire, type Round, runsOf } from './fire.ts';
 import {
   areRelated,

@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { linkTo, uploadFile } from '../../harness/files.ts';
-import { eventually } from '../../harness/programs.ts';
 import { connectRaw } from '../../harness/raw-connection.ts';
 import { closeConnections, send } from './send.ts';
 import { createWorld } from './world.ts';

@@ -1,7 +1,7 @@
 /** Sends rubbish at an endpoint, shot after shot, and sees to it that a refusal changes nothing and that what is taken ends well. */
 import * as fc from 'fast-check';
 import { expect } from 'vitest';
-import type { HttpAnswer } from '../../harness/programs.ts';
+import type { HttpAnswer } from '../../harness/request.ts';
 import { checkAnswer, type Shot, send, shotText } from './send.ts';
 import type { World } from './world.ts';
 

@@ -2,7 +2,7 @@
 import { Agent, request as httpRequest, type OutgoingHttpHeaders } from 'node:http';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { answerCheckOfService } from '../../harness/documented-answers.ts';
-import type { HttpAnswer } from '../../harness/programs.ts';
+import type { HttpAnswer } from '../../harness/request.ts';
 import { type Seed, secretOfSeeds, type Target } from './seeds.ts';
 import type { World } from './world.ts';
 

@@ -6,7 +6,7 @@ import { parse } from 'node:querystring';
 import { gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import type { HttpAnswer } from '../../harness/programs.ts';
+import type { HttpAnswer } from '../../harness/request.ts';
 import { fire, type Round, runsOf } from './fire.ts';
 import { seedsOf, type Target, targets } from './seeds.ts';
 import { closeConnections, type Shot, send, shotOf } from './send.ts';

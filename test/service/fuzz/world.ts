@@ -4,10 +4,12 @@
  */
 import type { Database } from '#platform/database/database.ts';
 import { createLogger } from '#platform/log.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { changeSuppliers, createEvent, createRequest, desk, endedJob } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 

@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import type { LimitName } from '#contract/limits.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { type HttpAnswer, request, startTestService, type TestService } from '../../harness/programs.ts';
+import { type HttpAnswer, request } from '../../harness/request.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import { organisationEndpoints } from '../endpoint-tables.ts';
 
 const clock = createManualClock();

@@ -1,7 +1,8 @@
 /** The documents and their pages over HTTP: open to everybody, whole in themselves, and kept by browsers no longer than they are true. */
 import { describe, expect, test } from 'vitest';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
-import { request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const get = (path: string, headers: Record<string, string> = {}) => request('GET', service.url + path, { headers });

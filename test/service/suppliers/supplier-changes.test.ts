@@ -4,8 +4,10 @@ import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { applySupplierChanges } from '#service/suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { processedSubmission } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/manage/supplier_changes';
