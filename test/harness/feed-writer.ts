@@ -1,4 +1,4 @@
-/** Appends records to feeds as commands do, without events behind them. They read as the contract says. */
+/** Appends records to feeds as commands do, without events behind them. The records have the form of the contract. */
 import { randomUUID } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import type { EventStatus } from '#contract/sourcing-event.ts';
@@ -91,7 +91,7 @@ export function writtenChange<Feed extends FeedName>(feed: Feed, records: readon
   return { feed, records: records.map((record) => made[feed]({ ...unsaid, ...record })) };
 }
 
-/** Each call is one transaction. */
+/** Returns functions that append a record, each in one transaction. */
 export function createFeedWriter(service: TestService, organisation: TestOrganisation) {
   const append = (eventId: string, change: FeedChange) =>
     service.db.database.transaction((tx) =>

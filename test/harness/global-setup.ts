@@ -23,7 +23,7 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** The server of this run, as a user who may create databases. */
     databaseUrl: string;
-    /** How the names of this run's databases begin. */
+    /** The beginning of the names of this run's databases. */
     databasePrefix: string;
     certificates: LocalCertificates;
   }
@@ -31,9 +31,9 @@ declare module 'vitest' {
 
 const root = join(import.meta.dirname, '..', '..');
 
-/** Starts or finds the server and gives the function that takes it down again; rejects when there is none. */
+/** Starts or finds the server and returns the function that cleans up after the run; rejects when there is no server. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // For the programs that tests start, hundreds of times: without it each compiles all of its code anew.
+  // Tests start programs hundreds of times: without this cache each program compiles all of its code again.
   process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');
   const databasePrefix = `sourcing_test_${randomBytes(6).toString('hex')}_`;
   const named = process.env['DATABASE_URL'];
@@ -69,7 +69,7 @@ async function startScratchServer(): Promise<Server> {
   const found = await findScratchRoot(root);
   const scratchRoot = join(found, found === root ? '' : `sourcing-bridge-${process.getuid?.()}`, '.test');
   await mkdir(scratchRoot, { recursive: true, mode: 0o700 });
-  await sweepKilledRuns(scratchRoot);
+  await removeKilledRuns(scratchRoot);
   const folder = join(scratchRoot, `run-${process.pid}-${randomBytes(4).toString('hex')}`);
   const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true });
   return {
@@ -82,8 +82,8 @@ async function startScratchServer(): Promise<Server> {
   };
 }
 
-/** A run that was killed could not stop its server: attach to it, and be its last user. */
-async function sweepKilledRuns(scratchRoot: string): Promise<void> {
+/** A run that was killed could not stop its server: this attaches to the server, and stops it as its last user. */
+async function removeKilledRuns(scratchRoot: string): Promise<void> {
   for (const name of await readdir(scratchRoot)) {
     const pid = /^run-(\d+)-/.exec(name)?.[1];
     if (pid === undefined || isRunning(Number(pid))) continue;

@@ -24,15 +24,15 @@ const watched = new Set([
   'MessagePort',
 ]);
 
-/** Sockets close asynchronously, and a pool's last goodbye takes a round trip; on a busy machine, several seconds. */
+/** Sockets close asynchronously, and closing a pool takes a round trip: several seconds on a busy machine. */
 const patienceMs = 5_000;
 const pollMs = 10;
 
-// The process's own input is opened when somebody first looks at it, as a library that imports node:process does.
+// Reading this property opens standard input. A library that imports node:process would do so during the tests.
 void process.stdin;
 const atStart = countResources();
 
-// Registered before any hook of the test file, and therefore run after them.
+// Registered before all hooks of the test file, and therefore run after them.
 afterAll(async () => {
   await closeWhatIsOpen();
   const until = performance.now() + patienceMs;

@@ -1,6 +1,6 @@
 /**
- * A fresh, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a
- * test file leaves are dropped when it ends.
+ * A new, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a test
+ * file leaves behind are dropped when it ends.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { closeAfterFile } from './after-file.ts';
 export interface TestDatabase {
   readonly url: string;
   readonly database: Database;
-  /** Closes `database` and removes it with all it holds, whoever else is connected. May be called more than once. */
+  /** Closes `database` and drops it, even while other clients are connected. May be called more than once. */
   drop(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export async function createTestDatabase(options: { poolMax?: number } = {}): Pr
   });
 }
 
-/** Creates a database with nothing in it. */
+/** Creates an empty database. */
 export async function createEmptyDatabase(options: { poolMax?: number } = {}): Promise<TestDatabase> {
   return asAdmin((admin) => copyDatabase(admin, 'template0', options));
 }
@@ -60,8 +60,8 @@ async function copyDatabase(admin: Client, template: string, options: { poolMax?
 }
 
 /**
- * Copying the files takes a quarter of the work of logging each page, and two checkpoints: cheap where nothing is synced,
- * and dear on a server that is safe.
+ * Copying the files is a quarter of the work of logging each page, but it needs two checkpoints: these are cheap without
+ * fsync, and expensive on a server with fsync.
  */
 async function strategy(admin: Client): Promise<string> {
   const [row] = (await admin.query<{ fsync: string }>(`select current_setting('fsync') as fsync`)).rows;
@@ -69,8 +69,8 @@ async function strategy(admin: Client): Promise<string> {
 }
 
 /**
- * Named after the migrations' content. It gets that name when it is finished and nobody is connected to it any more:
- * PostgreSQL copies no database that is in use.
+ * Returns the name of the template, which holds a hash of the migrations. The template gets this name when it is finished
+ * and has no connections: PostgreSQL does not copy a database that is in use.
  */
 async function findOrMakeTemplate(admin: Client): Promise<string> {
   const name = `${inject('databasePrefix')}template_${await hashMigrations()}`;
@@ -102,7 +102,7 @@ async function hashMigrations(): Promise<string> {
   return hash.digest('hex').slice(0, 12);
 }
 
-/** Undefined when there is no such folder. */
+/** The names in a folder, sorted; undefined when there is no such folder. */
 async function listFiles(directory: string): Promise<string[] | undefined> {
   const names = await readdir(directory).catch(() => undefined);
   return names?.sort();
@@ -114,7 +114,7 @@ function urlOf(name: string): string {
   return url.href;
 }
 
-/** The session's end also frees the lock that it may hold. */
+/** Lends a session on the server. Its end also releases the advisory lock that it may hold. */
 async function asAdmin<T>(use: (admin: Client) => Promise<T>): Promise<T> {
   const admin = new Client({ connectionString: inject('databaseUrl') });
   await admin.connect();

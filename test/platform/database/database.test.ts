@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
-import { startGoodbyeServer } from '../../harness/goodbye-server.ts';
+import { startShutdownServer } from '../../harness/shutdown-server.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 
 let test: TestDatabase;
@@ -291,7 +291,7 @@ describe('a database that is away', () => {
   });
 
   it('ends no process when its error comes in one packet with its greeting', async () => {
-    const server = await startGoodbyeServer(test.url, (connection) => connection <= 2);
+    const server = await startShutdownServer(test.url, (connection) => connection <= 2);
     const other = openOther(server.url, 1);
     expect(await failure(other.query('select 1'))).toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });
     const inTransaction = other.transaction((tx) => tx.query('select 1'));
