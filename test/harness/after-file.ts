@@ -1,15 +1,15 @@
 /**
- * What a test file has opened and closes when it ends. Several files share a process and its modules, so a module of the
- * harness must not call `afterAll` itself: it would run after the first file that imports the module, and after no other.
+ * Closes the resources of a test file when the file ends. Several files share a process and its modules, so a module of
+ * the harness must not call `afterAll` itself: it would run only after the first file that imports the module.
  */
 const closers: (() => unknown)[] = [];
 
-/** Closes something after the test file that runs now, before everything that was registered earlier. */
+/** Registers a function that runs after the current test file, before all that were registered earlier. */
 export function closeAfterFile(close: () => unknown): void {
   closers.push(close);
 }
 
-/** Closes all that is registered, the newest first, whichever of it fails; then rejects with the failures. */
+/** Runs all registered functions, the newest first, also when some of them fail; then rejects with the errors. */
 export async function closeWhatIsOpen(): Promise<void> {
   const failures: unknown[] = [];
   for (let close = closers.pop(); close; close = closers.pop()) {
@@ -21,5 +21,5 @@ export async function closeWhatIsOpen(): Promise<void> {
   }
   if (failures.length === 1) throw failures[0];
   if (failures.length > 1)
-    throw new AggregateError(failures, 'Several things could not be closed after the test file.');
+    throw new AggregateError(failures, 'Several resources could not be closed after the test file.');
 }

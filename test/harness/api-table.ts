@@ -1,6 +1,7 @@
 /**
- * The service's HTTP API as a table in Markdown, made from its endpoints. Which file an endpoint stands in is read from
- * `src/service/api.ts`: an endpoint does not know it. `npm run docs:api` writes the table to `docs/api-table.md`.
+ * The service's HTTP API as a table in Markdown, made from its endpoints. The file of each endpoint is read from
+ * `src/service/api.ts`, because an endpoint does not know its file. `npm run docs:api` writes the table to
+ * `docs/api-table.md`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,9 +1,8 @@
 /**
- * What all tests of a run share: certificates for localhost, and one PostgreSQL server: the one that DATABASE_URL names, else an embedded one in a folder of its
- * own under `.test`, in memory where there is enough, with fsync off. When the run ends its databases are dropped, or the
- * server and its folder are gone.
+ * The resources that all tests of a run share: certificates for localhost, and one PostgreSQL server. That is the server
+ * of DATABASE_URL, else an embedded one in its own folder under `.test`, in memory when there is enough, with fsync off.
+ * At the end of the run its databases are dropped, or the embedded server and its folder are removed.
  */
-
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

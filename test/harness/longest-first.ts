@@ -1,10 +1,10 @@
 /**
- * The order of the test files: those that have a process of their own first, then the others, and of both the longest
- * first. A long file that begins last would run alone, with the other cores idle.
+ * The order of the test files: first the files that each have their own process, then the others, and in both groups the
+ * longest first. A long file that begins last would run alone while the other cores are idle.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** What runs for more than some seconds, from the longest on; the other files follow by their size. */
+/** Files that run for more than some seconds, the longest first; the other files follow by their size. */
 const longest = ['test/simulation/seeds-1.test.ts', 'test/simulation/seeds-2.test.ts'];
 
 export class LongestFirst extends BaseSequencer {

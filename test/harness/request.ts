@@ -11,10 +11,10 @@ export interface HttpAnswer {
 
 type AnswerCheck = (method: string, url: string, answer: HttpAnswer) => void;
 
-/** By the origin of the service. */
+/** The checks by the origin of the service. */
 const checks = new Map<string, AnswerCheck>();
 
-/** Until the test file ends, `check` sees each answer of this service; it throws when the answer is wrong. */
+/** Calls `check` with each answer of this service until the test file ends; it throws when the answer is wrong. */
 export function checkAnswersOf(serviceUrl: string, check: AnswerCheck): void {
   const { origin } = new URL(serviceUrl);
   checks.set(origin, check);
@@ -22,8 +22,8 @@ export function checkAnswersOf(serviceUrl: string, check: AnswerCheck): void {
 }
 
 /**
- * One request; the body is sent as JSON unless it is text or bytes already, and the answer's is read as JSON if it is.
- * Fails when a test service answers what its OpenAPI document does not say.
+ * Sends one request. The body is sent as JSON unless it is text or bytes, and the answer's body is parsed if it is JSON.
+ * Fails when the answer of a test service is not as its OpenAPI document says.
  */
 export async function request(
   method: string,

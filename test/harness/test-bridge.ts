@@ -1,4 +1,4 @@
-/** The real bridge for tests: on a database of its own and free ports, closed after the test file. */
+/** The real bridge for tests, on its own database and free ports, closed after the test file. */
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
 import { type BridgeSettings, bridgeSettings } from '#bridge/settings.ts';

@@ -3,7 +3,7 @@ import { createGuardedFetch } from '#platform/guarded-fetch.ts';
 import type { LocalCertificates } from '#platform/local-ca.ts';
 import { closeAfterFile } from './after-file.ts';
 
-/** Certificates for localhost from an authority that the test programs trust: the same for the whole run. */
+/** Certificates for localhost, from an authority that the test programs trust; the same for the whole run. */
 export function testCertificates(): LocalCertificates {
   return inject('certificates');
 }

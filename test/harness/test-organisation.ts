@@ -4,11 +4,11 @@ export interface TestOrganisation {
   readonly id: string;
   /** An API key with all scopes. */
   readonly key: string;
-  /** A call with that key. */
+  /** Sends a request with that key. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<HttpAnswer>;
 }
 
-/** Creates an organisation in a service that runs: it may send webhooks to localhost, and its rate limits are off. */
+/** Creates an organisation in a running service. It may send webhooks to localhost, and has no rate limits. */
 export async function createOrganisation(baseUrl: string, adminToken: string): Promise<TestOrganisation> {
   const operator = (method: string, path: string, body: unknown) =>
     request(method, `${baseUrl}/admin/organisations${path}`, { key: adminToken, body });

@@ -1,4 +1,4 @@
-/** The real service for tests: on a database of its own and a free port, closed after the test file. */
+/** The real service for tests, on its own database and a free port, closed after the test file. */
 import { join } from 'node:path';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
@@ -24,7 +24,7 @@ export interface TestService {
   readonly registry: Registry;
   readonly adminToken: string;
   operator(method: string, path: string, body?: unknown): Promise<HttpAnswer>;
-  /** A new organisation that may send webhooks to localhost; its rate limits are off. */
+  /** Creates an organisation that may send webhooks to localhost, without rate limits. */
   organisation(): Promise<TestOrganisation>;
 }
 
@@ -35,22 +35,22 @@ interface StartOptions {
   sweepMs?: number;
   log?: Logger;
   bodyBytesMax?: number;
-  /** Instead of `testOutgoing`. */
+  /** Default: `testOutgoing`. */
   fetch?: GuardedFetch;
-  /** Instead of a folder of its own. */
+  /** Default: a folder for this service. */
   storage?: FileStorage;
-  /** Which signals reach the queue; not given: all. */
-  lets?: (lane: string) => boolean;
+  /** Whether the signals of a lane reach the queue; default: all do. */
+  isSignalled?: (lane: string) => boolean;
 }
 
 /** Starts a service; `sweepMs` is long, so that a test that relies on a signal fails when there is none. */
 export async function startTestService(options: StartOptions = {}): Promise<TestService> {
   const db = options.db ?? (await createTestDatabase());
   const queue = await createSignals({ databaseUrl: db.url, namespace: 'service_queue', log: silentLogger });
-  const { lets = () => true } = options;
+  const { isSignalled = () => true } = options;
   const signals: Signals = {
     ...queue,
-    signal: async (lane, keys) => !lets(lane) || (await queue.signal(lane, keys)),
+    signal: async (lane, keys) => !isSignalled(lane) || (await queue.signal(lane, keys)),
   };
   const registry = new Registry();
   const adminToken = 'operator-token-of-the-tests';
@@ -89,13 +89,13 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
 }
 
 export interface RecordedService extends TestService {
-  /** What it has logged, from `trace` on. */
+  /** The lines of its log, from `trace` on. */
   readonly lines: string[];
-  /** What it has sent to others. */
+  /** The requests that it has sent to other servers. */
   readonly sent: GuardedRequest[];
 }
 
-/** Starts a service that keeps what it logs and what it sends. */
+/** Starts a service whose log lines and outgoing requests are kept. */
 export async function startRecordedService(
   options: Omit<StartOptions, 'log' | 'fetch'> = {},
 ): Promise<RecordedService> {

@@ -17,7 +17,7 @@ let sweepRuns = false;
  */
 const service = await startTestService({
   clock: withoutTimers(clock),
-  lets: (lane) => lane !== 'rounds' || sweepRuns,
+  isSignalled: (lane) => lane !== 'rounds' || sweepRuns,
 });
 const organisation = await service.organisation();
 await createSuppliers(organisation, ['S1']);
