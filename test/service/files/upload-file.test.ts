@@ -252,7 +252,7 @@ describe('failures during an upload', () => {
     expect(storage.stored.has(kept)).toBe(true);
   });
 
-  test('a storage that cannot remove keeps the uploadRow, and the next sweep removes', async () => {
+  test('an upload whose bytes cannot be removed is kept, and the next sweep removes it', async () => {
     const uploadRow = await insertUpload('2029-01-01T00:00:00Z');
     let removals = 0;
     storage.before = (call) => {
@@ -301,7 +301,7 @@ describe('failures during an upload', () => {
       stored.resolve();
       expect((await sent).status).toBe(503);
       removed.resolve();
-      await sweepUntil('it is not noted any more', async () => !(await hasUpload(id)));
+      await sweepUntil('the upload row is deleted', async () => !(await hasUpload(id)));
       expect(await countOf('files')).toBe(files);
       expect((await database.query('select from service.files where id = $1', [id])).length).toBe(0);
     },

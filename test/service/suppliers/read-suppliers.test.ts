@@ -1,7 +1,8 @@
 /** Reading suppliers: one by its external_id with any characters, and the list with its filters. */
 import { expect, test } from 'vitest';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { changeSuppliers, createSuppliers } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/manage/suppliers';

@@ -27,7 +27,7 @@ const storage = await breakableStorage();
 /** The host names of the tests and their addresses. A test changes the answer of the next lookup here. */
 const addresses = new Map<string, string[]>([['localhost', ['127.0.0.1']]]);
 const lookups: string[] = [];
-const certificates = await testCertificates();
+const certificates = testCertificates();
 const outgoing = createGuardedFetch({
   extraCa: certificates.caPem,
   lookup: async (host) => {
