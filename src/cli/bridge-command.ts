@@ -29,7 +29,7 @@ export interface BridgeCommand {
   readonly settings: BridgeSettings;
   readonly database: Database;
   readonly clock: Clock;
-  /** Aborts when the command is told to stop. */
+  /** Aborts when the command gets a request to stop. */
   readonly signal: AbortSignal;
   /** The client of a configured source; its quotas are shared with the daemons. */
   clientOf(source: string): SourceClient;

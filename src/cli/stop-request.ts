@@ -24,7 +24,7 @@ export function listenForStop(): StopRequest {
       controller.abort();
       resolve();
     } else if (nowMs - firstMs > echoMs) {
-      console.error('Ended before everything was closed. Nothing is lost: the next start goes on from here.');
+      console.error('Ended before everything was closed. Nothing is lost: the next start continues from here.');
       process.exit(1);
     }
   };

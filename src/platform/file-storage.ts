@@ -69,7 +69,7 @@ export function checkFileId(id: string): void {
     throw new AppError('internal', 'A file id must be a UUID in lower case.');
 }
 
-/** The text for the log may name paths and hosts; the caller is told only to try again. */
+/** Its text for the log may name paths and hosts; its text for the caller says only to try again. */
 export function storageUnavailable(doing: string, cause: unknown): AppError {
   return new AppError('unavailable', 'The file storage is not available at the moment; try again shortly.', {
     message: `The file storage failed to ${doing}: ${errorText(cause)}.`,

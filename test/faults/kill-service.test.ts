@@ -214,7 +214,7 @@ async function playOn(client: Client, isEnough: () => boolean, signal: AbortSign
     });
 }
 
-/** A client that repeats calls while the service is away, until it is aborted: each call of the story may be repeated. */
+/** A client that repeats calls while the service is down, until it is aborted: each call of the story may be repeated. */
 async function retryingClient(baseUrl: string, apiKey: string, signal: AbortSignal): Promise<Client> {
   const { fetch } = testOutgoing();
   const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };

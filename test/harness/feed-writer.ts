@@ -18,14 +18,14 @@ export interface WrittenRecord {
   id: string;
   event: string;
   requests: string[];
-  /** What it says. */
+  /** The content that differs between versions. */
   text?: string;
   supplier?: string;
 }
 
 const created = '2030-01-01T00:00:00.000000Z';
-const somebody = { id: randomUUID() };
-const unsaid = { text: 'as it is', supplier: somebody.id };
+const someUser = { id: randomUUID() };
+const defaults = { text: 'as it is', supplier: someUser.id };
 
 export function writtenEvent(
   { id, status, tags, requests }: WrittenEvent,
@@ -45,7 +45,7 @@ export function writtenEvent(
     ...summary,
     roles: [],
     created,
-    created_by: somebody,
+    created_by: someUser,
     rounds: [],
     columns: [],
     lot_count: 0,
@@ -76,7 +76,7 @@ const made: { [Feed in FeedName]: (record: Required<WrittenRecord>) => FeedRecor
       ...ofEvent(of.event, requests),
       id: Number(id),
       supplier,
-      question_uuid: somebody.id,
+      question_uuid: someUser.id,
       value: text,
     },
   }),
@@ -88,7 +88,7 @@ function ofEvent(event: string, requests: readonly string[]) {
 
 /** A feed, and records to append to it. */
 export function writtenChange<Feed extends FeedName>(feed: Feed, records: readonly WrittenRecord[]): FeedChange<Feed> {
-  return { feed, records: records.map((record) => made[feed]({ ...unsaid, ...record })) };
+  return { feed, records: records.map((record) => made[feed]({ ...defaults, ...record })) };
 }
 
 /** Returns functions that append a record, each in one transaction. */

@@ -1,4 +1,4 @@
-/** `connector show`: what one connector can do, and the settings that a flow gives it. */
+/** `connector show`: what a connector can do, and its settings in a flow. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';

@@ -4,24 +4,11 @@
  * API answers with 503. What the server itself refuses (a broken constraint, say) is the driver's DatabaseError with its
  * SQLSTATE in `code`. No message holds the URL's password.
  */
-import { createHash } from 'node:crypto';
 import type { Logger } from '#platform/log.ts';
 import { createConnectionPool } from './connection-pool.ts';
+import type { Sql } from './sql.ts';
 import { copyInto, runStatement, sqlOn } from './statement.ts';
 import { runTransaction } from './transaction.ts';
-
-export interface Sql {
-  /**
-   * Runs one statement and returns its rows. `$1` stands for the first of `params`. A JavaScript array becomes an SQL
-   * array, so an array that is meant as JSON must be passed as text. Without params the text may hold several statements.
-   */
-  query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
-  /**
-   * Adds rows, made by `copyRows`, to a table: `into` is its name and the list of columns. Rejects when one of the rows
-   * exists already.
-   */
-  copy(into: string, rows: Buffer): Promise<void>;
-}
 
 export interface Database extends Sql {
   /**
@@ -38,17 +25,6 @@ export interface Database extends Sql {
   session<T>(use: (session: Sql) => Promise<T>): Promise<T>;
   /** Waits for the running statements and closes every connection. May be called more than once. */
   close(): Promise<void>;
-}
-
-/** A statement that each connection plans once; for the few that run thousands of times. */
-export interface PreparedStatement {
-  readonly name: string;
-  readonly text: string;
-}
-
-/** Makes a statement that is prepared once per connection. Its name is derived from its text, so two cannot collide. */
-export function prepared(text: string): PreparedStatement {
-  return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };
 }
 
 /**

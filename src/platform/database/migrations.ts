@@ -9,7 +9,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError, escapeIdentifier } from 'pg';
 import { AppError, errorText } from '#platform/errors.ts';
-import type { Database, Sql } from './database.ts';
+import type { Database } from './database.ts';
+import type { Sql } from './sql.ts';
 
 interface Migration {
   number: number;

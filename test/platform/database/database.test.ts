@@ -3,7 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { DatabaseError } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
+import { createDatabase, type Database } from '#platform/database/database.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
 import { startShutdownServer } from '../../harness/shutdown-server.ts';
@@ -240,7 +241,7 @@ async function cutAfter(statement: string): Promise<{ url: string; close(): Prom
   };
 }
 
-describe('a database that is away', () => {
+describe('a database that cannot be reached', () => {
   const withPassword = 'postgres://someone:pass%40word@127.0.0.1:1/nowhere';
 
   it('is unavailable, with the cause, the place and without the password', async () => {

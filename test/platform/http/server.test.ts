@@ -131,7 +131,7 @@ describe('input that cannot be read as a request', () => {
     ['a line that is no HTTP', 'nonsense\r\n\r\n', 400],
     ['a header without a name', 'GET /notes HTTP/1.1\r\nHost: test\r\n: x\r\n\r\n', 400],
     ['no Host', 'GET /notes HTTP/1.1\r\n\r\n', 400],
-    ['what nobody can expect', 'GET /notes HTTP/1.1\r\nHost: test\r\nExpect: wonders\r\n\r\n', 417],
+    ['an unknown expectation', 'GET /notes HTTP/1.1\r\nHost: test\r\nExpect: wonders\r\n\r\n', 417],
     ['two lengths', 'POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', 400],
     [
       'a length beside chunks',
