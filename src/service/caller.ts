@@ -7,7 +7,8 @@ import type { Request } from 'express';
 import type { Scope } from '#contract/admin.ts';
 import type { LimitsRequest } from '#contract/limits.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import { type Database, prepared } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 

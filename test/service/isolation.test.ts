@@ -13,16 +13,16 @@ import type { TestOrganisation } from '../harness/test-organisation.ts';
 import { startTestService } from '../harness/test-service.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
-import { type Seed, seedsOf, targets } from './fuzz/seeds.ts';
-import { shotOf } from './fuzz/send.ts';
-import { type Filled, fillOrganisation, jobPayloads, type World } from './fuzz/world.ts';
+import { createOrganisationData, type FuzzFixture, jobPayloads, type OrganisationData } from './fuzz/fuzz-fixture.ts';
+import { type Seed, seedsOf, testedEndpoints } from './fuzz/seeds.ts';
+import { requestOfSeed } from './fuzz/send-request.ts';
 
 const service = await startTestService({ clock: createManualClock() });
 const { database } = service.db;
 const receiver = await startWebhookReceiver();
 const tokenServer = await startTokenServer();
 
-interface Party extends TestOrganisation, Filled {
+interface Party extends TestOrganisation, OrganisationData {
   /** Of no other organisation: a supplier, a question of the open event, a scenario of it, a file. */
   readonly only: { supplier: string; question: string; scenario: string; file: string; domain: string };
   /** Clients choose these ids: the stranger makes things of its own under them, so no other call may name them. */
@@ -34,14 +34,14 @@ interface Party extends TestOrganisation, Filled {
 async function party(mark: string): Promise<Party> {
   const organisation = await service.organisation();
   const urls = { receiverUrl: receiver.url, tokenUrl: tokenServer.url };
-  const filled = await fillOrganisation(service, organisation, { ...urls, mark: ` of ${mark}` });
+  const data = await createOrganisationData(service, organisation, { ...urls, mark: ` of ${mark}` });
   const supplier = `Supplier of ${mark} alone`;
   const taken = { supplier: `Supplier of ${mark} at first`, question: randomUUID() };
   const suppliers = [supplier, taken.supplier].map((name) => ({ external_id: name, name }));
   await changeSuppliers(organisation, ...suppliers);
-  const asked = (await readEvent(organisation, filled.events.open)).questions;
+  const asked = (await readEvent(organisation, data.events.open)).questions;
   const question = randomUUID();
-  await desk(organisation, 'PUT', `${filled.events.open}/questions`, [
+  await desk(organisation, 'PUT', `${data.events.open}/questions`, [
     ...asked.map(
       ({ id, sourcing_event: _event, modified: _modified, ...rest }: { id: string } & Record<string, unknown>) => ({
         uuid: id,
@@ -52,11 +52,11 @@ async function party(mark: string): Promise<Party> {
     { uuid: taken.question, identifier: '10', question_text: `Asked by ${mark}, too`, input_type: 'TEXT' },
   ]);
   const scenario = `Scenario of ${mark}`;
-  await desk(organisation, 'PUT', `${filled.events.open}/scenarios/${encodeURIComponent(scenario)}`, { awards: [] });
+  await desk(organisation, 'PUT', `${data.events.open}/scenarios/${encodeURIComponent(scenario)}`, { awards: [] });
   const domain = `${mark.toLowerCase()}.example`;
   const admin = `/admin/organisations/${organisation.id}`;
   await service.operator('PUT', `${admin}/webhook-domains`, { domains: ['localhost', domain] });
-  await organisation.call('POST', `/api/webhooks/${filled.webhook}/test`);
+  await organisation.call('POST', `/api/webhooks/${data.webhook}/test`);
   const delivery = await eventually('it is delivered', async () => {
     const [found] = (await service.operator('GET', `${admin}/deliveries`)).body.result;
     return found?.state === 'delivered' && found.id;
@@ -64,7 +64,7 @@ async function party(mark: string): Promise<Party> {
   const { body: key } = await service.operator('POST', `${admin}/api-keys`, { name: mark });
   const file = await uploadFile(organisation, `${mark}.txt`);
   const only = { supplier, question, scenario, file, domain };
-  return { ...organisation, ...filled, only, taken, apiKey: key.id, delivery };
+  return { ...organisation, ...data, only, taken, apiKey: key.id, delivery };
 }
 
 /** What the database holds, row by row. */
@@ -256,7 +256,11 @@ const typeOf = (path: string) =>
     .replaceAll('-', '_');
 
 /** The same call with the owner's event instead of the own one. */
-const onEvent = (event: keyof Filled['events'], body?: unknown, ...more: readonly string[]): readonly Case[] => [
+const onEvent = (
+  event: keyof OrganisationData['events'],
+  body?: unknown,
+  ...more: readonly string[]
+): readonly Case[] => [
   {
     what: 'an event',
     ...ids(({ events }) => events[event]),
@@ -284,7 +288,7 @@ const ofEventFilters = filters(
 
 const own = (
   more: Omit<Case, 'seed'> & {
-    event?: keyof Filled['events'];
+    event?: keyof OrganisationData['events'];
     params?: (name: string) => readonly string[];
     body?: (name: string) => unknown;
   },
@@ -534,38 +538,39 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
 };
 
 /** The stranger calls; what comes of a job or of a change of suppliers is waited for. */
-async function call(target: (typeof targets)[number], seed: Seed) {
-  const shot = shotOf({ service, organisation: stranger } as unknown as World, target, seed);
-  const path = shot.path;
+async function call(endpoint: (typeof testedEndpoints)[number], seed: Seed) {
+  const request = requestOfSeed({ service, organisation: stranger } as unknown as FuzzFixture, endpoint, seed);
+  const path = request.path;
   const answer =
-    target.by === 'operator'
-      ? await service.operator(target.method, path, seed.body)
-      : await stranger.call(target.method, path, seed.body);
-  if (target.name === 'POST /api/manage/supplier_changes') await processedSubmission(stranger, answer.body.result.uuid);
-  if (!target.name.startsWith('POST /api/jobs') || answer.status !== 202)
+    endpoint.by === 'operator'
+      ? await service.operator(endpoint.method, path, seed.body)
+      : await stranger.call(endpoint.method, path, seed.body);
+  if (endpoint.name === 'POST /api/manage/supplier_changes')
+    await processedSubmission(stranger, answer.body.result.uuid);
+  if (!endpoint.name.startsWith('POST /api/jobs') || answer.status !== 202)
     return { status: answer.status, body: answer.body };
   const job = await jobEnd(stranger, answer.body.id);
   return { status: job.status as string, body: { errors: job.errors, detail: job.detail } };
 }
 
 test('every list, feed, filter and include shows the own things, and nothing of the other that has the same names', async () => {
-  const world = {
+  const fixture = {
     ...stranger,
     service,
     organisation: stranger,
     operated: stranger,
     receiverUrl: receiver.url,
-  } as unknown as World;
-  for (const target of targets.filter(({ method }) => method === 'GET')) {
-    for (const seed of seedsOf(target, world)) {
-      const { body } = await call(target, seed);
+  } as unknown as FuzzFixture;
+  for (const endpoint of testedEndpoints.filter(({ method }) => method === 'GET')) {
+    for (const seed of seedsOf(endpoint, fixture)) {
+      const { body } = await call(endpoint, seed);
       seeNothingOfOwner(body, []);
       const paths = [
         seed.query ?? {},
         ...Object.entries(seed.query ?? {}).map(([key, value]) => ({ [key]: value })),
         {},
       ];
-      for (const query of paths) seeNothingOfOwner((await call(target, { ...seed, query })).body, []);
+      for (const query of paths) seeNothingOfOwner((await call(endpoint, { ...seed, query })).body, []);
     }
   }
   const includes = 'include=sourcing_events&include=suppliers&page_size=1000';
@@ -587,15 +592,15 @@ test('every list, feed, filter and include shows the own things, and nothing of 
 
 const notFound = (id: string) => ({ file_uuid: id, error: 'not_found' });
 
-test.each(targets.map((target) => [target.name, target] as const))(
+test.each(testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
   "%s with another organisation's",
-  async (name, target) => {
+  async (name, endpoint) => {
     const list = cases[name];
     if (!list) throw new Error(`${name} has no entry in the table of test/service/isolation.test.ts: write one.`);
     for (const { what, named, nowhere = [], seed, expected } of list) {
       const theirs = named(owner);
-      const found = await call(target, seed(theirs));
-      const missing = await call(target, seed(nowhere));
+      const found = await call(endpoint, seed(theirs));
+      const missing = await call(endpoint, seed(nowhere));
       const [told, wanted] =
         expected === 'nothing found'
           ? [found.body.result ?? found.body.data, [200, []]]
@@ -615,7 +620,7 @@ test.each(targets.map((target) => [target.name, target] as const))(
 );
 
 test('the table speaks of no endpoint that is gone', () => {
-  expect(Object.keys(cases).filter((name) => !targets.some((target) => target.name === name))).toEqual([]);
+  expect(Object.keys(cases).filter((name) => !testedEndpoints.some((endpoint) => endpoint.name === name))).toEqual([]);
   expect(Object.keys(jobCases)).toEqual(Object.keys(jobPayloads));
 });
 

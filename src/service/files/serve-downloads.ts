@@ -6,7 +6,7 @@
 import { pipeline } from 'node:stream/promises';
 import type { Express, Response } from 'express';
 import type { Clock } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
 import { refuseMethod } from '#platform/http/problem.ts';

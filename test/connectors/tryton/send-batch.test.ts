@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { ConnectorError, DataError, TransientError } from '#connector/errors.ts';
 import { ServerFault } from '../../../connectors/tryton/rpc.ts';
-import { askInHalves, sendBatch } from '../../../connectors/tryton/send-batch.ts';
+import { runInHalves, sendBatch } from '../../../connectors/tryton/send-batch.ts';
 import { never } from './tryton-session.ts';
 
 const types = (results: readonly unknown[]) => results.map((one) => (one instanceof ConnectorError ? one.type : one));
@@ -69,8 +69,8 @@ test('what cannot be asked of one is of that one alone; what hinders all is thro
     return some;
   };
   const types = (_: string, { type }: ConnectorError) => type;
-  expect(await askInHalves(['a', 'odd', 'b'], ask, types, never)).toEqual(['a', 'data', 'b']);
+  expect(await runInHalves(['a', 'odd', 'b'], ask, types, never)).toEqual(['a', 'data', 'b']);
   expect(asked).toEqual([['a', 'odd', 'b'], ['a', 'odd'], ['a'], ['odd'], ['b']]);
-  await expect(askInHalves(['a', 'away'], ask, types, never)).rejects.toThrow('no answer');
-  expect(await askInHalves(['a', 'odd'], ask, types, AbortSignal.abort())).toEqual(['transient', 'transient']);
+  await expect(runInHalves(['a', 'away'], ask, types, never)).rejects.toThrow('no answer');
+  expect(await runInHalves(['a', 'odd'], ask, types, AbortSignal.abort())).toEqual(['transient', 'transient']);
 });

@@ -1,6 +1,7 @@
 /** Sentences of the decisions that concern the whole service, and have no place of their own among the other tests. */
 import { expect, test } from 'vitest';
-import { createDatabase, type Sql } from '#platform/database/database.ts';
+import { createDatabase } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
 import { eventually } from '../../harness/eventually.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { feedNames } from '#contract/feed.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { createFeedWriter } from '../../harness/feed-writer.ts';
 import { request } from '../../harness/request.ts';
 import { createEvent, createSuppliers, desk, endedJob, readWholeFeed } from '../../harness/sourcing.ts';

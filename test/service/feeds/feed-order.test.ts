@@ -6,7 +6,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
 import { writtenChange } from '../../harness/feed-writer.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';

@@ -5,13 +5,13 @@ import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
 import { eventually } from '../../harness/eventually.ts';
 import { linkTo, uploadFile } from '../../harness/files.ts';
 import { connectRaw } from '../../harness/raw-connection.ts';
-import { closeConnections, send } from './send.ts';
-import { createWorld } from './world.ts';
+import { createFuzzFixture } from './fuzz-fixture.ts';
+import { closeConnections, send } from './send-request.ts';
 
-const world = await createWorld();
+const fixture = await createFuzzFixture();
 afterAll(closeConnections);
-const { port } = new URL(world.service.url);
-const key = `Authorization: Bearer ${world.organisation.key}`;
+const { port } = new URL(fixture.service.url);
+const key = `Authorization: Bearer ${fixture.organisation.key}`;
 
 const head = (line: string, ...headers: string[]) =>
   [`${line} HTTP/1.1`, 'Host: test', key, ...headers, '', ''].join('\r\n');
@@ -40,9 +40,9 @@ const sockets = () => process.getActiveResourcesInfo().filter((name) => name ===
 /** A call as everybody makes it, in good time. */
 async function isServed(): Promise<void> {
   const started = performance.now();
-  for (const path of ['/healthz', '/readyz', '/api/feeds/latest-bids', `/desk/events/${world.events.open}`]) {
-    const headers = { authorization: `Bearer ${world.organisation.key}` };
-    expect((await send(world, { method: 'GET', path, headers })).status).toBe(200);
+  for (const path of ['/healthz', '/readyz', '/api/feeds/latest-bids', `/desk/events/${fixture.events.open}`]) {
+    const headers = { authorization: `Bearer ${fixture.organisation.key}` };
+    expect((await send(fixture, { method: 'GET', path, headers })).status).toBe(200);
   }
   expect(performance.now() - started).toBeLessThan(4_000);
 }
@@ -50,8 +50,8 @@ async function isServed(): Promise<void> {
 let before: Record<string, string>;
 let socketsBefore: number;
 beforeEach(async () => {
-  await world.restore();
-  before = await world.digest();
+  await fixture.restore();
+  before = await fixture.digest();
   await isServed();
   socketsBefore = sockets();
 });
@@ -59,10 +59,10 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const socket of open.splice(0)) socket.destroy();
   await isServed();
-  expect(world.complaints()).toEqual([]);
+  expect(fixture.takeLoggedProblems()).toEqual([]);
   // The service may keep ten to its database, and the test one to the service.
   await eventually('every connection is gone', async () => sockets() <= socketsBefore + 11);
-  const [row] = await world.service.db.database.query<{ stuck: number }>(
+  const [row] = await fixture.service.db.database.query<{ stuck: number }>(
     `select count(*)::int as stuck from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
   );
   expect(row?.stuck).toBe(0);
@@ -77,14 +77,14 @@ test('a hundred bodies that are sent by half hold up nobody, and are forgotten w
   );
   await isServed();
   for (const socket of open.splice(0)) socket.destroy();
-  await world.settled();
-  expect(await world.digest()).toEqual(before);
+  await fixture.settled();
+  expect(await fixture.digest()).toEqual(before);
 });
 
 test('two hundred clients that do not come to the end of their headers hold up nobody', async () => {
   await connections(200, `GET /api/feeds/awards HTTP/1.1\r\nHost: test\r\n${key}\r\nX-Slow: `);
   await isServed();
-  expect(await world.digest()).toEqual(before);
+  expect(await fixture.digest()).toEqual(before);
 });
 
 test('a request that comes byte by byte is a request like any other', async () => {
@@ -96,7 +96,7 @@ test('a request that comes byte by byte is a request like any other', async () =
     await new Promise(setImmediate);
   }
   expect(await connection.until('"PENDING"')).toMatch(/^HTTP\/1\.1 202 /);
-  await world.settled();
+  await fixture.settled();
 });
 
 test.each([
@@ -120,7 +120,7 @@ test.each([
   expect([...connection.received().matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status))).toEqual(
     statuses,
   );
-  await world.settled();
+  await fixture.settled();
 });
 
 test('a body that is shorter than it says is refused when the sender hangs up, and changes nothing', async () => {
@@ -128,13 +128,13 @@ test('a body that is shorter than it says is refused when the sender hangs up, a
   connection.send(`${jobHead(1_000)}{"name":"A"}`);
   connection.socket.end();
   await connection.closed();
-  await world.settled();
-  expect(await world.digest()).toEqual(before);
+  await fixture.settled();
+  expect(await fixture.digest()).toEqual(before);
 });
 
 test('answers that nobody reads to the end are let go of', async () => {
-  const file = await uploadFile(world.organisation, 'large.bin', Buffer.alloc(8_000_000, 7));
-  const link = new URL(await linkTo(world.organisation, file)).pathname;
+  const file = await uploadFile(fixture.organisation, 'large.bin', Buffer.alloc(8_000_000, 7));
+  const link = new URL(await linkTo(fixture.organisation, file)).pathname;
   const paths = [link, '/docs/assets/swagger-ui-bundle.js', '/openapi.json', '/api/feeds/latest-bids?page_size=1000'];
   for (const path of paths) {
     const readers = await connections(15, head(`GET ${path}`));
@@ -171,8 +171,8 @@ test('requests that are sent without waiting are answered in their order, each o
   const statuses = [...connection.received().matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => status);
   expect(statuses).toEqual(Array.from({ length: count }, () => ['200', '202']).flat());
   const ids = [...connection.received().matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id);
-  await world.settled();
-  const made = await world.service.db.database.query<{ id: string; name: string }>(
+  await fixture.settled();
+  const made = await fixture.service.db.database.query<{ id: string; name: string }>(
     `select j.id, r.name from service.jobs j join service.sourcing_requests r on r.id = j.created_entity where j.id = any($1)`,
     [ids],
   );

@@ -4,7 +4,7 @@ import { secretOfSeeds } from './seeds.ts';
 
 export type Path = readonly (string | number)[];
 
-export interface SpoiledBody {
+export interface MutatedBody {
   readonly text: string;
   /** Where something else stands than in the valid body. */
   readonly place: Path;
@@ -250,22 +250,22 @@ function written(value: unknown, place: Path, text: string | undefined): string 
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * The body with one place spoiled: replaced, taken out, with a member or an item more. `lures` are ids and names of
+ * The body with one place mutated: replaced, taken out, with a member or an item more. `confusableValues` are ids and names of
  * things that are there, and of some that are not: they stand where one of their kind is right.
  */
-export function spoiled(body: unknown, lures: readonly string[]): fc.Arbitrary<SpoiledBody> {
+export function mutated(body: unknown, confusableValues: readonly string[]): fc.Arbitrary<MutatedBody> {
   const nodes = nodesOf(body);
   const known = nodes.map(({ value }) => JSON.stringify(value)).filter((text) => !text.includes(secretOfSeeds));
   const objects = nodes.filter(({ value }) => typeof value === 'object' && value !== null && !Array.isArray(value));
   const arrays = nodes.filter(({ value }) => Array.isArray(value));
   const inner = nodes.filter(({ path }) => path.length > 0);
   const texts = nodes.filter(({ value }) => typeof value === 'string' && value !== secretOfSeeds);
-  const put = (node: Node, text: string | undefined, place = node.path): SpoiledBody => ({
+  const put = (node: Node, text: string | undefined, place = node.path): MutatedBody => ({
     text: written(body, node.path, text) ?? '',
     place,
     was: place === node.path ? node.value : undefined,
   });
-  const ways: { weight: number; arbitrary: fc.Arbitrary<SpoiledBody> }[] = [
+  const ways: { weight: number; arbitrary: fc.Arbitrary<MutatedBody> }[] = [
     {
       weight: 8,
       arbitrary: fc.tuple(fc.constantFrom(...nodes), anyJson(known)).map(([node, text]) => put(node, text)),
@@ -276,7 +276,7 @@ export function spoiled(body: unknown, lures: readonly string[]): fc.Arbitrary<S
       weight: 3,
       arbitrary: fc.tuple(fc.constantFrom(...texts), fc.nat()).map(([node, choice]) => {
         const isId = uuidForm.test(String(node.value));
-        const alike = lures.filter((lure) => uuidForm.test(lure) === isId);
+        const alike = confusableValues.filter((candidate) => uuidForm.test(candidate) === isId);
         return put(node, JSON.stringify(alike[choice % alike.length]));
       }),
     });
@@ -312,7 +312,7 @@ const nowhereKnown: ReadonlySet<unknown> = new Set([...everyObjectHas, 'organisa
  * a member that nobody knows, or a value of another JSON type. A text may be null or an object in some places, and an
  * object (a cell) a text.
  */
-export function isWrongAnywhere({ place, was }: SpoiledBody, value: unknown): boolean {
+export function isInvalidInAnySchema({ place, was }: MutatedBody, value: unknown): boolean {
   const now = place.reduce<unknown>((at, part) => (at as Record<string | number, unknown> | undefined)?.[part], value);
   const name = place.at(-1);
   if (was === undefined) return typeof name === 'string' && nowhereKnown.has(name) && !byName.has(place.at(-2));
@@ -328,7 +328,7 @@ function typeOf(value: unknown): string {
 }
 
 /** The body once for each object in it that has members of its own, with one more. */
-export function withEachUnknown(body: unknown): SpoiledBody[] {
+export function withEachUnknownMember(body: unknown): MutatedBody[] {
   return nodesOf(body)
     .filter(({ path, value }) => typeOf(value) === 'object' && !byName.has(path.at(-1)))
     .map(({ path, value }) => ({
@@ -338,14 +338,14 @@ export function withEachUnknown(body: unknown): SpoiledBody[] {
 }
 
 /** The body with one of these texts in one of its places. */
-export function spoiledBy(body: unknown, texts: readonly string[]): fc.Arbitrary<SpoiledBody> {
+export function bodyWith(body: unknown, texts: readonly string[]): fc.Arbitrary<MutatedBody> {
   return fc
     .tuple(fc.constantFrom(...nodesOf(body)), fc.constantFrom(...texts))
     .map(([{ path }, text]) => ({ text: written(body, path, text) ?? '', place: path }));
 }
 
 /** The body once for each text that stands in it, with another in its place. Of the items of a list the first is taken. */
-export function withEachText(body: unknown, text: string): SpoiledBody[] {
+export function withEachStringReplaced(body: unknown, text: string): MutatedBody[] {
   return nodesOf(body)
     .filter(
       ({ path, value }) => typeof value === 'string' && path.every((part) => typeof part === 'string' || part === 0),
@@ -367,8 +367,8 @@ export function pathParts(text: string): Path | undefined {
   return parts;
 }
 
-/** Whether a fault there can come from what was spoiled here: one lies on the way to the other. Long names are shown cut. */
-export function areRelated(one: Path, other: Path): boolean {
+/** Whether a fault there can come from what was mutated here: one lies on the way to the other. Long names are shown cut. */
+export function pathsOverlap(one: Path, other: Path): boolean {
   const length = Math.min(one.length, other.length);
   return Array.from({ length }, (_, index) => index).every((index) => isSame(one[index], other[index]));
 }
@@ -378,7 +378,7 @@ function isSame(a: string | number | undefined, b: string | number | undefined):
 }
 
 /** Whether the path leads through the value: to something in it, or to a member that an object of it lacks. */
-export function leadsInto(value: unknown, path: Path): boolean {
+export function pathExists(value: unknown, path: Path): boolean {
   let at: unknown = value;
   for (const [index, part] of path.entries()) {
     if (typeof at !== 'object' || at === null) return false;
