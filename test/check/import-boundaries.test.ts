@@ -157,6 +157,12 @@ const boundaries = {
   ],
 };
 
+/** Two files of which each imports a type of the other. */
+const circle: readonly Plant[] = ['one', 'two'].map((name, index, names) => ({
+  path: `src/platform/planted-circle/${name}.ts`,
+  text: `import type { A as B } from './${names[1 - index]}.ts';\n\nexport interface A {\n  readonly other: B;\n}\n`,
+}));
+
 const ruleExamples: { rule: string; bad: string; good: string }[] = [
   {
     rule: 'typescript(no-floating-promises)',
@@ -200,7 +206,7 @@ beforeAll(async () => {
   for (const name of ['.oxlintrc.json', 'tsconfig.json', 'package.json'])
     await copyFile(join(root, name), join(scratch, name));
   await symlink(join(root, 'node_modules'), join(scratch, 'node_modules'));
-  const plants = [...boundaries.refused, ...boundaries.allowed];
+  const plants = [...boundaries.refused, ...boundaries.allowed, ...circle];
   for (const [index, { bad, good }] of ruleExamples.entries())
     plants.push({ path: ruleFilePath(index, 'bad'), text: bad }, { path: ruleFilePath(index, 'good'), text: good });
   for (const folder of new Set(plants.map(({ path }) => dirname(path))))
@@ -248,6 +254,10 @@ describe('import boundaries', () => {
     expect(boundaries.allowed.length).toBeGreaterThan(70);
     expect(boundaries.allowed.filter(isRefused).map(shown)).toEqual([]);
   });
+});
+
+test('a circle of imports is reported, also where it is of types only', () => {
+  for (const { path } of circle) expect([...(reported.get(path) ?? [])]).toContain('import(no-cycle)');
 });
 
 describe('style rules', () => {

@@ -1,8 +1,7 @@
 /**
- * Every endpoint that takes a body, with something wrong in one place of a right one: refused with the place, and nothing
- * changed; or it was right after all, and is worked to an end without a fault of ours.
+ * Fuzzes every endpoint that takes a body with bodies that are mutated in one place. A mutated body is refused with the
+ * path of the mutation, and nothing changes; or it is still valid, and is processed without an internal error.
  */
-
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import type { HttpAnswer } from '../../harness/request.ts';
@@ -24,7 +23,7 @@ const fixture = await createFuzzFixture();
 afterAll(closeConnections);
 
 test.each(testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
-  '%s takes its seeds',
+  '%s accepts its seeds',
   async (_name, endpoint) => {
     const fresh = seedsOf(endpoint, fixture);
     expect(fresh.length).toBeGreaterThan(0);
@@ -37,7 +36,7 @@ test.each(testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const))
       ]);
       expect(answer.status).toBeLessThan(300);
       checkAnswer(fixture, request, answer);
-      await fixture.settled();
+      await fixture.waitUntilIdle();
       const failed = await fixture.service.db.database.query("select errors from service.jobs where status = 'FAILED'");
       expect(failed).toEqual([]);
       await fixture.restore();
@@ -45,7 +44,10 @@ test.each(testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const))
   },
 );
 
-/** What is there, of any kind, and what is not: the last two ids are a question of another event, and nothing at all. */
+/**
+ * Ids and names of existing things of every kind, and some that do not exist. Of the last two ids, one is a question of
+ * another event, and one is unknown.
+ */
 const confusableValues = [
   ...Object.values(fixture.events),
   ...Object.values(fixture.questions),
@@ -68,14 +70,17 @@ const confusableValues = [
 const withBody = testedEndpoints.filter(({ body }) => body !== undefined);
 
 test.each(testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
-  '%s refuses a member or a parameter that it does not know, wherever it stands, by its path',
+  '%s refuses an unknown member or parameter at any place, with its path',
   async (_name, endpoint) => {
     await fixture.restore();
     for (const seed of seedsOf(endpoint, fixture)) {
       const valid = requestOfSeed(fixture, endpoint, seed);
       const separator = valid.path.includes('?') ? '&' : '?';
-      const asked = await send(fixture, { ...valid, path: `${valid.path}${separator}unknown=1` });
-      expect([asked.status, asked.body.errors]).toEqual([400, [{ path: 'unknown', message: expect.any(String) }]]);
+      const withParameter = await send(fixture, { ...valid, path: `${valid.path}${separator}unknown=1` });
+      expect([withParameter.status, withParameter.body.errors]).toEqual([
+        400,
+        [{ path: 'unknown', message: expect.any(String) }],
+      ]);
       for (const { text, place } of endpoint.body ? withEachUnknownMember(seed.body) : []) {
         const answer = await send(fixture, { ...valid, body: text });
         const paths = answer.body.errors?.map(({ path }: { path: string }) => pathParts(path));
@@ -105,52 +110,52 @@ test.each(withBody.map((endpoint) => [endpoint.name, endpoint] as const))(
   },
 );
 
-test('what is refused late, when something was written already, is taken back', async () => {
+test('a refusal after the first write rolls everything back', async () => {
   await fixture.restore();
   const before = await fixture.digest();
   const question = { identifier: '7', question_text: 'Why?', input_type: 'TEXT' };
-  const late: readonly [event: string, questions: object[], status: number][] = [
+  const refusedLate: readonly [event: string, questions: object[], status: number][] = [
     [fixture.events.draft, [question, { ...question, identifier: '8', uuid: fixture.questions.text }], 400],
     [fixture.events.draft, [{ ...question, attachment_file_uuids: [fixture.request] }], 400],
-    // These have answers.
+    // These questions have answers.
     [fixture.events.open, [question], 409],
   ];
-  for (const [event, questions, status] of late) {
+  for (const [event, questions, status] of refusedLate) {
     const answer = await fixture.organisation.call('PUT', `/desk/events/${event}/questions`, questions);
     expect(answer.status).toBe(status);
     expect(await fixture.digest()).toEqual(before);
   }
 });
 
-/** By the endpoint's own schema it is wrong: then 400, and a path that leads to what was mutated. */
+/** Checks that a body which the endpoint's schema refuses is answered 400, with a path that leads to the mutation. */
 function checkRefusal(schema: (typeof testedEndpoints)[number]['body'], body: MutatedBody, answer: HttpAnswer): void {
   const { text, place } = body;
   const value: unknown = JSON.parse(text);
   const parsed = isStorable(text, value) ? schema?.safeParse(value) : undefined;
   const isValid = parsed?.success === true;
-  // Two entries that are too much alike, or members of another type: the fault may be shown beside it.
-  const isBetween =
+  // For repeated entries and members of another type the fault may be reported at a neighbour of the mutation.
+  const mayBeBeside =
     String(place.at(-1)).endsWith('type') ||
     (parsed?.success === false && parsed.error.issues.every(({ code }) => code === 'custom'));
   if (answer.status < 400) {
-    if (!isValid || isInvalidInAnySchema(body, value)) throw new Error('it was taken, and is not valid');
+    if (!isValid || isInvalidInAnySchema(body, value)) throw new Error('an invalid body was accepted');
     return;
   }
   if (answer.status === 409 && isValid) return;
   if (answer.status !== 400) throw new Error(`refused with ${answer.status}`);
   const paths = (answer.body.errors as { path: string }[] | undefined)?.map(({ path }) => path);
-  if (!paths?.length) throw new Error('refused without saying where');
+  if (!paths?.length) throw new Error('refused without a path');
   const places = paths.map((path) => {
     const parts = pathParts(path);
     if (!parts) throw new Error(`the path ${path} cannot be read`);
     if (!pathExists(value, parts)) throw new Error(`the path ${path} does not lead into the body`);
     return parts;
   });
-  if (!isValid && !isBetween && !places.some((one) => pathsOverlap(one, place)))
+  if (!isValid && !mayBeBeside && !places.some((reported) => pathsOverlap(reported, place)))
     throw new Error(`none of the paths ${paths.slice(0, 5).join(' ')} leads to ${place.join('/')}`);
 }
 
-/** What no endpoint takes, whatever its schema. */
+/** False for a body that every endpoint refuses: with texts that cannot be stored, or nested too deeply. */
 function isStorable(text: string, value: unknown): boolean {
   const wholePairs = text.replaceAll(/\\ud[89ab]..\\ud[c-f]../gi, '');
   return !/\\u0000|\\ud[89a-f]/i.test(wholePairs) && depthOf(value) <= 64;
@@ -159,6 +164,6 @@ function isStorable(text: string, value: unknown): boolean {
 function depthOf(value: unknown): number {
   let depth = 0;
   for (let level = [value]; level.length > 0; depth += 1)
-    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []));
   return depth - 1;
 }

@@ -1,4 +1,7 @@
-/** Formulas that try to run code, to hang or to nest without end, as they come over HTTP: refused with their place, or computed, and in either case soon. */
+/**
+ * Formulas that try to run code, to hang or to nest without end, as they come over HTTP: refused with their place, or
+ * computed, and in either case soon.
+ */
 import { expect, test } from 'vitest';
 import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
 import { startTestService } from '../../harness/test-service.ts';

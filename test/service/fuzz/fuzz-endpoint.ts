@@ -1,28 +1,31 @@
-/** Sends rubbish at an endpoint, request after request, and sees to it that a refusal changes nothing and that what is taken ends well. */
+/**
+ * Sends random input to an endpoint, request after request, and checks that a refusal changes nothing and that accepted
+ * input ends well.
+ */
 import * as fc from 'fast-check';
 import { expect } from 'vitest';
 import type { HttpAnswer } from '../../harness/request.ts';
 import type { FuzzFixture } from './fuzz-fixture.ts';
 import { checkAnswer, type RawRequest, requestText, send } from './send-request.ts';
 
-/** A request and what is to be true of its answer beyond what is true of every answer. */
+/** A request, and a check of its answer beyond the checks of every answer. */
 export interface FuzzCase {
   readonly request: RawRequest;
   readonly check?: (answer: HttpAnswer) => void;
 }
 
-/** `FUZZ_RUNS=5000`: so many requests of each kind at each endpoint. */
-export const runsOf = (few: number) => Number(process.env['FUZZ_RUNS'] ?? few);
+/** The number of requests of each kind to each endpoint; `FUZZ_RUNS=5000` sets another number. */
+export const runsOf = (defaultRuns: number) => Number(process.env['FUZZ_RUNS'] ?? defaultRuns);
 
-/** Of every object: the service runs in this process. */
+/** The members of every object. The service runs in this process, so a polluted prototype shows here. */
 const inherited = Reflect.ownKeys(Object.prototype);
 
 const changes = (request: RawRequest) => !['GET', 'HEAD', 'OPTIONS'].includes(request.method);
 
 /**
- * Fires `runs` cases. Fails with the round, and with what repeats it, when an answer is not what it must be, when the
- * service logs an error or stops answering, when the database is not as before after refusals, or when something has
- * reached the prototype of all objects.
+ * Sends the requests of `runs` cases. Fails, with the request and the seed that repeats it, when an answer is not
+ * allowed, when the service logs a problem or stops answering, when a refusal has changed the database, or when the
+ * prototype of all objects was changed.
  */
 export async function fuzzEndpoint(fixture: FuzzFixture, cases: fc.Arbitrary<FuzzCase>, runs: number): Promise<void> {
   await fixture.restore();
@@ -41,24 +44,23 @@ export async function fuzzEndpoint(fixture: FuzzFixture, cases: fc.Arbitrary<Fuz
         checkAnswer(fixture, request, answer);
         check?.(answer);
         if (answer.status < 400 && changes(request)) {
-          await fixture.settled();
+          await fixture.waitUntilIdle();
           await fixture.restore();
         } else {
           const tables = await changed();
           if (tables.length > 0) throw new Error(`it changed ${tables.join(', ')}`);
         }
-        const takeLoggedProblems = fixture.takeLoggedProblems();
-        if (takeLoggedProblems.length > 0)
-          throw new Error(`the service complains: ${takeLoggedProblems.join('\n').slice(0, 3_000)}`);
+        const problems = fixture.takeLoggedProblems();
+        if (problems.length > 0) throw new Error(`the service logged:  ${problems.join('\n').slice(0, 3_000)}`);
       } catch (error) {
-        const told = error instanceof Error ? error.message : String(error);
-        first ??= told;
-        await fixture.settled().catch(() => undefined);
+        const message = error instanceof Error ? error.message : String(error);
+        first ??= message;
+        await fixture.waitUntilIdle().catch(() => undefined);
         await fixture.restore();
         const text = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body);
-        // What is told in the end is the smallest round that fails, which may do so in another way.
-        const earlier = told === first ? '' : `\n(at first: ${first})`;
-        throw new Error(`${told}${earlier}\n\n${requestText(request)}\n\n${answer.status} ${text.slice(0, 2_000)}`, {
+        // What is message in the end is the smallest round that fails, which may do so in another way.
+        const earlier = message === first ? '' : `\n(the first failure: ${first})`;
+        throw new Error(`${message}${earlier}\n\n${requestText(request)}\n\n${answer.status} ${text.slice(0, 2_000)}`, {
           cause: error,
         });
       }

@@ -1,6 +1,6 @@
 /**
- * Two organisations in which every command has something to work on, on a clock that stands still; and the database as a
- * whole: its digest, and the way back to how it was.
+ * The fixture of the fuzz tests: a service whose clock stands still, with two organisations that have data for every
+ * command; and a digest of the whole database, which can be restored to its first state.
  */
 import type { Database } from '#platform/database/database.ts';
 import { createLogger } from '#platform/log.ts';
@@ -13,7 +13,7 @@ import { startTestService, type TestService } from '../../harness/test-service.t
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
-/** What an organisation has: for every command something to work on. */
+/** The ids of an organisation's data: every command has an event, a file, ... to work on. */
 export interface OrganisationData {
   readonly events: {
     readonly template: string;
@@ -24,12 +24,12 @@ export interface OrganisationData {
     readonly paused: string;
     /** Its only round is closed. */
     readonly between: string;
-    /** Its only round is open for the second time. */
+    /** Its only round was reopened. */
     readonly again: string;
     /** With an award. */
     readonly closed: string;
   };
-  /** Of the open event. */
+  /** The questions of the open event. */
   readonly questions: {
     readonly text: string;
     readonly number: string;
@@ -40,34 +40,39 @@ export interface OrganisationData {
   readonly request: string;
   readonly webhook: string;
   readonly submission: string;
-  /** A job that is completed for each type, by the last part of its path. */
+  /** A completed job of each type, by the last part of its path. */
   readonly jobs: Readonly<Record<string, string>>;
   readonly tokenUrl: string;
 }
 
 export interface FuzzFixture extends OrganisationData {
   readonly service: TestService;
-  /** Whose key makes the calls. */
+  /** The organisation whose key makes the calls. */
   readonly organisation: TestOrganisation;
-  /** Whom the operator's calls are about: what they change does not change who may call. */
+  /**
+   * The organisation that the operator's calls change; a separate one, so that they do not affect the calls of the
+   * other.
+   */
   readonly operated: TestOrganisation & {
     readonly apiKey: string;
     readonly webhook: string;
     readonly delivery: string;
   };
   readonly receiverUrl: string;
-  /** Errors and warnings that the service has logged since the last look. */
+  /** Returns the errors and warnings that the service has logged since the last call. */
   readonly takeLoggedProblems: () => string[];
-  /** Waits until nothing is being worked. */
-  readonly settled: () => Promise<void>;
-  /** By table. Without what only counts requests, and without notes of uploads: a refused one leaves its note for a day. */
+  /** Waits until no job, submission or delivery is pending or running. */
+  readonly waitUntilIdle: () => Promise<void>;
+  /**
+   * A digest of each table, except for the counted requests and the uploads: a refused upload leaves its row for a day.
+   */
   readonly digest: () => Promise<Record<string, string>>;
-  /** Everything as it was when the fixture was ready. */
+  /** Restores the database to its state when the fixture was ready. */
   readonly restore: () => Promise<void>;
 }
 
 const nowMs = Date.UTC(2030, 0, 1);
-/** Also a question of another event could have it: each event gets its own by the last digit. */
+/** The question ids of an event; its number is their last digit, because ids are unique within an organisation. */
 const questionIds = (event: number) => ({
   text: `11111111-1111-4111-8111-11111111111${event}`,
   number: `22222222-2222-4222-8222-22222222222${event}`,
@@ -75,7 +80,7 @@ const questionIds = (event: number) => ({
   file: `44444444-4444-4444-8444-44444444444${event}`,
 });
 
-/** Every member that a create payload can have. `event` tells apart the questions of two events. */
+/** A payload with every member that a create job can have. `event` is the number for its question ids. */
 export function fullPayload(event: number, fixture: Pick<OrganisationData, 'request' | 'files'>) {
   const ids = questionIds(event);
   return {
@@ -94,7 +99,7 @@ export function fullPayload(event: number, fixture: Pick<OrganisationData, 'requ
       {
         uuid: ids.text,
         identifier: '1',
-        question_text: 'Where are they made?',
+        question_text: 'Where are they eventCount?',
         description: 'The country will do',
         question_type: 'MANDATORY',
         input_type: 'TEXT',
@@ -177,7 +182,7 @@ const requestPayload = {
 
 type JobReferences = Pick<OrganisationData, 'request' | 'files' | 'events' | 'tokenUrl'>;
 
-/** A payload for each type of job, by the last part of its path. The events and requests that it names are there. */
+/** A payload of each job type, by the last part of its path. The events and requests that it names exist. */
 export const jobPayloads: Readonly<Record<string, (fixture: JobReferences, event?: number) => object>> = {
   'create-sourcing-events': (fixture, event = 9) => fullPayload(event, fixture),
   'create-sourcing-events-from-template': ({ events }) => ({ template: events.template, name: 'From the template' }),
@@ -194,7 +199,7 @@ export const jobPayloads: Readonly<Record<string, (fixture: JobReferences, event
     sourcing_event: fixture.events.draft,
     files: [
       { file_name: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' },
-      // Any answer of 200 is a file.
+      // Any answer with status 200 is a file.
       { file_name: 'b.txt', url: fixture.tokenUrl },
     ],
   }),
@@ -223,7 +228,7 @@ const answers = (event: number, files: OrganisationData['files'], comment: strin
   };
 };
 
-/** Starts a service and fills it. What it logs as a warning or an error is kept for `takeLoggedProblems`. */
+/** Starts a service and creates its data. */
 export async function createFuzzFixture(): Promise<FuzzFixture> {
   const logged: string[] = [];
   const service = await startTestService({
@@ -243,8 +248,8 @@ export async function createFuzzFixture(): Promise<FuzzFixture> {
     receiverUrl: receiver.url,
     tokenUrl: tokenServer.url,
   });
-  const settled = () => waitForIdle(database);
-  await settled();
+  const waitUntilIdle = () => waitForIdleDatabase(database);
+  await waitUntilIdle();
   return {
     ...data,
     service,
@@ -252,12 +257,14 @@ export async function createFuzzFixture(): Promise<FuzzFixture> {
     operated,
     receiverUrl: receiver.url,
     takeLoggedProblems: () => logged.splice(0),
-    settled,
+    waitUntilIdle,
     ...(await takeSnapshot(database)),
   };
 }
 
-/** Every call takes the same names; `mark` stands in every text that is shown beside them. */
+/**
+ * Creates data with the same names in every organisation. `mark` is a part of every other text, to tell the data apart.
+ */
 export async function createOrganisationData(
   service: TestService,
   organisation: TestOrganisation,
@@ -278,10 +285,14 @@ export async function createOrganisationData(
     proof: await uploadFile(organisation, `proof${mark}.pdf`),
   };
   const request = await createRequest(organisation, { ...requestPayload, description: `Sixty of them${mark}` });
-  let made = 0;
+  let eventCount = 0;
   const newEvent = (changes: object = {}) => {
-    made += 1;
-    const payload = { ...fullPayload(made, { request, files }), description: `For the new floor${mark}`, ...changes };
+    eventCount += 1;
+    const payload = {
+      ...fullPayload(eventCount, { request, files }),
+      description: `For the new floor${mark}`,
+      ...changes,
+    };
     return createEvent(organisation, payload);
   };
   const published = async (changes: object = {}) => {
@@ -299,8 +310,8 @@ export async function createOrganisationData(
     return id;
   };
   const open = await withBids();
-  const questions = questionIds(made);
-  await desk(organisation, 'POST', `${open}/answers`, answers(made, files, `mostly${mark}`));
+  const questions = questionIds(eventCount);
+  await desk(organisation, 'POST', `${open}/answers`, answers(eventCount, files, `mostly${mark}`));
   const between = await withBids();
   await desk(organisation, 'POST', `${between}/rounds/1/close`);
   const again = await withBids();
@@ -334,8 +345,13 @@ export async function createOrganisationData(
 }
 
 async function createTestWebhook(organisation: TestOrganisation, url: string, description = ''): Promise<string> {
-  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', description, url, triggers: ['TEST'] });
-  return made.body.uuid;
+  const eventCount = await organisation.call('POST', '/api/webhooks', {
+    name: 'hook',
+    description,
+    url,
+    triggers: ['TEST'],
+  });
+  return eventCount.body.uuid;
 }
 
 async function createOperatedOrganisation(service: TestService, url: string): Promise<FuzzFixture['operated']> {
@@ -351,18 +367,18 @@ async function createOperatedOrganisation(service: TestService, url: string): Pr
   return { ...operated, apiKey: key.id, webhook, delivery };
 }
 
-/** The clock stands still: a delivery that failed is not due again. */
-async function waitForIdle(database: Database): Promise<void> {
-  await eventually('nothing is being worked', async () => {
-    const [row] = await database.query<{ settled: boolean }>(
+/** A failed delivery does not count: its retry never becomes due, because the clock stands still. */
+async function waitForIdleDatabase(database: Database): Promise<void> {
+  await eventually('the service is idle', async () => {
+    const [row] = await database.query<{ idle: boolean }>(
       `select not exists (select from service.jobs where status = 'PENDING')
          and not exists (select from service.supplier_submissions where state = 'UNPROCESSED')
          and not exists (select from service.deliveries d join service.webhooks w on w.id = d.webhook_id
                          where w.is_active and (d.state = 'sending' or (d.state = 'pending' and d.due <= $1)))
-         as settled`,
+         as idle`,
       [new Date(nowMs).toISOString()],
     );
-    return row?.settled;
+    return row?.idle;
   });
 }
 
@@ -376,7 +392,7 @@ async function takeSnapshot(database: Database): Promise<Pick<FuzzFixture, 'dige
       [notDigested],
     )
   ).map(({ name }) => name);
-  // Every row that is written gets a later xmin than all before it: while both stay, so does the table.
+  // A written row gets a newer xmin: while the count and the sum of xmin stay the same, the table has not changed.
   const states = tables.map(
     (name) => `select '${name}' as name, count(*) || ' ' || coalesce(sum(xmin::text::bigint), 0) as state
                from service.${name}`,
@@ -407,7 +423,8 @@ async function takeSnapshot(database: Database): Promise<Pick<FuzzFixture, 'dige
       const now = await digest();
       const changed = tables.filter((name) => now[name] !== kept[name]);
       await database.transaction(async (tx) => {
-        // Rows go and come in any order: what they refer to is whole again at the end.
+        // Foreign keys are not checked meanwhile: rows are deleted and inserted in any order, and are consistent at the
+        // end.
         await tx.query('set local session_replication_role = replica');
         for (const name of changed)
           await tx.query(

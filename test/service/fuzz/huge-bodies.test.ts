@@ -1,4 +1,7 @@
-/** Bodies that are as large as they may be, in one place of them: refused in good time, and without the memory for many times as much. */
+/**
+ * Bodies of the maximum size, with one huge value: refused in good time, and without a multiple of their size in
+ * memory.
+ */
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { type FuzzCase, fuzzEndpoint, runsOf } from './fuzz-endpoint.ts';
@@ -10,9 +13,9 @@ import { closeConnections, requestOfSeed } from './send-request.ts';
 const fixture = await createFuzzFixture();
 afterAll(closeConnections);
 
-/** With the rest of the body below the limit of 10 MB. */
+/** With the rest of the body, this is just below the limit of 10 MB. */
 const bytes = 10_000_000;
-/** Those whose body has members: the others take `{}`, and all do it alike. */
+/** The endpoints whose body has members. The others accept only `{}`. */
 const withBody = testedEndpoints
   .filter((endpoint) =>
     seedsOf(endpoint, fixture).some(({ body }) => body !== undefined && JSON.stringify(body) !== '{}'),
@@ -57,7 +60,8 @@ test.each(withBody)('%s with a body of 10 MB', async (_name, endpoint) => {
           ({ text }): FuzzCase => ({
             request: { ...valid, body: text },
             check: ({ status, body }) => {
-              // Taken, it must be valid, as ten million spaces before a number are. Asked only then: it takes long.
+              // An accepted body must be valid, like a number after ten million spaces. The check is slow, so only
+              // then.
               if (![400, 413].includes(status))
                 expect([status, endpoint.body?.safeParse(jsonOf(text)).success]).toEqual([status, true]);
               expect(JSON.stringify(body).length).toBeLessThan(50_000);
@@ -69,24 +73,24 @@ test.each(withBody)('%s with a body of 10 MB', async (_name, endpoint) => {
   await fuzzEndpoint(fixture, cases, runsOf(2));
 });
 
-/** What patterns repeat: a pattern whose group repeats as often as these would need a stack for it. */
+/** Texts that regular expressions may repeat: a bad expression needs stack or time for each repetition. */
 const pieces = ['x', '1', ' a', ';a=b', 'a@', 'a.', '1.', '-', 'aaaa', 'é', '%41', '/..', 'A '];
 
-test.each(withBody)('no text can be so long that %s cannot refuse it', (_name, endpoint) => {
+test.each(withBody)('%s can refuse a text of any length', (_name, endpoint) => {
   for (const seed of seedsOf(endpoint, fixture)) {
     for (const piece of pieces) {
       const text = `a/b${piece.repeat(Math.floor(4_000_000 / piece.length))}`;
       for (const mutated of withEachStringReplaced(seed.body, '@')) {
         const value: unknown = JSON.parse(mutated.text);
-        put(value, mutated.place, text);
-        // The text of a file may be long; most others may not. Neither throws.
+        setAt(value, mutated.place, text);
+        // A file's content may be this long, most other texts may not. In no case does the check throw.
         expect(endpoint.body?.safeParse(value).success).toBeTypeOf('boolean');
       }
     }
   }
 });
 
-function put(value: unknown, place: readonly (string | number)[], text: string): void {
+function setAt(value: unknown, place: readonly (string | number)[], text: string): void {
   const last = place.at(-1) ?? '';
   const parent = place.slice(0, -1).reduce((at, part) => (at as Record<string | number, unknown>)[part], value);
   (parent as Record<string | number, unknown>)[last] = text;

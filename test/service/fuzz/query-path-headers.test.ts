@@ -1,6 +1,6 @@
 /**
- * Every endpoint, and what is served beside them, with rubbish around the body: in the query, in the path, in the headers,
- * and for bodies that are no JSON at all.
+ * Fuzzes every endpoint, and the other paths that the service serves, with mutated queries, paths and headers, and with
+ * bodies that are no JSON.
  */
 import { parse } from 'node:querystring';
 import { gzipSync } from 'node:zlib';
@@ -22,7 +22,7 @@ const validRequests = (endpoint: TestedEndpoint) =>
   seedsOf(endpoint, fixture).map((seed) => requestOfSeed(fixture, endpoint, seed));
 const anyValidRequest = (endpoint: TestedEndpoint) => fc.constantFrom(...validRequests(endpoint));
 
-/** Text as it may stand in a URL: any characters that HTTP lets through, and any bytes percent-encoded. */
+/** Text for a URL: any characters that HTTP allows, and any percent-encoded bytes. */
 const urlText = (maxLength: number) =>
   fc
     .array(
@@ -118,7 +118,7 @@ const values = fc.oneof(
   urlText(8),
 );
 
-const foreignNames = fc.oneof(
+const unknownNames = fc.oneof(
   fc.constantFrom(
     '__proto__',
     'constructor',
@@ -154,26 +154,26 @@ const foreignNames = fc.oneof(
   urlText(6),
 );
 
-/** Node sends no path with these, and they would end it. */
-const inTarget = (text: string) => text.replaceAll(/[\s#]/g, '');
+/** Without the characters that Node does not send in a path. */
+const sendableInPath = (text: string) => text.replaceAll(/[\s#]/g, '');
 
-/** Members of the query as it goes over the wire, put after the valid ones or in place of them. */
+/** Query text as it is sent, to be added to the valid query or to replace it. */
 function mutatedQuery(names: readonly string[]): fc.Arbitrary<string> {
   const name =
-    names.length > 0 ? fc.oneof(fc.constantFrom(...names), fc.constantFrom(...names), foreignNames) : foreignNames;
-  const one = fc.tuple(name, values).map(([key, value]) => `${key}=${value}`);
+    names.length > 0 ? fc.oneof(fc.constantFrom(...names), fc.constantFrom(...names), unknownNames) : unknownNames;
+  const parameter = fc.tuple(name, values).map(([key, value]) => `${key}=${value}`);
   return fc
     .oneof(
-      { weight: 8, arbitrary: fc.array(one, { minLength: 1, maxLength: 4 }).map((members) => members.join('&')) },
+      { weight: 8, arbitrary: fc.array(parameter, { minLength: 1, maxLength: 4 }).map((members) => members.join('&')) },
       { weight: 1, arbitrary: urlText(10) },
       {
         weight: 1,
         arbitrary: fc
-          .tuple(one, fc.constantFrom(50, 999, 1_001))
+          .tuple(parameter, fc.constantFrom(50, 999, 1_001))
           .map(([member, times]) => Array(times).fill(member).join('&').slice(0, 15_000)),
       },
     )
-    .map(inTarget);
+    .map(sendableInPath);
 }
 
 test.each(table)('%s with a mutated query', async (_name, endpoint) => {
@@ -194,7 +194,7 @@ test.each(table)('%s with a mutated query', async (_name, endpoint) => {
   await fuzzEndpoint(fixture, cases, runs);
 });
 
-/** By the endpoint's own schema it is wrong: then 400, and the parameter's name. */
+/** Checks that a query which the endpoint's schema refuses is answered 400, with the parameter's name. */
 function checkQuery(endpoint: TestedEndpoint, text: string, answer: HttpAnswer): void {
   const query = { ...parse(text) };
   const stored = JSON.stringify(query);
@@ -202,13 +202,13 @@ function checkQuery(endpoint: TestedEndpoint, text: string, answer: HttpAnswer):
     !/\\u0000|\\ud[89a-f]/i.test(stored) &&
     (endpoint.query ? endpoint.query.safeParse(query).success : Object.keys(query).length === 0);
   if (answer.status < 400) {
-    if (!isValid) throw new Error('it was taken, and is not valid');
+    if (!isValid) throw new Error('an invalid query was accepted');
     return;
   }
   if (answer.status !== 400) throw new Error(`refused with ${answer.status}`);
   const paths = (answer.body.errors as { path: string }[] | undefined)?.map(({ path }) => path);
-  if (!paths?.length) throw new Error('refused without saying where');
-  // A name that holds what no text may hold is told without it.
+  if (!paths?.length) throw new Error('refused without a path');
+  // Characters that no text may have are not shown in a name.
   const known = [...Object.keys(query), 'filter'].filter((name) => name !== '');
   for (const path of paths)
     if (path !== '' && !path.startsWith('[') && !known.some((name) => path.startsWith(name.slice(0, 90))))
@@ -226,11 +226,13 @@ test.each(table.filter(([, { path }]) => path.includes(':')))('%s with a mutated
       const parts = request.path.split('/');
       const places = endpoint.path.split('/').flatMap((part, index) => (part.startsWith(':') ? [index] : []));
       const place = places[which % places.length] ?? 0;
-      const path = parts.map((part, index) => (index === place ? inTarget(text).replaceAll('?', '') : part)).join('/');
+      const path = parts
+        .map((part, index) => (index === place ? sendableInPath(text).replaceAll('?', '') : part))
+        .join('/');
       return {
         request: { ...request, path },
         check: ({ status }) => {
-          // A scenario may be called anything; what is left of a path without its value may be another one that is known.
+          // A scenario may have any name, and a path without one of its values may be another known path.
           if (![200, 201, 202, 204, 400, 404, 405].includes(status)) throw new Error(`answered ${status}`);
         },
       };
@@ -347,7 +349,7 @@ const headerNames = [
   'x-original-url',
 ];
 
-/** Node sends what HTTP can carry only. */
+/** Without the characters that Node does not send in a header. */
 const sendable = (text: string) => text.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, '');
 
 const mutatedHeaders = fc
@@ -361,15 +363,15 @@ test.each(table)('%s with mutated headers', async (_name, endpoint) => {
       check: ({ status, body }) => {
         if (![200, 201, 202, 204, 304, 400, 415].includes(status)) throw new Error(`answered ${status}`);
         if (status === 400 && !/header|Idempotency-Key|body/i.test(body.detail))
-          throw new Error('refused without a word on the header');
+          throw new Error('refused without naming the header');
       },
     }),
   );
   await fuzzEndpoint(fixture, cases, runs);
 });
 
-/** Bodies that are not what their Content-Type says, or not JSON, or JSON in another coat. */
-function noJson(text: string): readonly (string | Uint8Array)[] {
+/** Bodies that are no JSON, no objects, or JSON in another encoding. */
+function invalidJsonBodies(text: string): readonly (string | Uint8Array)[] {
   const bytes = Buffer.from(text);
   return [
     'null',
@@ -422,32 +424,32 @@ test.each(table.filter(([, endpoint]) => endpoint.raw !== true && endpoint.metho
   '%s with a body that is no JSON',
   async (_name, endpoint) => {
     const requests = validRequests(endpoint).flatMap((request): RawRequest[] =>
-      noJson(typeof request.body === 'string' && request.body.length > 2 ? request.body : '{"a":"b"}').map((body) => ({
-        ...request,
-        headers: { ...request.headers, 'content-type': 'application/json' },
-        body,
-      })),
-    );
-    const cases = fc
-      .constantFrom(...requests)
-      .map(
-        (request): FuzzCase => ({
-          request,
-          check: ({ status }) => expect(status).toBe(isEmptyList(request) ? 200 : 400),
+      invalidJsonBodies(typeof request.body === 'string' && request.body.length > 2 ? request.body : '{"a":"b"}').map(
+        (body) => ({
+          ...request,
+          headers: { ...request.headers, 'content-type': 'application/json' },
+          body,
         }),
-      );
+      ),
+    );
+    const cases = fc.constantFrom(...requests).map(
+      (request): FuzzCase => ({
+        request,
+        check: ({ status }) => expect(status).toBe(isEmptyList(request) ? 200 : 400),
+      }),
+    );
     await fuzzEndpoint(fixture, cases, runs);
   },
 );
 
-/** The one body here that an endpoint takes: no questions at all. */
+/** The only one of these bodies that an endpoint accepts: an empty list of questions. */
 const isEmptyList = ({ path, body }: RawRequest) => path.endsWith('/questions') && body === '[]';
 
-test('POST /desk/files takes any bytes under a right name only', async () => {
+test('POST /desk/files accepts any bytes, but only with a valid name', async () => {
   const endpoint = testedEndpoints.find(({ raw }) => raw === true);
-  if (!endpoint) throw new Error('no endpoint takes raw bytes any more');
+  if (!endpoint) throw new Error('no endpoint accepts raw bytes');
   const [request] = validRequests(endpoint);
-  if (!request) throw new Error('it has no seed');
+  if (!request) throw new Error('the endpoint has no seed');
   const cases = fc.tuple(fc.uint8Array({ maxLength: 2_000 }), headerTexts.map(sendable), headerTexts.map(sendable)).map(
     ([body, name, type]): FuzzCase => ({
       request: { ...request, body, headers: { ...request.headers, 'x-file-name': name, 'content-type': type } },
@@ -462,8 +464,8 @@ test('POST /desk/files takes any bytes under a right name only', async () => {
   await fuzzEndpoint(fixture, cases, runs * 10);
 });
 
-/** What is served beside the tables of endpoints. */
-const beside = [
+/** Paths that are served outside of the tables of endpoints. */
+const otherPaths = [
   '/healthz',
   '/readyz',
   '/metrics',
@@ -482,7 +484,7 @@ const beside = [
   '/favicon.ico',
 ];
 
-test.each(beside)('%s with rubbish around it', async (path) => {
+test.each(otherPaths)('%s with a mutated path, query and headers', async (path) => {
   const cases = fc
     .tuple(
       fc.constantFrom('GET', 'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'),
@@ -508,15 +510,15 @@ test.each([
   { 'if-match': '"another"' },
   { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' },
   { 'if-match': '*', 'if-none-match': '*', range: 'bytes=5-1' },
-])('what is served as it stands is served whole, whatever part is asked for: %j', async (headers) => {
-  for (const path of beside.filter((one) => /^.(docs|openapi|healthz|metrics)/.test(one))) {
+])('static documents are served whole, also if the request asks for a part: %j', async (headers) => {
+  for (const path of otherPaths.filter((each) => /^.(docs|openapi|healthz|metrics)/.test(each))) {
     const request = { method: 'GET', path, headers };
     const answer = await send(fixture, request);
     expect([path, answer.status]).toEqual([path, 'if-none-match' in headers && answer.status === 304 ? 304 : 200]);
   }
 });
 
-test('nothing of it has reached the prototype of all objects', () => {
+test('the prototype of all objects was not changed', () => {
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   expect(({} as Record<string, unknown>)['a']).toBeUndefined();
 });

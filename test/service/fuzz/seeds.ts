@@ -1,19 +1,19 @@
-/** A valid request for every endpoint, as full as its schema allows: what rubbish is put into. */
+/** A valid request for every endpoint, as full as its schema allows: random input replaces parts of it. */
 import type { Endpoint } from '#platform/http/endpoint.ts';
 import { operatorEndpoints, organisationEndpoints } from '../endpoint-tables.ts';
 import { type FuzzFixture, fullPayload, jobPayloads } from './fuzz-fixture.ts';
 
 export interface Seed {
-  /** Of the path, in its order. */
+  /** The parameters of the path, in its order. */
   readonly params?: readonly string[];
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** Of an endpoint that takes raw bytes. */
+  /** The body of an endpoint that takes raw bytes. */
   readonly bytes?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Stands in seeds where a secret stands: no answer may repeat it. */
+/** The secret in all seeds: no answer may repeat it. */
 export const secretOfSeeds = 'hunter2-hunter2-hunter2';
 
 const paging = { page_number: '1', page_size: '20' };
@@ -235,11 +235,19 @@ export interface TestedEndpoint extends Pick<Endpoint<never>, 'method' | 'path' 
 
 /** Every endpoint of the service's tables. */
 export const testedEndpoints: readonly TestedEndpoint[] = [
-  ...organisationEndpoints.map((one) => ({ ...one, name: `${one.method} ${one.path}`, by: 'organisation' as const })),
-  ...operatorEndpoints.map((one) => ({ ...one, name: `${one.method} ${one.path}`, by: 'operator' as const })),
+  ...organisationEndpoints.map((endpoint) => ({
+    ...endpoint,
+    name: `${endpoint.method} ${endpoint.path}`,
+    by: 'organisation' as const,
+  })),
+  ...operatorEndpoints.map((endpoint) => ({
+    ...endpoint,
+    name: `${endpoint.method} ${endpoint.path}`,
+    by: 'operator' as const,
+  })),
 ];
 
-/** Throws for an endpoint that was added without one: nothing could be put into it. */
+/** The valid requests of an endpoint. Throws for an endpoint without seeds: each new endpoint needs one. */
 export function seedsOf(endpoint: TestedEndpoint, fixture: FuzzFixture): readonly Seed[] {
   const make = seeds[endpoint.name];
   if (!make) throw new Error(`${endpoint.name} has no valid request in test/service/fuzz/seeds.ts: write one.`);
