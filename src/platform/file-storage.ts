@@ -13,14 +13,14 @@ import { AppError, errorText } from './errors.ts';
  */
 export interface FileStorage {
   /**
-   * Stores the bytes under a new id, a UUID. Once it resolves they survive a power cut. After it rejects the id must not
-   * be used again, and `remove` deletes what was written. An error of `bytes` is thrown on unchanged; a storage that
-   * cannot take the bytes is an AppError `unavailable`.
+   * Stores the bytes under a new id, a UUID. Once it resolves they survive a power cut. After it rejects the id must
+   * not be used again, and `remove` deletes what was written. An error of `bytes` is thrown on unchanged; a storage
+   * that cannot take the bytes is an AppError `unavailable`.
    */
   put(id: string, bytes: AsyncIterable<Uint8Array>): Promise<StoredBytes>;
   /**
-   * Opens the file for reading; undefined when there is no such file. The caller reads the stream to its end or destroys
-   * it. A storage that does not answer is `unavailable`, here or as the stream's error.
+   * Opens the file for reading; undefined when there is no such file. The caller reads the stream to its end or
+   * destroys it. A storage that does not answer is `unavailable`, here or as the stream's error.
    */
   get(id: string): Promise<OpenFile | undefined>;
   /** Removes the file, or what a crash left of it; a missing file is no failure. Throws `unavailable`. */
@@ -40,8 +40,8 @@ export interface OpenFile {
 }
 
 /**
- * Stores, reads and removes a few bytes. A program calls it at its start, so that a wrong bucket, key or permission shows
- * then and not with the first upload. Throws an AppError that says what failed.
+ * Stores, reads and removes a few bytes. A program calls it at its start, so that a wrong bucket, key or permission
+ * shows then and not with the first upload. Throws an AppError that says what failed.
  */
 export async function checkStorage(storage: FileStorage): Promise<void> {
   const id = randomUUID();

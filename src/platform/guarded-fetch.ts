@@ -1,9 +1,9 @@
 /**
  * HTTP requests to URLs that other people have entered (webhooks, token and file URLs). The guard acts when the
  * connection is made: the host is resolved once, every address must be permitted, and the connection goes only to those
- * checked addresses, so a name that resolves differently the second time gains nothing. Certificates are always verified,
- * redirects are returned instead of followed, and one time limit covers everything from the name lookup to the last byte
- * of the body.
+ * checked addresses, so a name that resolves differently the second time gains nothing. Certificates are always
+ * verified, redirects are returned instead of followed, and one time limit covers everything from the name lookup to
+ * the last byte of the body.
  */
 import { lookup } from 'node:dns/promises';
 import { createSecureContext, getCACertificates } from 'node:tls';
@@ -16,8 +16,8 @@ import { createOriginPools } from './guarded-fetch/origin-pools.ts';
 export { FetchError } from './guarded-fetch/fetch-error.ts';
 
 /**
- * Any status is a result, also 3xx and 5xx. Rejects with a `FetchError`, and with nothing else. When the promise settles,
- * the exchange is over, except that an intact connection is kept for the next request.
+ * Any status is a result, also 3xx and 5xx. Rejects with a `FetchError`, and with nothing else. When the promise
+ * settles, the exchange is over, except that an intact connection is kept for the next request.
  */
 export type GuardedFetch = (request: GuardedRequest) => Promise<GuardedResponse>;
 
@@ -28,7 +28,9 @@ export interface GuardedFetchOptions {
   clientCertificate?: { certPem: string; keyPem: string };
   /** More requests than this at once to one origin wait, and their time limit runs meanwhile. Default 4. */
   connectionsPerOrigin?: number;
-  /** How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep. */
+  /**
+   * How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep.
+   */
   keepAliveMs?: number;
   /** Resolves a host name to all its addresses. The system's resolver unless a test passes its own. */
   lookup?: ResolveHost;

@@ -1,7 +1,7 @@
 /**
- * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth, in
- * errors and their causes, and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any
- * text. Info lines mark boot and changes of state, not records.
+ * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth,
+ * in errors and their causes, and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in
+ * any text. Info lines mark boot and changes of state, not records.
  */
 import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino';
 import { isSecretName } from './secret-names.ts';
@@ -56,7 +56,9 @@ function redact(value: unknown, around: readonly object[]): unknown {
   return Object.fromEntries(pairs.map(([name, item]) => [name, isSecretName(name) ? censor : redact(item, inside)]));
 }
 
-/** Type, text and stack, with those of the causes, and the error's own fields; a cause's own fields go under `cause`. */
+/**
+ * Type, text and stack, with those of the causes, and the error's own fields; a cause's own fields go under `cause`.
+ */
 function redactError(error: Error, around: readonly object[]): unknown {
   const { raw: _raw, ...fields } = stdSerializers.err(error);
   const own = redact(fields, around) as Record<string, unknown>;

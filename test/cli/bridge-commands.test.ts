@@ -1,6 +1,6 @@
 /**
- * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most of them run within
- * this process, because a process for each takes long; test/cli/main.test.ts runs the command line as a process.
+ * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most of them run
+ * within this process, because a process for each takes long; test/cli/main.test.ts runs the command line as a process.
  */
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';

@@ -1,9 +1,9 @@
 /**
  * The bridge as it runs in production: two processes of each role, BullMQ on Redis, PostgreSQL, and the service, each a
  * process of its own under a service manager, while the simulator plays as fast as it can. Faults come at seeded
- * instants: `kill -9` of any role, of Redis and of PostgreSQL; Redis flushed; a role that hangs, for longer than its lease
- * or not; connections cut on each of the four links. The ERP creates a second object when a call is repeated. FAULTS sets
- * the number of faults, FAULT_SEED their kinds and instants.
+ * instants: `kill -9` of any role, of Redis and of PostgreSQL; Redis flushed; a role that hangs, for longer than its
+ * lease or not; connections cut on each of the four links. The ERP creates a second object when a call is repeated.
+ * FAULTS sets the number of faults, FAULT_SEED their kinds and instants.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -106,7 +106,9 @@ function countsOf(story: readonly string[]): string {
 type Random = ReturnType<typeof seededRandom>;
 type Fault = (random: Random) => Promise<void>;
 
-/** Starts all programs; returns them with the faults that can hit them. `note` is called with each fault that happens. */
+/**
+ * Starts all programs; returns them with the faults that can hit them. `note` is called with each fault that happens.
+ */
 async function setUp(note: (what: string) => void) {
   const [redis, service] = await Promise.all([startRedisServer(), createInstallation()]);
   closeAfterFile(() => redis.close());

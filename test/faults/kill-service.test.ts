@@ -196,7 +196,9 @@ async function follow(client: Client, feed: FeedName, signal: AbortSignal) {
   return { held, readOn };
 }
 
-/** Plays one event after another, every plot in turn, until each plot was played and `isEnough`, or until it is aborted. */
+/**
+ * Plays one event after another, every plot in turn, until each plot was played and `isEnough`, or until it is aborted.
+ */
 async function playOn(client: Client, isEnough: () => boolean, signal: AbortSignal): Promise<void> {
   const plots = 8;
   for (let number = 1; !signal.aborted && (number <= plots || !isEnough()); number += 1)
@@ -214,7 +216,9 @@ async function playOn(client: Client, isEnough: () => boolean, signal: AbortSign
     });
 }
 
-/** A client that repeats calls while the service is down, until it is aborted: each call of the story may be repeated. */
+/**
+ * A client that repeats calls while the service is down, until it is aborted: each call of the story may be repeated.
+ */
 async function retryingClient(baseUrl: string, apiKey: string, signal: AbortSignal): Promise<Client> {
   const { fetch } = testOutgoing();
   const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };

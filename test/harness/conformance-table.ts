@@ -1,7 +1,7 @@
 /**
  * Makes the tables of docs/connectors.md from the result files that the conformance kit writes. Pure, and the result is
- * the same on every machine: no times, only the first number of versions, and for an ERP that a run could not reach (it is
- * not installed there) the rows that stood there before.
+ * the same on every machine: no times, only the first number of versions, and for an ERP that a run could not reach (it
+ * is not installed there) the rows that stood there before.
  */
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { type ReadStream, readStreams } from '#connector/records.ts';
@@ -48,9 +48,9 @@ const checkTitles = ['Check', 'What holds'];
 const exceptionTitles = ['Connector', 'Against', 'Check', 'Why it does not apply'];
 
 /**
- * Returns the document with its tables renewed by the results of a run; rows without a result stay. `connectors` are the
- * connectors that have a folder: the rows of all others are removed. `checks` are those of the kit, in its order. Throws
- * when the document has no place for the tables.
+ * Returns the document with its tables renewed by the results of a run; rows without a result stay. `connectors` are
+ * the connectors that have a folder: the rows of all others are removed. `checks` are those of the kit, in its order.
+ * Throws when the document has no place for the tables.
  */
 export function renewTables(
   document: string,

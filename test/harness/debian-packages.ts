@@ -1,6 +1,6 @@
 /**
- * Programs from Debian's packages, unpacked into a folder: this changes nothing in the system and does not need root. The
- * first time it takes some seconds and a connection to Debian's servers; later runs use the folder.
+ * Programs from Debian's packages, unpacked into a folder: this changes nothing in the system and does not need root.
+ * The first time it takes some seconds and a connection to Debian's servers; later runs use the folder.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -22,9 +22,9 @@ export async function hashOfPackages(packages: readonly string[]): Promise<strin
 }
 
 /**
- * Unpacks the packages, with the dependencies that are not installed, into `folder`, as into `/`. The folder is made under
- * another name and renamed when it is complete: when two processes do so at once, one result is discarded. `works` says
- * whether an existing folder can be used. Rejects with the reason when the packages cannot be downloaded.
+ * Unpacks the packages, with the dependencies that are not installed, into `folder`, as into `/`. The folder is made
+ * under another name and renamed when it is complete: when two processes do so at once, one result is discarded.
+ * `works` says whether an existing folder can be used. Rejects with the reason when the packages cannot be downloaded.
  */
 export async function unpackDebianPackages(
   packages: readonly string[],

@@ -1,7 +1,7 @@
 /**
  * Compares every answer of a test service with its OpenAPI documents: the operation, the status, the media type, the
- * headers and the body, down to each member. It compares the service's notifications, too. A difference is a fault of the
- * service or of the document, and fails the test that made the request.
+ * headers and the body, down to each member. It compares the service's notifications, too. A difference is a fault of
+ * the service or of the document, and fails the test that made the request.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -169,7 +169,8 @@ function createBodyCheck(ajv: Ajv2020): BodyCheck {
 }
 
 /**
- * A copy in which objects allow only the listed members. Clients must accept further members, but the service sends none.
+ * A copy in which objects allow only the listed members. Clients must accept further members, but the service sends
+ * none.
  */
 function closed(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;

@@ -1,7 +1,7 @@
 /**
- * The resources that all tests of a run share: certificates for localhost, and one PostgreSQL server. That is the server
- * of DATABASE_URL, else an embedded one in its own folder under `.test`, in memory when there is enough, with fsync off.
- * At the end of the run its databases are dropped, or the embedded server and its folder are removed.
+ * The resources that all tests of a run share: certificates for localhost, and one PostgreSQL server. That is the
+ * server of DATABASE_URL, else an embedded one in its own folder under `.test`, in memory when there is enough, with
+ * fsync off. At the end of the run its databases are dropped, or the embedded server and its folder are removed.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
@@ -30,7 +30,9 @@ declare module 'vitest' {
 
 const root = join(import.meta.dirname, '..', '..');
 
-/** Starts or finds the server and returns the function that cleans up after the run; rejects when there is no server. */
+/**
+ * Starts or finds the server and returns the function that cleans up after the run; rejects when there is no server.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   // Tests start programs hundreds of times: without this cache each program compiles all of its code again.
   process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');

@@ -1,7 +1,7 @@
 /**
- * At the end of a test file: closes the registered resources, then fails the file if it leaves timers, sockets, servers,
- * child processes or file watchers behind, each of which would keep a real process from ending. Resources that exist when
- * the file starts belong to vitest or to an earlier file of the same process, and do not count.
+ * At the end of a test file: closes the registered resources, then fails the file if it leaves timers, sockets,
+ * servers, child processes or file watchers behind, each of which would keep a real process from ending. Resources that
+ * exist when the file starts belong to vitest or to an earlier file of the same process, and do not count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * The order of the test files: first the files that each have their own process, then the others, and in both groups the
- * longest first. A long file that begins last would run alone while the other cores are idle.
+ * The order of the test files: first the files that each have their own process, then the others, and in both groups
+ * the longest first. A long file that begins last would run alone while the other cores are idle.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 

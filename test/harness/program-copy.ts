@@ -1,4 +1,6 @@
-/** A copy of the program, for tests of code that writes into its folders or loads packages that are installed beside it. */
+/**
+ * A copy of the program, for tests of code that writes into its folders or loads packages that are installed beside it.
+ */
 import { cp, mkdir, readdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { scratchFolder } from './scratch-folder.ts';

@@ -1,6 +1,6 @@
 /**
- * A Redis for tests: the one of REDIS_URL, else a container, else a `redis-server` of this machine on a free port. Without
- * any of them the Redis half of a test is skipped with a message; with CI=true that is an error.
+ * A Redis for tests: the one of REDIS_URL, else a container, else a `redis-server` of this machine on a free port.
+ * Without any of them the Redis half of a test is skipped with a message; with CI=true that is an error.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -26,7 +26,9 @@ export interface RedisServer extends TestRedis {
 
 const image = 'valkey/valkey:8-alpine';
 
-/** Returns the Redis for the tests and prints which one it is; undefined when there is none, which throws with CI=true. */
+/**
+ * Returns the Redis for the tests and prints which one it is; undefined when there is none, which throws with CI=true.
+ */
 export async function findTestRedis(): Promise<TestRedis | undefined> {
   const given = process.env['REDIS_URL'];
   if (given) return using('REDIS_URL', { url: given, close: async () => {} });

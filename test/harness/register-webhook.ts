@@ -7,7 +7,10 @@ import { createSecretBox } from '#platform/secrets.ts';
 import type { TestBridge } from './test-bridge.ts';
 import { testOutgoing } from './test-certificates.ts';
 
-/** The service then announces changes of the feeds of the source `main`, and the receivers accept its signatures at once. */
+/**
+ * The service then announces changes of the feeds of the source `main`, and the receivers accept its signatures at
+ * once.
+ */
 export async function registerTestWebhook(
   { bridge, db }: Pick<TestBridge, 'bridge' | 'db'>,
   service: { baseUrl: string; apiKey: string },

@@ -22,8 +22,8 @@ export function checkAnswersOf(serviceUrl: string, check: AnswerCheck): void {
 }
 
 /**
- * Sends one request. The body is sent as JSON unless it is text or bytes, and the answer's body is parsed if it is JSON.
- * Fails when the answer of a test service is not as its OpenAPI document says.
+ * Sends one request. The body is sent as JSON unless it is text or bytes, and the answer's body is parsed if it is
+ * JSON. Fails when the answer of a test service is not as its OpenAPI document says.
  */
 export async function request(
   method: string,

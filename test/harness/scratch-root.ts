@@ -1,7 +1,7 @@
 /**
- * Where the tests' PostgreSQL servers keep their files: in memory when there is space, else on the disk. A database is some
- * 350 files, and the tests make and drop hundreds of databases. On a disk that is slow: for each new file ext4 looks at
- * every inode that was freed in the last minutes, which was a third of all the work of the database tests.
+ * Where the tests' PostgreSQL servers keep their files: in memory when there is space, else on the disk. A database is
+ * some 350 files, and the tests make and drop hundreds of databases. On a disk that is slow: for each new file ext4
+ * looks at every inode that was freed in the last minutes, which was a third of all the work of the database tests.
  */
 import { statfs } from 'node:fs/promises';
 import { freemem } from 'node:os';

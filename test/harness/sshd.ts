@@ -1,7 +1,7 @@
 /**
- * A real OpenSSH server for tests of SFTP: the system's, else the one of Debian's package, unpacked. It runs as an ordinary
- * process on a free port of this machine, with its own keys and settings, as the user of the tests. When root runs the
- * tests it runs as another user, because OpenSSH needs more of the system when root runs it.
+ * A real OpenSSH server for tests of SFTP: the system's, else the one of Debian's package, unpacked. It runs as an
+ * ordinary process on a free port of this machine, with its own keys and settings, as the user of the tests. When root
+ * runs the tests it runs as another user, because OpenSSH needs more of the system when root runs it.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash, generateKeyPairSync } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
- * A new, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a test
- * file leaves behind are dropped when it ends.
+ * A new, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a
+ * test file leaves behind are dropped when it ends.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -60,8 +60,8 @@ async function copyDatabase(admin: Client, template: string, options: { poolMax?
 }
 
 /**
- * Copying the files is a quarter of the work of logging each page, but it needs two checkpoints: these are cheap without
- * fsync, and expensive on a server with fsync.
+ * Copying the files is a quarter of the work of logging each page, but it needs two checkpoints: these are cheap
+ * without fsync, and expensive on a server with fsync.
  */
 async function strategy(admin: Client): Promise<string> {
   const [row] = (await admin.query<{ fsync: string }>(`select current_setting('fsync') as fsync`)).rows;
@@ -69,8 +69,8 @@ async function strategy(admin: Client): Promise<string> {
 }
 
 /**
- * Returns the name of the template, which holds a hash of the migrations. The template gets this name when it is finished
- * and has no connections: PostgreSQL does not copy a database that is in use.
+ * Returns the name of the template, which holds a hash of the migrations. The template gets this name when it is
+ * finished and has no connections: PostgreSQL does not copy a database that is in use.
  */
 async function findOrMakeTemplate(admin: Client): Promise<string> {
   const name = `${inject('databasePrefix')}template_${await hashMigrations()}`;

@@ -20,8 +20,8 @@ export interface FeedsSeen {
 }
 
 /**
- * Registers a webhook whose URL nothing answers, so that its notifications stay in the outbox. Returns the function that
- * reports what has happened since its last call, and deletes those notifications.
+ * Registers a webhook whose URL nothing answers, so that its notifications stay in the outbox. Returns the function
+ * that reports what has happened since its last call, and deletes those notifications.
  */
 export async function watchFeeds(
   service: TestService,

@@ -21,7 +21,7 @@ export interface Connection {
   /** `host:port/database`, for messages. */
   readonly place: string;
   /** Has the connection closed, instead of reused, when `use` ends. */
-  discard(): void;
+  readonly discard: () => void;
 }
 
 export interface ConnectionPool {

@@ -4,7 +4,8 @@ import { createHash } from 'node:crypto';
 export interface Sql {
   /**
    * Runs one statement and returns its rows. `$1` stands for the first of `params`. A JavaScript array becomes an SQL
-   * array, so an array that is meant as JSON must be passed as text. Without params the text may hold several statements.
+   * array, so an array that is meant as JSON must be passed as text. Without params the text may hold several
+   * statements.
    */
   query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
   /**

@@ -176,7 +176,10 @@ interface FoundDirect {
   readonly segment: string;
 }
 
-/** Matches as Express would: also with a query or a slash after the segment. Express answers a path that cannot be decoded. */
+/**
+ * Matches as Express would: also with a query or a slash after the segment. Express answers a path that cannot be
+ * decoded.
+ */
 function findDirect(routes: readonly DirectRoute[], url: string): FoundDirect | undefined {
   const target = url.startsWith('/') ? url : (URL.parse(url)?.pathname ?? '');
   for (const route of routes) {
