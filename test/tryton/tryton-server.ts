@@ -25,6 +25,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, escapeIdentifier } from 'pg';
 import { freePort } from '../harness/free-port.ts';
+import { findScratchRoot } from '../harness/scratch-root.ts';
 import type { Tryton } from './install-tryton.ts';
 import { logIn, type TrytonClient } from './tryton-rpc.ts';
 
@@ -103,7 +104,8 @@ export async function prepareTryton(tryton: Tryton, backend: TrytonBackend): Pro
 /** Starts a server, with its template prepared. Rejects with what it logged when it does not answer within a minute. */
 export async function startTryton(tryton: Tryton, backend: TrytonBackend): Promise<TrytonServer> {
   const template = await prepareTryton(tryton, backend);
-  const folder = await mkdtemp(join(tmpdir(), 'sourcing-tryton-'));
+  // On a disk each of Tryton's transactions waits for it, and each request is one or two.
+  const folder = await mkdtemp(join(await findScratchRoot(tmpdir()), 'sourcing-tryton-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const env = { ...environmentOf(tryton, backend, folder), TRYTOND_WEB__LISTEN: `127.0.0.1:${port}` };
@@ -202,6 +204,7 @@ function environmentOf(tryton: Tryton, backend: TrytonBackend, folder: string): 
     TRYTOND_DATABASE__PATH: folder,
     TRYTOND_PASSWORD__LENGTH: '4',
     TRYTOND_PASSWORD__ENTROPY: '0',
+    TRYTOND_PASSWORD__PASSLIB: join(here, 'passlib.ini'),
   };
 }
 
@@ -251,6 +254,6 @@ async function answers(url: string): Promise<boolean> {
 async function hashOfSeed(): Promise<string> {
   const hash = createHash('sha256');
   for (const name of (await readdir(here)).sort())
-    if (/^(seed|prepare)_erp\.py$/.test(name)) hash.update(await readFile(join(here, name)));
+    if (/^((seed|prepare)_erp\.py|passlib\.ini)$/.test(name)) hash.update(await readFile(join(here, name)));
   return hash.digest('hex').slice(0, 12);
 }
