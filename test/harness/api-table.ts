@@ -23,7 +23,7 @@ service, and in [the API document](spec/sourcing-service-api.md). This file is m
   numbers). Each feed has a bucket of its own. Without a bucket the call is not limited.
 
 These routes need no key and have no limit: \`/healthz\`, \`/readyz\` and \`/metrics\`
-([application.ts](../src/platform/http/application.ts)), \`/openapi.json\`, \`/docs\` and what they load
+([probes.ts](../src/platform/http/probes.ts)), \`/openapi.json\`, \`/docs\` and what they load
 ([serve-documents.ts](../src/service/openapi/serve-documents.ts)), and the download links, which are signed
 ([serve-downloads.ts](../src/service/files/serve-downloads.ts)).
 `;
