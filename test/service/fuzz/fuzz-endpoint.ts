@@ -51,14 +51,14 @@ export async function fuzzEndpoint(fixture: FuzzFixture, cases: fc.Arbitrary<Fuz
           if (tables.length > 0) throw new Error(`it changed ${tables.join(', ')}`);
         }
         const problems = fixture.takeLoggedProblems();
-        if (problems.length > 0) throw new Error(`the service logged:  ${problems.join('\n').slice(0, 3_000)}`);
+        if (problems.length > 0) throw new Error(`the service logged: ${problems.join('\n').slice(0, 3_000)}`);
       } catch (error) {
         const message = error instanceof Error ? error.message : String(error);
         first ??= message;
         await fixture.waitUntilIdle().catch(() => undefined);
         await fixture.restore();
         const text = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body);
-        // What is message in the end is the smallest round that fails, which may do so in another way.
+        // fast-check reports the smallest case that fails, which may fail in another way than the first one.
         const earlier = message === first ? '' : `\n(the first failure: ${first})`;
         throw new Error(`${message}${earlier}\n\n${requestText(request)}\n\n${answer.status} ${text.slice(0, 2_000)}`, {
           cause: error,

@@ -105,7 +105,7 @@ export function checkAnswer(fixture: FuzzFixture, request: RawRequest, answer: H
       if (typeof body[member] !== 'string' || body[member] === '') throw new Error(`a problem without ${member}`);
     if (body.status !== status) throw new Error(`a problem that says ${body.status}`);
     const shown = internals.exec(body.detail) ?? internals.exec(JSON.stringify(body.errors ?? []));
-    if (shown) throw new Error(`the answer shows the internals: ${shown[0]}`);
+    if (shown) throw new Error(`the answer shows internals: ${shown[0]}`);
     if (text.length > 200_000) throw new Error(`a refusal of ${text.length} characters`);
   }
   // Paths that a client of the OpenAPI document could call are checked against the document.
