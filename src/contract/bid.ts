@@ -23,7 +23,8 @@ export const supplierLotBid = z
     bids: z
       .array(z.looseObject({ value: decimalText, volume: decimalText.optional() }))
       .describe(
-        "RFQ and English auction: one, the primary cost in the event's primary currency. Dutch auction: the asks, each with its volume. Empty, and no values beside it: the bid was withdrawn.",
+        "RFQ and English auction: one, the primary cost in the event's primary currency. Dutch auction: the asks, each " +
+          'with its volume. Empty, and no values beside it: the bid was withdrawn.',
       ),
     bid_sheet_values: z.array(bidSheetValue),
     modified: timestamp,

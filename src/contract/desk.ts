@@ -1,4 +1,6 @@
-/** The commands of buyers and suppliers under `/desk`: not in the public contract, but fixed (operator API, "/desk"). */
+/**
+ * The commands of buyers and suppliers under `/desk`: not in the public contract, but fixed (operator API, "/desk").
+ */
 import { z } from 'zod';
 import { answer, supplierQuestionResponse } from './rfi.ts';
 import { decimal, onceInList, share, text, timestamp, uuid, valuesByName } from './scalars.ts';

@@ -182,7 +182,9 @@ const parametersOfAll = {
   cursor: text(500, 1).optional().describe('Where an earlier page of this feed ended, as its `next` says it.'),
 };
 
-/** `include=a&include=b`: a single name is text, several are a list. A single wrong name is reported without a place. */
+/**
+ * `include=a&include=b`: a single name is text, several are a list. A single wrong name is reported without a place.
+ */
 const includesOf = (names: readonly [IncludeName, ...IncludeName[]]) =>
   z
     .union([

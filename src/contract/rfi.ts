@@ -63,7 +63,8 @@ export const supplierQuestionResponse = z
       .string()
       .optional()
       .describe(
-        'Text and numbers as they were written, a date as its day in UTC (`2030-12-31`), the chosen options joined by ", " in the question\'s order; none where files are the answer.',
+        'Text and numbers as they were written, a date as its day in UTC (`2030-12-31`), the chosen options joined ' +
+          'by ", " in the question\'s order; none where files are the answer.',
       ),
     selected_options: z.array(z.looseObject({ value: z.string(), satisfies_gating: z.boolean() })).optional(),
     comment: z.string().optional(),

@@ -125,7 +125,9 @@ const eventMembers = {
   questions: questionList,
   sourcing_requests: z.array(uuid).max(1_000).describe('The sourcing requests that the event serves.'),
   primary_cost_calculation: text(10_000, 1).describe(
-    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`. A name with spaces stands in brackets: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless it is a Dutch auction.',
+    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`. A name with spaces stands in ' +
+      'brackets: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless ' +
+      'it is a Dutch auction.',
   ),
 };
 
