@@ -16,7 +16,7 @@ export interface DocumentNames {
   assign(documents: readonly Document[]): Promise<ReadonlyMap<Document, string>>;
   /** The name that follows from the document's key, for settings without a template. */
   fromKey(document: Document): Promise<string>;
-  /** The name that `assign` would give now; without a template the one from the key. */
+  /** The name that `assign` would assign now; without a template the one from the key. */
   predict(document: Document): Promise<string>;
 }
 

@@ -31,8 +31,8 @@ export interface Folder {
   /** Renames a file in one step, replacing any file of the new name. Throws NoSuchFile when `from` does not exist. */
   move(from: string, to: string): Promise<void>;
   /**
-   * Gives a file a name if no file has it. Of several concurrent calls for one name a single one returns true. The name
-   * `from` may stay as well.
+   * Renames a file if no file has the name `to`, and returns whether it did. Of several concurrent calls for one name,
+   * only one returns true. The name `from` may stay as well.
    */
   moveIfFree(from: string, to: string): Promise<boolean>;
   /** Flushes the names in a subfolder, where that is possible; `write` flushes only the content. */

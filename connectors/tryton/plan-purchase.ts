@@ -68,7 +68,7 @@ interface PlanContext {
 
 /**
  * Sets the task's `purchase` step and adds the plan's sentences. Throws ConflictError if a user's decision or edit
- * stands against the award, DataError if Tryton would refuse a value.
+ * contradicts the award, DataError if Tryton would refuse a value.
  */
 export function planPurchase(task: PurchaseTask, found: readonly HeldPurchase[], context: PlanContext): void {
   const live = found.filter(isLive);

@@ -1,6 +1,6 @@
 /**
  * The layout `batch`, with a reader that removes the files: each document is imported once, whatever is killed or
- * stands still during a write.
+ * paused during a write.
  */
 import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -127,7 +127,7 @@ describe.each(['award', 'file'] as const)('a write of kind %s', (kind) => {
     },
   );
 
-  test('of a process that stands still at any step is not repeated when it continues, after another has done it', async () => {
+  test('of a process that is paused at any step is not repeated when it continues, after another has done it', async () => {
     await atEachPoint(async (at) => {
       const imported: Imported = new Map();
       const { operations, expected } = await prepare(kind, imported);
@@ -145,7 +145,7 @@ describe.each(['award', 'file'] as const)('a write of kind %s', (kind) => {
   });
 });
 
-test('a write of a process that stands still at any step changes nothing after another process has looked up', async () => {
+test('a write of a process that is paused at any step changes nothing after another process has looked up', async () => {
   await atEachPoint(async (at) => {
     const imported: Imported = new Map();
     const { operations } = await prepare('award', imported);
@@ -306,7 +306,7 @@ describe.each(['json', 'none'] as const)('with manifest: %s', (manifest) => {
   const more = { manifest, format: 'jsonl' };
   const importFiles = manifest === 'json' ? importAll : importLines;
 
-  test('a write of a process that stands still at any step is not repeated, although all records were merged', async () => {
+  test('a write of a process that is paused at any step is not repeated, although all records were merged', async () => {
     let pausedDuringMerges = 0;
     await atEachPoint(async (at) => {
       const imported: Imported = new Map();
@@ -336,7 +336,7 @@ describe.each(['json', 'none'] as const)('with manifest: %s', (manifest) => {
     expect(pausedDuringMerges).toBeGreaterThan(10);
   });
 
-  test('a lookup of a process that stands still at any step returns what is true when it continues, and loses nothing', async () => {
+  test('a lookup of a process that is paused at any step returns what is true when it continues, and loses nothing', async () => {
     await atEachPoint(async (at) => {
       const imported: Imported = new Map();
       const { operations, expected } = await prepare('award', imported, more, importFiles);
@@ -449,7 +449,7 @@ async function atEachPoint(run: (at: number) => Promise<boolean>): Promise<void>
   expect(at).toBeGreaterThan(10);
 }
 
-/** A folder in which a process stands still before its n-th step. */
+/** A folder in which a process is paused before its n-th step. */
 async function pausingFolder(at = Number.POSITIVE_INFINITY) {
   const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
   const { promise: paused, resolve: pause } = Promise.withResolvers<void>();
@@ -461,11 +461,11 @@ async function pausingFolder(at = Number.POSITIVE_INFINITY) {
   });
   return {
     folder,
-    /** Makes it stand still before the given number of further steps. */
+    /** Pauses it before the given number of further steps. */
     pauseAfter: (steps: number) => {
       pausesAt = count() + steps;
     },
-    /** Waits until it stands still; returns true when the work has ended before. */
+    /** Waits until it is paused; returns true when the work has ended before. */
     untilPaused: (work: Promise<unknown>) => Promise.race([paused.then(() => false), work.then(() => true)]),
     resume: () => resume(),
   };

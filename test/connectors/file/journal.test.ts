@@ -116,7 +116,7 @@ test('lets one of two concurrent writers succeed', async () => {
   expect(await hashes(await openJournal(), ['a'])).toEqual([winner]);
 });
 
-test('a process that stands still at any step of an add never claims what is not true, also after merges by others', async () => {
+test('a process that is paused at any step of an add never claims what is not true, also after merges by others', async () => {
   const claims = { added: 0, overtaken: 0, unknown: 0 };
   await atEachPause(async (own, { folder, untilPaused, resume }) => {
     const writing = createJournal(folder, 'j', Date.now)
@@ -262,7 +262,7 @@ test('keeps its content after a kill at any step of a merge, and the next merge 
   expect(at).toBeGreaterThan(10);
 });
 
-test('keeps its content when one of two merging processes stands still at any step while the other continues', async () => {
+test('keeps its content when one of two merging processes is paused at any step while the other continues', async () => {
   await atEachPause(async (own, { folder, untilPaused, resume }) => {
     await addEight(own);
     const merging = createJournal(folder, 'j', Date.now)
@@ -315,7 +315,7 @@ const newestBatch = async (journal: Journal) => {
 
 interface Pausing {
   readonly folder: Folder;
-  /** Waits until the work stands still; returns true when it has ended before. */
+  /** Waits until the work is paused; returns true when it has ended before. */
   readonly untilPaused: (work: Promise<unknown>) => Promise<boolean>;
   readonly resume: () => void;
 }
