@@ -1,28 +1,44 @@
-import { configDefaults, defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { LongestFirst } from './test/harness/longest-first.ts';
 
-/** Functions that do no I/O: these files may share a process, which spares each its start and its imports. */
-const pure = ['test/contract/**/*.test.ts', 'test/service/domain/**/*.test.ts', 'test/bridge/documents/**/*.test.ts'];
+/** These replace modules or globals of their process: each has one of its own. */
+const isolated = [
+  'test/bridge/push/calls/deadline.test.ts',
+  'test/cli/*.test.ts',
+  'test/connector/testing/*.test.ts',
+  'test/platform/guarded-fetch.test.ts',
+  'test/platform/queue/outage-log.test.ts',
+  'test/service/simulator/play-story.test.ts',
+  'test/simulation/*.test.ts',
+];
+
+/** For each project, not inherited: vitest would set up the run once more for each. */
+const project = {
+  setupFiles: ['test/harness/leaks.ts', 'test/harness/property-seed.ts'],
+  // Real servers and real fsync: slow machines need room, and a hang still has to end.
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 10_000 } },
+} satisfies TestProjectInlineConfiguration['test'];
 
 export default defineConfig({
   test: {
-    setupFiles: ['test/harness/leaks.ts', 'test/harness/property-seed.ts'],
-    // Real servers and real fsync: slow machines need room, and a hang still has to end.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
-    expect: { poll: { timeout: 10_000 } },
+    globalSetup: ['test/harness/global-setup.ts'],
     // More than cores: many tests wait for time-outs and other processes.
     maxWorkers: 3,
+    sequence: { sequencer: LongestFirst },
     projects: [
+      { test: { ...project, name: 'isolated', include: isolated } },
       {
-        extends: true,
         test: {
-          name: 'real',
+          ...project,
+          name: 'shared',
           include: ['test/**/*.test.ts', 'connectors/*/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...pure],
-          globalSetup: ['test/harness/global-setup.ts'],
+          exclude: [...configDefaults.exclude, ...isolated],
+          // Files share a process, which spares each its start and its imports.
+          isolate: false,
         },
       },
-      { extends: true, test: { name: 'pure', include: pure, isolate: false } },
     ],
   },
 });

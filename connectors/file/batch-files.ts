@@ -1,5 +1,6 @@
 /**
- * What a batch consists of: the bytes of files, then the tables or the JSON Lines, then the manifest that names them all.
+ * The files of a batch, in the order in which a reader gets them: the bytes of files, then the tables or the JSON
+ * Lines, then the manifest, which names all others.
  */
 import { setImmediate } from 'node:timers/promises';
 import { fileBytes, type Operation, type Outcome, outcomeOf, TransientError } from 'sourcing-bridge/connector';
@@ -9,10 +10,10 @@ import { fillTemplate, timeInName } from './names.ts';
 import type { FileSettings } from './settings.ts';
 import { type Entry, tablesOf } from './table.ts';
 
-export const batchNameByDefault = '{kind}_{time}_{sequence}';
-const filesFolderByDefault = 'files';
+export const defaultBatchName = '{kind}_{time}_{sequence}';
+const defaultFilesFolder = 'files';
 
-/** A file of a batch, written under a name of its own until it gets this one. */
+/** A file of a batch; `name` is the name that it gets once it is complete. */
 export interface BatchFile {
   readonly name: string;
   readonly bytes: number;
@@ -20,21 +21,24 @@ export interface BatchFile {
   readonly rows: number | undefined;
 }
 
-/** Writes a file of the batch; `rows` is asked when it is written. */
+/** Writes a file of the batch; `rows` is called after the file was written. */
 export type WriteFile = (name: string, content: Content, rows?: () => number) => Promise<BatchFile>;
 
 export interface BatchContent {
-  /** What stands in the batch; empty: nothing could be written, and no table is. */
+  /** The documents in the batch; empty when none could be written, and then there is no table. */
   readonly entries: readonly Entry[];
-  /** The outcomes of what the tables cannot hold, and of files whose bytes there are not. */
+  /** The outcomes of documents that the tables cannot hold, and of files whose bytes cannot be downloaded. */
   readonly refused: ReadonlyMap<Operation, Outcome>;
-  /** The names, in the order in which a reader may see them: the manifest last. */
+  /** In the order in which the reader may see them: the manifest last. */
   readonly files: readonly BatchFile[];
-  /** The table, or the JSON Lines. */
+  /** The name of the table, or of the JSON Lines. */
   readonly main: string;
 }
 
-/** Writes the files of a batch, with operations of one kind. Throws what `write` throws, and when it is told to stop. */
+/**
+ * Writes the files of a batch, with operations of one kind. Throws what `write` throws, and TransientError once
+ * `signal` aborts.
+ */
 export async function writeBatchFiles(
   operations: readonly Operation[],
   { sequence, now }: { sequence: number; now: Date },
@@ -43,7 +47,7 @@ export async function writeBatchFiles(
   signal: AbortSignal,
 ): Promise<BatchContent> {
   const kind = operations[0]?.document.kind ?? 'award';
-  const base = fillTemplate(settings.name ?? batchNameByDefault, (placeholder) => {
+  const base = fillTemplate(settings.name ?? defaultBatchName, (placeholder) => {
     if (placeholder === 'kind') return kind;
     return placeholder === 'sequence' ? digits(sequence) : timeInName(placeholder, now);
   });
@@ -52,13 +56,13 @@ export async function writeBatchFiles(
   const refused = new Map<Operation, Outcome>();
   const files: BatchFile[] = [];
   for (const operation of operations) {
-    // A large batch may not keep everything else in this process waiting, the signal included.
+    // Let other work of this process run between documents, so that an abort is noticed.
     await setImmediate();
     if (signal.aborted) throw new TransientError('stopped before it was written');
     const state = stateOf(operation);
     let bytes: Uint8Array | undefined;
     try {
-      // Whether a table can hold it, before anything of it is written.
+      // Before anything of the document is written.
       for (const table of tables) table.check({ operation, state });
       bytes = await fileBytes(operation, signal);
     } catch (error) {
@@ -76,11 +80,11 @@ export async function writeBatchFiles(
   }
   if (entries.length === 0) return { entries, refused, files, main: '' };
   if (settings.format === 'jsonl')
-    files.push(await write(`${base}.jsonl`, inTurn(jsonLines(entries)), () => entries.length));
-  // The main one last.
+    files.push(await write(`${base}.jsonl`, asAsync(jsonLines(entries)), () => entries.length));
+  // The main table is the last one.
   for (const table of tables.toReversed()) {
     const { parts, rows } = table.render(entries);
-    files.push(await write(`${base}${table.suffix}.csv`, inTurn(parts), rows));
+    files.push(await write(`${base}${table.suffix}.csv`, asAsync(parts), rows));
   }
   const main = files.at(-1)?.name ?? '';
   if (settings.manifest === 'json')
@@ -89,9 +93,9 @@ export async function writeBatchFiles(
   return { entries, refused, files, main };
 }
 
-/** Where the bytes of a file go; `mark` tells them from others of its name. */
-export function bytesPathIn(operation: Operation, settings: FileSettings, now: Date, mark: string): string {
-  return bytesPath(operation, settings.file_folder ?? filesFolderByDefault, now, `-${mark}`);
+/** The path of a file's bytes; `suffix` makes it unique among files of the same name. */
+export function bytesPathIn(operation: Operation, settings: FileSettings, now: Date, suffix: string): string {
+  return bytesPath(operation, settings.file_folder ?? defaultFilesFolder, now, `-${suffix}`);
 }
 
 function digits(sequence: number): string {
@@ -117,11 +121,11 @@ function manifestOf({
     state,
     content_hash: contentHash,
   }));
-  // JSON leaves out the rows of what has none.
+  // JSON.stringify leaves out `rows` where it is undefined.
   return Buffer.from(`${JSON.stringify({ batch: base, written: now.toISOString(), files, documents }, null, 2)}\n`);
 }
 
-/** As sha256sum --check reads them. */
+/** In the format that `sha256sum --check` reads. */
 function checksumsOf(files: readonly BatchFile[]): Uint8Array {
   return Buffer.from(files.map(({ sha256, name }) => `${sha256}  ${name}\n`).join(''));
 }
@@ -134,6 +138,6 @@ function* jsonLines(entries: readonly Entry[]): Iterable<Uint8Array> {
   }
 }
 
-async function* inTurn(parts: Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+async function* asAsync(parts: Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield* parts;
 }

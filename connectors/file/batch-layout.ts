@@ -1,27 +1,47 @@
 /**
- * The layout `batch`: each write gives new files, which the reader takes in and may remove or move: an outbox. Each
- * document stands in exactly one of them for each time that the bridge had it written.
+ * The layout `batch`: each write makes new files, which the reader imports and may then remove or move: an outbox. Each
+ * document is in exactly one batch for each time that the bridge had it written.
  *
- * A write, and what a kill after each step leaves:
+ * The words: a *batch* is the files of one write. Its last file is the *manifest*, which names the others. A file is
+ * *staged* until it has its name. The *journal* has a *record* with the number of each batch (journal.ts).
  *
- * 1. Read the journal. The next number, N, is to be the batch's.
- * 2. Finish what was interrupted: files of the newest batch that have no names yet get them. (Killed: the next process
- *    goes on with it.)
- * 3. Write the files under `staged/<N>-<random>.<part>`, and flush them. (Killed: parts that no record tells of. The next
- *    process that finds N taken removes them.)
- * 4. Add record N to the journal, with the documents and the names that the files get: one link, which fails if anybody
- *    has N. From here on the batch has been written. (Killed: the next process does step 5.)
- * 5. Move each file to its name, in one step each, the manifest last. (Killed: likewise. A file is in `staged` or under
- *    its name, so none comes twice, though the reader may have taken it away by then.)
+ * Example. Process A writes award X (content hash c1), then its new version (c2), and is killed in the second write:
  *
- * Whoever adds a record has finished the one before: no file waits for its name but those of the newest.
+ *   A, write 1: The journal is empty, so the number is 1. A stages 000000000001-9f2c….0 (the CSV) and .1 (the manifest),
+ *               adds record 1 (X is c1; both names), and moves the files to award_20300131T120000Z_00000001.csv and
+ *               award_20300131T120000Z_00000001.manifest.json.
+ *   A, write 2: A stages 000000000002-41b7….0 and .1, adds record 2 (X is c2), moves the CSV, and is killed. The reader
+ *               sees award_20300131T120005Z_00000002.csv without a manifest, and waits.
+ *   B, lookup:  The bridge starts process B and calls lookup(X). B reads records 1 and 2, so the next number is 3. It
+ *               finds 000000000002-41b7….1 staged. Number 2 is taken, and record 2 has this id: B moves the file to
+ *               award_20300131T120005Z_00000002.manifest.json, adds record 3 with its answer (X is c2), and returns c2.
+ *               The bridge settles write 2 as done. The reader imports each version once.
  *
- * `lookup` does 1 and 2, and then takes the next number with a record of what it answers. Whoever sleeps before step 4,
- * however long, finds its number taken when it wakes, and writes nothing: what `lookup` has answered stays true. Who
- * sleeps after it finds its files moved. And who slept before step 1, and has read the journal before, sees what others
- * have written or were told of since then, and lets the bridge think again.
+ * If A is killed before it adds record 2, number 2 is still free, and B leaves the staged files alone: A might only be
+ * slow. B takes number 2 for its answer (X is c1), and the bridge has c2 written again, as batch 3. In that write, B
+ * finds number 2 taken by a record without this id, and removes the staged files. If A was only slow, it cannot add
+ * record 2 any more.
+ *
+ * The steps of a write, and what a kill after each of them leaves:
+ *
+ * 1. Read the journal. The next number, N, is to be the number of the batch.
+ * 2. Finish what was interrupted: publish the staged files of the newest batch. (Killed: the next process continues.)
+ * 3. Stage the files as `staged/<N>-<random>.<index>`, and flush them. (Killed: staged files that no record names. The
+ *    next process that finds N taken removes them.)
+ * 4. Add record N to the journal, with the documents and the names of the files: a single link, which fails when
+ *    another process has N. From here on the batch is written. (Killed: the next process does step 5.)
+ * 5. Publish: move each file to its name, in one step each, the manifest last. (Killed: the next process moves the rest.
+ *    A file is either staged or under its name, so none comes twice, even if the reader has removed it by then.)
+ *
+ * A process adds a record only after it has published the batch before it. So only files of the newest batch can be
+ * staged and recorded.
+ *
+ * A lookup does steps 1 and 2, and then takes the next number with a record of its answer. A process that stood still
+ * before step 4, however long, finds its number taken when it continues, and writes nothing: the answer of the lookup
+ * stays true. A process that stood still after step 4 finds its files moved. A process that stood still before step 1,
+ * and has read the journal earlier, sees which documents others have written or looked up since then. It returns
+ * `retry` for them, so that the bridge decides again.
  */
-import { createHash, randomBytes } from 'node:crypto';
 import {
   ConfigError,
   type ConnectorContext,
@@ -38,36 +58,38 @@ import {
 import {
   type BatchContent,
   type BatchFile,
-  batchNameByDefault,
   bytesPathIn,
+  defaultBatchName,
   type WriteFile,
   writeBatchFiles,
 } from './batch-files.ts';
-import { type Content, type Folder, joined, NoSuchFile } from './folder.ts';
-import { type Batch, createJournal, MergedMeanwhile, neverWritten, Overtaken, type Snapshot } from './journal.ts';
+import type { Folder } from './folder.ts';
+import { createJournal } from './journal.ts';
+import { MergedMeanwhile, Overtaken } from './journal-errors.ts';
+import { type Batch, neverWritten } from './journal-lines.ts';
 import type { FileSettings } from './settings.ts';
+import { createStagedFiles, newBatchId } from './staged-files.ts';
 
-const triesToLookUp = 5;
-const touchedMessage = 'another process has written it, or asked for it, meanwhile';
-const partName = /^((\d{12})-[0-9a-f]{16})\.\d+$/;
+const lookupAttemptsMax = 5;
+const touchedMessage = 'another process has written it, or looked it up, meanwhile';
 
+/** The layout `batch` in a folder. */
 export function createBatchLayout(folder: Folder, settings: FileSettings, { clock, log }: ConnectorContext) {
   const journal = createJournal(folder, settings.journal, () => clock.nowMs());
-  const staged = joined(settings.journal, 'staged');
-  const partPath = (id: string, part: number) => joined(staged, `${id}.${part}`);
+  const staged = createStagedFiles(folder, settings.journal);
 
   async function write(operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]> {
     if (signal.aborted) return operations.map(() => stopped);
     const outcomes = new Map<Operation, Outcome>();
     try {
-      const journaled = await journal.read();
-      await finishInterrupted(journaled);
+      const snapshot = await journal.read();
+      await staged.finishInterrupted(snapshot);
       const documents = operations.map(({ document }) => document);
-      const known = await journaled.find(documents);
-      const touched = await journaled.touchedByOthers(documents);
+      const known = await snapshot.find(documents);
+      const touched = await snapshot.touchedByOthers(documents);
       for (const operation of operations) {
         const { action, document, idempotencyKey } = operation;
-        // It was written, and the answer was lost.
+        // An earlier attempt has written it, and its answer was lost.
         if (known.get(document)?.idempotencyKey === idempotencyKey)
           outcomes.set(operation, {
             status: action === 'cancel' ? 'cancelled' : 'unchanged',
@@ -76,8 +98,8 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, { cloc
         else if (touched.has(document)) outcomes.set(operation, outcomeOf(new Overtaken(touchedMessage)));
       }
       const wanted = operations.filter((operation) => !outcomes.has(operation));
-      if (wanted.length > 0) await writeBatch(wanted, journaled.next, outcomes, signal);
-      await tidy(signal);
+      if (wanted.length > 0) await writeBatch(wanted, snapshot.next, outcomes, signal);
+      await mergeJournal(signal);
     } catch (error) {
       const outcome = signal.aborted && !(error instanceof UnknownOutcome) ? stopped : outcomeOf(error);
       for (const operation of operations) if (!outcomes.has(operation)) outcomes.set(operation, outcome);
@@ -85,20 +107,19 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, { cloc
     return operations.map((operation) => outcomes.get(operation) ?? stopped);
   }
 
-  /** Steps 3 to 5. */
+  /** Steps 3 to 5; adds the outcomes to `outcomes`. */
   async function writeBatch(
     operations: readonly Operation[],
     sequence: number,
     outcomes: Map<Operation, Outcome>,
     signal: AbortSignal,
   ): Promise<void> {
-    const id = `${String(sequence).padStart(12, '0')}-${randomBytes(8).toString('hex')}`;
-    let parts = 0;
+    const id = newBatchId(sequence);
+    let count = 0;
     const stage: WriteFile = async (name, content, rows) => {
-      const seen = { bytes: 0, hash: createHash('sha256') };
-      parts += 1;
-      await folder.write(partPath(id, parts - 1), counted(content, seen), signal);
-      return { name, bytes: seen.bytes, sha256: seen.hash.digest('hex'), rows: rows?.() };
+      count += 1;
+      const { bytes, sha256 } = await staged.write(id, count - 1, content, signal);
+      return { name, bytes, sha256, rows: rows?.() };
     };
     let content: BatchContent;
     let batch: Batch;
@@ -107,17 +128,16 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, { cloc
       content = await writeBatchFiles(operations, { sequence, now }, settings, stage, signal);
       for (const [operation, outcome] of content.refused) outcomes.set(operation, outcome);
       if (content.entries.length === 0) return;
-      await refuseTaken(content.files);
-      // What the journal tells of must be there after a power cut, too.
-      await folder.flush(staged);
+      await refuseTakenNames(content.files);
+      await staged.flush();
       if (signal.aborted) throw new TransientError('stopped before it was written');
       batch = { id, files: content.files.map(({ name }) => name) };
       await journal.add(sequence, writesOf(content), batch);
     } catch (error) {
-      if (!(error instanceof UnknownOutcome)) await discard(id, parts);
+      if (!(error instanceof UnknownOutcome)) await staged.discard(id, count);
       throw error;
     }
-    await publish(batch).catch((cause: unknown) => {
+    await staged.publish(batch).catch((cause: unknown) => {
       const message = cause instanceof Error ? cause.message : String(cause);
       throw new UnknownOutcome(`the files of a batch did not get their names: ${message}`, { cause });
     });
@@ -125,58 +145,35 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, { cloc
       outcomes.set(operation, { status: done[operation.action], reference: referenceOf(operation.document) });
   }
 
-  async function refuseTaken(files: readonly BatchFile[]): Promise<void> {
-    const taken = await Promise.all(files.map(async ({ name }) => ((await folder.look(name)) ? [name] : [])));
+  async function refuseTakenNames(files: readonly BatchFile[]): Promise<void> {
+    const taken = await Promise.all(files.map(async ({ name }) => ((await folder.stat(name)) ? [name] : [])));
     const [name] = taken.flat();
     if (name !== undefined)
       throw new ConfigError(
-        `${name} is in ${folder.place} already, and not of this flow: give each flow its own settings.name, or its own directory.`,
+        `${name} exists in ${folder.place} already, and this flow did not write it: ` +
+          'give each flow its own settings.name, or its own directory.',
       );
   }
 
-  /** Step 5, for those of the files that nobody has moved yet. */
-  async function publish({ id, files }: Batch): Promise<void> {
-    for (const [part, name] of files.entries())
-      await folder.move(partPath(id, part), name).catch((error: unknown) => {
-        if (!(error instanceof NoSuchFile)) throw error;
-      });
-  }
-
-  /** What stays is removed by `finishInterrupted` later. */
-  async function discard(id: string, parts: number): Promise<void> {
-    for (let part = 0; part < parts; part += 1) await folder.remove(partPath(id, part)).catch(() => undefined);
-  }
-
-  /** Step 2. Parts of a number that is free yet are somebody's who is at step 3; others than the newest batch's are waste. */
-  async function finishInterrupted({ next, newestBatch }: Snapshot): Promise<void> {
-    const parts = (await folder.list(staged)).flatMap((name) => {
-      const [, id, sequence] = partName.exec(name) ?? [];
-      return id !== undefined && Number(sequence) < next ? [{ name, id }] : [];
-    });
-    if (parts.length === 0) return;
-    const batch = await newestBatch();
-    if (batch && parts.some(({ id }) => id === batch.id)) await publish(batch);
-    for (const { name, id } of parts) if (id !== batch?.id) await folder.remove(joined(staged, name));
-  }
-
-  /** Never fails a write that has happened. */
-  async function tidy(signal: AbortSignal): Promise<void> {
+  /** Never fails, because the write has happened already. */
+  async function mergeJournal(signal: AbortSignal): Promise<void> {
     try {
       if (!signal.aborted) await journal.merge(signal);
     } catch (error) {
-      if (!signal.aborted) log.warn('the journal could not be merged; it is tried again', { reason: String(error) });
+      if (!signal.aborted)
+        log.warn('the journal could not be merged; the next write retries', { reason: String(error) });
     }
   }
 
   async function lookupOnce(documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
-    const journaled = await journal.read();
-    await finishInterrupted(journaled);
-    const known = await journaled.find(documents);
+    const snapshot = await journal.read();
+    await staged.finishInterrupted(snapshot);
+    const known = await snapshot.find(documents);
     await journal.add(
-      journaled.next,
+      snapshot.next,
       documents.map((document) => ({ document, write: known.get(document) ?? neverWritten })),
     );
-    await tidy(signal);
+    await mergeJournal(signal);
     return documents.flatMap((document) => {
       const last = known.get(document);
       if (!last || last.state === 'withdrawn') return [];
@@ -184,59 +181,55 @@ export function createBatchLayout(folder: Folder, settings: FileSettings, { cloc
     });
   }
 
+  async function lookup(documents: readonly Document[], signal: AbortSignal): Promise<Found[]> {
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        return await lookupOnce(documents, signal);
+      } catch (error) {
+        const willPass = error instanceof Overtaken || error instanceof MergedMeanwhile;
+        if (!willPass || attempts === lookupAttemptsMax) throw error;
+      }
+    }
+  }
+
   return {
     write,
-    lookup: async (documents: readonly Document[], signal: AbortSignal): Promise<Found[]> => {
-      for (let tries = 1; ; tries += 1) {
-        try {
-          return await lookupOnce(documents, signal);
-        } catch (error) {
-          const isPassed = error instanceof Overtaken || error instanceof MergedMeanwhile;
-          if (!isPassed || tries === triesToLookUp) throw error;
-        }
-      }
-    },
+    lookup,
     plan: async (operations: readonly Operation[]): Promise<PlannedOperation[]> => {
-      const kind = operations[0]?.document.kind ?? '';
-      const file = `${(settings.name ?? batchNameByDefault).replace('{kind}', kind)}.${settings.format}`;
       const now = new Date(clock.nowMs());
-      return operations.map((operation) => {
-        const { action, document } = operation;
-        const lines = 'lines' in document && document.lines.length > 0 ? `${document.lines.length} lines of ` : '';
-        const word = { create: '', amend: 'the new state of ', cancel: 'the withdrawal of ' }[action];
-        const bytes = operation.file && bytesPathIn(operation, settings, now, '<sequence>');
-        const steps = [
-          `Write ${word}${lines}${document.kind} ${document.key} into a new file ${file} in ${folder.place}`,
-          ...(bytes === undefined ? [] : [`Write its bytes to ${bytes}`]),
-        ];
-        return { key: document.key, action, steps };
-      });
+      return operations.map((operation) => planOf(operation, settings, { place: folder.place, now }));
     },
   };
 }
 
-/** Its files go, and each write gives another: what stays the same is the document. */
+function planOf(
+  operation: Operation,
+  settings: FileSettings,
+  { place, now }: { place: string; now: Date },
+): PlannedOperation {
+  const { action, document } = operation;
+  const file = `${(settings.name ?? defaultBatchName).replace('{kind}', document.kind)}.${settings.format}`;
+  const lines = 'lines' in document && document.lines.length > 0 ? `${document.lines.length} lines of ` : '';
+  const word = { create: '', amend: 'the new state of ', cancel: 'the withdrawal of ' }[action];
+  const bytes = operation.file && bytesPathIn(operation, settings, now, '<sequence>');
+  const steps = [
+    `Write ${word}${lines}${document.kind} ${document.key} into a new file ${file} in ${place}`,
+    ...(bytes === undefined ? [] : [`Write its bytes to ${bytes}`]),
+  ];
+  return { key: document.key, action, steps };
+}
+
+/** The reference names the document: its files are new with each write, and the reader removes them. */
 function referenceOf({ kind, key }: Document): string {
   return `${kind} ${key}`;
 }
 
 const done = { create: 'created', amend: 'updated', cancel: 'cancelled' } as const;
 
-/** What the journal keeps of them. */
+/** The entries of the journal for the documents of a batch. */
 function writesOf({ entries, main }: BatchContent) {
   return entries.map(({ operation: { document, contentHash, idempotencyKey }, state }) => ({
     document,
     write: { contentHash, state, idempotencyKey, reference: main },
   }));
-}
-
-async function* counted(
-  content: Content,
-  seen: { bytes: number; hash: ReturnType<typeof createHash> },
-): AsyncGenerator<Uint8Array> {
-  for await (const piece of content instanceof Uint8Array ? [content] : content) {
-    seen.bytes += piece.length;
-    seen.hash.update(piece);
-    yield piece;
-  }
 }

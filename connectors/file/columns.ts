@@ -1,6 +1,6 @@
 /**
- * Rows of a table, and where a column's value stands: `event.reference_id`, `line.fields.Material`,
- * `line.values[Unit Price]`. Paths begin at the document, or at the `line` and the `bid` that the row is of.
+ * The rows of a table, and the paths of their values: `event.reference_id`, `line.fields.Material`,
+ * `line.values[Unit Price]`. A path begins at the document, or at the `line` or the `bid` of the row.
  */
 import {
   type CompiledPath,
@@ -19,16 +19,16 @@ import {
 
 export type CellType = 'text' | 'decimal' | 'date';
 
-/** What a row is made of, as paths begin at it. */
+/** The values of a row; paths begin at its members. */
 export interface Row {
   readonly operation: Operation;
-  /** The document's members, and those of `ofWrite`. */
+  /** The document's members, and those of the write (`writeMembers`). */
   readonly document: Readonly<Record<string, unknown>>;
   readonly line?: Readonly<Record<string, unknown>> | undefined;
   readonly bid?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The bytes of a `file` document, where they were written. */
+/** The written bytes of a `file` document. */
 export interface WrittenFile {
   readonly name: string;
   readonly path: string;
@@ -37,7 +37,7 @@ export interface WrittenFile {
 }
 
 const text: Shape = {};
-const ofWrite: Readonly<Record<string, Shape>> = {
+const writeMembers: Readonly<Record<string, Shape>> = {
   action: text,
   state: text,
   content_hash: text,
@@ -55,7 +55,7 @@ function rootsOf(kind: DocumentKind): Roots {
     const line = entry && { ...entry, properties: { ...entry.properties, ...answer } };
     const bid = entry?.properties?.['bids']?.items;
     roots = {
-      document: { ...document, properties: { ...document.properties, ...ofWrite } },
+      document: { ...document, properties: { ...document.properties, ...writeMembers } },
       ...(line ? { line } : {}),
       ...(bid ? { bid } : {}),
     };
@@ -64,14 +64,14 @@ function rootsOf(kind: DocumentKind): Roots {
   return roots;
 }
 
-/** A list of texts is one cell, too. Throws SettingFault. */
+/** Compiles the path of a single value, or of a list of texts, which also fits into one cell. Throws PathError. */
 function compileCell(kind: DocumentKind, path: string): CompiledPath {
   const compiled = compilePath(rootsOf(kind), path);
   const { items } = compiled.shape;
   return items && !items.properties ? compiled : compileValuePath(rootsOf(kind), path);
 }
 
-/** What is wrong with a path; undefined: it is one of at least one kind of document. */
+/** What is wrong with a path; undefined when at least one kind of document has it. */
 export function pathFault(path: string): string | undefined {
   const faults: string[] = [];
   for (const kind of documentKinds) {
@@ -85,16 +85,16 @@ export function pathFault(path: string): string | undefined {
   }
   const known = faults.find((fault) => !fault.startsWith('leads to nothing: the document has no member'));
   if (known !== undefined) return `"${path}": ${known}`;
-  return `"${path}" is in no document: docs/documents.md names what is there, as event.reference_id, line.lot or line.fields.<name>`;
+  return `"${path}" is in no document: docs/documents.md lists the paths, such as event.reference_id, line.lot or line.fields.<name>`;
 }
 
 export interface CellSource {
   readonly type: CellType;
-  /** As text; undefined: nothing. */
+  /** The value as text; undefined when there is none. */
   readonly read: (row: Row) => string | undefined;
 }
 
-/** What stands at a path in the rows of a kind; nothing where only other kinds have such a path. */
+/** Reads a path in the rows of a kind; reads nothing when only other kinds have such a path. */
 export function cellSource(kind: DocumentKind, path: string): CellSource {
   try {
     const { root, read, shape } = compileCell(kind, path);
@@ -116,45 +116,45 @@ function textOf(value: unknown): string | undefined {
   return Array.isArray(value) ? value.map(String).join(' ') : undefined;
 }
 
-/** The rows of a document: one for each line, of a quotation for each bid; one for a document that has none. */
+/** The rows of a document: one per line, in a quotation one per bid; a single row for a document without lines. */
 export function rowsOf(operation: Operation, state: string, file?: WrittenFile): Row[] {
   const { document: given, action, contentHash: content_hash } = operation;
   const row: Row = { operation, document: { ...given, action, state, content_hash, file } };
   if (!('lines' in given) || given.lines.length === 0) return [row];
   return given.lines.flatMap((entry): Row[] => {
-    const ofLine: Row = { ...row, line: lineOf(given, entry) };
+    const lineRow: Row = { ...row, line: lineOf(given, entry) };
     const bids = 'bids' in entry ? entry.bids : [];
-    return bids.length === 0 ? [ofLine] : bids.map((bid) => ({ ...ofLine, bid }));
+    return bids.length === 0 ? [lineRow] : bids.map((bid) => ({ ...lineRow, bid }));
   });
 }
 
 function lineOf(document: Document, line: { readonly fields?: Record<string, string> | undefined }): Row['line'] {
   return {
     ...line,
-    // Where the document and the line have a field of one name, the line's counts.
+    // A field of the line overrides the document's field of the same name.
     fields: { ...document.fields, ...line.fields },
     ...(document.kind === 'rfi-answers' ? { answer: answerOf(line as RfiAnswer) } : {}),
   };
 }
 
-/** What was written, or the options that were chosen. */
+/** The written answer, or the chosen options. */
 function answerOf({ value, options }: RfiAnswer): string {
   return value ?? options.map((option) => option.value).join(', ');
 }
 
-/** For messages: which line of which document. */
+/** The document and line of a row, for messages. */
 export function placeOf({ operation: { document }, line }: Row): string {
   const lot = line?.['lot'];
   return `${document.kind} ${document.key}${typeof lot === 'string' ? `, lot ${lot}` : ''}`;
 }
 
-/** The columns that all documents of a kind have, when none are chosen. */
+/** The columns of a kind when the settings choose none. */
 export function fixedColumns(kind: DocumentKind, isBatch: boolean): { name: string; from: string }[] {
-  const columns = isBatch ? [...ofBatches, ...columnsOfKind[kind]] : columnsOfKind[kind];
+  const columns = isBatch ? [...batchColumns, ...columnsOfKind[kind]] : columnsOfKind[kind];
   return columns.map(([name, from]) => ({ name, from }));
 }
 
-const ofBatches = [
+const batchColumns = [
   ['action', 'action'],
   ['state', 'state'],
   ['key', 'key'],

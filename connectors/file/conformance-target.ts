@@ -1,6 +1,6 @@
 /**
- * What the conformance kit is told of this connector: an ERP that imports files. It reads what lies in the folder with code
- * of its own; of batches it imports each that has its manifest, compares the checksums, and removes the files, as a real one.
+ * Targets for the conformance kit: an ERP that imports files. It reads the folder with its own code. Of batches it
+ * imports each that has its manifest, compares the checksums and removes the files, as a real ERP does.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import file from './index.ts';
 
 type Given = Pick<ConformanceTarget, 'against' | 'settings'> & Partial<ConformanceTarget>;
 
-/** `inbox`: where the files are, once the tests run. */
+/** A target for the layout `document`; `inbox` returns the folder of the files, once the tests run. */
 export function documentTarget(inbox: () => string, given: Given): ConformanceTarget {
   return {
     connector: file,
@@ -43,7 +43,7 @@ interface Held {
 
 function heldOf(inbox: string, reference: string, json: Held): HeldObject {
   const { lines_file, lines_sha256, bid_sheet_file, bid_sheet_sha256, bytes_file, bytes_sha256 } = json;
-  const document = without(json, [...ofFiles, 'lines_file', 'lines_sha256', 'bid_sheet_file', 'bid_sheet_sha256']);
+  const document = without(json, [...addedMembers, 'lines_file', 'lines_sha256', 'bid_sheet_file', 'bid_sheet_sha256']);
   for (const [name, sha256] of [
     [lines_file, lines_sha256],
     [bid_sheet_file, bid_sheet_sha256],
@@ -51,7 +51,7 @@ function heldOf(inbox: string, reference: string, json: Held): HeldObject {
   ])
     if (name !== undefined && sha256Of(join(inbox, name)) !== sha256)
       throw new Error(`${name} does not fit ${reference}`);
-  // In the table stands what stands in the JSON.
+  // The CSV must have the same lots as the JSON.
   const table = lines_file === undefined ? undefined : tableOf(join(inbox, lines_file));
   const lots = (document['lines'] as { lot?: string }[] | undefined)?.map(({ lot }) => lot);
   if (table && lots?.[0] !== undefined && table.map((row) => row['lot']).join() !== lots.join())
@@ -78,6 +78,7 @@ interface Manifest {
   }[];
 }
 
+/** A target for the layout `batch`. */
 export function batchTarget(inbox: () => string, given: Given): ConformanceTarget {
   const objects = new Map<string, HeldObject[]>();
   const ids = new Set<string>();
@@ -93,23 +94,23 @@ export function batchTarget(inbox: () => string, given: Given): ConformanceTarge
   };
 }
 
-/** Imports what is complete, in the order of the names, and takes it away. What comes a second time is a second object. */
+/** Imports complete batches in the order of their names, and removes them. A repeated id counts as a second object. */
 function importAll(inbox: string, objects: Map<string, HeldObject[]>, ids: Set<string>): void {
   for (const name of readdirSync(inbox).toSorted()) {
     if (!name.endsWith('.manifest.json')) continue;
     const manifest = JSON.parse(readFileSync(join(inbox, name), 'utf8')) as Manifest;
-    for (const one of manifest.files)
-      if (sha256Of(join(inbox, one.name)) !== one.sha256) throw new Error(`${one.name} does not fit ${name}`);
+    for (const file of manifest.files)
+      if (sha256Of(join(inbox, file.name)) !== file.sha256) throw new Error(`${file.name} does not fit ${name}`);
     const found = documentsOf(inbox, manifest);
     for (const { id, kind, key, state } of manifest.documents) {
       const held = objects.get(`${kind} ${key}`) ?? [];
       const [object] = state === 'withdrawn' ? [] : [found.get(key)];
       if (state !== 'withdrawn' && !object) throw new Error(`${key} is in ${name}, and in none of its files`);
-      const isSecond = ids.has(id);
+      const isRepeated = ids.has(id);
       ids.add(id);
-      objects.set(`${kind} ${key}`, [...(isSecond ? held : []), ...(object ? [object] : [])]);
+      objects.set(`${kind} ${key}`, [...(isRepeated ? held : []), ...(object ? [object] : [])]);
     }
-    for (const one of manifest.files) rmSync(join(inbox, one.name));
+    for (const file of manifest.files) rmSync(join(inbox, file.name));
     rmSync(join(inbox, name));
   }
 }
@@ -122,7 +123,7 @@ function documentsOf(inbox: string, { files }: Manifest): Map<string, HeldObject
   if (main.name.endsWith('.jsonl')) {
     for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
       const written = JSON.parse(line) as Record<string, string>;
-      const document = without(written, [...ofFiles, 'action', 'file', 'sha256']);
+      const document = without(written, [...addedMembers, 'action', 'file', 'sha256']);
       const name = written['file'];
       found.set(written['key'] ?? '', objectOf(inbox, written as unknown as Document, document, name));
     }
@@ -153,7 +154,7 @@ function objectOf(
 
 type Row = Readonly<Record<string, string>>;
 
-/** What the columns show of a document, in its shape. */
+/** The members of a document that the columns have, in the document's structure. */
 function documentOfRows(kind: Document['kind'], rows: readonly Row[]): unknown {
   const [row = {}] = rows;
   const head = {
@@ -210,8 +211,8 @@ function documentOfRows(kind: Document['kind'], rows: readonly Row[]): unknown {
   }
 }
 
-/** What the connector adds to a document. */
-const ofFiles = ['state', 'content_hash', 'file_name', 'bytes_file', 'bytes_sha256', 'bytes'];
+/** The members that the connector adds to a document. */
+const addedMembers = ['state', 'content_hash', 'file_name', 'bytes_file', 'bytes_sha256', 'bytes'];
 
 function without(given: object, names: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(Object.entries(given).filter(([name]) => !names.includes(name)));
@@ -227,7 +228,7 @@ function prefixed(row: Row, prefix: string, name = 'name'): unknown[] {
     .map(([column, value]) => ({ [name]: column.slice(prefix.length), value }));
 }
 
-/** RFC 4180, in UTF-8. */
+/** The rows of a CSV file (RFC 4180, UTF-8), by column name. */
 function tableOf(path: string): Row[] {
   const rows: string[][] = [[]];
   for (const [, quoted, plain, end] of readFileSync(path, 'utf8').matchAll(
@@ -245,7 +246,7 @@ function sha256Of(path: string): string {
   return createHash('sha256').update(readFileSync(path)).digest('hex');
 }
 
-/** What no file in UTF-8 can hold. Tables refuse it; JSON has a way to write it. */
+/** A document with half a character, which UTF-8 cannot encode. Tables refuse it; JSON can escape it. */
 function halfCharacter(document: Document): Document {
   const half = 'half \ud83d';
   if (document.kind === 'award' || document.kind === 'quotation' || document.kind === 'rfi-answers')

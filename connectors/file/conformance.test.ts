@@ -1,4 +1,4 @@
-/** Proves the connector against the file system, with an ERP that imports files. */
+/** The conformance of the file connector against the file system, with an ERP that imports files. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { conformance } from 'sourcing-bridge/connector/testing';
 import { afterAll, describe, test } from 'vitest';
 import { batchTarget, documentTarget } from './conformance-target.ts';
 
-// In memory where there is a file system for that: each of these thousands of files is flushed.
+// In memory where the system has a file system for that: thousands of files are flushed.
 const dataDir = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'file-connector-'));
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 const inbox = (directory: string) => () => join(dataDir, directory);

@@ -1,18 +1,18 @@
-/** What both layouts say of a document, and where the bytes of a file go. */
+/** The state of a document and the path of a file's bytes, for both layouts. */
 import type { Operation } from 'sourcing-bridge/connector';
-import { joined } from './folder.ts';
+import { joinPath } from './folder.ts';
 import { beforeEnding, fillTemplate, ownName, placeholderValue } from './names.ts';
 
-/** `withdrawn`, or what a document of its kind is otherwise. */
+/** `withdrawn` after a cancel; otherwise `awarded` for an award and `current` for any other kind. */
 export function stateOf({ document, action }: Pick<Operation, 'document' | 'action'>): string {
   if (action === 'cancel') return 'withdrawn';
   return document.kind === 'award' ? 'awarded' : 'current';
 }
 
-/** The file's own name, with a mark that tells it from others of its name, in the folder that the template gives. */
-export function bytesPath({ document, file }: Operation, template: string, now: Date, mark: string): string {
+/** The file's own name with a suffix that makes it unique, in the folder that the template names. */
+export function bytesPath({ document, file }: Operation, template: string, now: Date, suffix: string): string {
   const parts = template
     .split('/')
     .map((part) => fillTemplate(part, (name) => placeholderValue(name, document, now)) || '_');
-  return joined(...parts, beforeEnding(ownName(file?.name ?? ''), mark));
+  return joinPath(...parts, beforeEnding(ownName(file?.name ?? ''), suffix));
 }

@@ -1,7 +1,7 @@
 /**
- * The file connector: a folder is the ERP's inbox, on this machine or on an SFTP server. By layout, each document has files
- * of its own that are replaced (document-layout.ts), or each write gives new files that the reader takes away
- * (batch-layout.ts).
+ * The file connector: a folder is the ERP's inbox, on this machine or on an SFTP server. In the layout `document` each
+ * document has its own files, which are replaced (document-layout.ts). In the layout `batch` each write makes new
+ * files, which the reader removes (batch-layout.ts).
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -28,7 +28,7 @@ export default defineConnector({
   },
   capabilitiesWith: ({ layout, batch_size, sftp }) => ({
     ...(layout === 'batch' ? { batchMax: batch_size, idempotency: 'key' } : {}),
-    // A server may go on for a moment with what it was asked before the connection was lost.
+    // A server may still carry out, for a moment, requests that it got before the connection was lost.
     ...(sftp ? { timeoutMs: 120_000, lateEffectMs: 5_000 } : {}),
   }),
   async open(settings, context) {
@@ -47,14 +47,14 @@ export default defineConnector({
   },
 });
 
-/** What a kill leaves of a document's file. */
-const leftover = new RegExp(`^\\.(?:(?:${documentKinds.join('|')})_.*|.*\\.(?:json|csv|bin))\\.[0-9a-f]{4,16}\\.tmp$`);
+/** The names of temporary files of documents, which a kill leaves. */
+const leftovers = new RegExp(`^\\.(?:(?:${documentKinds.join('|')})_.*|.*\\.(?:json|csv|bin))\\.[0-9a-f]{4,16}\\.tmp$`);
 
 async function openFolder(settings: FileSettings, { dataDir }: ConnectorContext): Promise<Folder> {
   const { directory, sftp } = settings;
   if (!sftp) {
     const folder = await openLocalFolder(resolve(dataDir, directory));
-    await removeLeftovers(folder, '', leftover, Date.now());
+    await removeLeftovers(folder, '', leftovers, Date.now());
     return folder;
   }
   const { host, port, user, password, passphrase } = sftp;
@@ -70,10 +70,10 @@ async function openFolder(settings: FileSettings, { dataDir }: ConnectorContext)
   return createSftpFolder(connection, directory, `sftp://${user}@${host}:${port}/${directory.replace(/^\//, '')}`);
 }
 
-/** Throws ConfigError when the file is no key, or its passphrase is another one. */
+/** Throws ConfigError when the file is not a private key, or the passphrase is wrong. */
 async function readKey(file: string, passphrase: string | undefined): Promise<ParsedKey> {
-  const refuse = (why: string, cause?: unknown) =>
-    new ConfigError(`The private key ${file} (settings.sftp.private_key_file) cannot be used: ${why}`, { cause });
+  const refuse = (reason: string, cause?: unknown) =>
+    new ConfigError(`The private key ${file} (settings.sftp.private_key_file) cannot be used: ${reason}`, { cause });
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw refuse(String(cause), cause);
   });

@@ -1,4 +1,4 @@
-/** A folder of this machine, or one that it has mounted. */
+/** A folder of this machine's file system, local or mounted. */
 import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import {
@@ -11,19 +11,23 @@ import {
 } from 'sourcing-bridge/connector';
 import { type Content, type Folder, NoSuchFile, sha256 } from './folder.ts';
 
-/** Makes the folder if it is missing. Throws ConfigError when it cannot be made. */
+/** Opens the folder, and creates it if it is missing. Throws ConfigError when it cannot be created. */
 export async function openLocalFolder(root: string): Promise<Folder> {
   await mkdir(root, { recursive: true }).catch((cause: unknown) => {
-    throw new ConfigError(`The folder ${root} (settings.directory) cannot be made: ${String(cause)}`, { cause });
+    throw new ConfigError(`The folder ${root} (settings.directory) cannot be created: ${String(cause)}`, { cause });
   });
   const at = (path: string) => join(root, path);
   return {
     place: root,
     leftoverMs: 10 * 60_000,
     read: (path, range) =>
-      telling(root, async () => (range ? await readRange(at(path), range) : await readFile(at(path))), undefined),
-    look: (path) =>
-      telling(
+      withConnectorErrors(
+        root,
+        async () => (range ? await readRange(at(path), range) : await readFile(at(path))),
+        undefined,
+      ),
+    stat: (path) =>
+      withConnectorErrors(
         root,
         async () => {
           const { size, mtimeMs } = await stat(at(path));
@@ -31,12 +35,12 @@ export async function openLocalFolder(root: string): Promise<Folder> {
         },
         undefined,
       ),
-    list: (path) => telling(root, () => readdir(at(path)), []),
-    write: (path, content, signal) => telling(root, () => writeNew(at(path), content, signal)),
-    move: (from, to) => telling(root, () => moveFile(at(from), at(to))),
-    add: (from, to) => telling(root, () => linkFile(at(from), at(to))),
-    flush: (path) => telling(root, () => flushNames(at(path))),
-    remove: (path) => telling(root, () => rm(at(path), { force: true })),
+    list: (path) => withConnectorErrors(root, () => readdir(at(path)), []),
+    write: (path, content, signal) => withConnectorErrors(root, () => writeNew(at(path), content, signal)),
+    move: (from, to) => withConnectorErrors(root, () => moveFile(at(from), at(to))),
+    moveIfFree: (from, to) => withConnectorErrors(root, () => linkFile(at(from), at(to))),
+    flush: (path) => withConnectorErrors(root, () => flushNames(at(path))),
+    remove: (path) => withConnectorErrors(root, () => rm(at(path), { force: true })),
     check: async () => [await checkWritable(root)],
     during: (_signal, work) => work(),
     close: async () => undefined,
@@ -44,7 +48,7 @@ export async function openLocalFolder(root: string): Promise<Folder> {
 }
 
 async function writeNew(file: string, content: Content, signal?: AbortSignal): Promise<void> {
-  await makeFolder(dirname(file));
+  await createFolder(dirname(file));
   const handle = await open(file, 'wx', 0o644);
   try {
     await handle.writeFile(content, signal ? { signal } : {});
@@ -55,18 +59,18 @@ async function writeNew(file: string, content: Content, signal?: AbortSignal): P
 }
 
 async function moveFile(from: string, to: string): Promise<void> {
-  await makeFolder(dirname(to));
+  await createFolder(dirname(to));
   try {
     await rename(from, to);
   } catch (error) {
-    // Or the folder of `to` was taken away just now.
+    // ENOENT also means that the folder of `to` was removed just now.
     if (codeOf(error) === 'ENOENT' && !(await exists(from))) throw new NoSuchFile(from, { cause: error });
     throw error;
   }
   await flushNames(dirname(to));
 }
 
-/** Unlike rename, link fails when the name is taken. */
+/** Uses a hard link: unlike a rename, it fails when the name is taken. */
 async function linkFile(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);
@@ -78,10 +82,12 @@ async function linkFile(from: string, to: string): Promise<boolean> {
   return true;
 }
 
-async function makeFolder(directory: string): Promise<void> {
+/** Creates a folder with its parents, and flushes the names of those that are new. */
+async function createFolder(directory: string): Promise<void> {
   const first = await mkdir(directory, { recursive: true });
   if (first === undefined) return;
-  for (let made = directory; made.length >= first.length; made = dirname(made)) await flushNames(dirname(made));
+  for (let created = directory; created.length >= first.length; created = dirname(created))
+    await flushNames(dirname(created));
 }
 
 function exists(file: string): Promise<boolean> {
@@ -91,7 +97,7 @@ function exists(file: string): Promise<boolean> {
   );
 }
 
-/** Without it a power cut can take a new name back, after others have acted on it. */
+/** Without a flush, a power cut can undo a new name after other programs have acted on it. */
 async function flushNames(directory: string): Promise<void> {
   try {
     const handle = await open(directory, 'r');
@@ -101,7 +107,7 @@ async function flushNames(directory: string): Promise<void> {
       await handle.close();
     }
   } catch (cause) {
-    throw new UnknownOutcome(`A file has its name, and ${directory} could not be flushed: ${String(cause)}`, { cause });
+    throw new UnknownOutcome(`A file was renamed, but ${directory} could not be flushed: ${String(cause)}`, { cause });
   }
 }
 
@@ -120,7 +126,7 @@ async function readRange(file: string, { from, to }: { from: number; to: number 
   }
 }
 
-/** As the bridge would: a right is nothing that can be asked for, where the file system is somebody else's. */
+/** Tries to write and rename a file: on a mounted file system, permissions alone do not show whether that works. */
 async function checkWritable(root: string): Promise<CheckResult> {
   const name = `.check_${sha256(String(process.hrtime.bigint())).slice(0, 16)}.tmp`;
   const [from, to] = [join(root, name), join(root, `${name}.renamed.tmp`)];
@@ -129,35 +135,38 @@ async function checkWritable(root: string): Promise<CheckResult> {
     await rename(from, to);
     return { name: 'folder', ok: true, message: `${root} can be written.` };
   } catch (error) {
-    return { name: 'folder', ok: false, message: sentenceOf(root, error).message };
+    return { name: 'folder', ok: false, message: connectorErrorOf(root, error).message };
   } finally {
     for (const file of [from, to]) await rm(file, { force: true }).catch(() => undefined);
   }
 }
 
-/** `missing`: what to give when there is no such file; not given, its absence is an error. */
-async function telling<T>(root: string, work: () => Promise<T>, ...missing: T[]): Promise<T> {
+/**
+ * Turns errors of `work` into ConnectorErrors. `missing` is the result when there is no such file; without it, a
+ * missing file is an error.
+ */
+async function withConnectorErrors<T>(root: string, work: () => Promise<T>, ...missing: T[]): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof NoSuchFile || error instanceof ConnectorError) throw error;
     if (missing.length > 0 && (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR')) return missing[0] as T;
-    throw sentenceOf(root, error);
+    throw connectorErrorOf(root, error);
   }
 }
 
-function sentenceOf(root: string, cause: unknown): ConnectorError {
+function connectorErrorOf(root: string, cause: unknown): ConnectorError {
   const message = cause instanceof Error ? cause.message : String(cause);
   switch (codeOf(cause)) {
     case 'EACCES':
     case 'EPERM':
     case 'EROFS':
-      return new ConfigError(`${root} cannot be written: give this user the right to (${message}).`, { cause });
+      return new ConfigError(`${root} cannot be written: grant this user the right to write (${message}).`, { cause });
     case 'ENAMETOOLONG':
-      return new DataError(`The name of the file is longer than the file system takes: ${message}`, { cause });
+      return new DataError(`The name of the file is too long for the file system: ${message}`, { cause });
     case 'ENOSPC':
     case 'EDQUOT':
-      return new TransientError(`${root} is full: make room (${message}).`, { cause });
+      return new TransientError(`${root} is full: free some space (${message}).`, { cause });
     default:
       return new TransientError(message, { cause });
   }

@@ -1,6 +1,6 @@
 /**
- * File names by template: safe on every file system, whatever stands in the documents. What makes names differ (the key,
- * the sequence number) is never cut or altered in a way that could make two names one.
+ * File names by template. They are safe on every file system, whatever the documents contain. The values that make
+ * names unique (the key, the sequence number) are never cut or changed in a way that could make two names equal.
  */
 import { createHash } from 'node:crypto';
 import type { Document } from 'sourcing-bridge/connector';
@@ -19,11 +19,11 @@ export const documentPlaceholders = [
 ] as const;
 export const batchPlaceholders = ['kind', 'date', 'time', 'sequence'] as const;
 
-/** Longer names are possible in no file system, or not with what stands behind them. In bytes. */
+/** In bytes. File systems allow 255; the rest is for endings and suffixes. */
 const nameBytesMax = 200;
 const placeholder = /\{([^{}]*)\}/g;
 
-/** What is wrong with a template; undefined: nothing. */
+/** What is wrong with a template; undefined when it is valid. */
 export function templateFault(
   template: string,
   { placeholders, needs }: { placeholders: readonly string[]; needs?: string },
@@ -31,24 +31,24 @@ export function templateFault(
   const used = [...template.matchAll(placeholder)].map(([, name = '']) => name);
   const unknown = used.find((name) => !placeholders.includes(name));
   if (unknown !== undefined)
-    return `{${unknown}} is nothing that a name can be made of here: there is ${placeholders.map((one) => `{${one}}`).join(', ')}`;
+    return `{${unknown}} is not a placeholder here: use ${placeholders.map((name) => `{${name}}`).join(', ')}`;
   const plain = template.replaceAll(placeholder, '');
-  const wrong = /[^A-Za-z0-9._-]/u.exec(plain)?.[0];
-  if (wrong !== undefined)
-    return `a name may have letters, digits, dots, hyphens and underscores beside placeholders, not "${wrong}"`;
+  const invalid = /[^A-Za-z0-9._-]/u.exec(plain)?.[0];
+  if (invalid !== undefined)
+    return `a name may have placeholders, letters, digits, dots, hyphens and underscores, not "${invalid}"`;
   if (template === '' || template.startsWith('.') || template.endsWith('.'))
     return 'a name must not be empty, nor begin or end with a dot';
   if (needs !== undefined && !used.includes(needs))
-    return `a name must have {${needs}}: without it two files would get one name`;
+    return `a name must have {${needs}}: without it two files would get the same name`;
   return undefined;
 }
 
-/** The name that a template gives; what a document has no value for is empty. */
+/** Fills a template. `valueOf` returns the value of a placeholder, empty when the document has none. */
 export function fillTemplate(template: string, valueOf: (name: string) => string): string {
   return safeName(template.replaceAll(placeholder, (_all, name: string) => valueOf(name)));
 }
 
-/** What a placeholder stands for in a document's file name. */
+/** The value of a placeholder for a document. */
 export function placeholderValue(name: string, document: Document, now: Date): string {
   const { event, supplier } = { event: undefined, supplier: undefined, ...document };
   switch (name) {
@@ -73,13 +73,13 @@ export function placeholderValue(name: string, document: Document, now: Date): s
   }
 }
 
-/** `{date}` and `{time}`, in UTC. */
+/** The value of `{date}` or `{time}`, in UTC. */
 export function timeInName(name: string, now: Date): string {
   const digits = now.toISOString().replaceAll(/[-:]/g, '');
   return name === 'date' ? digits.slice(0, 8) : `${digits.slice(0, 15)}Z`;
 }
 
-/** `award_<event id>_<supplier id>`; what is in no UUID is escaped, so that two keys never share a name. */
+/** `award_<event id>_<supplier id>`. Characters that no UUID has are escaped, so that two keys never share a name. */
 export function baseName(document: Document): string {
   return safeName(`${document.kind}_${escapedKey(document)}`);
 }
@@ -90,8 +90,9 @@ function escapedKey({ key }: Document): string {
 }
 
 /**
- * As `baseName` has it. Beside other values, or where some file systems would not tell `V-1` from `v-1`, it has its
- * checksum behind it: a supplier's key may be any text, also one that reads on where another value ends.
+ * The key as in `baseName`. A checksum follows it for suppliers, for keys with capital letters and for long keys. A
+ * supplier's key may be any text, even one that looks like the continuation of another value, and some file systems do
+ * not distinguish `V-1` from `v-1`.
  */
 function keyInName(document: Document): string {
   const escaped = escapedKey(document);
@@ -102,12 +103,12 @@ function keyInName(document: Document): string {
 
 const keyBytesMax = 120;
 
-/** Letters and digits of every script stay; what a file system may refuse, or take for more than a name, does not. */
+/** Keeps letters and digits of every script, and replaces characters that a file system may refuse or interpret. */
 function plainValue(value = ''): string {
   return cut(value.normalize('NFC').replaceAll(/[^\p{L}\p{M}\p{N}-]+/gu, '_'), 60);
 }
 
-/** A file's own name, as safe as it has to be to stand in a folder. Its ending stays. */
+/** A file's own name, made safe for every file system. Its ending stays. */
 export function ownName(name: string): string {
   const base = name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1).normalize('NFC');
   const safe = base.replaceAll(/[^\p{L}\p{M}\p{N} ._()+-]+/gu, '_').replaceAll(/^[. ]+|[. ]+$/g, '');
@@ -116,7 +117,7 @@ export function ownName(name: string): string {
   return notReserved(`${cut(stem, 120) || 'file'}${ending}`);
 }
 
-/** `quote.pdf` and `-x` give `quote-x.pdf`. */
+/** Inserts a text before the ending: `quote.pdf` and `-x` become `quote-x.pdf`. */
 export function beforeEnding(name: string, text: string): string {
   const at = name.lastIndexOf('.');
   return at > 0 ? `${name.slice(0, at)}${text}${name.slice(at)}` : `${name}${text}`;
@@ -127,12 +128,12 @@ function safeName(name: string): string {
   return Buffer.byteLength(whole) <= nameBytesMax ? whole : `${cut(whole, nameBytesMax - 65)}_${hashOf(whole)}`;
 }
 
-/** Windows takes these for devices, whatever follows after a dot. */
+/** Windows treats these names as devices, whatever follows after a dot. */
 function notReserved(name: string): string {
   return /^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i.test(name) ? `_${name}` : name;
 }
 
-/** At most so many bytes, and no half character. */
+/** The beginning of a text in at most `bytesMax` bytes, without half a character. */
 function cut(text: string, bytesMax: number): string {
   let bytes = 0;
   let end = 0;

@@ -1,7 +1,7 @@
 /**
- * One SSH connection to an SFTP server, made when it is needed and made anew when it was lost. The server proves who it is
- * by a key that the settings name, before it gets to see a password. Each request ends: with the server's answer, or with
- * the connection, which keep-alive messages find dead within half a minute.
+ * One SSH connection to an SFTP server. It is opened when it is needed, and opened again after it was lost. The server
+ * has to prove its identity by a key that the settings name, before the password is sent. Each request ends with the
+ * server's answer, or with the connection; keep-alive messages detect a dead connection within half a minute.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -21,23 +21,23 @@ export interface SftpLogin {
   readonly port: number;
   readonly user: string;
   readonly password?: Secret | undefined;
-  /** Opened once: what its passphrase is stretched by takes time. */
+  /** Parsed once, because decrypting it with its passphrase takes time. */
   readonly privateKey?: ParsedKey | undefined;
-  /** Whether a key that the server shows is its own. */
+  /** Whether a key that the server shows is one that the settings name. */
   readonly trusts: (key: Buffer) => boolean;
-  /** Kinds of keys that it may show; undefined: any. */
+  /** The key types that the server may use; undefined: any. */
   readonly keyTypes: readonly string[] | undefined;
 }
 
 export interface SftpConnection {
-  /** The session, connected if need be. Throws the ConnectorError that says why there is none. */
+  /** The session; connects if necessary. Throws a ConnectorError when it cannot connect. */
   session(): Promise<SFTPWrapper>;
   /**
-   * Calls back when this session ends, at once if it has: what it was asked and has not answered it will not answer. The
-   * library tells most requests, and not all. Gives what calls it off.
+   * Calls `onOver` when this session ends, at once if it has ended: requests without an answer will get none. The
+   * library reports that to most requests, but not to all. Returns a function that cancels the call.
    */
   whenOver(session: SFTPWrapper, onOver: (why: string) => void): () => void;
-  /** Ends it at once: what waits for an answer fails. The next `session` connects anew. */
+  /** Ends the connection at once: waiting requests fail. The next `session` connects again. */
   drop(): void;
   close(): Promise<void>;
 }
@@ -45,6 +45,7 @@ export interface SftpConnection {
 const connectWithinMs = 20_000;
 const keepAliveMs = 10_000;
 
+/** A connection that is opened at the first use. */
 export function createSftpConnection(login: SftpLogin): SftpConnection {
   let open: ReturnType<typeof connect> | undefined;
   return {
@@ -78,7 +79,7 @@ export function createSftpConnection(login: SftpLogin): SftpConnection {
 function connect(login: SftpLogin) {
   const client = new ssh2.Client();
   const { promise: session, resolve, reject } = Promise.withResolvers<SFTPWrapper>();
-  // A request to a session that is over would never be answered.
+  // A request to a session that has ended would never be answered.
   let isOver = false;
   let made: SFTPWrapper | undefined;
   const waiting = new Set<(why: string) => void>();
@@ -92,7 +93,7 @@ function connect(login: SftpLogin) {
   };
   client.on('error', fail);
   client.on('close', () => fail(new Error('the connection was closed')));
-  // From the start: the login is a talk of many small pieces, and each would wait for the one before to be confirmed.
+  // Without this, each of the login's many small messages would wait for the acknowledgement of the one before.
   client.on('connect', () => client.setNoDelay(true));
   client.on('ready', () => {
     client.sftp((error, sftp) => {
@@ -114,16 +115,16 @@ function connect(login: SftpLogin) {
       refusedKey = key;
       return false;
     },
-    authHandler: waysIn(login),
+    authHandler: authHandlerOf(login),
     ...(login.keyTypes ? { algorithms: { serverHostKey: [...login.keyTypes] as never } } : {}),
   };
-  // What cannot work at all is thrown and not emitted.
+  // The library throws for settings that cannot work, and emits other errors.
   try {
     client.connect(config);
   } catch (error) {
     fail(error instanceof Error ? error : new Error(String(error)));
   }
-  // Whoever asked for the session hears of it.
+  // The callers of `session` see the failure; without this it would count as unhandled as well.
   session.catch(() => undefined);
   return {
     client,
@@ -131,21 +132,22 @@ function connect(login: SftpLogin) {
     isOver: () => isOver,
     made: () => made,
     waiting,
-    drop: () => fail(new Error('the connection was given up')),
+    drop: () => fail(new Error('the connection was dropped')),
   };
 }
 
 /**
- * By key first: a password that is not needed is not told. To a server that asks for it (keyboard-interactive) and takes
- * none unasked, it is told once, if it asks for one thing that is not to be shown: a second question is for something else.
+ * Tries the key first, so that a password that is not needed is not sent. A server that accepts the password only by
+ * keyboard-interactive gets it once, and only if it asks a single question with a hidden answer: further questions ask
+ * for something else.
  */
-function waysIn({ user: username, password, privateKey }: SftpLogin): AuthHandlerMiddleware {
-  const ways: AnyAuthMethod[] = [
+function authHandlerOf({ user: username, password, privateKey }: SftpLogin): AuthHandlerMiddleware {
+  const methods: AnyAuthMethod[] = [
     ...(privateKey ? [{ type: 'publickey' as const, username, key: privateKey }] : []),
     ...(password ? [{ type: 'password' as const, username, password: password.reveal() }] : []),
   ];
   let answers = password ? [password.reveal()] : [];
-  const asked: AnyAuthMethod = {
+  const interactive: AnyAuthMethod = {
     type: 'keyboard-interactive',
     username,
     prompt: (_name, _instructions, _language, prompts, answer) => {
@@ -154,14 +156,14 @@ function waysIn({ user: username, password, privateKey }: SftpLogin): AuthHandle
       answers = [];
     },
   };
-  /** `offered`: null before the server has said it. */
+  /** `offered` is null until the server has sent its methods. */
   const next = (offered: readonly AuthenticationType[] | null): AnyAuthMethod | undefined => {
-    const isAsked = offered?.includes('keyboard-interactive') && !offered.includes('password');
-    if (!isAsked || answers.length === 0) return ways.shift();
-    ways.length = 0;
-    return asked;
+    const isInteractiveOnly = offered?.includes('keyboard-interactive') && !offered.includes('password');
+    if (!isInteractiveOnly || answers.length === 0) return methods.shift();
+    methods.length = 0;
+    return interactive;
   };
-  // `false` ends the login; the types do not know of it.
+  // `false` ends the login; the library's types do not have it.
   return (offered, _isPartOfIt, go) => go(next(offered) ?? (false as never));
 }
 
@@ -169,7 +171,7 @@ function errorOf({ host, port, user }: SftpLogin, cause: Error & { level?: strin
   const server = `The SFTP server ${host}:${port}`;
   if (cause.level === 'client-authentication')
     return new AuthError(
-      `${server} does not let ${user} in (${cause.message}). Check the user, and the key or password.`,
+      `${server} refuses the login of ${user} (${cause.message}). Check the user, and the key or password.`,
       {
         cause,
       },
@@ -182,11 +184,11 @@ function errorOf({ host, port, user }: SftpLogin, cause: Error & { level?: strin
 function untrusted({ host, port }: SftpLogin, key: Buffer): ConnectorError {
   return new ConfigError(
     `The SFTP server ${host}:${port} shows another key than the settings name: ${keyTypeOf(key)} ${fingerprintOf(key)}. ` +
-      'Nothing was sent to it. Ask who runs it whether that is its key, and only then put it into the settings.',
+      'Nothing was sent to it. Ask the operator of the server whether this is its key before you put it into the settings.',
   );
 }
 
-/** As `ssh-keygen -l` shows it. */
+/** The fingerprint of a key, as `ssh-keygen -l` shows it. */
 export function fingerprintOf(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replaceAll('=', '')}`;
 }
@@ -195,13 +197,13 @@ function keyTypeOf(key: Buffer): string {
   return key.subarray(4, 4 + key.readUInt32BE(0)).toString('latin1');
 }
 
-/** Trust by fingerprints. */
+/** Trusts the keys with these fingerprints. */
 export function trustFingerprints(fingerprints: readonly string[]): Pick<SftpLogin, 'trusts' | 'keyTypes'> {
-  const known = new Set(fingerprints.map((one) => one.replace(/=+$/, '')));
+  const known = new Set(fingerprints.map((fingerprint) => fingerprint.replace(/=+$/, '')));
   return { trusts: (key) => known.has(fingerprintOf(key)), keyTypes: undefined };
 }
 
-/** Trust by a `known_hosts` file of OpenSSH. Throws ConfigError when it does not name the server. */
+/** Trusts the keys of the server in a `known_hosts` file of OpenSSH. Throws ConfigError when it has none. */
 export async function trustKnownHosts(
   file: string,
   host: string,
@@ -223,32 +225,32 @@ export async function trustKnownHosts(
     if (marker === undefined) keys.push(Buffer.from(key, 'base64'));
     if (marker === '@revoked') revoked.push(Buffer.from(key, 'base64'));
   }
-  const trusted = keys.filter((key) => !revoked.some((one) => one.equals(key)));
+  const trusted = keys.filter((key) => !revoked.some((other) => other.equals(key)));
   if (trusted.length === 0)
     throw new ConfigError(
-      `The file ${file} (settings.sftp.known_hosts_file) has no key of ${names.join()}. Put it there, as ssh-keyscan shows it, when ` +
-        'you have compared it with the one that the server has.',
+      `The file ${file} (settings.sftp.known_hosts_file) has no key of ${names.join()}. Compare the key that ssh-keyscan ` +
+        'shows with the one of the server, and add it.',
     );
   const types = [...new Set(trusted.map(keyTypeOf))];
   return {
-    trusts: (key) => trusted.some((one) => one.equals(key)),
+    trusts: (key) => trusted.some((other) => other.equals(key)),
     keyTypes: types.flatMap((type) => (type === 'ssh-rsa' ? ['rsa-sha2-512', 'rsa-sha2-256'] : [type])),
   };
 }
 
-/** Whether a line's list of host names has this one: as it stands, by a hash of it, or by a pattern. */
+/** Whether a line's host names include this one: in plain text, as a hash, or by a pattern. */
 function isNamed(patterns: string, name: string): boolean {
   if (patterns.startsWith('|1|')) {
     const [, , salt = '', hash = ''] = patterns.split('|');
-    const made = createHmac('sha1', Buffer.from(salt, 'base64')).update(name).digest();
+    const expected = createHmac('sha1', Buffer.from(salt, 'base64')).update(name).digest();
     const given = Buffer.from(hash, 'base64');
-    return given.length === made.length && timingSafeEqual(given, made);
+    return given.length === expected.length && timingSafeEqual(given, expected);
   }
   let named = false;
   for (const pattern of patterns.split(',')) {
-    const isNot = pattern.startsWith('!');
-    if (!matches(isNot ? pattern.slice(1) : pattern, name)) continue;
-    if (isNot) return false;
+    const isNegated = pattern.startsWith('!');
+    if (!matches(isNegated ? pattern.slice(1) : pattern, name)) continue;
+    if (isNegated) return false;
     named = true;
   }
   return named;

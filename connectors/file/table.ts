@@ -1,13 +1,13 @@
 /**
- * Documents as a table: which columns there are, what stands in each cell, and the bytes of it as the settings want them
- * (RFC 4180 where they say nothing). What a table cannot hold is refused with its document, and with no other.
+ * Documents as a table: its columns, the value of each cell, and the CSV in the form that the settings choose (RFC 4180
+ * by default). A value that the table cannot hold refuses its document, and no other.
  */
 import { stringify } from 'csv-stringify/sync';
 import { DataError, type DocumentKind, type Operation } from 'sourcing-bridge/connector';
 import { type CellType, cellSource, fixedColumns, placeOf, type Row, rowsOf, type WrittenFile } from './columns.ts';
 import type { FileSettings } from './settings.ts';
 
-/** A document that is to stand in a table. */
+/** A document for a table. */
 export interface Entry {
   readonly operation: Operation;
   readonly state: string;
@@ -15,11 +15,11 @@ export interface Entry {
 }
 
 export interface Table {
-  /** Its end for a file's name: nothing, or what it is. */
+  /** The end of its file name: empty for the main table. */
   readonly suffix: '' | '_bid_sheet';
-  /** Throws DataError for what it cannot hold. */
+  /** Throws DataError for a document that it cannot hold. */
   check(entry: Entry): void;
-  /** The parts of the file, one for each document, and the number of rows in it. Throws DataError as `check` does. */
+  /** The parts of the file, one per document, and the number of its rows. Throws DataError as `check` does. */
   render(entries: readonly Entry[]): { readonly parts: Iterable<Uint8Array>; readonly rows: () => number };
 }
 
@@ -32,17 +32,17 @@ interface Column {
 
 type Options = Pick<FileSettings, 'csv' | 'columns' | 'bid_sheet' | 'layout'>;
 
-/** The tables of documents of one kind: its lines, and the bid sheet where it stands apart. */
+/** The tables of documents of one kind: the lines, and the bid sheet if the settings want it as a table. */
 export function tablesOf(kind: DocumentKind, options: Options): Table[] {
   const given = options.columns ?? fixedColumns(kind, options.layout === 'batch');
   const columns = given.map((column) => columnOf(kind, column));
-  const isApart = options.bid_sheet === 'table';
+  const isSheetSeparate = options.bid_sheet === 'table';
   const columnsOf = (entries: readonly Entry[]) =>
-    options.columns ? columns : [...columns, ...foundColumns(kind, entries, isApart)];
+    options.columns ? columns : [...columns, ...foundColumns(kind, entries, isSheetSeparate)];
   const main = tableOf('', columnsOf, rowsOfEntry, options);
-  if (!isApart || (kind !== 'award' && kind !== 'quotation')) return [main];
-  const ofSheet = sheetColumns(kind);
-  return [main, tableOf('_bid_sheet', () => ofSheet, sheetRowsOf, options)];
+  if (!isSheetSeparate || (kind !== 'award' && kind !== 'quotation')) return [main];
+  const bidSheetColumns = sheetColumns(kind);
+  return [main, tableOf('_bid_sheet', () => bidSheetColumns, sheetRowsOf, options)];
 }
 
 function tableOf(
@@ -70,8 +70,11 @@ function columnOf(kind: DocumentKind, { name, from, value, as, required = false 
   return { name, type: as ?? type, required, valueOf: read };
 }
 
-/** What the bid sheets and the flow's mapping add: what any of the documents has, in the order in which it is found. */
-function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetApart: boolean): Column[] {
+/**
+ * The columns of bid sheets, mapped fields and attributes that any of the documents has, in the order of their first
+ * use.
+ */
+function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetSeparate: boolean): Column[] {
   const [sheet, fields, attributes] = [new Set<string>(), new Set<string>(), new Set<string>()];
   for (const { operation } of entries) {
     const { document } = operation;
@@ -79,7 +82,7 @@ function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetApar
     if (!('lines' in document)) for (const name of Object.keys(document.fields ?? {})) fields.add(name);
     else
       for (const line of document.lines) {
-        if (!isSheetApart && 'values' in line) for (const { column } of line.values) sheet.add(column);
+        if (!isSheetSeparate && 'values' in line) for (const { column } of line.values) sheet.add(column);
         for (const name of Object.keys({ ...document.fields, ...line.fields })) fields.add(name);
       }
   }
@@ -102,11 +105,11 @@ function foundColumns(kind: DocumentKind, entries: readonly Entry[], isSheetApar
 
 function rowsOfEntry({ operation, state, file }: Entry, { layout }: Options): Row[] {
   const rows = rowsOf(operation, state, file);
-  // Beside a document of its own there is nothing to say without lines; in a batch the reader has to learn of it.
+  // In the layout `document` the JSON shows a document without lines; in a batch it needs a row of its own.
   return layout === 'document' ? rows.filter(({ line }) => line !== undefined) : rows;
 }
 
-/** A row for each value of the bid sheet, which stands in the place of the bid. */
+/** One row per value of the bid sheet; the value takes the place of the bid. */
 function sheetRowsOf({ operation, state }: Entry): Row[] {
   const { document } = operation;
   if (document.kind !== 'award' && document.kind !== 'quotation') return [];
@@ -152,7 +155,7 @@ function render(
       record_delimiter: csv.line_ends === 'crlf' ? 'windows' : 'unix',
       quoted: csv.quotes === 'always',
       quoted_empty: csv.quotes === 'always',
-      // It looks for the line end that was asked for only, and a reader may take any for one.
+      // The library quotes only the chosen line end, but a reader may accept any.
       quoted_match: /[\r\n]/,
     });
   function* parts(): Iterable<Uint8Array> {
@@ -170,14 +173,14 @@ function render(
 type Csv = Options['csv'];
 
 function headerOf(columns: readonly Column[], csv: Csv): string[] {
-  return columns.map(({ name }) => fitting(name, csv, () => `the name of the column ${name}`));
+  return columns.map(({ name }) => encodable(name, csv, () => `the name of the column ${name}`));
 }
 
 function cellsOf(columns: readonly Column[], row: Row, csv: Csv): string[] {
   return columns.map((column) => cellOf(column, row, csv));
 }
 
-/** What stands in a cell. Throws DataError when the document has nothing that can stand there. */
+/** The text of a cell. Throws DataError when the document's value does not fit the column. */
 function cellOf(column: Column, row: Row, csv: Csv): string {
   const given = column.valueOf(row);
   const where = () => `${placeOf(row)}: column ${column.name}`;
@@ -185,9 +188,10 @@ function cellOf(column: Column, row: Row, csv: Csv): string {
     if (column.required) throw new DataError(`${where()} needs a value, and the document has none.`);
     return '';
   }
-  return fitting(typed(given, column.type, csv, where), csv, where);
+  return encodable(typed(given, column.type, csv, where), csv, where);
 }
 
+/** The value in the form of the column's type. */
 function typed(given: string, type: CellType, csv: Csv, where: () => string): string {
   if (type === 'decimal') {
     if (!plainDecimal.test(given))
@@ -206,33 +210,34 @@ function typed(given: string, type: CellType, csv: Csv, where: () => string): st
 
 const plainDecimal = /^-?\d+(?:\.\d+)?$/;
 const timePattern = /^(\d{4})-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.\d+)?Z?)?$/;
-/** What spreadsheets take for the beginning of a formula, and what looks like that in a wider font. */
+/** The characters with which a formula begins in a spreadsheet, also in full width. */
 const formula = /^[=+\-@\t\r\n＝＋－＠]/u;
 
-function fitting(text: string, csv: Csv, where: () => string): string {
+/** The text as it goes into the cell; throws DataError for a character that the encoding does not have. */
+function encodable(text: string, csv: Csv, where: () => string): string {
   const isNumber = plainDecimal.test(csv.decimal_separator === ',' ? text.replace(',', '.') : text);
   const harmless = csv.formulas === 'quote' && formula.test(text) && !isNumber ? `'${text}` : text;
   if (!harmless.isWellFormed())
-    throw new DataError(`${where()}: the text has half a character, which no file can hold.`);
-  const misfit = misfitOf(harmless, csv.encoding);
-  if (misfit !== undefined) {
-    const code = misfit.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
+    throw new DataError(`${where()}: the text has half a character (a lone surrogate), which cannot be encoded.`);
+  const missing = missingCharacter(harmless, csv.encoding);
+  if (missing !== undefined) {
+    const code = missing.codePointAt(0)?.toString(16).toUpperCase().padStart(4, '0');
     throw new DataError(
-      `${where()}: the character "${misfit}" (U+${code}) does not exist in ${csv.encoding}. Change the text, or settings.csv.encoding.`,
+      `${where()}: the character "${missing}" (U+${code}) does not exist in ${csv.encoding}. Change the text, or settings.csv.encoding.`,
     );
   }
   return harmless;
 }
 
-/** What windows-1252 has from 0x80 to 0x9f; five places are empty. */
+/** The characters that windows-1252 has from 0x80 to 0x9f; five codes are unused. */
 const windowsOnly: ReadonlyMap<string, number> = new Map(
   Array.from('€\u0000‚ƒ„…†‡ˆ‰Š‹Œ\u0000Ž\u0000\u0000‘’“”•–—˜™š›œ\u0000žŸ').flatMap(
     (character, index): [string, number][] => (character === '\u0000' ? [] : [[character, 0x80 + index]]),
   ),
 );
 
-/** The first character that the encoding lacks. */
-function misfitOf(text: string, encoding: Csv['encoding']): string | undefined {
+/** The first character that the encoding does not have. */
+function missingCharacter(text: string, encoding: Csv['encoding']): string | undefined {
   if (encoding === 'utf-8' || encoding === 'utf-8-bom') return undefined;
   for (const character of text) {
     const code = character.codePointAt(0) ?? 0;
@@ -247,7 +252,7 @@ function encoderOf(encoding: Csv['encoding']): (text: string) => Uint8Array {
   if (encoding === 'iso-8859-1') return (text) => Buffer.from(text, 'latin1');
   return (text) => {
     const bytes = Buffer.from(text, 'latin1');
-    // Every character is one unit here: what is not was refused.
+    // Every character is one UTF-16 unit here: `encodable` has refused all others.
     for (let index = 0; index < text.length; index += 1) {
       const byte = windowsOnly.get(text.charAt(index));
       if (byte !== undefined) bytes[index] = byte;

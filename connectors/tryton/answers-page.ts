@@ -1,6 +1,7 @@
-/** A supplier's answers as a page that a buyer opens from Tryton. */
+/** The page that is attached for a supplier's answers. */
 import type { DocumentOf } from 'sourcing-bridge/connector';
 
+/** An HTML page in UTF-8 with one table row per question. All texts are escaped. */
 export function answersPage({ event, supplier, lines }: DocumentOf<'rfi-answers'>): Uint8Array {
   const title = `Answers of ${supplier.name}: ${event.name}`;
   const rows = lines.map(({ question, value, options, currency, comment, files }) => {

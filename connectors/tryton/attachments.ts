@@ -1,6 +1,7 @@
 /**
- * Answers and files, as attachments. An attachment's link field is hidden where it has data: it holds the marker, and its
- * description, at the end, the hash of what was written last.
+ * Documents of the kinds `rfi-answers` and `file`: they become attachments. Tryton hides the link field of an
+ * attachment that has data, so the marker is kept there. The last line of the description holds the hash of the content
+ * written last.
  */
 import {
   ConflictError,
@@ -16,16 +17,18 @@ import { answersPage } from './answers-page.ts';
 import { findPurchases, isLive, referenceOfPurchase } from './held-purchases.ts';
 import { findQuotations, referenceOfQuotation } from './held-quotations.ts';
 import { markerOf } from './markers.ts';
-import { checkMissing, codeOf, findSuppliers, makeMissingSuppliers, type Supplier } from './parties.ts';
+import { codeOf, createMissingSuppliers, findSuppliers, planMissingSupplier, type Supplier } from './parties.ts';
 import type { Tryton } from './rpc.ts';
 import { sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import { decide, type Kind, newTask, type Task } from './task.ts';
-import { bytesOf, id, ids, ifUnchanged, oneLine, type Read, referenceTo, stamp, text } from './values.ts';
+import { bytesOf, id, ids, ifUnchanged, oneLine, type ReadRecord, referenceTo, text, timestamp } from './values.ts';
 
 type AttachedKind = 'rfi-answers' | 'file';
 
-const rows = z.array(z.object({ id, name: text, link: text, description: text, resource: text, _timestamp: stamp }));
+const rows = z.array(
+  z.object({ id, name: text, link: text, description: text, resource: text, _timestamp: timestamp }),
+);
 const rowFields = ['name', 'link', 'description', 'resource', '_timestamp'];
 type HeldAttachment = z.output<typeof rows>[number];
 
@@ -35,16 +38,16 @@ const referenceOf = (attachment: number) => referenceTo(attachmentModel, attachm
 interface AttachmentTask extends Task<AttachedKind> {
   readonly supplier: Supplier;
   readonly held: HeldAttachment | undefined;
-  /** Another object than the supplier's party. */
+  /** The object to attach to; undefined: the supplier's party. */
   readonly resource: string | undefined;
 }
 
-/** Of either kind. */
+/** One implementation for both kinds. */
 export function createAttachments(deps: { tryton: Tryton; settings: Settings }): Kind<'rfi-answers'> & Kind<'file'> {
-  return createBoth(deps) as unknown as Kind<'rfi-answers'> & Kind<'file'>;
+  return createAttachedKind(deps) as unknown as Kind<'rfi-answers'> & Kind<'file'>;
 }
 
-function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }): Kind<AttachedKind> {
+function createAttachedKind({ tryton, settings }: { tryton: Tryton; settings: Settings }): Kind<AttachedKind> {
   async function find(
     documents: readonly DocumentOf<AttachedKind>[],
     signal: AbortSignal,
@@ -61,7 +64,7 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
   ): Promise<AttachmentTask[]> {
     const documents = operations.map(({ document }) => document);
     const found = await find(documents, signal);
-    const { company } = await tryton.self(signal);
+    const { company } = await tryton.session(signal);
     const suppliers = await findSuppliers(
       tryton,
       documents.flatMap(({ supplier }) => supplier ?? []),
@@ -71,14 +74,14 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
     return operations.map((operation): AttachmentTask => {
       const { document, action } = operation;
       const [held, ...more] = found.get(document.key) ?? [];
-      const supplier = document.supplier ? (suppliers.get(codeOf(document.supplier)) as Supplier) : nobody;
-      // A file that belongs to a question is the company's own.
+      const supplier = document.supplier ? (suppliers.get(codeOf(document.supplier)) as Supplier) : noSupplier;
+      // A file without a supplier belongs to a question: it is attached to the company.
       const resource = document.supplier ? targets.get(pairOf(document)) : referenceTo('company.company', company);
       return decide({ ...newTask(operation), supplier, held, resource }, (task) => {
         if (held) task.reference = referenceOf(held.id);
         if (more.length > 0)
           throw new ConflictError(
-            `Tryton holds ${more.length + 1} attachments for this: delete those that are not right (ids ${[held, ...more].map((one) => one?.id).join(', ')}).`,
+            `Tryton holds ${more.length + 1} attachments for this document: delete the wrong ones (ids ${[held, ...more].map((attachment) => attachment?.id).join(', ')}).`,
           );
         if (action !== 'cancel') planContent(task);
         else if (held) {
@@ -89,7 +92,9 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
     });
   }
 
-  /** The quotation or purchase of the pair, by pair, where the settings want it and Tryton has one. */
+  /**
+   * By event and supplier: the quotation or purchase to attach to. Only if the settings say so and Tryton has one.
+   */
   async function findTargets(
     documents: readonly DocumentOf<AttachedKind>[],
     signal: AbortSignal,
@@ -120,20 +125,20 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
   function planContent(task: AttachmentTask): void {
     const { operation, steps, held, supplier, resource } = task;
     const { document, file } = operation;
-    if (resource === undefined) checkMissing(supplier, settings, steps);
+    if (resource === undefined) planMissingSupplier(supplier, settings, steps);
     const name = nameOf(operation);
-    const where = resource ?? `the party ${supplier.code} "${supplier.name}"`;
-    if (document.kind === 'file' && !file) throw new DataError('The file came without its bytes.');
+    const place = resource ?? `the party ${supplier.code} "${supplier.name}"`;
+    if (document.kind === 'file' && !file) throw new DataError('The bridge sent the file without its bytes.');
     const target = resource ?? (supplier.id === undefined ? undefined : referenceTo('party.party', supplier.id));
     if (!held) {
       task.action = 'create';
-      steps.push(`Attach "${name}" to ${where}.`);
-    } else if (hashIn(held) !== operation.contentHash || held.resource !== target) {
+      steps.push(`Attach "${name}" to ${place}.`);
+    } else if (contentHashIn(held) !== operation.contentHash || held.resource !== target) {
       task.action = 'amend';
       steps.push(
         held.resource === target
           ? `Replace the attachment "${held.name}" with "${name}".`
-          : `Attach "${name}" to ${where} instead of ${held.resource}.`,
+          : `Attach "${name}" to ${place} instead of ${held.resource}.`,
       );
     }
   }
@@ -148,27 +153,27 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
       type: 'data',
       link: markerOf(document.kind, document.key),
       resource: resource ?? referenceTo('party.party', supplier.id ?? 0),
-      description: described(operation),
+      description: descriptionOf(operation),
       // The bytes of a file never change.
       ...(document.kind === 'file' && held ? {} : { data: bytesOf(await contentOf(operation, signal)) }),
     };
   }
 
-  async function sendSome(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
+  async function createAndAmend(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
     await sendTasks(
       tasks.filter(({ action }) => action === 'create'),
-      async (some) => {
+      async (batch) => {
         const values = [];
-        for (const task of some) values.push(await valuesOf(task, signal));
+        for (const task of batch) values.push(await valuesOf(task, signal));
         return tryton.change(`${attachmentModel}.create`, [values], ids, signal);
       },
       {
         signal,
-        done: (task, made) => {
-          task.reference = referenceOf(made);
+        done: (task, created) => {
+          task.reference = referenceOf(created);
         },
-        findMade: async (some) => {
-          const documents = some.map(({ operation }) => operation.document);
+        findCreated: async (batch) => {
+          const documents = batch.map(({ operation }) => operation.document);
           const found = await find(documents, signal);
           return documents.map(({ key }) => found.get(key)?.[0]?.id);
         },
@@ -176,12 +181,12 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
     );
     await sendTasks(
       tasks.filter(({ action }) => action === 'amend'),
-      async (some) => {
+      async (batch) => {
         const pairs: unknown[] = [];
-        for (const task of some) pairs.push([task.held?.id], await valuesOf(task, signal));
-        const context = ifUnchanged(some.flatMap(({ held }): Read[] => (held ? [[attachmentModel, held]] : [])));
+        for (const task of batch) pairs.push([task.held?.id], await valuesOf(task, signal));
+        const context = ifUnchanged(batch.flatMap(({ held }): ReadRecord[] => (held ? [[attachmentModel, held]] : [])));
         await tryton.change(`${attachmentModel}.write`, pairs, z.unknown(), signal, context);
-        return some;
+        return batch;
       },
       { signal },
     );
@@ -191,19 +196,19 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
     const needParty = tasks.filter(
       ({ operation, resource }) => operation.action !== 'cancel' && resource === undefined,
     );
-    await makeMissingSuppliers(tryton, needParty, signal);
+    await createMissingSuppliers(tryton, needParty, signal);
     const files = tasks.filter(({ operation }) => operation.document.kind === 'file');
-    await sendSome(
+    await createAndAmend(
       tasks.filter((task) => !files.includes(task)),
       signal,
     );
-    // They may be large: never the bytes of two at once.
-    for (const task of files) await sendSome([task], signal);
+    // One at a time: files may be large, and the bytes of only one are in memory.
+    for (const task of files) await createAndAmend([task], signal);
     await sendTasks(
       tasks.filter(({ action }) => action === 'cancel'),
-      async (some) => {
-        await tryton.change(`${attachmentModel}.delete`, [some.map(({ held }) => held?.id)], z.unknown(), signal);
-        return some;
+      async (batch) => {
+        await tryton.change(`${attachmentModel}.delete`, [batch.map(({ held }) => held?.id)], z.unknown(), signal);
+        return batch;
       },
       { signal },
     );
@@ -217,15 +222,23 @@ function createBoth({ tryton, settings }: { tryton: Tryton; settings: Settings }
     async lookup(documents, signal) {
       const found = await find(documents, signal);
       return [...found].flatMap(([key, all]) =>
-        all.map((held): Found => ({ key, reference: referenceOf(held.id), contentHash: hashIn(held) })),
+        all.map((held): Found => ({ key, reference: referenceOf(held.id), contentHash: contentHashIn(held) })),
       );
     },
   };
 }
 
-/** Of a document that names no supplier. */
-const nobody: Supplier = { id: 0, code: '', name: '', address: undefined, paymentTerm: undefined, hasTaxRule: false };
+/** Stands in for the supplier of a document that names none. */
+const noSupplier: Supplier = {
+  id: 0,
+  code: '',
+  name: '',
+  address: undefined,
+  paymentTerm: undefined,
+  hasTaxRule: false,
+};
 
+/** The key of the quotation or award of the same event and supplier. */
 function pairOf({ event, supplier }: { event: { id: string }; supplier?: SupplierHead | undefined }): string {
   return `${event.id}/${supplier?.id ?? ''}`;
 }
@@ -240,16 +253,16 @@ async function contentOf(operation: Operation<AttachedKind>, signal: AbortSignal
   return (await fileBytes(operation, signal)) ?? new Uint8Array();
 }
 
-function described({ document, contentHash }: Operation<AttachedKind>): string {
+function descriptionOf({ document, contentHash }: Operation<AttachedKind>): string {
   const { event } = document;
-  const from = `Sourcing event "${oneLine(event.name)}"${event.reference_id === undefined ? '' : ` (${event.reference_id})`}`;
+  const origin = `Sourcing event "${oneLine(event.name)}"${event.reference_id === undefined ? '' : ` (${event.reference_id})`}`;
   const question =
     document.kind === 'file'
       ? [[document.question.identifier, document.question.text].filter((part) => part !== undefined).join(' ')]
       : [];
-  return [from, ...question.filter((part) => part !== ''), `content ${contentHash}`].join('\n');
+  return [origin, ...question.filter((part) => part !== ''), `content ${contentHash}`].join('\n');
 }
 
-function hashIn({ description }: HeldAttachment): string | undefined {
+function contentHashIn({ description }: HeldAttachment): string | undefined {
   return /^content ([0-9a-f]{64})$/mu.exec(description)?.[1];
 }

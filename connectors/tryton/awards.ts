@@ -1,8 +1,8 @@
-/** Awards: what one supplier won in one event, as a purchase, as prices, or both. */
+/** Documents of the kind `award`: what one supplier won in one event becomes a purchase, supplier prices, or both. */
 import type { AwardLine, Found, Operation } from 'sourcing-bridge/connector';
 import { contentHashOf, findPurchases, type HeldPurchase, isLive, referenceOfPurchase } from './held-purchases.ts';
 import { awardAmount, type WantedLine, wantedLines } from './lots.ts';
-import { checkMissing, makeMissingSuppliers } from './parties.ts';
+import { createMissingSuppliers, planMissingSupplier } from './parties.ts';
 import { type PurchaseTask, planPurchase } from './plan-purchase.ts';
 import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
@@ -22,7 +22,7 @@ interface AwardTask extends PurchaseTask, PriceTask {
   lines: readonly WantedLine<AwardLine>[];
 }
 
-/** What Tryton holds, by key. */
+/** What Tryton holds for the documents of a batch, by document key. */
 interface Held {
   readonly purchases: ReadonlyMap<string, HeldPurchase[]>;
   readonly prices: ReadonlyMap<string, HeldPrice[]>;
@@ -54,10 +54,16 @@ export function createAwards({
   function planOne(operation: Operation<'award'>, held: Held, data: ReferenceData): AwardTask {
     const { document, action } = operation;
     const supplier = data.supplier(document);
-    const own: AwardTask = { ...newTask(operation), supplier, lines: [], purchase: undefined, prices: undefined };
-    return decide(own, (task) => {
+    const newAwardTask: AwardTask = {
+      ...newTask(operation),
+      supplier,
+      lines: [],
+      purchase: undefined,
+      prices: undefined,
+    };
+    return decide(newAwardTask, (task) => {
       if (action !== 'cancel') {
-        checkMissing(supplier, settings, task.steps);
+        planMissingSupplier(supplier, settings, task.steps);
         task.lines = wantedLines(document, 'awards', awardAmount, { data, settings, dateField: 'delivery_date' });
       }
       if (withPurchases) planPurchase(task, held.purchases.get(document.key) ?? [], { settings, data });
@@ -85,8 +91,8 @@ export function createAwards({
         tasks,
         send: async (signal) => {
           const kept = tasks.filter(({ operation }) => operation.action !== 'cancel');
-          await makeMissingSuppliers(tryton, kept, signal);
-          // Prices first: the purchase says what was written last, so that nothing is missing once it does.
+          await createMissingSuppliers(tryton, kept, signal);
+          // Prices first: the purchase records what was written last, so the prices must be there before it says so.
           await sendPrices(tasks, { tryton, data }, signal);
           await sendPurchases(tasks, { tryton, settings, data }, signal);
         },
@@ -101,10 +107,10 @@ export function createAwards({
       return keys.flatMap((key): Found[] => {
         const live = (held.purchases.get(key) ?? []).filter(isLive);
         if (live.length > 0)
-          return live.map((one) => ({
+          return live.map((purchase) => ({
             key,
-            reference: referenceOfPurchase(one.row.id),
-            contentHash: contentHashOf(one, settings),
+            reference: referenceOfPurchase(purchase.row.id),
+            contentHash: contentHashOf(purchase, settings),
           }));
         const hasPrices = held.prices.get(key)?.some(({ active }) => active) === true;
         return hasPrices ? [{ key, reference: referenceOfPrices(key), contentHash: undefined }] : [];

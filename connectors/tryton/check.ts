@@ -1,4 +1,4 @@
-/** Whether the flow can work, a sentence for each thing that has to be right. Changes nothing. */
+/** Checks whether the flow can work with this Tryton: login, rights, modules, settings. Changes nothing. */
 import { type CheckResult, ConfigError, z } from 'sourcing-bridge/connector';
 import type { ReadReferenceData } from './reference-data.ts';
 import { ServerFault, type Tryton } from './rpc.ts';
@@ -12,9 +12,9 @@ interface Need {
   readonly models: readonly string[];
   readonly module: string;
   readonly group: string;
-  /** Only read. */
+  /** The connector reads these models and never writes them. */
   readonly isRead?: boolean;
-  /** What the flow has to do for it to matter, where it may not. */
+  /** When the flow needs this; undefined: always. */
   readonly onlyFor?: string;
 }
 
@@ -31,7 +31,7 @@ const needsOf = ({ awards }: Settings): readonly Need[] => [
     models: ['purchase.product_supplier', 'purchase.product_supplier.price'],
     module: 'purchase',
     group: 'Purchase',
-    ...(awards === 'purchases' ? { onlyFor: 'awards are to become prices' } : {}),
+    ...(awards === 'purchases' ? { onlyFor: 'awards become prices' } : {}),
   },
   { name: 'attachments', models: ['ir.attachment'], module: 'ir', group: 'Purchase' },
   {
@@ -51,6 +51,10 @@ const needsOf = ({ awards }: Settings): readonly Need[] => [
   },
 ];
 
+/**
+ * One result, with a sentence for an operator, per thing that has to be right. If the login fails, it is the only
+ * result.
+ */
 export async function check(
   { tryton, settings, readReferenceData }: { tryton: Tryton; settings: Settings; readReferenceData: ReadReferenceData },
   signal: AbortSignal,
@@ -65,7 +69,7 @@ export async function check(
       return false;
     }
   };
-  async function faultOf(models: readonly string[], isRead: boolean): Promise<'rights' | 'module' | undefined> {
+  async function missingOf(models: readonly string[], isRead: boolean): Promise<'rights' | 'module' | undefined> {
     try {
       const rights = await tryton.ask('ir.model.access.get_access', [models], access, signal);
       const wanted = isRead ? (['read'] as const) : (['read', 'write', 'create'] as const);
@@ -76,29 +80,29 @@ export async function check(
     }
   }
 
-  const isIn = await attempt('login', async () => {
-    const { companyName } = await tryton.self(signal);
+  const isLoggedIn = await attempt('login', async () => {
+    const { companyName } = await tryton.session(signal);
     return `The user ${settings.user} is logged in to ${settings.database} at ${settings.url}, for the company ${companyName}.`;
   });
-  if (!isIn) return results;
+  if (!isLoggedIn) return results;
   for (const { name, models, module, group, isRead = false, onlyFor } of needsOf(settings))
     await attempt(name, async () => {
-      const fault = await faultOf(models, isRead);
-      if (fault === undefined) return `The user may ${isRead ? 'read' : 'create and change'} ${name}.`;
-      const told = `The user ${settings.user} cannot ${isRead ? 'read' : 'create and change'} ${name}: ${fault === 'rights' ? `add the user to the group ${group}` : `activate the module ${module}`}.`;
-      if (onlyFor === undefined) throw new Error(told);
-      return `${told} This matters only when ${onlyFor}.`;
+      const missing = await missingOf(models, isRead);
+      if (missing === undefined) return `The user may ${isRead ? 'read' : 'create and change'} ${name}.`;
+      const message = `The user ${settings.user} cannot ${isRead ? 'read' : 'create and change'} ${name}: ${missing === 'rights' ? `add the user to the group ${group}` : `activate the module ${module}`}.`;
+      if (onlyFor === undefined) throw new Error(message);
+      return `${message} This matters only when ${onlyFor}.`;
     });
   await attempt('company data', async () => {
     const data = await readReferenceData([], signal);
     if (settings.unit !== undefined) data.unit(settings.unit);
     if (settings.product !== undefined) data.product(settings.product);
-    if (data.warehouse({}) === null) throw new Error('Tryton has several warehouses: name one (settings.warehouse).');
+    if (data.warehouse({}) === null) throw new Error('Tryton has several warehouses: name one in settings.warehouse.');
     const product =
       settings.product === undefined
-        ? 'no product is set: lines without one have a description only'
+        ? 'settings.product is not set: lines whose mapping names no product get only a description'
         : `the product ${settings.product} exists`;
-    return `The warehouse exists; ${product}; prices take ${data.priceDecimals} decimals.`;
+    return `The warehouse exists; ${product}; prices have up to ${data.priceDecimals} decimals.`;
   });
   return results;
 }

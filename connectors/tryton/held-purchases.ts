@@ -1,23 +1,24 @@
 /**
- * The purchase that an award becomes: one for each event and supplier, with a line for each lot.
+ * The purchases that Tryton holds for awards: one purchase per event and supplier, with one line per lot.
  *
- * It is recognised by an attachment that is made with it, in one transaction: its hidden link field holds the marker, its
- * description what was written last, its data the bid sheet for the buyer. The purchase's reference holds the marker,
- * too, but users write there; and a copy that a user makes of a purchase keeps the reference, but not the attachment.
+ * The connector recognises a purchase by an attachment that it creates together with it, in one transaction. The
+ * attachment's hidden link field holds the marker, its description records what was written last, and its data is the
+ * bid sheet for the buyer. The purchase's reference holds the marker, too, but users write into that field. And if a
+ * user copies a purchase, the copy keeps the reference, but not the attachment.
  *
- * A draft or quotation follows the award, lot by lot; what users edit in between stays (plan-purchase.ts). A purchase that was
- * confirmed, or that a user cancelled, is never changed: that is a conflict, told with the differences.
+ * A draft or quotation follows the award, lot by lot; users' edits stay (plan-purchase.ts). A purchase that was
+ * confirmed, or that a user cancelled, is never changed: the operation ends as a conflict that lists the differences.
  */
 import { z } from 'sourcing-bridge/connector';
 import { markerOf } from './markers.ts';
 import type { Tryton } from './rpc.ts';
 import type { Settings } from './settings.ts';
-import { date, decimal, fieldNames, id, idIn, type Read, referenceTo, stamp, text } from './values.ts';
+import { date, decimal, fieldNames, id, idIn, type ReadRecord, referenceTo, text, timestamp } from './values.ts';
 
 const nullableText = z
   .string()
   .nullable()
-  .transform((given) => (given === '' ? null : given));
+  .transform((value) => (value === '' ? null : value));
 
 const lineRow = z.object({
   id,
@@ -34,7 +35,7 @@ const lineRow = z.object({
   taxes: z.array(id),
   create_uid: id.nullable(),
   write_uid: id.nullable(),
-  _timestamp: stamp,
+  _timestamp: timestamp,
 });
 
 const purchaseRows = z.array(
@@ -55,9 +56,9 @@ const purchaseRows = z.array(
     delivery_date: date.nullable(),
     create_uid: id.nullable(),
     write_uid: id.nullable(),
-    _timestamp: stamp,
+    _timestamp: timestamp,
     'lines.': z.array(lineRow),
-    'attachments.': z.array(z.object({ id, link: text, description: text, _timestamp: stamp })),
+    'attachments.': z.array(z.object({ id, link: text, description: text, _timestamp: timestamp })),
   }),
 );
 
@@ -70,27 +71,28 @@ const purchaseFields = fieldNames(
   },
 );
 
-export type HeldRow = z.output<typeof purchaseRows>[number];
-export type HeldLine = z.output<typeof lineRow>;
+export type PurchaseRow = z.output<typeof purchaseRows>[number];
+export type PurchaseLine = z.output<typeof lineRow>;
 
-/** What was written last, as it stands in the attachment. */
-const values = z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]));
-const written = z.object({
+/** What the bridge wrote last, as the attachment's description records it in JSON. */
+const fieldValues = z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]));
+const lastWrittenRecord = z.object({
   content_hash: z.string(),
   withdrawn: z.boolean().optional(),
-  /** It was made a draft for the time of a change, and is to become a quotation again. */
+  /** The bridge made it a draft for the time of a change, and it is to become a quotation again. */
   quote_due: z.boolean().optional(),
-  head: values,
-  lines: z.record(z.string(), values),
+  head: fieldValues,
+  /** By lot. */
+  lines: z.record(z.string(), fieldValues),
 });
-export type Written = z.output<typeof written>;
+export type LastWritten = z.output<typeof lastWrittenRecord>;
 
 export interface HeldPurchase {
-  readonly row: HeldRow;
-  /** Undefined: nobody knows. */
-  readonly written: Written | undefined;
-  readonly attachment: HeldRow['attachments.'][number] | undefined;
-  /** Whether nobody but the bridge's user has written to the purchase or its lines. */
+  readonly row: PurchaseRow;
+  /** Undefined if it is not known: the attachment is gone, or users have changed its description. */
+  readonly lastWritten: LastWritten | undefined;
+  readonly attachment: PurchaseRow['attachments.'][number] | undefined;
+  /** Whether only the bridge's user has written to the purchase and its lines. */
   readonly isUntouched: boolean;
   /** Whether the bridge's user was the last to write to the purchase itself. */
   readonly isLastWriter: boolean;
@@ -98,23 +100,23 @@ export interface HeldPurchase {
 
 export const purchaseModel = 'purchase.purchase';
 export const referenceOfPurchase = (purchase: number) => referenceTo(purchaseModel, purchase);
-export const openStates: ReadonlySet<string> = new Set(['draft', 'quotation']);
+export const openPurchaseStates: ReadonlySet<string> = new Set(['draft', 'quotation']);
 
-/** What Tryton holds for these keys, by key. */
+/** The purchases that Tryton holds, cancelled ones included, by document key. */
 export async function findPurchases(
   tryton: Tryton,
   wanted: readonly { key: string; reference: string | undefined }[],
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, HeldPurchase[]>> {
-  const { user } = await tryton.self(signal);
+  const { user } = await tryton.session(signal);
   const markers = new Map(wanted.map(({ key }) => [key, markerOf('award', key)]));
   const known = new Map(wanted.map(({ key, reference }) => [key, idIn(reference, purchaseModel)]));
-  const all = new Set(markers.values());
+  const allMarkers = new Set(markers.values());
   const domain = [
     'OR',
-    ['attachments.link', 'in', [...all]],
-    ['reference', 'in', [...all]],
-    ['id', 'in', [...known.values()].filter((one) => one !== undefined)],
+    ['attachments.link', 'in', [...allMarkers]],
+    ['reference', 'in', [...allMarkers]],
+    ['id', 'in', [...known.values()].filter((purchase) => purchase !== undefined)],
   ];
   const params = [domain, 0, null, [['id', 'ASC']], purchaseFields];
   const rows = await tryton.ask('purchase.purchase.search_read', params, purchaseRows, signal);
@@ -122,21 +124,27 @@ export async function findPurchases(
   const byReference = new Map<string, HeldPurchase[]>();
   const byId = new Map<number, HeldPurchase>();
   for (const row of rows) {
-    const of = { row, isUntouched: isUntouched(row, user), isLastWriter: (row.write_uid ?? row.create_uid) === user };
-    // Answers and files may be attached to it, too, with markers of their own.
-    const own = row['attachments.'].filter((one) => all.has(one.link) || writtenIn(one) !== undefined);
-    for (const [link, [attachment]] of Map.groupBy(own, (one) => one.link))
-      if (attachment) add(byAttachment, link, { ...of, attachment, written: writtenIn(attachment) });
+    const common = {
+      row,
+      isUntouched: isUntouched(row, user),
+      isLastWriter: (row.write_uid ?? row.create_uid) === user,
+    };
+    // Answers and files may be attached to the purchase, too, with markers of their own.
+    const own = row['attachments.'].filter(
+      (attachment) => allMarkers.has(attachment.link) || lastWrittenIn(attachment) !== undefined,
+    );
+    for (const [link, [attachment]] of Map.groupBy(own, (candidate) => candidate.link))
+      if (attachment) add(byAttachment, link, { ...common, attachment, lastWritten: lastWrittenIn(attachment) });
     if (own.length > 0) continue;
-    // Its attachment is gone. A user's copy has none either, but was not made by this user.
-    const bare = { ...of, attachment: undefined, written: undefined };
+    // The attachment is gone. A user's copy has none either, but the bridge's user did not create it.
+    const bare = { ...common, attachment: undefined, lastWritten: undefined };
     byId.set(row.id, bare);
     if (row.create_uid === user && row.reference !== null) add(byReference, row.reference, bare);
   }
   return new Map(
     [...markers].map(([key, marker]) => {
-      const own = known.get(key);
-      const bare = own === undefined ? undefined : byId.get(own);
+      const purchase = known.get(key);
+      const bare = purchase === undefined ? undefined : byId.get(purchase);
       return [key, byAttachment.get(marker) ?? (bare ? [bare] : undefined) ?? byReference.get(marker) ?? []];
     }),
   );
@@ -146,50 +154,54 @@ function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   map.set(key, [...(map.get(key) ?? []), value]);
 }
 
-function isUntouched({ write_uid, 'lines.': lines }: HeldRow, user: number): boolean {
-  const own = [null, user];
-  return own.includes(write_uid) && lines.every((one) => one.create_uid === user && own.includes(one.write_uid));
+function isUntouched({ write_uid, 'lines.': lines }: PurchaseRow, user: number): boolean {
+  const allowed = [null, user];
+  return (
+    allowed.includes(write_uid) && lines.every((line) => line.create_uid === user && allowed.includes(line.write_uid))
+  );
 }
 
-/** All that makes it up, for a change that nobody else's change may come before. */
-export function readOf({ row, attachment }: HeldPurchase): Read[] {
+/** All records of the purchase, so that a change is refused if a user has changed one of them after it was read. */
+export function recordsOfPurchase({ row, attachment }: HeldPurchase): ReadRecord[] {
   return [
     [purchaseModel, row],
-    ...row['lines.'].map((line): Read => ['purchase.line', line]),
+    ...row['lines.'].map((line): ReadRecord => ['purchase.line', line]),
     ...(attachment ? [['ir.attachment', attachment] as const] : []),
   ];
 }
 
-/** The last line of it; a user may have added to what stands before. */
-function writtenIn({ description }: { description: string }): Written | undefined {
-  const line = description.split('\n').findLast((one) => one.startsWith('{'));
+/** Reads the last line that starts with `{`: users may have added text to the description. */
+function lastWrittenIn({ description }: { description: string }): LastWritten | undefined {
+  const line = description.split('\n').findLast((candidate) => candidate.startsWith('{'));
   if (line === undefined) return undefined;
   try {
-    return written.safeParse(JSON.parse(line)).data;
+    return lastWrittenRecord.safeParse(JSON.parse(line)).data;
   } catch {
     return undefined;
   }
 }
 
-export function describe(record: Written): string {
-  return `Kept by the sourcing bridge: leave this attachment in place, by it the purchase is found again.\n${JSON.stringify(record)}`;
+/** The description of the attachment: a sentence for users, then the record in one line of JSON. */
+export function attachmentText(record: LastWritten): string {
+  return `Kept by the sourcing bridge, which finds the purchase by this attachment: leave it in place.\n${JSON.stringify(record)}`;
 }
 
+/** Whether the purchase counts: it is not cancelled. */
 export function isLive({ row }: HeldPurchase): boolean {
   return row.state !== 'cancelled';
 }
 
-/** Undefined: something of what was written last may be missing. */
+/** The hash of the content written last; undefined if part of that content may be missing in Tryton. */
 export function contentHashOf(held: HeldPurchase, settings: Settings): string | undefined {
-  const { written } = held;
-  if (!written || written.withdrawn) return undefined;
-  return isUnfinished(held, settings) ? undefined : written.content_hash;
+  const { lastWritten } = held;
+  if (!lastWritten || lastWritten.withdrawn) return undefined;
+  return isUnfinished(held, settings) ? undefined : lastWritten.content_hash;
 }
 
-/** Whether it is a draft that should be a quotation, and not one that a user took back. */
-export function isUnfinished({ row, written, isLastWriter }: HeldPurchase, { purchase_state }: Settings): boolean {
+/** Whether the purchase is a draft that should be a quotation, and that no user has set back to draft. */
+export function isUnfinished({ row, lastWritten, isLastWriter }: HeldPurchase, { purchase_state }: Settings): boolean {
   if (row.state !== 'draft') return false;
-  if (written?.quote_due && isLastWriter) return true;
-  // What was ever quoted has a number.
+  if (lastWritten?.quote_due && isLastWriter) return true;
+  // A purchase gets its number when it becomes a quotation for the first time.
   return purchase_state === 'quotation' && row.number === null;
 }

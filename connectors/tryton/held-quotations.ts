@@ -1,12 +1,13 @@
 /**
- * The quotations that Tryton holds. One is found again by an attachment that is made right after it and whose hidden link
- * field holds the marker: the reference is the supplier's own number, and users write it there. Until then, and should the
- * attachment be gone, by the marker that the reference was made with, or by the id that the bridge has written down.
+ * The quotations that Tryton holds for bids. The connector recognises a quotation by an attachment that it creates
+ * right after it, whose hidden link field holds the marker. The quotation's reference is created with the marker, too,
+ * but users replace it by the supplier's own number. As long as there is no attachment, the quotation is found by that
+ * reference, or by the id that the bridge has stored.
  */
 import { z } from 'sourcing-bridge/connector';
 import { markerOf } from './markers.ts';
 import type { Tryton } from './rpc.ts';
-import { date, decimal, fieldNames, id, idIn, type Read, referenceTo, stamp, text } from './values.ts';
+import { date, decimal, fieldNames, id, idIn, type ReadRecord, referenceTo, text, timestamp } from './values.ts';
 
 const rows = z.array(
   z.object({
@@ -18,7 +19,7 @@ const rows = z.array(
     'supplier.': z.object({ name: text }),
     warehouse: id.nullable(),
     create_uid: id.nullable(),
-    _timestamp: stamp,
+    _timestamp: timestamp,
     'lines.': z.array(
       z.object({
         id,
@@ -29,7 +30,7 @@ const rows = z.array(
         currency: id.nullable(),
         description: text,
         supply_date: date.nullable(),
-        _timestamp: stamp,
+        _timestamp: timestamp,
       }),
     ),
   }),
@@ -39,12 +40,12 @@ const rowFields = fieldNames('number state reference supplier supplier.name ware
 });
 const attachmentRows = z.array(z.object({ id, link: text, resource: text }));
 
-export type HeldRow = z.output<typeof rows>[number];
-export type HeldLine = HeldRow['lines.'][number];
+export type QuotationRow = z.output<typeof rows>[number];
+export type QuotationLineRow = QuotationRow['lines.'][number];
 
 export interface HeldQuotation {
-  readonly row: HeldRow;
-  /** The id of what it is found by; undefined: it has none, or none any more. */
+  readonly row: QuotationRow;
+  /** The id of the attachment; undefined if it was not created yet, or is gone. */
   readonly attachment: number | undefined;
 }
 
@@ -52,16 +53,16 @@ export const quotationModel = 'purchase.request.quotation';
 
 export const referenceOfQuotation = (quotation: number) => referenceTo(quotationModel, quotation);
 
-/** What the reference of one that was withdrawn ends with: it is found no more. */
+/** The end of a withdrawn quotation's reference. A quotation with this ending is not found any more. */
 export const withdrawnMark = ' withdrawn';
 
-/** What Tryton holds for these keys, by key; none that was withdrawn or cancelled. */
+/** The quotations that Tryton holds, by document key, without those that were withdrawn or cancelled. */
 export async function findQuotations(
   tryton: Tryton,
   wanted: readonly { key: string; reference: string | undefined }[],
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, HeldQuotation[]>> {
-  const { user } = await tryton.self(signal);
+  const { user } = await tryton.session(signal);
   const markers = wanted.map(({ key }) => markerOf('quotation', key));
   const attachments = await findAttachments(tryton, markers, signal);
   const known = wanted.flatMap(({ reference }) => idIn(reference, quotationModel) ?? []);
@@ -72,7 +73,7 @@ export async function findQuotations(
   const params = [domain, 0, null, [['id', 'ASC']], rowFields];
   const all = await tryton.ask(`${quotationModel}.search_read`, params, rows, signal);
   const live = all.filter(({ reference }) => !reference.endsWith(withdrawnMark));
-  const attachmentOf = new Map(attachments.map(({ quotation, id: one }) => [quotation, one]));
+  const attachmentOf = new Map(attachments.map(({ quotation, id: attachment }) => [quotation, attachment]));
   const held = live.map((row): HeldQuotation => ({ row, attachment: attachmentOf.get(row.id) }));
   return new Map(
     wanted.map(({ key, reference }, index) => {
@@ -83,7 +84,7 @@ export async function findQuotations(
       const bare = held.filter(({ attachment }) => attachment === undefined);
       const byId = bare.filter(({ row }) => row.id === idIn(reference, quotationModel));
       if (byId.length > 0) return [key, byId];
-      // A user's copy has the reference, too, but was not made by this user.
+      // A user's copy has the reference, too, but the bridge's user did not create it.
       return [key, bare.filter(({ row }) => row.reference === marker && row.create_uid === user)];
     }),
   );
@@ -97,13 +98,13 @@ export async function findAttachments(
 ): Promise<{ id: number; link: string; quotation: number }[]> {
   const params = [[['link', 'in', markers]], 0, null, [['id', 'ASC']], ['link', 'resource']];
   const found = await tryton.ask('ir.attachment.search_read', params, attachmentRows, signal);
-  return found.flatMap(({ id: one, link, resource }) => {
+  return found.flatMap(({ id: attachment, link, resource }) => {
     const quotation = idIn(resource, quotationModel);
-    return quotation === undefined ? [] : [{ id: one, link, quotation }];
+    return quotation === undefined ? [] : [{ id: attachment, link, quotation }];
   });
 }
 
-/** All that makes it up, for a change that nobody else's change may come before. */
-export function readOf({ row }: HeldQuotation): Read[] {
-  return [[quotationModel, row], ...row['lines.'].map((line): Read => [`${quotationModel}.line`, line])];
+/** All records of the quotation, so that a change is refused if a user has changed one of them after it was read. */
+export function recordsOfQuotation({ row }: HeldQuotation): ReadRecord[] {
+  return [[quotationModel, row], ...row['lines.'].map((line): ReadRecord => [`${quotationModel}.line`, line])];
 }

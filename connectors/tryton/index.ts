@@ -1,9 +1,11 @@
 /**
- * Tryton 6.0 over JSON-RPC. Suppliers become parties, awards purchases or supplier prices, bids quotations, answers and
- * files attachments; parties and purchase requisitions are read. README.md says what becomes of which field.
+ * The connector for Tryton 6.0, over JSON-RPC. Suppliers become parties, awards become purchases or supplier prices,
+ * bids become quotations, answers and files become attachments. Parties and purchase requisitions are read. README.md
+ * says which field is written where.
  *
- * Tryton has no idempotency keys: each object carries a marker that stands for its document, and is searched for by it in
- * the same write that would make it. What a call does that was cut off is seen once Tryton has ended it: `settle_seconds`.
+ * Tryton has no idempotency keys. Each object therefore carries a marker that is derived from its document's key, and a
+ * write searches for the marker before it creates the object. Tryton goes on with a call that was cut off; the bridge
+ * therefore asks for its effect only after `settle_seconds`.
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -24,7 +26,7 @@ import { createQuotations } from './quotations.ts';
 import { createReads } from './reads.ts';
 import { createReferenceDataReader } from './reference-data.ts';
 import { createTryton } from './rpc.ts';
-import { asConnectorError, askInHalves, isOfOne } from './send-batch.ts';
+import { asConnectorError, concernsOneRecord, runInHalves } from './send-batch.ts';
 import { settings } from './settings.ts';
 import { createSuppliers } from './suppliers.ts';
 import { type Kind, newTask, outcomeOfTask, type Plan, plannedOf } from './task.ts';
@@ -52,9 +54,9 @@ export default defineConnector({
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
   }),
-  async open(given, { dataDir, clock }) {
-    const tryton = createTryton(given, { clock, caPem: await readCa(given.ca_file, dataDir) });
-    const deps = { tryton, settings: given, readReferenceData: createReferenceDataReader(tryton, given, clock) };
+  async open(values, { dataDir, clock }) {
+    const tryton = createTryton(values, { clock, caPem: await readCa(values.ca_file, dataDir) });
+    const deps = { tryton, settings: values, readReferenceData: createReferenceDataReader(tryton, values, clock) };
     const byKind: { readonly [K in WrittenKind]: Kind<K> } = {
       supplier: createSuppliers(deps),
       quotation: createQuotations(deps),
@@ -64,7 +66,7 @@ export default defineConnector({
     };
     const kindOf = (kind: WrittenKind) => byKind[kind] as Kind<WrittenKind>;
 
-    /** What hinders all of them is the outcome of each. */
+    /** Rejects with an error that concerns one record. Any other error becomes the outcome of all operations. */
     async function writeAll(operations: readonly Operation<WrittenKind>[], signal: AbortSignal): Promise<Outcome[]> {
       const [first] = operations;
       if (!first) return [];
@@ -72,7 +74,7 @@ export default defineConnector({
       try {
         plan = await kindOf(first.document.kind).plan(operations, signal);
       } catch (thrown) {
-        if (isOfOne(asConnectorError(thrown))) throw thrown;
+        if (concernsOneRecord(asConnectorError(thrown))) throw thrown;
         return operations.map(() => outcomeOf(thrown));
       }
       await plan.send(signal);
@@ -85,14 +87,15 @@ export default defineConnector({
         const [first] = operations;
         if (!first) return [];
         const kind = kindOf(first.document.kind);
-        const ask = async (some: typeof operations) => (await kind.plan(some, signal)).tasks.map(plannedOf);
-        const refused = (one: Operation<WrittenKind>, error: ConnectorError) => plannedOf({ ...newTask(one), error });
-        return askInHalves(operations, ask, refused, signal);
+        const planAll = async (batch: typeof operations) => (await kind.plan(batch, signal)).tasks.map(plannedOf);
+        const refused = (operation: Operation<WrittenKind>, error: ConnectorError) =>
+          plannedOf({ ...newTask(operation), error });
+        return runInHalves(operations, planAll, refused, signal);
       },
       write: async (operations, signal) =>
-        askInHalves(
+        runInHalves(
           operations,
-          (some) => writeAll(some, signal),
+          (batch) => writeAll(batch, signal),
           (_, error) => outcomeOf(error),
           signal,
         ),
@@ -100,9 +103,9 @@ export default defineConnector({
         const [first] = documents;
         if (!first) return [];
         const kind = kindOf(first.kind);
-        const ask = async (some: typeof documents): Promise<(Found | Unclear)[]> => kind.lookup(some, signal);
+        const findAll = async (batch: typeof documents): Promise<(Found | Unclear)[]> => kind.lookup(batch, signal);
         const unclear = ({ key }: { key: string }, { message }: ConnectorError) => ({ key, unclear: message });
-        return askInHalves(documents, ask, unclear, signal);
+        return runInHalves(documents, findAll, unclear, signal);
       },
       read: createReads(deps),
       close: () => tryton.close(),

@@ -1,22 +1,22 @@
-/** A lot of an award or of bids in Tryton's values: product, unit, quantity, price. */
+/** The lots of an award or of bids, translated into Tryton's values: product, unit, quantity and price. */
 import { type AwardLine, DataError, type QuotationLine } from 'sourcing-bridge/connector';
-import { checkFields } from './mapping-fields.ts';
+import { checkFields, productCodeOf } from './mapping-fields.ts';
 import type { Product, ReferenceData, Unit } from './reference-data.ts';
 import type { Settings } from './settings.ts';
 import { decimalsOf, floatOf, isDate, plainDecimal, roundedHalfUp } from './values.ts';
 
-/** A lot as Tryton takes it. */
+/** A lot in the form in which it is to be written to Tryton. */
 export interface WantedLine<Line extends AwardLine | QuotationLine = AwardLine | QuotationLine> {
   readonly line: Line;
-  /** Its name in one line, that no other lot of the event has. */
+  /** The lot's name without line breaks, unique within the event. */
   readonly lot: string;
   readonly product: Product | undefined;
   readonly unit: Unit | undefined;
-  /** Tryton keeps quantities as floating-point numbers; this one stands for exactly the decimal. */
+  /** Tryton keeps quantities as floating-point numbers; this number is exactly the decimal of the document. */
   readonly quantity: number;
   readonly unitPrice: string;
   readonly description: string;
-  /** `2030-12-31` */
+  /** Such as `2030-12-31`. */
   readonly date: string | undefined;
 }
 
@@ -24,24 +24,19 @@ export function lotName(lot: string): string {
   return /[\r\n]/u.test(lot) ? JSON.stringify(lot) : lot;
 }
 
-/** The code of the product that the flow's mapping names, else the setting's. */
-export function productCodeOf(
-  line: { fields?: Record<string, string> | undefined },
-  settings: Settings,
-): string | undefined {
-  return line.fields?.['product'] ?? settings.product;
-}
-
-/** The lots of a document, whose fields have to be known `of` its kind. Throws DataError as `wantedLine`. */
+/**
+ * Translates the lots of a document. Throws DataError, with the lot, for a value that Tryton would refuse or would not
+ * keep exactly, and for a field of the mapping that this kind of document does not have.
+ */
 export function wantedLines<Line extends AwardLine | QuotationLine>(
   { fields, lines }: { readonly fields?: Fields; readonly lines: readonly Line[] },
-  of: 'awards' | 'quotations',
+  kind: 'awards' | 'quotations',
   amountOf: (line: Line) => Amount,
-  given: { data: ReferenceData; settings: Settings; dateField: string },
+  context: { data: ReferenceData; settings: Settings; dateField: string },
 ): WantedLine<Line>[] {
-  checkFields(fields, of);
-  for (const line of lines) checkFields(line.fields, `lines of ${of}`);
-  return lines.map((line) => wantedLine(line, amountOf(line), given));
+  checkFields(fields, kind);
+  for (const line of lines) checkFields(line.fields, `lines of ${kind}`);
+  return lines.map((line) => wantedLine(line, amountOf(line), context));
 }
 
 type Fields = Record<string, string> | undefined;
@@ -51,7 +46,6 @@ interface Amount {
   readonly unitPrice: string;
 }
 
-/** Throws DataError, with the lot, for what Tryton would not take or would not keep as it is. */
 function wantedLine<Line extends AwardLine | QuotationLine>(
   line: Line,
   amount: Amount,
@@ -67,9 +61,9 @@ function wantedLine<Line extends AwardLine | QuotationLine>(
     const productUnit = product?.unit;
     if (unit && productUnit && unit.category !== productUnit.category)
       throw new DataError(
-        `the unit "${unit.name}" does not fit the product "${code}", which is kept in "${productUnit.name}"`,
+        `the unit "${unit.name}" does not fit the product "${code}", which Tryton keeps in "${productUnit.name}"`,
       );
-    const quantityText = fitted(
+    const quantityText = fitDecimals(
       amount.quantity,
       unit?.digits ?? 2,
       settings,
@@ -77,10 +71,10 @@ function wantedLine<Line extends AwardLine | QuotationLine>(
     );
     const quantity = floatOf(quantityText);
     if (quantity === undefined) throw new DataError(`the quantity ${quantityText} has more digits than Tryton keeps`);
-    const unitPrice = fitted(amount.unitPrice, data.priceDecimals, settings, 'a price in Tryton');
+    const unitPrice = fitDecimals(amount.unitPrice, data.priceDecimals, settings, 'a price in Tryton');
     const date = fields[dateField];
     if (date !== undefined && !isDate(date))
-      throw new DataError(`the field ${dateField} is "${date}" and not a date as 2030-12-31`);
+      throw new DataError(`the field ${dateField} is "${date}" and not a date such as 2030-12-31`);
     return { line, lot, product, unit, quantity, unitPrice, description: fields['description'] ?? line.lot, date };
   } catch (error) {
     if (error instanceof DataError) throw new DataError(`Lot "${lot}": ${error.message}`, { cause: error });
@@ -88,16 +82,22 @@ function wantedLine<Line extends AwardLine | QuotationLine>(
   }
 }
 
-/** What a line costs and counts; an award without both is one of the lot, at the cost of the share. */
+/**
+ * Quantity and unit price of an award's line. A line without both counts as one piece at the cost of the supplier's
+ * share. Throws DataError if only one of the two is there.
+ */
 export function awardAmount({ lot, quantity, unit_price, cost }: AwardLine): Amount {
   if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
   if (quantity === undefined && unit_price === undefined) return { quantity: '1', unitPrice: cost };
   throw new DataError(
-    `Lot "${lotName(lot)}" has a ${quantity === undefined ? 'unit price and no quantity' : 'quantity and no unit price'}: name both columns in the flow (quantity_column, unit_price_column), or neither.`,
+    `Lot "${lotName(lot)}" has a ${quantity === undefined ? 'unit price and no quantity' : 'quantity and no unit price'}: name both columns in the flow (quantity_column, unit_price_column), or neither of them.`,
   );
 }
 
-/** As `awardAmount`, of a bid: its whole cost, where that is one value. */
+/**
+ * Quantity and unit price of a bid. A bid without both counts by its single value (with its volume, else one piece).
+ * Throws DataError if there is no single value, or if only one of the two is there.
+ */
 export function quotationAmount({ lot, quantity, unit_price, bids }: QuotationLine): Amount {
   if (quantity !== undefined && unit_price !== undefined) return { quantity, unitPrice: unit_price };
   const [bid] = bids;
@@ -108,10 +108,11 @@ export function quotationAmount({ lot, quantity, unit_price, bids }: QuotationLi
   );
 }
 
-function fitted(value: string, decimals: number, { rounding }: Settings, of: string): string {
+/** The value, rounded if the settings allow it. Throws DataError if it has too many decimals for `place`. */
+function fitDecimals(value: string, decimals: number, { rounding }: Settings, place: string): string {
   if (decimalsOf(value) <= decimals) return plainDecimal(value);
   if (rounding === 'half-up') return roundedHalfUp(value, decimals);
   throw new DataError(
-    `${value} has more decimals than ${of} takes (${decimals}); settings.rounding: half-up would round it`,
+    `${value} has more decimals than ${place} takes (${decimals}); settings.rounding: half-up would round it`,
   );
 }

@@ -1,8 +1,14 @@
-/** Tryton has no field for the name of somebody else's document: a marker stands for it where Tryton can search. */
+/**
+ * Tryton has no field for an external document's key. The connector therefore writes a marker, which is derived from
+ * the key, into a field that Tryton can search.
+ */
 import { createHash } from 'node:crypto';
 import type { DocumentKind } from 'sourcing-bridge/connector';
 
-/** `SB-` and sixteen letters and digits: 80 bits are enough for none to meet. `part`: of a part of the document. */
+/**
+ * The marker of a document, or of a `part` of it: `SB-` and 16 letters and digits. Its 80 bits of a hash are enough to
+ * rule out that two documents get the same marker.
+ */
 export function markerOf(kind: DocumentKind, key: string, part = ''): string {
   const digest = createHash('sha256').update(`${kind}\n${key}\n${part}`).digest();
   let bits = BigInt(`0x${digest.subarray(0, 10).toString('hex')}`);
@@ -14,5 +20,5 @@ export function markerOf(kind: DocumentKind, key: string, part = ''): string {
   return `SB-${marker}`;
 }
 
-/** Without letters that are taken for digits. */
+/** Without the letters that look like digits. */
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';

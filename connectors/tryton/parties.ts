@@ -1,14 +1,14 @@
 /**
- * Parties, by code: the supplier's external id, else the sourcing service's id. The code is unique in Tryton, so one that
- * is made twice at the same time is refused the second time. A party that was made by hand with that code is the
- * supplier's.
+ * Suppliers as parties in Tryton. A supplier's party has the supplier's external id as its code, else the id of the
+ * sourcing service. The code is unique in Tryton: a second party with the same code is refused, even if both are
+ * created at the same time. A party with that code that a user created is the supplier's party, too.
  */
 import { DataError, type SupplierHead, TransientError, z } from 'sourcing-bridge/connector';
 import type { Tryton } from './rpc.ts';
 import { asConnectorError, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import type { Progress } from './task.ts';
-import { fieldNames, flag, id, ids, oneLine, stamp, text } from './values.ts';
+import { fieldNames, flag, id, ids, oneLine, text, timestamp } from './values.ts';
 
 const partyRows = z.array(
   z.object({
@@ -19,7 +19,7 @@ const partyRows = z.array(
     replaced_by: id.nullable(),
     supplier_payment_term: id.nullish(),
     supplier_tax_rule: id.nullish(),
-    _timestamp: stamp,
+    _timestamp: timestamp,
     'addresses.': z.array(
       z.object({
         id,
@@ -29,12 +29,12 @@ const partyRows = z.array(
         postal_code: text,
         city: text,
         country: id.nullable(),
-        _timestamp: stamp,
+        _timestamp: timestamp,
       }),
     ),
-    'identifiers.': z.array(z.object({ id, type: text, code: text, _timestamp: stamp })),
+    'identifiers.': z.array(z.object({ id, type: text, code: text, _timestamp: timestamp })),
     'contact_mechanisms.': z.array(
-      z.object({ id, active: flag, type: z.string(), value: text, name: text, _timestamp: stamp }),
+      z.object({ id, active: flag, type: z.string(), value: text, name: text, _timestamp: timestamp }),
     ),
   }),
 );
@@ -47,7 +47,7 @@ const partyFields = fieldNames('code name active replaced_by supplier_payment_te
 
 export type HeldParty = z.output<typeof partyRows>[number];
 
-/** As they are, also those that are archived. */
+/** The parties of a search, archived ones included. */
 export async function readParties(
   tryton: Tryton,
   domain: readonly unknown[],
@@ -57,8 +57,9 @@ export async function readParties(
   return tryton.ask('party.party.search_read', params, partyRows, signal, { active_test: false });
 }
 
-/** Whom an order goes to. Its id is known once `makeMissingSuppliers` has made it. */
+/** The party that an order goes to. */
 export interface Supplier {
+  /** Undefined until `createMissingSuppliers` has created the party. */
   id: number | undefined;
   readonly code: string;
   readonly name: string;
@@ -67,11 +68,12 @@ export interface Supplier {
   readonly hasTaxRule: boolean;
 }
 
+/** The code of the supplier's party. */
 export function codeOf({ external_id, id }: { external_id?: string | undefined; id?: string | undefined }): string {
   return external_id ?? id ?? '';
 }
 
-/** Those who are named by these documents; a party that was merged into another stands for that one. */
+/** The suppliers by code. If Tryton has merged a party into another one, the supplier is that other party. */
 export async function findSuppliers(
   tryton: Tryton,
   heads: readonly SupplierHead[],
@@ -80,8 +82,8 @@ export async function findSuppliers(
   const names = new Map(heads.map((head) => [codeOf(head), oneLine(head.name)]));
   if (names.size === 0) return new Map();
   const rows = await readParties(tryton, [['code', 'in', [...names.keys()]]], signal);
-  const merged = rows.flatMap(({ replaced_by }) => (replaced_by === null ? [] : [replaced_by]));
-  const others = merged.length === 0 ? [] : await readParties(tryton, [['id', 'in', merged]], signal);
+  const replacements = rows.flatMap(({ replaced_by }) => (replaced_by === null ? [] : [replaced_by]));
+  const others = replacements.length === 0 ? [] : await readParties(tryton, [['id', 'in', replacements]], signal);
   const suppliers = new Map<string, Supplier>();
   for (const [code, name] of names) {
     const own = rows.find((row) => row.code === code);
@@ -99,47 +101,49 @@ export async function findSuppliers(
   return suppliers;
 }
 
-/** Why a document of a supplier that Tryton does not have is refused, if it is; adds the step when it will be made. */
-export function checkMissing(supplier: Supplier, settings: Settings, steps: string[]): void {
+/**
+ * For a supplier that Tryton does not have: throws DataError, or adds the step that creates it, as the settings say.
+ */
+export function planMissingSupplier(supplier: Supplier, settings: Settings, steps: string[]): void {
   if (supplier.id !== undefined) return;
   if (settings.missing_supplier === 'reject')
     throw new DataError(
-      `Tryton has no party with the code "${supplier.code}" (${supplier.name}): make it there, or let the flow deliver suppliers, and replay.`,
+      `Tryton has no party with the code "${supplier.code}" (${supplier.name}): create it there, or let the flow deliver suppliers, and replay.`,
     );
   steps.push(`Make the party ${supplier.code} "${supplier.name}", with its code and name only.`);
 }
 
-const madeRows = z.array(z.object({ id, addresses: ids }));
+const createdRows = z.array(z.object({ id, addresses: ids }));
 
 /**
- * Makes, in one call, the suppliers of these that Tryton does not have. Tasks whose supplier it refuses fail; one that
- * somebody else has made meanwhile is the supplier.
+ * Creates, in one call, those suppliers of the tasks that Tryton does not have. If Tryton refuses one, its tasks fail,
+ * unless a user has created the party in the meantime: then that party is the supplier.
  */
-export async function makeMissingSuppliers(
+export async function createMissingSuppliers(
   tryton: Tryton,
   tasks: readonly (Pick<Progress, 'error'> & { readonly supplier: Supplier })[],
   signal: AbortSignal,
 ): Promise<void> {
-  const needing = tasks.filter(({ supplier, error }) => supplier.id === undefined && error === undefined);
-  const missing = [...new Set(needing.map(({ supplier }) => supplier))].map(
+  const waiting = tasks.filter(({ supplier, error }) => supplier.id === undefined && error === undefined);
+  const missing = [...new Set(waiting.map(({ supplier }) => supplier))].map(
     (supplier): Pick<Progress, 'error'> & { supplier: Supplier } => ({ supplier, error: undefined }),
   );
   await sendTasks(
     missing,
-    async (some) => {
-      const values = some.map(({ supplier }) => ({
+    async (batch) => {
+      const values = batch.map(({ supplier }) => ({
         code: supplier.code,
         name: supplier.name,
-        // Without one no purchase could be confirmed.
+        // Tryton confirms no purchase from a party without an address.
         addresses: [['create', [{}]]],
       }));
       const created = await tryton.change('party.party.create', [values], ids, signal);
-      const rows = await tryton.ask('party.party.read', [created, ['addresses']], madeRows, signal);
-      return created.map((one) => {
-        const row = rows.find((each) => each.id === one);
-        // It is found by its code the next time.
+      const rows = await tryton.ask('party.party.read', [created, ['addresses']], createdRows, signal);
+      return created.map((party) => {
+        const row = rows.find((candidate) => candidate.id === party);
+        // The next attempt finds the party by its code.
         if (!row)
-          throw new TransientError(`Tryton does not show the party with the id ${one}, which it has just made.`);
+          throw new TransientError(`Tryton does not return the party with the id ${party}, which it has just created.`);
         return row;
       });
     },
@@ -152,12 +156,15 @@ export async function makeMissingSuppliers(
     },
   );
   const refused = missing.filter(({ error }) => error instanceof DataError);
-  if (refused.length > 0 && !signal.aborted) await findAfterAll(tryton, refused, signal);
-  for (const task of needing) task.error = missing.find(({ supplier }) => supplier === task.supplier)?.error;
+  if (refused.length > 0 && !signal.aborted) await findRefused(tryton, refused, signal);
+  for (const task of waiting) task.error = missing.find(({ supplier }) => supplier === task.supplier)?.error;
 }
 
-/** Perhaps refused because the code is there meanwhile: made by somebody else, or by a call that failed afterwards. */
-async function findAfterAll(
+/**
+ * Looks for the refused suppliers again. The reason may be that the code exists by now: a user has created the party,
+ * or a call that failed only after its commit has.
+ */
+async function findRefused(
   tryton: Tryton,
   refused: readonly (Pick<Progress, 'error'> & { readonly supplier: Supplier })[],
   signal: AbortSignal,
@@ -165,13 +172,13 @@ async function findAfterAll(
   try {
     const heads = refused.map(({ supplier: { code, name } }) => ({ id: code, name }));
     const found = await findSuppliers(tryton, heads, signal);
-    for (const one of refused) {
-      const supplier = found.get(one.supplier.code);
+    for (const missing of refused) {
+      const supplier = found.get(missing.supplier.code);
       if (supplier?.id === undefined) continue;
-      Object.assign(one.supplier, supplier);
-      one.error = undefined;
+      Object.assign(missing.supplier, supplier);
+      missing.error = undefined;
     }
   } catch (error) {
-    for (const one of refused) one.error = asConnectorError(error);
+    for (const missing of refused) missing.error = asConnectorError(error);
   }
 }

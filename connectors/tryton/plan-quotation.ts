@@ -1,6 +1,14 @@
-/** What to do with the quotation of a supplier's bids: its lines are told apart by the purchase request that they answer. */
+/**
+ * Decides what to do with the quotation of a supplier's bids. A line belongs to a lot if it answers the lot's purchase
+ * request.
+ */
 import { ConflictError } from 'sourcing-bridge/connector';
-import { type HeldLine, type HeldQuotation, type HeldRow, referenceOfQuotation } from './held-quotations.ts';
+import {
+  type HeldQuotation,
+  type QuotationLineRow,
+  type QuotationRow,
+  referenceOfQuotation,
+} from './held-quotations.ts';
 import type { WantedLine } from './lots.ts';
 import type { Supplier } from './parties.ts';
 import type { Bid } from './purchase-requests.ts';
@@ -15,15 +23,16 @@ export interface QuotationTask extends Task<'quotation'> {
   bids: readonly Bid[];
 }
 
-/** The one quotation that Tryton holds. Throws ConflictError where there are several. */
-export function onlyOne(found: readonly HeldQuotation[]): HeldQuotation | undefined {
+/** The only quotation that Tryton holds; undefined if there is none. Throws ConflictError if there are several. */
+export function singleQuotation(found: readonly HeldQuotation[]): HeldQuotation | undefined {
   if (found.length > 1)
     throw new ConflictError(
-      `Tryton holds ${found.length} quotations for these bids (ids ${found.map(({ row }) => row.id).join(', ')}): cancel those that are not right.`,
+      `Tryton holds ${found.length} quotations for these bids (ids ${found.map(({ row }) => row.id).join(', ')}): cancel the wrong ones.`,
     );
   return found[0];
 }
 
+/** Plans the end of a quotation whose bids were withdrawn. */
 export function planWithdrawal(task: QuotationTask): void {
   if (!task.held) return;
   const { state, number, id } = task.held.row;
@@ -34,28 +43,28 @@ export function planWithdrawal(task: QuotationTask): void {
   );
 }
 
-/** Decides what to do with the quotation, and says it in the plan's words. Throws DataError. */
+/** Sets the task's action and adds the plan's sentences. Throws DataError for what Tryton does not have. */
 export function planQuotation(
   task: QuotationTask,
   { settings, data }: { settings: Settings; data: ReferenceData },
 ): void {
   const { held, supplier, operation, bids, steps } = task;
   const { currency } = operation.document;
-  // What Tryton does not have is told before anything is sent.
+  // Throws, before anything is sent, for a currency or warehouse that Tryton does not have.
   const currencyId = data.currency(currency);
   const warehouse = data.warehouse(operation.document);
-  const shown = ({ lot, quantity, unit, unitPrice }: WantedLine) =>
+  const lineText = ({ lot, quantity, unit, unitPrice }: WantedLine) =>
     `lot "${lot}", ${[quantity, ...(unit ? [unit.symbol] : [])].join(' ')} at ${unitPrice} ${currency}.`;
-  const requested = () =>
+  const requestSteps = () =>
     bids.flatMap(({ request, wanted }) =>
       request.id === undefined ? [`Make a purchase request for the lot "${wanted.lot}".`] : [],
     );
   if (!held) {
     task.action = 'create';
     steps.push(
-      ...requested(),
+      ...requestSteps(),
       `Make a quotation (${settings.quotation_state}) of ${supplier.code} "${supplier.name}".`,
-      ...bids.map(({ wanted }) => `Add a line: ${shown(wanted)}`),
+      ...bids.map(({ wanted }) => `Add a line: ${lineText(wanted)}`),
     );
     return;
   }
@@ -64,23 +73,23 @@ export function planQuotation(
   const changes = headChanges(task, row, data);
   if ('supplier' in changes) steps.push(`Change the supplier from ${row['supplier.'].name} to ${supplier.name}.`);
   if ('warehouse' in changes) steps.push(`Change the warehouse to ${data.warehouseName(warehouse ?? -1)}.`);
-  steps.push(...requested());
+  steps.push(...requestSteps());
   for (const { wanted, request } of bids) {
     const own = row['lines.'].find((line) => line.request === request.id);
-    if (!own) steps.push(`Add a line: ${shown(wanted)}`);
+    if (!own) steps.push(`Add a line: ${lineText(wanted)}`);
     else if (Object.keys(lineChanges(own, wanted, currencyId)).length > 0)
-      steps.push(`Change the line: ${shown(wanted)}`);
+      steps.push(`Change the line: ${lineText(wanted)}`);
   }
   for (const { unit_price } of goneLines(row, bids))
     steps.push(`Remove the line of a lot without a bid, at ${unit_price ?? 'no price'}.`);
-  if (held.attachment === undefined) steps.push('Attach to it what it is found again by.');
+  if (held.attachment === undefined) steps.push('Attach the marker by which the bridge finds the quotation.');
   if (stepsToState(row, settings).length > 0) steps.push(`Make it ${settings.quotation_state}.`);
   if (steps.length > 0) task.action = 'amend';
 }
 
-/** What leads to the state that is set, unless a user has taken it elsewhere. */
+/** The workflow steps to the state of the settings; none if a user has moved the quotation to another state. */
 export function stepsToState(
-  { state, number }: Pick<HeldRow, 'state' | 'number'>,
+  { state, number }: Pick<QuotationRow, 'state' | 'number'>,
   { quotation_state: wanted }: Settings,
 ): readonly ('send' | 'receive')[] {
   if (state === 'draft' && number === null)
@@ -88,6 +97,7 @@ export function stepsToState(
   return state === 'sent' && wanted === 'received' ? ['receive'] : [];
 }
 
+/** The values of a new quotation, without its reference. */
 export function newQuotation(task: QuotationTask, data: ReferenceData): Record<string, unknown> {
   const { supplier, operation, bids } = task;
   const currency = data.currency(operation.document.currency);
@@ -96,19 +106,19 @@ export function newQuotation(task: QuotationTask, data: ReferenceData): Record<s
     supplier_address: supplier.address ?? null,
     company: data.company,
     warehouse: data.warehouse(operation.document),
-    lines: [['create', bids.map((bid) => newLine(bid, currency))]],
+    lines: [['create', bids.map((bid) => newQuotationLine(bid, currency))]],
   };
 }
 
-/** Fields that differ, with commands for the lines; none: nothing is to be written. */
-export function quotationChanges(task: QuotationTask, row: HeldRow, data: ReferenceData): Record<string, unknown> {
+/** The fields that differ, with commands for the lines. Empty: there is nothing to write. */
+export function quotationChanges(task: QuotationTask, row: QuotationRow, data: ReferenceData): Record<string, unknown> {
   const currency = data.currency(task.operation.document.currency);
   const commands: unknown[] = [];
   const created: unknown[] = [];
   for (const bid of task.bids) {
     const own = row['lines.'].find(({ request }) => request === bid.request.id);
     const changes = own && lineChanges(own, bid.wanted, currency);
-    if (!changes) created.push(newLine(bid, currency));
+    if (!changes) created.push(newQuotationLine(bid, currency));
     else if (Object.keys(changes).length > 0) commands.push(['write', [own.id], changes]);
   }
   if (created.length > 0) commands.push(['create', created]);
@@ -117,10 +127,10 @@ export function quotationChanges(task: QuotationTask, row: HeldRow, data: Refere
   return { ...headChanges(task, row, data), ...(commands.length === 0 ? {} : { lines: commands }) };
 }
 
-/** A warehouse that the mapping does not name is the users'. */
+/** Leaves the warehouse to users unless the mapping names one. */
 function headChanges(
   { supplier, operation: { document } }: QuotationTask,
-  row: HeldRow,
+  row: QuotationRow,
   data: ReferenceData,
 ): Record<string, unknown> {
   const warehouse = data.warehouse(document);
@@ -130,7 +140,7 @@ function headChanges(
   };
 }
 
-function newLine({ wanted, request }: Bid, currency: number): Record<string, unknown> {
+function newQuotationLine({ wanted, request }: Bid, currency: number): Record<string, unknown> {
   return {
     request: request.id,
     quantity: wanted.quantity,
@@ -142,8 +152,8 @@ function newLine({ wanted, request }: Bid, currency: number): Record<string, unk
   };
 }
 
-/** Fields that differ. */
-function lineChanges(held: HeldLine, wanted: WantedLine, currency: number): Record<string, unknown> {
+/** The fields of the line that differ. */
+function lineChanges(held: QuotationLineRow, wanted: WantedLine, currency: number): Record<string, unknown> {
   const changes: Record<string, unknown> = {};
   if (held.quantity !== wanted.quantity) changes['quantity'] = wanted.quantity;
   if (held.unit !== (wanted.unit?.id ?? null)) changes['unit'] = wanted.unit?.id ?? null;
@@ -154,8 +164,8 @@ function lineChanges(held: HeldLine, wanted: WantedLine, currency: number): Reco
   return changes;
 }
 
-/** Those of lots that have no bid any more. */
-function goneLines(row: HeldRow, bids: readonly Bid[]): readonly HeldLine[] {
+/** The lines of lots that have no bid any more. */
+function goneLines(row: QuotationRow, bids: readonly Bid[]): readonly QuotationLineRow[] {
   const wanted = new Set(bids.map(({ request }) => request.id));
   return row['lines.'].filter(({ request }) => !wanted.has(request));
 }

@@ -1,7 +1,7 @@
 /**
- * The purchase requests that bids answer. Tryton compares quotations by them, so there is one for each lot of an event,
- * whoever bids: the one that the flow's mapping names (`request`), else one that is made, and found again by its
- * description, which nobody can edit.
+ * The purchase requests that bids answer. Tryton compares quotations by purchase request, so all suppliers' bids for a
+ * lot of an event answer the same one: the request that the flow's mapping names (field `request`), else one that the
+ * connector creates. It finds that one again by its description, which users cannot edit.
  */
 import { ConflictError, DataError, type QuotationDocument, type QuotationLine, z } from 'sourcing-bridge/connector';
 import type { HeldQuotation } from './held-quotations.ts';
@@ -14,37 +14,42 @@ import type { Progress } from './task.ts';
 import { id, ids, text } from './values.ts';
 
 export interface PurchaseRequest {
-  /** Undefined until it is made. */
+  /** Undefined until the request is created. */
   id: number | undefined;
-  /** Empty for one that the mapping names. */
+  /** Empty if the mapping names the request. */
   readonly description: string;
   readonly wanted: WantedLine;
 }
 
-/** A lot that somebody bids for. */
+/** A supplier's bid for a lot, and the purchase request that it answers. */
 export interface Bid {
   readonly wanted: WantedLine<QuotationLine>;
   readonly request: PurchaseRequest;
 }
 
-/** By description, those that Tryton has, the oldest first, and those that are to be made, once for a batch. */
+/** The purchase requests for the lots of a batch, by description. */
 export interface Requests {
+  /** Those that Tryton has, the oldest first. */
   readonly held: ReadonlyMap<string, readonly RequestRow[]>;
+  /** Those to create. `bidsOf` adds to it, so that each is created once per batch. */
   readonly missing: Map<string, PurchaseRequest>;
 }
 
 const requestRows = z.array(z.object({ id, description: text, state: z.string() }));
 type RequestRow = z.output<typeof requestRows>[number];
 
-/** In these Tryton takes further bids. */
-const openStates: ReadonlySet<string> = new Set(['draft', 'quotation', 'received']);
+/** The states in which Tryton takes further bids for a request. */
+const openRequestStates: ReadonlySet<string> = new Set(['draft', 'quotation', 'received']);
 
+/** Reads the purchase requests that the connector created for the lots of these documents. */
 export async function findRequests(
   tryton: Tryton,
   documents: readonly QuotationDocument[],
   signal: AbortSignal,
 ): Promise<Requests> {
-  const descriptions = documents.flatMap(({ event, lines }) => lines.map(({ lot }) => describe(event.id, lot)));
+  const descriptions = documents.flatMap(({ event, lines }) =>
+    lines.map(({ lot }) => requestDescription(event.id, lot)),
+  );
   return { held: await findByDescription(tryton, [...new Set(descriptions)], signal), missing: new Map() };
 }
 
@@ -59,14 +64,15 @@ async function findByDescription(
   return Map.groupBy(rows, ({ description }) => description);
 }
 
-/** The lot's name in the first line, what it is found by in the second. */
-function describe(event: string, lot: string): string {
+/** The lot's name in the first line; in the second, the marker that keeps the text unique. */
+function requestDescription(event: string, lot: string): string {
   return `${lotName(lot)}\n${markerOf('quotation', event, lot)}`;
 }
 
 /**
- * The request of each lot: the one that the quotation answers already, else the oldest that nobody has cancelled, else a
- * new one. Throws DataError for what the mapping gives wrongly, ConflictError where the lot was bought already.
+ * The bid for each lot, with its purchase request: the request that the quotation already answers, else the oldest one
+ * that is not cancelled, else a new one. Throws DataError if the field `request` of the mapping is wrong, ConflictError
+ * if the lot was already purchased.
  */
 export function bidsOf(
   lines: readonly WantedLine<QuotationLine>[],
@@ -78,18 +84,19 @@ export function bidsOf(
   const bids = lines.map((wanted): Bid => {
     const named = wanted.line.fields?.['request'];
     if (named !== undefined) return { wanted, request: { id: idNamed(named, wanted), description: '', wanted } };
-    const description = describe(event.id, wanted.line.lot);
+    const description = requestDescription(event.id, wanted.line.lot);
     const rows = requests.held.get(description) ?? [];
-    const row = rows.find((one) => answered.has(one.id)) ?? rows.find(({ state }) => state !== 'cancelled');
+    const row =
+      rows.find(({ id: request }) => answered.has(request)) ?? rows.find(({ state }) => state !== 'cancelled');
     if (row) {
-      if (!held && !openStates.has(row.state))
+      if (!held && !openRequestStates.has(row.state))
         throw new ConflictError(
           `Lot "${wanted.lot}": its purchase request ${row.id} is ${row.state} in Tryton, which takes no more bids for it.`,
         );
       return { wanted, request: { id: row.id, description, wanted } };
     }
     const request = requests.missing.get(description) ?? { id: undefined, description, wanted };
-    // One that is made for this document is the next one's, too.
+    // A later document of the batch with the same lot uses the same new request.
     requests.missing.set(description, request);
     return { wanted, request };
   });
@@ -97,7 +104,7 @@ export function bidsOf(
   for (const { wanted, request } of named)
     if (named.some((other) => other.request.id === request.id && other.wanted !== wanted))
       throw new DataError(
-        `Lot "${wanted.lot}" and another one name the purchase request ${request.id}: by it Tryton tells bids apart, so that each lot needs its own.`,
+        `Lot "${wanted.lot}" and another one name the purchase request ${request.id}. Tryton tells bids apart by their request: name a different one for each lot.`,
       );
   return bids;
 }
@@ -107,36 +114,37 @@ function idNamed(name: string, { lot }: WantedLine): number {
   throw new DataError(`Lot "${lot}": the field request is "${name}" and not the id of a purchase request.`);
 }
 
-/** Makes, in one call, the requests that Tryton does not have. Tasks whose request it refuses fail. */
-export async function makeMissingRequests(
+/** Creates, in one call, the requests that Tryton does not have. If Tryton refuses one, the tasks that need it fail. */
+export async function createMissingRequests(
   tryton: Tryton,
   tasks: readonly (Pick<Progress, 'error'> & { readonly bids: readonly Bid[] })[],
   data: ReferenceData,
   signal: AbortSignal,
 ): Promise<void> {
-  const going = tasks.filter(({ error }) => error === undefined);
-  const requests = going.flatMap(({ bids }) => bids.map(({ request }) => request));
+  const due = tasks.filter(({ error }) => error === undefined);
+  const requests = due.flatMap(({ bids }) => bids.map(({ request }) => request));
   const missing = [...new Set(requests.filter((request) => request.id === undefined))];
-  const made = await sendBatch(
+  const results = await sendBatch(
     missing,
-    async (some) => tryton.change('purchase.request.create', [some.map((one) => newRequest(one, data))], ids, signal),
+    async (batch) =>
+      tryton.change('purchase.request.create', [batch.map((request) => newRequest(request, data))], ids, signal),
     {
       signal,
-      findMade: async (some) => {
+      findCreated: async (batch) => {
         const found = await findByDescription(
           tryton,
-          some.map(({ description }) => description),
+          batch.map(({ description }) => description),
           signal,
         );
-        return some.map(({ description }) => found.get(description)?.find(({ state }) => state === 'draft')?.id);
+        return batch.map(({ description }) => found.get(description)?.find(({ state }) => state === 'draft')?.id);
       },
     },
   );
-  const errors = new Map(missing.map((request, index) => [request, made[index]]));
-  for (const [request, result] of errors) if (typeof result === 'number') request.id = result;
-  for (const task of going)
+  const resultOf = new Map(missing.map((request, index) => [request, results[index]]));
+  for (const [request, result] of resultOf) if (typeof result === 'number') request.id = result;
+  for (const task of due)
     for (const { request } of task.bids) {
-      const result = errors.get(request);
+      const result = resultOf.get(request);
       if (result !== undefined && typeof result !== 'number') task.error = result;
     }
 }

@@ -1,18 +1,22 @@
-/** Bids, as a supplier's quotation (`purchase.request.quotation`) with a line for each lot. */
+/**
+ * Documents of the kind `quotation`: a supplier's bids become a quotation (`purchase.request.quotation`), one line per
+ * lot.
+ */
 import type { Found, Operation } from 'sourcing-bridge/connector';
 import { findQuotations, type HeldQuotation, referenceOfQuotation } from './held-quotations.ts';
 import { quotationAmount, wantedLines } from './lots.ts';
-import { checkMissing, makeMissingSuppliers } from './parties.ts';
-import { onlyOne, planQuotation, planWithdrawal, type QuotationTask } from './plan-quotation.ts';
-import { bidsOf, findRequests, makeMissingRequests, type Requests } from './purchase-requests.ts';
+import { createMissingSuppliers, planMissingSupplier } from './parties.ts';
+import { planQuotation, planWithdrawal, type QuotationTask, singleQuotation } from './plan-quotation.ts';
+import { bidsOf, createMissingRequests, findRequests, type Requests } from './purchase-requests.ts';
 import type { ReadReferenceData, ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
 import { sendQuotations } from './send-quotations.ts';
 import type { Settings } from './settings.ts';
 import { decide, type Kind, newTask } from './task.ts';
 
-/** What Tryton holds: quotations by key. */
+/** What Tryton holds for the documents of a batch. */
 interface Held {
+  /** By document key. */
   readonly quotations: ReadonlyMap<string, HeldQuotation[]>;
   readonly requests: Requests;
 }
@@ -29,13 +33,13 @@ export function createQuotations({
   function planOne(operation: Operation<'quotation'>, held: Held, data: ReferenceData): QuotationTask {
     const { document, action } = operation;
     const supplier = data.supplier(document);
-    const own: QuotationTask = { ...newTask(operation), supplier, held: undefined, bids: [] };
-    return decide(own, (task) => {
-      task.held = onlyOne(held.quotations.get(document.key) ?? []);
+    const newQuotationTask: QuotationTask = { ...newTask(operation), supplier, held: undefined, bids: [] };
+    return decide(newQuotationTask, (task) => {
+      task.held = singleQuotation(held.quotations.get(document.key) ?? []);
       if (action === 'cancel') return planWithdrawal(task);
-      checkMissing(supplier, settings, task.steps);
-      const given = { data, settings, dateField: 'supply_date' };
-      const lines = wantedLines(document, 'quotations', quotationAmount, given);
+      planMissingSupplier(supplier, settings, task.steps);
+      const context = { data, settings, dateField: 'supply_date' };
+      const lines = wantedLines(document, 'quotations', quotationAmount, context);
       task.bids = bidsOf(lines, document, task.held, held.requests);
       return planQuotation(task, { settings, data });
     });
@@ -55,8 +59,8 @@ export function createQuotations({
         tasks,
         send: async (signal) => {
           const kept = tasks.filter(({ operation }) => operation.action !== 'cancel');
-          await makeMissingSuppliers(tryton, kept, signal);
-          await makeMissingRequests(tryton, kept, data, signal);
+          await createMissingSuppliers(tryton, kept, signal);
+          await createMissingRequests(tryton, kept, data, signal);
           await sendQuotations(tasks, { tryton, settings, data }, signal);
         },
       };

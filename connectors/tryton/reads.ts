@@ -1,11 +1,11 @@
 /**
- * What has changed in Tryton: parties as suppliers, and purchase requisitions.
+ * Reads what has changed in Tryton: parties, as suppliers, and purchase requisitions.
  *
- * A read walks by id over all that has changed since the last read began, less an overlap, so that a page is bounded and
- * a walk that breaks off goes on where it was. When it ends, the next one starts at the time this one began. Times are
- * the server's own (its Date header): a change that was not yet committed, or was stamped by a clock that is behind, is
- * found as long as that is no more than the overlap; what is within the overlap is read again. A deletion leaves no trace
- * in Tryton, and is not seen.
+ * A read goes in the order of ids through all records that changed since the last read began, minus an overlap. So each
+ * page is bounded, and a read that was interrupted continues after the last id. The next read starts at the time at
+ * which this one began. Times come from the server (its Date header). A change that was committed late, or that a slow
+ * clock dated too early, is still found if the delay is at most the overlap; changes within the overlap are read twice.
+ * Tryton keeps no trace of a deletion, so a read does not see it.
  */
 import {
   ConfigError,
@@ -17,15 +17,16 @@ import {
 } from 'sourcing-bridge/connector';
 import type { Tryton } from './rpc.ts';
 import type { Settings } from './settings.ts';
-import { date, decimal, fieldNames, flag, id, momentOf, oneLine, plainDecimal, text } from './values.ts';
+import { date, datetimeOf, decimal, fieldNames, flag, id, oneLine, plainDecimal, text } from './values.ts';
 
-const checkpointForm = z.object({
-  /** All that changed before is known; left out: nothing is. */
+/** The bridge stores checkpoints as JSON: the member names stay as they are. Times are milliseconds since 1970. */
+const checkpointSchema = z.object({
+  /** All changes before this time were read; absent: none were. */
   since: z.int().optional(),
-  /** A walk that goes on: when it began, and the id of the last that was read. */
+  /** An unfinished read: when it began, and the last id that was read. */
   walk: z.object({ began: z.int().optional(), after: z.int() }).optional(),
 });
-type Checkpoint = z.output<typeof checkpointForm>;
+type Checkpoint = z.output<typeof checkpointSchema>;
 
 const partyRows = z.array(
   z.object({
@@ -78,19 +79,21 @@ const requisitionFields = fieldNames(
   { lines: 'description quantity unit_price product.code product.rec_name unit.symbol' },
 );
 
-/** Approved, and not bought yet. */
-const openStates: ReadonlySet<string> = new Set(['approved', 'processing']);
+/** Approved, and not purchased yet. */
+const openRequisitionStates: ReadonlySet<string> = new Set(['approved', 'processing']);
 
+/** Returns the session's `read`. */
 export function createReads({ tryton, settings }: { tryton: Tryton; settings: Settings }) {
   const { read_overlap_seconds, read_page } = settings;
 
-  async function nowMs(signal: AbortSignal): Promise<number | undefined> {
-    // Any answer shows the time.
+  /** The server's time; undefined if it sends none. */
+  async function serverNowMs(signal: AbortSignal): Promise<number | undefined> {
+    // Any answer has the Date header.
     await tryton.ask('party.party.search_count', [[['id', '<', 0]]], z.unknown(), signal);
     return tryton.serverMs();
   }
 
-  async function* walk<Row extends { id: number }, Stream extends ReadStream>(
+  async function* readStream<Row extends { id: number }, Stream extends ReadStream>(
     source: {
       model: string;
       fields: readonly string[];
@@ -102,17 +105,17 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
     checkpoint: string | undefined,
     signal: AbortSignal,
   ): AsyncIterable<ReadPage<Stream>> {
-    const { since, walk: going } = checkpointOf(checkpoint);
-    const began = going ? going.began : await nowMs(signal);
+    const { since, walk: unfinished } = checkpointOf(checkpoint);
+    const began = unfinished ? unfinished.began : await serverNowMs(signal);
     const next: Checkpoint = began === undefined ? { since } : { since: began };
     const changed = since === undefined ? [] : [changedSince(since - read_overlap_seconds * 1_000, source.children)];
-    for (let after = going?.after ?? -1; ; ) {
+    for (let after = unfinished?.after ?? -1; ; ) {
       const params = [[...source.domain, ...changed, ['id', '>', after]], 0, read_page, [['id', 'ASC']], source.fields];
       const rows = await tryton.ask(`${source.model}.search_read`, params, source.rows, signal, { active_test: false });
       const isLast = rows.length < read_page;
       after = rows.at(-1)?.id ?? after;
-      const kept: Checkpoint = isLast ? next : { since, walk: { began, after } };
-      yield { records: rows.flatMap(source.recordsOf), checkpoint: JSON.stringify(kept) };
+      const reached: Checkpoint = isLast ? next : { since, walk: { began, after } };
+      yield { records: rows.flatMap(source.recordsOf), checkpoint: JSON.stringify(reached) };
       if (isLast) return;
     }
   }
@@ -120,7 +123,7 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
   const streams: Record<ReadStream, (checkpoint: string | undefined, signal: AbortSignal) => AsyncIterable<ReadPage>> =
     {
       supplier: (checkpoint, signal) =>
-        walk(
+        readStream(
           {
             model: 'party.party',
             fields: partyFields,
@@ -134,7 +137,7 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
           signal,
         ),
       requisition: (checkpoint, signal) =>
-        walk(
+        readStream(
           {
             model: 'purchase.requisition',
             fields: requisitionFields,
@@ -152,18 +155,21 @@ export function createReads({ tryton, settings }: { tryton: Tryton; settings: Se
     streams[stream](checkpoint, signal) as AsyncIterable<ReadPage<Stream>>;
 }
 
-function checkpointOf(given: string | undefined): Checkpoint {
-  if (given === undefined) return {};
+function checkpointOf(stored: string | undefined): Checkpoint {
+  if (stored === undefined) return {};
   try {
-    return checkpointForm.parse(JSON.parse(given));
+    return checkpointSchema.parse(JSON.parse(stored));
   } catch (cause) {
-    throw new ConfigError('The checkpoint is not one of the Tryton connector: start the read anew.', { cause });
+    throw new ConfigError(
+      'The checkpoint was not written by the Tryton connector: start this read from the beginning.',
+      { cause },
+    );
   }
 }
 
-/** Also by what belongs to it: that leaves no stamp at the record itself. */
+/** Includes the children's times: a change of a child does not change the times of the record itself. */
 function changedSince(ms: number, children: readonly string[]): readonly unknown[] {
-  const at = momentOf(ms);
+  const at = datetimeOf(ms);
   const clauses = ['', ...children.map((child) => `${child}.`)].flatMap((prefix) => [
     [`${prefix}write_date`, '>=', at],
     [`${prefix}create_date`, '>=', at],
@@ -177,15 +183,17 @@ function supplierOf(row: PartyRow): SupplierRecord[] {
   const { code, active, 'identifiers.': identifiers, 'addresses.': addresses, 'contact_mechanisms.': mechanisms } = row;
   const name = oneLine(row.name) || code;
   if (code === '') return [];
-  const address = addresses.find((one) => one.active);
-  const live = mechanisms.filter((one) => one.active && one.value !== '');
+  const address = addresses.find(({ active }) => active);
+  const live = mechanisms.filter((mechanism) => mechanism.active && mechanism.value !== '');
   const fields = Object.entries({
     street: address?.street,
     postal_code: address?.postal_code,
     city: address?.city,
     country: address?.['country.']?.code,
     ...Object.fromEntries(live.filter(({ type }) => type !== 'email').map(({ type, value }) => [type, value])),
-    ...Object.fromEntries(identifiers.map((one) => [`identifier_${one.type || 'other'}`, one.code])),
+    ...Object.fromEntries(
+      identifiers.map((identifier) => [`identifier_${identifier.type || 'other'}`, identifier.code]),
+    ),
   }).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '');
   return [
     {
@@ -195,7 +203,7 @@ function supplierOf(row: PartyRow): SupplierRecord[] {
       fields: Object.fromEntries(fields.map(([field, value]) => [field, value.slice(0, 10_000)])),
       contacts: live
         .filter(({ type }) => type === 'email')
-        .map((one) => ({ name: (oneLine(one.name) || name).slice(0, 255), email: one.value })),
+        .map((mechanism) => ({ name: (oneLine(mechanism.name) || name).slice(0, 255), email: mechanism.value })),
     },
   ];
 }
@@ -224,7 +232,7 @@ function requisitionOf(row: RequisitionRow): RequisitionRecord[] {
         ...(line.unit_price === null ? {} : { target_price: line.unit_price }),
         ...(line.unit_price === null || currency === undefined ? {} : { currency }),
       })),
-      open: openStates.has(state),
+      open: openRequisitionStates.has(state),
     },
   ];
 }

@@ -1,6 +1,7 @@
 /**
- * What awards and bids refer to by code, and Tryton by id: suppliers, currencies, products, units, warehouses. Asked for
- * once a batch at most; what Tryton does not have is asked for each time, so that what is made there is known at once.
+ * The ids of what awards and bids name by code: suppliers, currencies, products, units and warehouses. They are read at
+ * most once per batch. A code that Tryton does not have is looked up again in each batch, so that a record that was
+ * just created there is found at once.
  */
 import {
   type AwardDocument,
@@ -10,7 +11,7 @@ import {
   type QuotationDocument,
   z,
 } from 'sourcing-bridge/connector';
-import { productCodeOf } from './lots.ts';
+import { productCodeOf } from './mapping-fields.ts';
 import { codeOf, findSuppliers, type Supplier } from './parties.ts';
 import type { Tryton } from './rpc.ts';
 import type { Settings } from './settings.ts';
@@ -48,15 +49,20 @@ export interface Product {
 
 export interface ReferenceData {
   readonly company: number;
-  /** One that Tryton does not have is without an id. */
+  /** The document's supplier; its id is undefined if Tryton does not have it. */
   supplier(document: Pick<AwardDocument, 'supplier'>): Supplier;
-  /** How many decimals a unit price may have. */
+  /** The number of decimals that a unit price may have. */
   readonly priceDecimals: number;
-  /** Throws DataError when Tryton has none. */
+  /** The id of the currency. Throws DataError if Tryton does not have it. */
   currency(code: string): number;
+  /** Throws DataError if Tryton has none or several, or if the product is not purchasable. */
   product(code: string): Product;
+  /** The unit with this symbol or name. Throws DataError if Tryton has none or several. */
   unit(name: string): Unit;
-  /** The one that the mapping names, else the flow's; null where there are several and none is named. */
+  /**
+   * The id of the warehouse that the mapping names, else of the setting's, else of the only one; null if Tryton has
+   * several and none is named. Throws DataError if the mapping names one that does not exist.
+   */
   warehouse(document: Pick<AwardDocument, 'fields'>): number | null;
   warehouseName(warehouse: number): string | undefined;
 }
@@ -67,7 +73,7 @@ const productFields = fieldNames(
   { purchase_uom: unitNames.join(' ') },
 );
 
-/** Units, warehouses and what was found of currencies and products change so seldom that a minute is new enough. */
+/** How long units, warehouses and the currencies and products that were found are kept: they seldom change. */
 const keptMs = 60_000;
 
 interface Kept {
@@ -94,12 +100,12 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
 
   async function readKept(signal: AbortSignal): Promise<Kept> {
     const fields = await tryton.ask('purchase.line.fields_get', [['unit_price']], priceField, signal);
-    // As `[16, 4]`, as a text or as it is.
+    // `[16, 4]`, as JSON or as a text that holds JSON.
     const { digits } = fields.unit_price;
-    const read = z.tuple([z.unknown(), z.int()]).safeParse(typeof digits === 'string' ? JSON.parse(digits) : digits);
+    const parsed = z.tuple([z.unknown(), z.int()]).safeParse(typeof digits === 'string' ? JSON.parse(digits) : digits);
     return {
       untilMs: clock.nowMs() + keptMs,
-      priceDecimals: read.success ? read.data[1] : 4,
+      priceDecimals: parsed.success ? parsed.data[1] : 4,
       units: await search('product.uom', [], unitNames, unitRows, signal),
       warehouses: await search('stock.location', [['type', '=', 'warehouse']], ['code', 'name'], warehouseRows, signal),
       currencies: new Map(),
@@ -107,27 +113,33 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
     };
   }
 
-  /** Asks for those that are not known yet. What is not there is not kept: it may be made at any moment. */
-  async function learn<Row extends { code: string }>(
+  /**
+   * Reads the rows of codes that are not kept yet. A code that Tryton does not have is not remembered: it may be
+   * created at any time.
+   */
+  async function addMissing<Row extends { code: string }>(
     known: Map<string, Row[]>,
     codes: Iterable<string>,
-    ask: (missing: readonly string[]) => Promise<Row[]>,
+    read: (missing: readonly string[]) => Promise<Row[]>,
   ): Promise<void> {
     const missing = [...new Set(codes)].filter((code) => !known.has(code));
     if (missing.length === 0) return;
-    for (const row of await ask(missing)) known.set(row.code, [...(known.get(row.code) ?? []), row]);
+    for (const row of await read(missing)) known.set(row.code, [...(known.get(row.code) ?? []), row]);
   }
 
-  /** For these documents, and for the settings. Throws ConfigError where a setting names what Tryton does not have. */
+  /**
+   * Reads what these documents and the settings name. Rejects with ConfigError if the warehouse of the settings does
+   * not exist in Tryton, or exists several times.
+   */
   return async (
     documents: readonly (AwardDocument | QuotationDocument)[],
     signal: AbortSignal,
   ): Promise<ReferenceData> => {
-    const { company } = await tryton.self(signal);
+    const { company } = await tryton.session(signal);
     if (kept === undefined || clock.nowMs() >= kept.untilMs) kept = await readKept(signal);
     const { priceDecimals, units, warehouses, currencies, products } = kept;
     const currencyCodes = documents.map(({ currency }) => currency);
-    await learn(currencies, currencyCodes, (missing) =>
+    await addMissing(currencies, currencyCodes, (missing) =>
       search('currency.currency', [['code', 'in', missing]], ['code'], currencyRows, signal),
     );
     const lines = [
@@ -135,7 +147,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
       {},
     ];
     const productCodes = lines.flatMap((line) => productCodeOf(line, settings) ?? []);
-    await learn(products, productCodes, (missing) =>
+    await addMissing(products, productCodes, (missing) =>
       search('product.product', [['code', 'in', missing]], productFields, productRows, signal),
     );
     const suppliers = await findSuppliers(
@@ -145,7 +157,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
     );
 
     function warehouseNamed(name: string): number {
-      const found = warehouses.filter((one) => one.code === name || one.name === name);
+      const found = warehouses.filter((warehouse) => warehouse.code === name || warehouse.name === name);
       if (found.length === 1) return (found[0] as { id: number }).id;
       throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} warehouses "${name}".`);
     }
@@ -165,7 +177,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
       currency(code) {
         const [found] = currencies.get(code) ?? [];
         if (found) return found.id;
-        throw new DataError(`Tryton has no active currency ${code}: make it there, or activate it.`);
+        throw new DataError(`Tryton has no active currency ${code}: create or activate it there.`);
       },
       product(code) {
         const found = products.get(code) ?? [];
@@ -173,7 +185,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
         if (row === undefined) throw new DataError(`Tryton has no active product with the code "${code}".`);
         if (found.length > 1) throw new DataError(`Tryton has ${found.length} products with the code "${code}".`);
         if (!row.purchasable)
-          throw new DataError(`The product "${code}" cannot be purchased: tick Purchasable in Tryton.`);
+          throw new DataError(`The product "${code}" cannot be purchased: tick Purchasable at the product in Tryton.`);
         return {
           id: row.id,
           code,
@@ -184,7 +196,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
         };
       },
       unit(name) {
-        const found = units.filter((one) => one.symbol === name || one.name === name);
+        const found = units.filter((unit) => unit.symbol === name || unit.name === name);
         if (found.length === 1) return found[0] as Unit;
         throw new DataError(`Tryton has ${found.length === 0 ? 'no' : 'several'} units "${name}".`);
       },
@@ -192,7 +204,7 @@ export function createReferenceDataReader(tryton: Tryton, settings: Settings, cl
         const name = fields?.['warehouse'];
         return (name === undefined ? defaultWarehouse : warehouseNamed(name)) ?? null;
       },
-      warehouseName: (warehouse) => warehouses.find(({ id: one }) => one === warehouse)?.name,
+      warehouseName: (warehouse) => warehouses.find((row) => row.id === warehouse)?.name,
     };
   };
 }

@@ -1,8 +1,8 @@
 /**
- * Calls to trytond (JSON-RPC over HTTP), with a session that is made when the first call needs it and renewed once when
- * Tryton has forgotten it. An error answer means that the transaction was rolled back, with two exceptions that are told
- * apart here: a connection to the database that broke may have broken during the commit, and what Tryton itself did not
- * expect (`ServerFault`) may have happened after it.
+ * Calls to trytond (JSON-RPC over HTTP). The first call opens a session; when Tryton has forgotten the session, it is
+ * renewed once. An error answer means that Tryton rolled the transaction back, with two exceptions. If Tryton lost its
+ * connection to the database, the commit may have happened (UnknownOutcome). If Tryton failed unexpectedly, it may have
+ * failed after the commit (`ServerFault`).
  */
 import {
   AuthError,
@@ -22,7 +22,7 @@ import {
 import type { Settings } from './settings.ts';
 
 export interface Tryton {
-  /** A call that changes nothing. `answer` says what it must look like. */
+  /** A call that changes nothing. Rejects with ConfigError if the result does not match the schema `answer`. */
   ask<T>(
     method: string,
     params: readonly unknown[],
@@ -30,7 +30,10 @@ export interface Tryton {
     signal: AbortSignal,
     context?: Json,
   ): Promise<T>;
-  /** A call that changes something; as a whole or not at all. */
+  /**
+   * A call that changes something; Tryton does it as a whole or not at all. Rejects with UnknownOutcome if the result
+   * does not match the schema `answer`.
+   */
   change<T>(
     method: string,
     params: readonly unknown[],
@@ -38,23 +41,23 @@ export interface Tryton {
     signal: AbortSignal,
     context?: Json,
   ): Promise<T>;
-  /** Who and where the session is, as Tryton says. */
-  self(signal: AbortSignal): Promise<Self>;
-  /** The clock of the machine that answered last, in milliseconds since 1970; undefined when it does not say. */
+  /** The user and the company of the session. Rejects with AuthError or ConfigError if the settings do not fit. */
+  session(signal: AbortSignal): Promise<SessionInfo>;
+  /** The `Date` header of the last answer, in milliseconds since 1970; undefined if there was none. */
   serverMs(): number | undefined;
   close(): Promise<void>;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
-export interface Self {
+export interface SessionInfo {
   readonly user: number;
   readonly company: number;
   readonly companyName: string;
 }
 
-/** Tryton asks what a user would confirm. */
-export class Warned extends DataError {
+/** Tryton asks the user to confirm. `warning` is the name by which it accepts the confirmation. */
+export class WarningError extends DataError {
   readonly warning: string;
 
   constructor(message: string, warning: string) {
@@ -63,13 +66,13 @@ export class Warned extends DataError {
   }
 }
 
-/** Tryton met what it did not expect: whether it was before or after the commit has to be looked up. */
+/** Tryton failed unexpectedly. Whether that was before or after the commit has to be looked up. */
 export class ServerFault extends DataError {}
 
 const loginAnswer = z.object({ result: z.tuple([z.int(), z.string().min(1)]) });
 const preferences = z.looseObject({ company: z.int().nullish() });
-/** Of one call; further ones are told. */
-const warningsMost = 20;
+/** How many warnings of one call are confirmed. A further one makes the call fail. */
+const warningsMax = 20;
 
 export function createTryton(
   settings: Settings,
@@ -78,7 +81,7 @@ export function createTryton(
   const { url, database, user, password } = settings;
   let userId = 0;
   let dateHeader: string | undefined;
-  let known: Promise<{ self: Self; context: Json }> | undefined;
+  let opened: Promise<{ info: SessionInfo; context: Json }> | undefined;
 
   const auth = sessionAuth(async (send, signal) => {
     const response = await send('/', {
@@ -122,22 +125,22 @@ export function createTryton(
     const isAnswer = typeof body === 'object' && body !== null && ('result' in body || 'error' in body);
     const { result, error } = (isAnswer ? body : {}) as { result?: unknown; error?: unknown };
     if (error !== undefined) throw errorOfAnswer(error, { method, safe });
-    const read = answer.safeParse(result);
-    if (isAnswer && read.success) return read.data;
-    const why = read.success || !isAnswer ? 'it has neither result nor error' : z.prettifyError(read.error);
-    const fault = `Tryton's answer to ${method} is not as expected: ${why}`;
-    throw safe ? new ConfigError(`${fault} (is it version 6.0?)`) : new UnknownOutcome(fault);
+    const parsed = answer.safeParse(result);
+    if (isAnswer && parsed.success) return parsed.data;
+    const why = parsed.success || !isAnswer ? 'it has neither result nor error' : z.prettifyError(parsed.error);
+    const message = `Tryton's answer to ${method} is not as expected: ${why}`;
+    throw safe ? new ConfigError(`${message} (is it version 6.0?)`) : new UnknownOutcome(message);
   }
 
-  async function findSelf(signal: AbortSignal): Promise<{ self: Self; context: Json }> {
-    const given = await call('res.user.get_preferences', [true, {}], preferences, { signal, safe: true });
-    // English, so that what Tryton says can be told apart.
-    const context = { ...given, language: 'en' };
+  async function openSession(signal: AbortSignal): Promise<{ info: SessionInfo; context: Json }> {
+    const userPreferences = await call('res.user.get_preferences', [true, {}], preferences, { signal, safe: true });
+    // English, because `errorOfAnswer` recognises Tryton's messages by their text.
+    const context = { ...userPreferences, language: 'en' };
     const companies = await call(
       'company.company.search_read',
       [
         settings.company === undefined
-          ? [['id', '=', given.company ?? -1]]
+          ? [['id', '=', userPreferences.company ?? -1]]
           : ['OR', ['party.code', '=', settings.company], ['party.name', '=', settings.company]],
         0,
         2,
@@ -152,45 +155,46 @@ export function createTryton(
     if (company === undefined)
       throw new ConfigError(
         settings.company === undefined
-          ? `The Tryton user ${user} works for no company: give the user one, or name it (settings.company).`
+          ? `The Tryton user ${user} has no company: set one for the user in Tryton, or name it in settings.company.`
           : `Tryton has no company with the code or name "${settings.company}" (settings.company).`,
       );
     if (companies.length > 1)
       throw new ConfigError(`Tryton has several companies "${settings.company}" (settings.company): use the code.`);
     return {
-      self: { user: userId, company: company.id, companyName: company.rec_name },
+      info: { user: userId, company: company.id, companyName: company.rec_name },
       context: { ...context, company: company.id },
     };
   }
 
-  async function know(signal: AbortSignal): Promise<{ self: Self; context: Json }> {
-    known ??= findSelf(signal).catch((error: unknown) => {
-      known = undefined;
+  async function openOnce(signal: AbortSignal): Promise<{ info: SessionInfo; context: Json }> {
+    opened ??= openSession(signal).catch((error: unknown) => {
+      opened = undefined;
       throw error;
     });
-    return known;
+    return opened;
   }
 
   return {
     async ask(method, params, answer, signal, context = {}) {
-      const { context: own } = await know(signal);
-      return call(method, [...params, { ...own, ...context }], answer, { signal, safe: true });
+      const { context: sessionContext } = await openOnce(signal);
+      return call(method, [...params, { ...sessionContext, ...context }], answer, { signal, safe: true });
     },
     async change(method, params, answer, signal, context = {}) {
-      const { self, context: own } = await know(signal);
-      const withContext = [...params, { ...own, ...context }];
-      for (let accepted = 0; ; accepted += 1) {
+      const { info, context: sessionContext } = await openOnce(signal);
+      const withContext = [...params, { ...sessionContext, ...context }];
+      for (let confirmed = 0; ; confirmed += 1) {
         try {
           return await call(method, withContext, answer, { signal, safe: false });
         } catch (error) {
-          if (!(error instanceof Warned) || settings.warnings === 'refuse' || accepted === warningsMost) throw error;
-          // Good for the next time that it is asked, and for that only.
-          const warning = { user: self.user, name: error.warning, always: false };
-          await call('res.user.warning.create', [[warning], own], z.unknown(), { signal, safe: true });
+          if (!(error instanceof WarningError) || settings.warnings === 'refuse' || confirmed === warningsMax)
+            throw error;
+          // Confirms the warning for the next call only (`always: false`).
+          const warning = { user: info.user, name: error.warning, always: false };
+          await call('res.user.warning.create', [[warning], sessionContext], z.unknown(), { signal, safe: true });
         }
       }
     },
-    self: async (signal) => (await know(signal)).self,
+    session: async (signal) => (await openOnce(signal)).info,
     serverMs: () => {
       const ms = Date.parse(dateHeader ?? '');
       return Number.isNaN(ms) ? undefined : ms;
@@ -218,46 +222,54 @@ function loginOf(
     const [kind] = Array.isArray(body.error) ? (body.error as unknown[]) : [];
     if (kind === 'LoginException')
       throw new AuthError(
-        `Tryton asks the user ${settings.user} for more than a password: allow this user to log in with one.`,
+        `Tryton asks the user ${settings.user} for more than a password: allow this user to log in with the password only.`,
       );
-    const told = errorOfAnswer(body.error, { method: 'common.db.login', safe: true });
-    // So SQLite says that there is no such file.
-    throw told instanceof ServerFault
-      ? new ConfigError(`Tryton cannot open the database ${settings.database} (settings.database): ${told.message}`)
-      : told;
+    const refused = errorOfAnswer(body.error, { method: 'common.db.login', safe: true });
+    // With SQLite, this is how Tryton reports a database that does not exist.
+    throw refused instanceof ServerFault
+      ? new ConfigError(`Tryton cannot open the database ${settings.database} (settings.database): ${refused.message}`)
+      : refused;
   }
-  const read = loginAnswer.safeParse(body);
-  if (!read.success)
-    throw new ConfigError('What answers at settings.url is no Tryton 6.0: its login gives no session.');
-  return read.data;
+  const parsed = loginAnswer.safeParse(body);
+  if (!parsed.success)
+    throw new ConfigError('The server at settings.url is not Tryton 6.0: its login returns no session.');
+  return parsed.data;
 }
 
 function faultOfStatus({ status }: HttpResponse, { url, database }: Settings): ConnectorError | undefined {
   if (status === 404)
     return new ConfigError(`Tryton has no database ${database} at ${url} (settings.url, settings.database).`);
   if (status === 403)
-    return new ConfigError(`Tryton at ${url} refuses the call: a method that it does not know, or a proxy in between.`);
+    return new ConfigError(
+      `Tryton at ${url} refuses the call: Tryton does not know the method, or a proxy in between refuses it.`,
+    );
   return undefined;
 }
 
-/** What an `error` in a 200 means. The texts are those of Tryton 6.0's own messages in English, and of the databases. */
+/**
+ * Translates the `error` member of a 200 answer. It recognises Tryton 6.0's own messages in English, and those of the
+ * databases.
+ */
 function errorOfAnswer(error: unknown, { method, safe }: { method: string; safe: boolean }): ConnectorError {
   const [kind, detail] = (Array.isArray(error) ? error : [error]) as unknown[];
   const texts = (Array.isArray(detail) ? detail : [detail]).filter(
-    (one): one is string => typeof one === 'string' && one !== '',
+    (part): part is string => typeof part === 'string' && part !== '',
   );
   if (kind === 'UserError') {
     const message = `Tryton: ${texts.slice(0, 2).join(' ')}`;
-    if (isNotAllowed.test(message)) return new AuthError(`${message} (${method}; give the user the right groups)`);
+    if (isNotAllowed.test(message)) return new AuthError(`${message} (${method}; add the user to the right groups)`);
     return isGone.test(message) ? new LockedError(message) : new DataError(message);
   }
   if (kind === 'UserWarning')
-    return new Warned(`Tryton asks for confirmation (settings.warnings): ${texts.slice(1).join(' ')}`, texts[0] ?? '');
+    return new WarningError(
+      `Tryton asks for confirmation (settings.warnings): ${texts.slice(1).join(' ')}`,
+      texts[0] ?? '',
+    );
   if (kind === 'ConcurrencyException') return new LockedError(`Tryton: ${texts.join(' ')}`);
   if (kind === 'LoginException') return new AuthError(`Tryton asks for a login again: ${texts.join(' ')}`);
-  const message = `Tryton failed at ${method}: ${typeof kind === 'string' ? kind.trim() : 'it does not say why'}`;
+  const message = `Tryton failed at ${method}: ${typeof kind === 'string' ? kind.trim() : 'without a reason'}`;
   if (isUnknownModel.test(String(kind)) && method.includes(String(kind).replaceAll("'", '')))
-    return new ConfigError(`${message} (the module that has it is not activated)`);
+    return new ConfigError(`${message} (the module with this model is not activated)`);
   if (isBusy.test(message)) return new TransientError(message);
   if (isBroken.test(message)) return safe ? new TransientError(message) : new UnknownOutcome(message);
   return new ServerFault(message);

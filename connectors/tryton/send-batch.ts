@@ -1,42 +1,46 @@
-/** Tasks are sent in as few calls as Tryton allows, and each gets a result of its own. */
+/** Sends many tasks in as few calls as Tryton allows. Each task still gets a result of its own. */
 import { ConnectorError, LockedError, TransientError, UnknownOutcome, z } from 'sourcing-bridge/connector';
 import { ServerFault, type Tryton } from './rpc.ts';
 import type { Progress } from './task.ts';
 import { id, idIn } from './values.ts';
 
-interface Sending<T, R> {
+interface SendOptions<T, R> {
   readonly signal: AbortSignal;
-  /** Called for each that was done. */
+  /** Called for each task that Tryton carried out. */
   readonly done?: (task: T, result: R) => void;
-  /** Asks Tryton what `send` has made, for each. Needed wherever a second `send` makes a second object. */
-  readonly findMade?: (items: readonly T[]) => Promise<readonly (R | undefined)[]>;
+  /**
+   * Looks up, for each item, what `send` has created. Needed wherever sending an item a second time would create a
+   * second object.
+   */
+  readonly findCreated?: (items: readonly T[]) => Promise<readonly (R | undefined)[]>;
 }
 
-/** Sends the tasks that have not failed in one call of `send`; those that it refuses keep the error. */
+/** Sends, in one call of `send`, the tasks that have not failed. A task that Tryton refuses gets the error. */
 export async function sendTasks<T extends Pick<Progress, 'error'>, R>(
   tasks: readonly T[],
   send: (tasks: readonly T[]) => Promise<readonly R[]>,
-  sending: Sending<T, R>,
+  options: SendOptions<T, R>,
 ): Promise<void> {
-  const going = tasks.filter(({ error }) => error === undefined);
-  const results = await sendBatch(going, send, sending);
-  for (const [index, task] of going.entries()) {
+  const due = tasks.filter(({ error }) => error === undefined);
+  const results = await sendBatch(due, send, options);
+  for (const [index, task] of due.entries()) {
     const result = results[index];
     if (result instanceof ConnectorError) task.error = result;
-    else sending.done?.(task, result as R);
+    else options.done?.(task, result as R);
   }
 }
 
 /**
- * Sends several in one call, which Tryton does as a whole or not at all. Where it refuses, halves are sent, until what it
- * refuses stands alone. Gives for each what `send` gave for it, or why it was not done.
+ * Sends the items in one call, which Tryton carries out as a whole or not at all. If Tryton refuses because of one
+ * record, the halves are sent, and so on until the refused record is alone. Returns for each item its result, or the
+ * error.
  */
 export async function sendBatch<T, R>(
   items: readonly T[],
   send: (items: readonly T[]) => Promise<readonly R[]>,
-  sending: Pick<Sending<T, R>, 'signal' | 'findMade'>,
+  options: Pick<SendOptions<T, R>, 'signal' | 'findCreated'>,
 ): Promise<(R | ConnectorError)[]> {
-  const { signal, findMade } = sending;
+  const { signal, findCreated } = options;
   if (items.length === 0) return [];
   if (signal.aborted) return items.map(() => new TransientError('stopped before it was sent'));
   try {
@@ -45,61 +49,72 @@ export async function sendBatch<T, R>(
     throw new UnknownOutcome(`Tryton answered for ${results.length} records, and ${items.length} were sent.`);
   } catch (thrown) {
     const error = asConnectorError(thrown);
-    const made = error instanceof ServerFault && findMade ? await madeInSpiteOf(error, items, findMade) : undefined;
-    if (made) return made;
-    if (items.length === 1 || !isOfOne(error)) return items.map(() => error);
+    const created =
+      error instanceof ServerFault && findCreated ? await findCreatedDespite(error, items, findCreated) : undefined;
+    if (created) return created;
+    if (items.length === 1 || !concernsOneRecord(error)) return items.map(() => error);
     const half = Math.ceil(items.length / 2);
-    const first = await sendBatch(items.slice(0, half), send, sending);
-    const forAll = first.find((one) => one instanceof ConnectorError && !isOfOne(one) && one.type !== 'unknown');
+    const first = await sendBatch(items.slice(0, half), send, options);
+    const forAll = first.find(
+      (result) => result instanceof ConnectorError && !concernsOneRecord(result) && result.type !== 'unknown',
+    );
     const rest = items.slice(half);
-    return [...first, ...(forAll === undefined ? await sendBatch(rest, send, sending) : rest.map(() => forAll))];
-  }
-}
-
-/** What a fault that may have come after the commit has left; undefined: nothing, so that it may be sent again. */
-async function madeInSpiteOf<T, R>(
-  fault: ServerFault,
-  items: readonly T[],
-  findMade: NonNullable<Sending<T, R>['findMade']>,
-): Promise<(R | ConnectorError)[] | undefined> {
-  try {
-    const found = await findMade(items);
-    if (found.every((one) => one === undefined)) return undefined;
-    return items.map((_, index) => found[index] ?? new UnknownOutcome(fault.message));
-  } catch (error) {
-    const why = asConnectorError(error).message;
-    return items.map(() => new UnknownOutcome(`${fault.message} It could not be looked up what was done: ${why}`));
+    return [...first, ...(forAll === undefined ? await sendBatch(rest, send, options) : rest.map(() => forAll))];
   }
 }
 
 /**
- * Asks for several at once. Where Tryton refuses, halves are asked, until what it cannot even be asked of stands alone:
- * that gets what `ofOne` makes of the error. Throws what has nothing to do with one of them.
+ * What Tryton created although it answered with a fault, which may have come after the commit. Undefined: it created
+ * nothing, so the items may be sent again.
  */
-export async function askInHalves<T, R>(
+async function findCreatedDespite<T, R>(
+  fault: ServerFault,
   items: readonly T[],
-  ask: (items: readonly T[]) => Promise<readonly R[]>,
-  ofOne: (item: T, error: ConnectorError) => R,
-  signal: AbortSignal,
-): Promise<R[]> {
+  findCreated: NonNullable<SendOptions<T, R>['findCreated']>,
+): Promise<(R | ConnectorError)[] | undefined> {
   try {
-    return [...(await ask(items))];
-  } catch (thrown) {
-    const error = asConnectorError(thrown);
-    if (!isOfOne(error)) throw thrown;
-    if (items.length <= 1) return items.map((item) => ofOne(item, error));
-    if (signal.aborted) return items.map((item) => ofOne(item, new TransientError('stopped before it was asked')));
-    const half = Math.ceil(items.length / 2);
-    const first = await askInHalves(items.slice(0, half), ask, ofOne, signal);
-    return [...first, ...(await askInHalves(items.slice(half), ask, ofOne, signal))];
+    const found = await findCreated(items);
+    if (found.every((result) => result === undefined)) return undefined;
+    return items.map((_, index) => found[index] ?? new UnknownOutcome(fault.message));
+  } catch (error) {
+    const why = asConnectorError(error).message;
+    return items.map(
+      () => new UnknownOutcome(`${fault.message} The connector could not look up whether it was done: ${why}`),
+    );
   }
 }
 
-/** Whether another record may fare better. */
-export function isOfOne({ type }: ConnectorError): boolean {
+/**
+ * Runs `run` for all items at once. If it fails because of one record, it is run for the halves, and so on until that
+ * record is alone: its result is then `resultOf(item, error)`. Rejects with any error that does not concern a single
+ * record.
+ */
+export async function runInHalves<T, R>(
+  items: readonly T[],
+  run: (items: readonly T[]) => Promise<readonly R[]>,
+  resultOf: (item: T, error: ConnectorError) => R,
+  signal: AbortSignal,
+): Promise<R[]> {
+  try {
+    return [...(await run(items))];
+  } catch (thrown) {
+    const error = asConnectorError(thrown);
+    if (!concernsOneRecord(error)) throw thrown;
+    if (items.length <= 1) return items.map((item) => resultOf(item, error));
+    if (signal.aborted)
+      return items.map((item) => resultOf(item, new TransientError('stopped before Tryton was asked')));
+    const half = Math.ceil(items.length / 2);
+    const first = await runInHalves(items.slice(0, half), run, resultOf, signal);
+    return [...first, ...(await runInHalves(items.slice(half), run, resultOf, signal))];
+  }
+}
+
+/** Whether the error concerns one record, so that other records of the same call may succeed without it. */
+export function concernsOneRecord({ type }: ConnectorError): boolean {
   return type === 'data' || type === 'conflict' || type === 'locked';
 }
 
+/** The error itself; one that is not a ConnectorError becomes an UnknownOutcome. */
 export function asConnectorError(error: unknown): ConnectorError {
   if (error instanceof ConnectorError) return error;
   return new UnknownOutcome(error instanceof Error ? error.message : String(error), { cause: error });
@@ -107,8 +122,11 @@ export function asConnectorError(error: unknown): ConnectorError {
 
 const stateRows = z.array(z.object({ id, state: z.string() }));
 
-/** A step of Tryton's workflow, as `quote`. Tryton does not say when it was not possible: the state is read again. */
-export async function takeStep(
+/**
+ * Takes a step of Tryton's workflow, such as `quote`. Tryton does not report a step that was impossible, so the state
+ * is read afterwards: a task whose record is not in the state `to` fails with LockedError.
+ */
+export async function runWorkflowStep(
   tryton: Tryton,
   tasks: readonly Pick<Progress, 'reference' | 'error'>[],
   { model, method, to }: { model: string; method: string; to: string },
@@ -116,18 +134,18 @@ export async function takeStep(
 ): Promise<void> {
   await sendTasks(
     tasks,
-    async (some) => {
-      const all = some.map(({ reference }) => idIn(reference, model));
-      await tryton.change(`${model}.${method}`, [all], z.unknown(), signal);
-      const rows = await tryton.ask(`${model}.read`, [all, ['state']], stateRows, signal);
-      return all.map((one) => rows.find((row) => row.id === one)?.state ?? 'gone');
+    async (batch) => {
+      const recordIds = batch.map(({ reference }) => idIn(reference, model));
+      await tryton.change(`${model}.${method}`, [recordIds], z.unknown(), signal);
+      const rows = await tryton.ask(`${model}.read`, [recordIds, ['state']], stateRows, signal);
+      return recordIds.map((recordId) => rows.find((row) => row.id === recordId)?.state ?? 'gone');
     },
     {
       signal,
       done: (task, state) => {
         if (state !== to)
           task.error = new LockedError(
-            `${task.reference} is ${state} in Tryton and could not become ${to}: somebody works on it.`,
+            `${task.reference} is ${state} in Tryton and could not become ${to}: a user may be working on it.`,
           );
       },
     },

@@ -1,21 +1,23 @@
-/** Sends what was decided about purchases: what is new in one call, changes in one, cancellations in two. */
+/**
+ * Carries out the purchase steps of the tasks: new purchases in one call, changes in one call, cancellations in two.
+ */
 import { DataError, type Operation, UnknownOutcome, z } from 'sourcing-bridge/connector';
 import { awardSheet } from './award-sheet.ts';
 import {
-  describe,
+  attachmentText,
   findPurchases,
   isLive,
+  type LastWritten,
   purchaseModel,
-  readOf,
+  recordsOfPurchase,
   referenceOfPurchase,
-  type Written,
 } from './held-purchases.ts';
 import { markerOf } from './markers.ts';
 import type { PurchaseTask } from './plan-purchase.ts';
-import { encodedHead, headValues, newLine, writtenOf } from './purchase-values.ts';
+import { encodedHead, headValues, lastWrittenOf, newPurchaseLine } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
-import { sendTasks, takeStep } from './send-batch.ts';
+import { runWorkflowStep, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import { bytesOf, ids, ifUnchanged, oneLine } from './values.ts';
 
@@ -25,6 +27,7 @@ interface Deps {
   readonly data: ReferenceData;
 }
 
+/** A task that Tryton refuses gets the error; the others go on. */
 export async function sendPurchases(tasks: readonly PurchaseTask[], deps: Deps, signal: AbortSignal): Promise<void> {
   await createPurchases(tasks, deps, signal);
   await amendPurchases(tasks, deps, signal);
@@ -34,7 +37,7 @@ export async function sendPurchases(tasks: readonly PurchaseTask[], deps: Deps, 
 
 type StepOf<Name> = Extract<NonNullable<PurchaseTask['purchase']>, { do: Name }>;
 
-/** Those for which this was decided, with it. */
+/** The tasks with this purchase step. */
 function withStep<Name extends 'create' | 'write' | 'cancel'>(tasks: readonly PurchaseTask[], name: Name) {
   return tasks.filter((task): task is PurchaseTask & { purchase: StepOf<Name> } => task.purchase?.do === name);
 }
@@ -46,15 +49,15 @@ async function createPurchases(
 ): Promise<void> {
   await sendTasks(
     withStep(tasks, 'create'),
-    async (some) =>
-      tryton.change(`${purchaseModel}.create`, [some.map((task) => newPurchase(task, data))], ids, signal),
+    async (batch) =>
+      tryton.change(`${purchaseModel}.create`, [batch.map((task) => newPurchase(task, data))], ids, signal),
     {
       signal,
-      done: (task, made) => {
-        task.reference = referenceOfPurchase(made);
+      done: (task, created) => {
+        task.reference = referenceOfPurchase(created);
       },
-      findMade: async (some) => {
-        const keys = some.map(({ operation }) => operation.document.key);
+      findCreated: async (batch) => {
+        const keys = batch.map(({ operation }) => operation.document.key);
         const wanted = keys.map((key) => ({ key, reference: undefined }));
         const found = await findPurchases(tryton, wanted, signal);
         return keys.map((key) => found.get(key)?.find(isLive)?.row.id);
@@ -71,19 +74,19 @@ function newPurchase(task: PurchaseTask, data: ReferenceData): Record<string, un
     company: data.company,
     invoice_address: supplier.address ?? null,
     ...(supplier.paymentTerm === undefined ? {} : { payment_term: supplier.paymentTerm }),
-    lines: [['create', lines.map((line) => newLine(task, line))]],
-    attachments: [['create', [newAttachment(operation, writtenOf(task, head))]]],
+    lines: [['create', lines.map((line) => newPurchaseLine(task, line))]],
+    attachments: [['create', [newAttachment(operation, lastWrittenOf(task, head))]]],
   };
 }
 
-function newAttachment(operation: Operation<'award'>, written: Written): Record<string, unknown> {
-  return { type: 'data', link: markerOf('award', operation.document.key), ...attachmentValues(operation, written) };
+function newAttachment(operation: Operation<'award'>, lastWritten: LastWritten): Record<string, unknown> {
+  return { type: 'data', link: markerOf('award', operation.document.key), ...attachmentValues(operation, lastWritten) };
 }
 
-function attachmentValues({ document }: Operation<'award'>, written: Written): Record<string, unknown> {
+function attachmentValues({ document }: Operation<'award'>, lastWritten: LastWritten): Record<string, unknown> {
   return {
     name: `Award ${oneLine(document.event.name)}.csv`,
-    description: describe(written),
+    description: attachmentText(lastWritten),
     data: bytesOf(awardSheet(document)),
   };
 }
@@ -95,8 +98,8 @@ async function amendPurchases(
 ): Promise<void> {
   await sendTasks(
     withStep(tasks, 'write'),
-    async (some) => {
-      const pairs = some.flatMap((task) => {
+    async (batch) => {
+      const pairs = batch.flatMap((task) => {
         const { row, attachment } = task.purchase.held;
         return [
           [row.id],
@@ -106,9 +109,9 @@ async function amendPurchases(
           },
         ];
       });
-      const context = ifUnchanged(some.flatMap(({ purchase }) => readOf(purchase.held)));
+      const context = ifUnchanged(batch.flatMap(({ purchase }) => recordsOfPurchase(purchase.held)));
       await tryton.change(`${purchaseModel}.write`, pairs, z.unknown(), signal, context);
-      return some;
+      return batch;
     },
     { signal },
   );
@@ -124,7 +127,7 @@ function changedValues(
     ...encodedHead(Object.fromEntries(fields.map((field) => [field, head[field] ?? null]))),
     ...(fields.includes('party') ? { invoice_address: task.supplier.address ?? null } : {}),
     ...(lines.length === 0 ? {} : { lines }),
-    // With the lines, so that it is done as a whole.
+    // In the same call as the lines, so that Tryton does both or neither.
     ...(toDraft ? { state: 'draft' } : {}),
   };
 }
@@ -135,10 +138,13 @@ function attachmentCommand(
   attachment: number | undefined,
 ): unknown[] {
   const { operation, purchase } = task;
-  const written = { ...writtenOf(task, headValues(task, data)), ...(purchase.quote ? { quote_due: true } : {}) };
+  const lastWritten = {
+    ...lastWrittenOf(task, headValues(task, data)),
+    ...(purchase.quote ? { quote_due: true } : {}),
+  };
   return attachment === undefined
-    ? ['create', [newAttachment(operation, written)]]
-    : ['write', [attachment], attachmentValues(operation, written)];
+    ? ['create', [newAttachment(operation, lastWritten)]]
+    : ['write', [attachment], attachmentValues(operation, lastWritten)];
 }
 
 async function quotePurchases(
@@ -146,53 +152,55 @@ async function quotePurchases(
   { tryton, settings }: Deps,
   signal: AbortSignal,
 ): Promise<void> {
-  const made = settings.purchase_state === 'quotation' ? withStep(tasks, 'create') : [];
-  const due = [...made, ...withStep(tasks, 'write').filter(({ purchase }) => purchase.quote)];
-  await takeStep(tryton, due, { model: purchaseModel, method: 'quote', to: 'quotation' }, signal);
-  for (const task of made)
-    if (task.reference !== '' && task.error instanceof DataError) await takeBack(task, tryton, signal);
+  const created = settings.purchase_state === 'quotation' ? withStep(tasks, 'create') : [];
+  const due = [...created, ...withStep(tasks, 'write').filter(({ purchase }) => purchase.quote)];
+  await runWorkflowStep(tryton, due, { model: purchaseModel, method: 'quote', to: 'quotation' }, signal);
+  for (const task of created)
+    if (task.reference !== '' && task.error instanceof DataError) await deleteDraft(task, tryton, signal);
 }
 
 /**
- * What Tryton does not let become a quotation was not done: none of a record that is refused may stay. Unless somebody has
- * worked on the draft meanwhile: then it stays, and is tried again.
+ * Deletes a new draft that Tryton did not let become a quotation: nothing may stay of a refused document. If a user has
+ * worked on the draft in the meantime, it stays, and the outcome is unknown, so that the bridge tries again.
  */
-async function takeBack(task: PurchaseTask, tryton: Tryton, signal: AbortSignal): Promise<void> {
+async function deleteDraft(task: PurchaseTask, tryton: Tryton, signal: AbortSignal): Promise<void> {
   const { reference, operation } = task;
   const { key } = operation.document;
   try {
     const found = await findPurchases(tryton, [{ key, reference }], signal);
     const held = found.get(key)?.find(({ row }) => referenceOfPurchase(row.id) === reference);
     if (!held?.attachment || !held.isUntouched || held.row['attachments.'].length > 1)
-      throw new Error('somebody works on it');
-    const context = ifUnchanged(readOf(held));
+      throw new Error('a user has changed it');
+    const context = ifUnchanged(recordsOfPurchase(held));
     await tryton.change(`${purchaseModel}.delete`, [[held.row.id]], z.unknown(), signal, context);
     await tryton.change('ir.attachment.delete', [[held.attachment.id]], z.unknown(), signal);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     task.error = new UnknownOutcome(
-      `${task.error?.message ?? ''} The draft ${reference} is there, and could not be deleted: ${why}`,
+      `${task.error?.message ?? ''} The draft ${reference} still exists and could not be deleted: ${why}`,
     );
   }
 }
 
-/** Noted before, so that a cancellation by the bridge and one by a user are told apart ever after. */
+/**
+ * First records the withdrawal in the attachment, so that a cancellation by the bridge can be told from one by a user.
+ */
 async function cancelPurchases(tasks: readonly PurchaseTask[], { tryton }: Deps, signal: AbortSignal): Promise<void> {
   const cancelled = withStep(tasks, 'cancel');
-  const unnoted = cancelled.filter(({ purchase: { held } }) => held.attachment && !held.written?.withdrawn);
+  const unrecorded = cancelled.filter(({ purchase: { held } }) => held.attachment && !held.lastWritten?.withdrawn);
   await sendTasks(
-    unnoted,
-    async (some) => {
-      const pairs = some.flatMap(({ purchase: { held } }) => [
+    unrecorded,
+    async (batch) => {
+      const pairs = batch.flatMap(({ purchase: { held } }) => [
         [held.attachment?.id],
-        { description: describe({ ...(held.written ?? nothingWritten), withdrawn: true }) },
+        { description: attachmentText({ ...(held.lastWritten ?? nothingWritten), withdrawn: true }) },
       ]);
       await tryton.change('ir.attachment.write', pairs, z.unknown(), signal);
-      return some;
+      return batch;
     },
     { signal },
   );
-  await takeStep(tryton, cancelled, { model: purchaseModel, method: 'cancel', to: 'cancelled' }, signal);
+  await runWorkflowStep(tryton, cancelled, { model: purchaseModel, method: 'cancel', to: 'cancelled' }, signal);
 }
 
-const nothingWritten: Written = { content_hash: '', head: {}, lines: {} };
+const nothingWritten: LastWritten = { content_hash: '', head: {}, lines: {} };

@@ -1,11 +1,11 @@
-/** Sends what was decided about quotations, in as few calls as Tryton allows. */
+/** Carries out what was planned for quotations, in as few calls as Tryton allows. */
 import { z } from 'sourcing-bridge/connector';
 import {
   findAttachments,
   findQuotations,
   type HeldQuotation,
   quotationModel,
-  readOf,
+  recordsOfQuotation,
   referenceOfQuotation,
   withdrawnMark,
 } from './held-quotations.ts';
@@ -13,7 +13,7 @@ import { markerOf } from './markers.ts';
 import { newQuotation, type QuotationTask, quotationChanges, stepsToState } from './plan-quotation.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
-import { sendTasks, takeStep } from './send-batch.ts';
+import { runWorkflowStep, sendTasks } from './send-batch.ts';
 import type { Settings } from './settings.ts';
 import { ids, ifUnchanged, oneLine } from './values.ts';
 
@@ -25,6 +25,7 @@ interface Deps {
 
 type HeldTask = QuotationTask & { readonly held: HeldQuotation };
 
+/** A task that Tryton refuses gets the error; the others go on. */
 export async function sendQuotations(tasks: readonly QuotationTask[], deps: Deps, signal: AbortSignal): Promise<void> {
   const held = tasks.filter((task): task is HeldTask => task.held !== undefined);
   const created = tasks.filter(({ action }) => action === 'create');
@@ -33,7 +34,7 @@ export async function sendQuotations(tasks: readonly QuotationTask[], deps: Deps
   const unattached = amended.filter(({ held: { attachment } }) => attachment === undefined);
   await attachMarkers([...created, ...unattached], deps, signal);
   await amendQuotations(amended, deps, signal);
-  const inState = new Map<QuotationTask, readonly string[]>([
+  const stepsOf = new Map<QuotationTask, readonly string[]>([
     ...created.map((task) => [task, stepsToState({ state: 'draft', number: null }, deps.settings)] as const),
     ...amended.map((task) => [task, stepsToState(task.held.row, deps.settings)] as const),
   ]);
@@ -41,8 +42,8 @@ export async function sendQuotations(tasks: readonly QuotationTask[], deps: Deps
     ['send', 'sent'],
     ['receive', 'received'],
   ] as const) {
-    const due = [...inState].filter(([, steps]) => steps.includes(method)).map(([task]) => task);
-    await takeStep(deps.tryton, due, { model: quotationModel, method, to }, signal);
+    const due = [...stepsOf].filter(([, steps]) => steps.includes(method)).map(([task]) => task);
+    await runWorkflowStep(deps.tryton, due, { model: quotationModel, method, to }, signal);
   }
   await withdraw(
     held.filter(({ action }) => action === 'cancel'),
@@ -58,17 +59,17 @@ async function createQuotations(
 ): Promise<void> {
   await sendTasks(
     tasks,
-    async (some) => {
-      const values = some.map((task) => ({ ...newQuotation(task, data), reference: markerFor(task) }));
+    async (batch) => {
+      const values = batch.map((task) => ({ ...newQuotation(task, data), reference: markerFor(task) }));
       return tryton.change(`${quotationModel}.create`, [values], ids, signal);
     },
     {
       signal,
-      done: (task, made) => {
-        task.reference = referenceOfQuotation(made);
+      done: (task, created) => {
+        task.reference = referenceOfQuotation(created);
       },
-      findMade: async (some) => {
-        const keys = some.map(({ operation }) => operation.document.key);
+      findCreated: async (batch) => {
+        const keys = batch.map(({ operation }) => operation.document.key);
         const wanted = keys.map((key) => ({ key, reference: undefined }));
         const found = await findQuotations(tryton, wanted, signal);
         return keys.map((key) => found.get(key)?.[0]?.row.id);
@@ -79,25 +80,28 @@ async function createQuotations(
 
 const markerFor = ({ operation }: QuotationTask) => markerOf('quotation', operation.document.key);
 
-/** A call of its own, as Tryton makes no attachment with a quotation: until it is done, the reference is the marker. */
+/**
+ * Attaches the markers. This is a separate call, because Tryton creates no attachment together with a quotation. Until
+ * it is done, the connector finds the quotation by its reference.
+ */
 async function attachMarkers(tasks: readonly QuotationTask[], { tryton }: Deps, signal: AbortSignal): Promise<void> {
   await sendTasks(
     tasks,
-    async (some) => {
-      const values = some.map((task) => ({
+    async (batch) => {
+      const values = batch.map((task) => ({
         name: `Bids ${oneLine(task.operation.document.event.name)}`,
         type: 'data',
         link: markerFor(task),
         resource: task.reference,
-        description: 'Kept by the sourcing bridge: leave this attachment in place, by it the quotation is found again.',
+        description: 'Kept by the sourcing bridge, which finds the quotation by this attachment: leave it in place.',
       }));
       return tryton.change('ir.attachment.create', [values], ids, signal);
     },
     {
       signal,
-      findMade: async (some) => {
-        const found = await findAttachments(tryton, some.map(markerFor), signal);
-        return some.map(
+      findCreated: async (batch) => {
+        const found = await findAttachments(tryton, batch.map(markerFor), signal);
+        return batch.map(
           (task) => found.find(({ quotation }) => referenceOfQuotation(quotation) === task.reference)?.id,
         );
       },
@@ -109,45 +113,46 @@ async function amendQuotations(tasks: readonly HeldTask[], { tryton, data }: Dep
   const changed = tasks.filter((task) => Object.keys(quotationChanges(task, task.held.row, data)).length > 0);
   await sendTasks(
     changed,
-    async (some) => {
-      const pairs = some.flatMap((task) => [[task.held.row.id], quotationChanges(task, task.held.row, data)]);
-      const context = ifUnchanged(some.flatMap(({ held }) => readOf(held)));
+    async (batch) => {
+      const pairs = batch.flatMap((task) => [[task.held.row.id], quotationChanges(task, task.held.row, data)]);
+      const context = ifUnchanged(batch.flatMap(({ held }) => recordsOfQuotation(held)));
       await tryton.change(`${quotationModel}.write`, pairs, z.unknown(), signal, context);
-      return some;
+      return batch;
     },
     { signal },
   );
 }
 
 /**
- * Cancelled where Tryton allows it, else rejected; then the reference says so: one that a user has rejected is still the
- * supplier's, and bids that come again make another.
+ * Cancels the quotations where Tryton allows it, and rejects the others. Then it marks them as withdrawn in their
+ * reference: so they differ from a quotation that a user has rejected, which stays the supplier's, and bids that come
+ * back get a new quotation.
  */
 async function withdraw(tasks: readonly HeldTask[], { tryton }: Deps, signal: AbortSignal): Promise<void> {
   const inState = (state: string) => tasks.filter(({ held }) => held.row.state === state);
   const model = quotationModel;
-  await takeStep(tryton, inState('sent'), { model, method: 'draft', to: 'draft' }, signal);
+  await runWorkflowStep(tryton, inState('sent'), { model, method: 'draft', to: 'draft' }, signal);
   const cancelled = [...inState('sent'), ...inState('draft')];
-  await takeStep(tryton, cancelled, { model, method: 'cancel', to: 'cancelled' }, signal);
-  await takeStep(tryton, inState('received'), { model, method: 'reject', to: 'rejected' }, signal);
+  await runWorkflowStep(tryton, cancelled, { model, method: 'cancel', to: 'cancelled' }, signal);
+  await runWorkflowStep(tryton, inState('received'), { model, method: 'reject', to: 'rejected' }, signal);
   await sendTasks(
     tasks,
-    async (some) => {
-      const pairs = some.flatMap((task) => {
+    async (batch) => {
+      const pairs = batch.flatMap((task) => {
         const { id, reference } = task.held.row;
         return [[id], { reference: `${reference || markerFor(task)}${withdrawnMark}` }];
       });
       await tryton.change(`${model}.write`, pairs, z.unknown(), signal);
-      return some;
+      return batch;
     },
     { signal },
   );
   await sendTasks(
     tasks.filter(({ held }) => held.attachment !== undefined),
-    async (some) => {
-      const attachments = some.map(({ held }) => held.attachment);
+    async (batch) => {
+      const attachments = batch.map(({ held }) => held.attachment);
       await tryton.change('ir.attachment.delete', [attachments], z.unknown(), signal);
-      return some;
+      return batch;
     },
     { signal },
   );

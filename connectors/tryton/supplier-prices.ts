@@ -1,17 +1,28 @@
 /**
- * The prices that an award becomes: for each lot a supplier of its product (`purchase.product_supplier`) with the price
- * that was awarded, from a quantity of 0 on. They carry the award's marker as their code and the lot as their name; what
- * is no longer awarded is archived. Other prices of the same supplier and product are left alone.
+ * The supplier prices of an award. Each lot becomes a supplier of the lot's product (`purchase.product_supplier`) with
+ * the awarded price, valid from a quantity of 0 on. Its code is the award's marker, its name is the lot. The price of a
+ * lot that is no longer awarded is archived. Other prices of the same supplier and product are left alone.
  */
 import { DataError, z } from 'sourcing-bridge/connector';
 import type { WantedLine } from './lots.ts';
 import { markerOf } from './markers.ts';
-import type { Won } from './purchase-values.ts';
+import type { SupplierAward } from './purchase-values.ts';
 import type { ReferenceData } from './reference-data.ts';
 import type { Tryton } from './rpc.ts';
 import { sendTasks } from './send-batch.ts';
 import type { Task } from './task.ts';
-import { decimal, decimalOf, fieldNames, flag, id, ifUnchanged, oneLine, type Read, stamp, text } from './values.ts';
+import {
+  decimal,
+  decimalOf,
+  fieldNames,
+  flag,
+  id,
+  ifUnchanged,
+  oneLine,
+  type ReadRecord,
+  text,
+  timestamp,
+} from './values.ts';
 
 const rows = z.array(
   z.object({
@@ -23,8 +34,8 @@ const rows = z.array(
     product: id.nullable(),
     party: id,
     currency: id,
-    _timestamp: stamp,
-    'prices.': z.array(z.object({ id, quantity: z.number(), unit_price: decimal, _timestamp: stamp })),
+    _timestamp: timestamp,
+    'prices.': z.array(z.object({ id, quantity: z.number(), unit_price: decimal, _timestamp: timestamp })),
   }),
 );
 const fields = fieldNames('code name active template product party currency _timestamp', {
@@ -33,7 +44,7 @@ const fields = fieldNames('code name active template product party currency _tim
 
 export type HeldPrice = z.output<typeof rows>[number];
 
-/** By key, also those that are archived. */
+/** The prices that Tryton holds, archived ones included, by document key. */
 export async function findPrices(
   tryton: Tryton,
   keys: readonly string[],
@@ -45,11 +56,12 @@ export async function findPrices(
   return new Map([...markers].map(([key, marker]) => [key, found.filter(({ code }) => code === marker)]));
 }
 
+/** The reference of all prices of an award. */
 export function referenceOfPrices(key: string): string {
   return `purchase.product_supplier,code=${markerOf('award', key)}`;
 }
 
-export interface PriceTask extends Task<'award'>, Won {
+export interface PriceTask extends Task<'award'>, SupplierAward {
   prices: PriceStep | undefined;
 }
 
@@ -58,7 +70,7 @@ interface PriceStep {
   readonly write: readonly { readonly held: HeldPrice; readonly wanted: WantedLine | undefined }[];
 }
 
-/** Decides what to do with the prices, and says it in the plan's words. Throws DataError. */
+/** Sets the task's `prices` step and adds the plan's sentences. Throws DataError for what Tryton would refuse. */
 export function planPrices(task: PriceTask, held: readonly HeldPrice[], data: ReferenceData): void {
   const { operation, supplier, steps } = task;
   const { currency } = operation.document;
@@ -66,31 +78,34 @@ export function planPrices(task: PriceTask, held: readonly HeldPrice[], data: Re
   const write: PriceStep['write'][number][] = [];
   const left = new Set(held);
   const lines = operation.action === 'cancel' ? [] : task.lines;
-  // What Tryton does not have is told before anything is sent.
+  // Throws, before anything is sent, for a currency that Tryton does not have.
   if (lines.length > 0) data.currency(currency);
   for (const wanted of lines) {
     checkPriced(wanted);
-    const own = held.find((one) => one.name === oneLine(wanted.line.lot) && left.has(one));
-    const of = `the price of ${supplier.code} for ${wanted.product?.code}, lot "${wanted.lot}"`;
+    const own = held.find((price) => price.name === oneLine(wanted.line.lot) && left.has(price));
+    const subject = `the price of ${supplier.code} for ${wanted.product?.code}, lot "${wanted.lot}"`;
     if (!own) {
       create.push(wanted);
-      steps.push(`Add ${of}: ${wanted.unitPrice} ${currency}.`);
+      steps.push(`Add ${subject}: ${wanted.unitPrice} ${currency}.`);
       continue;
     }
     left.delete(own);
     if (Object.keys(changesOf(own, wanted, task, data)).length === 0) continue;
     write.push({ held: own, wanted });
-    steps.push(`Change ${of}, from ${ownPrice(own)?.unit_price ?? 'none'} to ${wanted.unitPrice} ${currency}.`);
+    steps.push(`Change ${subject}, from ${ownPrice(own)?.unit_price ?? 'none'} to ${wanted.unitPrice} ${currency}.`);
   }
-  for (const gone of left) {
-    if (!gone.active) continue;
-    write.push({ held: gone, wanted: undefined });
-    steps.push(`Archive the price of ${supplier.code} for the lot "${gone.name}".`);
+  for (const unawarded of left) {
+    if (!unawarded.active) continue;
+    write.push({ held: unawarded, wanted: undefined });
+    steps.push(`Archive the price of ${supplier.code} for the lot "${unawarded.name}".`);
   }
   if (create.length + write.length > 0) task.prices = { create, write };
 }
 
-/** A price of Tryton's is for a product, and for one of its purchase unit. */
+/**
+ * Throws DataError for a lot without a product, and for one in another unit: Tryton keeps prices per product and
+ * purchase unit.
+ */
 function checkPriced({ lot, product, unit }: WantedLine): void {
   if (!product)
     throw new DataError(
@@ -106,7 +121,7 @@ function ownPrice({ 'prices.': prices }: HeldPrice): HeldPrice['prices.'][number
   return prices.find(({ quantity }) => quantity === 0);
 }
 
-/** `wanted`: undefined where the lot is no longer awarded. */
+/** The fields that change. `wanted`: undefined if the lot is no longer awarded. */
 function changesOf(
   held: HeldPrice,
   wanted: WantedLine | undefined,
@@ -129,7 +144,10 @@ function changesOf(
   return changes;
 }
 
-/** New ones in one call, changes in another. */
+/**
+ * Carries out the `prices` steps: new prices in one call, changes in another. A task that Tryton refuses gets the
+ * error.
+ */
 export async function sendPrices(
   tasks: readonly PriceTask[],
   { tryton, data }: { tryton: Tryton; data: ReferenceData },
@@ -137,17 +155,17 @@ export async function sendPrices(
 ): Promise<void> {
   await sendTasks(
     tasks.filter(({ prices }) => prices && prices.create.length > 0),
-    async (some) => {
-      const values = some.flatMap((task) => (task.prices?.create ?? []).map((wanted) => newPrice(task, wanted, data)));
+    async (batch) => {
+      const values = batch.flatMap((task) => (task.prices?.create ?? []).map((wanted) => newPrice(task, wanted, data)));
       await tryton.change('purchase.product_supplier.create', [values], z.array(id).length(values.length), signal);
-      return some;
+      return batch;
     },
     {
       signal,
-      findMade: async (some) => {
-        const keys = some.map(({ operation }) => operation.document.key);
+      findCreated: async (batch) => {
+        const keys = batch.map(({ operation }) => operation.document.key);
         const found = await findPrices(tryton, keys, signal);
-        return some.map((task) => {
+        return batch.map((task) => {
           const names = new Set(found.get(task.operation.document.key)?.map(({ name }) => name));
           return task.prices?.create.some(({ line }) => names.has(oneLine(line.lot))) ? task : undefined;
         });
@@ -156,17 +174,17 @@ export async function sendPrices(
   );
   await sendTasks(
     tasks.filter(({ prices }) => prices && prices.write.length > 0),
-    async (some) => {
-      const writes = some.flatMap((task) => (task.prices?.write ?? []).map((one) => ({ ...one, task })));
+    async (batch) => {
+      const writes = batch.flatMap((task) => (task.prices?.write ?? []).map((write) => ({ ...write, task })));
       const pairs = writes.flatMap(({ held, wanted, task }) => [[held.id], changesOf(held, wanted, task, data)]);
       const context = ifUnchanged(
         writes.flatMap(({ held }) => [
           ['purchase.product_supplier', held],
-          ...held['prices.'].map((price): Read => ['purchase.product_supplier.price', price]),
+          ...held['prices.'].map((price): ReadRecord => ['purchase.product_supplier.price', price]),
         ]),
       );
       await tryton.change('purchase.product_supplier.write', pairs, z.unknown(), signal, context);
-      return some;
+      return batch;
     },
     { signal },
   );

@@ -1,7 +1,7 @@
 /**
- * Suppliers: parties with the supplier's external id, else its id, as their code. An amendment writes what differs and
- * adds what is missing. What the ERP has beyond that, as further contacts and addresses, is its own and stays: nobody
- * knows who put it there.
+ * Documents of the kind `supplier`: each becomes a party whose code is the document's key (the supplier's external id,
+ * else its id). An amendment writes the values that differ and adds the values that are missing. Further contacts,
+ * addresses and identifiers in Tryton stay, because the connector cannot tell who added them.
  */
 import {
   ConflictError,
@@ -16,12 +16,12 @@ import { type HeldParty, readParties } from './parties.ts';
 import type { Tryton } from './rpc.ts';
 import { asConnectorError, sendTasks } from './send-batch.ts';
 import { decide, type Kind, newTask, type Task } from './task.ts';
-import { id, ids, ifUnchanged, oneLine, type Read, referenceTo, text } from './values.ts';
+import { id, ids, ifUnchanged, oneLine, type ReadRecord, referenceTo, text } from './values.ts';
 
 const countryRows = z.array(z.object({ id, code: text }));
 
 interface SupplierTask extends Task<'supplier'> {
-  /** To be sent. */
+  /** The party's values to send. */
   values: Record<string, unknown>;
   held: HeldParty | undefined;
 }
@@ -55,28 +55,31 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
   async function send(tasks: readonly SupplierTask[], signal: AbortSignal): Promise<void> {
     await sendTasks(
       tasks.filter(({ action }) => action === 'create'),
-      async (some) => tryton.change('party.party.create', [some.map(({ values }) => values)], ids, signal),
+      async (batch) => tryton.change('party.party.create', [batch.map(({ values }) => values)], ids, signal),
       {
         signal,
-        done: (task, made) => {
-          task.reference = referenceOf(made);
+        done: (task, created) => {
+          task.reference = referenceOf(created);
         },
       },
     );
     await sendTasks(
       tasks.filter(({ action }) => action === 'amend' || action === 'cancel'),
-      async (some) => {
-        const pairs = some.flatMap(({ held, values }) => [[held?.id], values]);
-        const context = ifUnchanged(some.flatMap(({ held }) => (held ? readOf(held) : [])));
+      async (batch) => {
+        const pairs = batch.flatMap(({ held, values }) => [[held?.id], values]);
+        const context = ifUnchanged(batch.flatMap(({ held }) => (held ? recordsOfParty(held) : [])));
         await tryton.change('party.party.write', pairs, z.unknown(), signal, context);
-        return some;
+        return batch;
       },
       { signal },
     );
   }
 
-  /** Refused, perhaps because somebody has made a party with that code in between: then it is the supplier's. */
-  async function adopt(refused: readonly SupplierTask[], signal: AbortSignal): Promise<void> {
+  /**
+   * If a party was refused because a user has created one with that code in the meantime, that party is amended
+   * instead.
+   */
+  async function amendCreatedMeanwhile(refused: readonly SupplierTask[], signal: AbortSignal): Promise<void> {
     try {
       const again = await planEach(
         refused.map(({ operation }) => operation),
@@ -100,13 +103,13 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
         send: async (signal) => {
           await send(tasks, signal);
           const refused = tasks.filter(({ action, error }) => action === 'create' && error instanceof DataError);
-          if (refused.length > 0 && !signal.aborted) await adopt(refused, signal);
+          if (refused.length > 0 && !signal.aborted) await amendCreatedMeanwhile(refused, signal);
         },
       };
     },
     async lookup(documents, signal) {
       const parties = await readParties(tryton, [['code', 'in', documents.map(({ key }) => key)]], signal);
-      // What was written last stands nowhere in Tryton: an amendment compares.
+      // A party does not record what was written last; an amendment compares the values instead.
       return parties.map(
         (party): Found => ({ key: party.code, reference: referenceOf(party.id), contentHash: undefined }),
       );
@@ -114,13 +117,13 @@ export function createSuppliers({ tryton }: { tryton: Tryton }): Kind<'supplier'
   };
 }
 
-/** All that makes it up, for a change that nobody else's change may come before. */
-function readOf(party: HeldParty): Read[] {
+/** All records of the party, so that a change is refused if a user has changed one of them after it was read. */
+function recordsOfParty(party: HeldParty): ReadRecord[] {
   return [
     ['party.party', party],
-    ...party['addresses.'].map((row): Read => ['party.address', row]),
-    ...party['identifiers.'].map((row): Read => ['party.identifier', row]),
-    ...party['contact_mechanisms.'].map((row): Read => ['party.contact_mechanism', row]),
+    ...party['addresses.'].map((row): ReadRecord => ['party.address', row]),
+    ...party['identifiers.'].map((row): ReadRecord => ['party.identifier', row]),
+    ...party['contact_mechanisms.'].map((row): ReadRecord => ['party.contact_mechanism', row]),
   ];
 }
 
@@ -134,7 +137,7 @@ function planOne(
     if (held) task.reference = referenceOf(held.id);
     if (held && held.replaced_by !== null)
       throw new ConflictError(
-        `The party ${held.code} "${held.name}" was merged into another in Tryton: give the supplier that one's code as external id.`,
+        `The party ${held.code} "${held.name}" was merged into another party in Tryton: set the supplier's external id to that party's code.`,
       );
     if (operation.action === 'cancel') planArchive(task);
     else if (held) planAmend(task, held, countries);
@@ -156,12 +159,12 @@ function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>):
   task.action = 'create';
   steps.push(`Make the party ${document.key} "${wanted.name}"${document.archived ? ', archived' : ''}.`);
   for (const { type, code } of wanted.identifiers) steps.push(`Add its identifier ${type}: ${code}.`);
-  for (const { type, value } of wanted.mechanisms) steps.push(`Add its ${shownType(type)}: ${value}.`);
+  for (const { type, value } of wanted.mechanisms) steps.push(`Add its ${mechanismText(type)}: ${value}.`);
   task.values = {
     code: document.key,
     name: wanted.name,
     active: !document.archived,
-    // One at least: without an address no purchase could be confirmed.
+    // Also an empty address: Tryton confirms no purchase from a party without one.
     addresses: [['create', [wanted.address]]],
     identifiers: [['create', wanted.identifiers]],
     contact_mechanisms: [['create', wanted.mechanisms]],
@@ -195,13 +198,13 @@ function addressCommands({ 'addresses.': addresses }: HeldParty, wanted: Address
   const [address] = addresses.filter(({ active }) => active);
   if (!address) {
     if (Object.keys(wanted).length === 0) return [];
-    steps.push(`Add the address: ${shownAddress(wanted)}.`);
+    steps.push(`Add the address: ${addressText(wanted)}.`);
     return [['create', [wanted]]];
   }
   const held: Record<string, unknown> = { ...address };
   const changed = Object.fromEntries(Object.entries(wanted).filter(([field, value]) => held[field] !== value));
   if (Object.keys(changed).length === 0) return [];
-  steps.push(`Change the address: ${shownAddress(changed)}.`);
+  steps.push(`Change the address: ${addressText(changed)}.`);
   return [['write', [address.id], changed]];
 }
 
@@ -210,7 +213,7 @@ interface Identifier {
   readonly code: string;
 }
 
-/** Tryton may keep a code without its blanks and dots. */
+/** For comparisons: Tryton may keep a code without its blanks and dots. */
 const compact = (code: string) => code.replaceAll(/[^\p{L}\p{N}]/gu, '').toUpperCase();
 
 function identifierCommands(
@@ -219,12 +222,12 @@ function identifierCommands(
   steps: string[],
 ): unknown[] {
   return wanted.flatMap(({ type, code }): unknown[] => {
-    const ofType = held.filter((one) => one.type === type);
-    if (ofType.some((one) => compact(one.code) === compact(code))) return [];
-    const [only] = ofType;
-    if (only && ofType.length === 1) {
-      steps.push(`Change the identifier ${type} from ${only.code} to ${code}.`);
-      return [['write', [only.id], { code }]];
+    const ofType = held.filter((identifier) => identifier.type === type);
+    if (ofType.some((identifier) => compact(identifier.code) === compact(code))) return [];
+    const [existing] = ofType;
+    if (existing && ofType.length === 1) {
+      steps.push(`Change the identifier ${type} from ${existing.code} to ${code}.`);
+      return [['write', [existing.id], { code }]];
     }
     steps.push(`Add the identifier ${type}: ${code}.`);
     return [['create', [{ type, code }]]];
@@ -237,16 +240,16 @@ interface Mechanism {
   readonly name?: string;
 }
 
-/** A contact that a user has archived stays so. */
+/** Adds and renames contacts. A contact that a user has archived stays archived. */
 function mechanismCommands(
   { 'contact_mechanisms.': held }: HeldParty,
   wanted: readonly Mechanism[],
   steps: string[],
 ): unknown[] {
   return wanted.flatMap(({ type, value, name }): unknown[] => {
-    const own = held.find((one) => one.type === type && isSameMechanism(type, one.value, value));
+    const own = held.find((mechanism) => mechanism.type === type && isSameMechanism(type, mechanism.value, value));
     if (!own) {
-      steps.push(`Add the ${shownType(type)}: ${value}.`);
+      steps.push(`Add the ${mechanismText(type)}: ${value}.`);
       return [['create', [{ type, value, ...(name === undefined ? {} : { name }) }]]];
     }
     if (name === undefined || own.name === name) return [];
@@ -255,7 +258,7 @@ function mechanismCommands(
   });
 }
 
-/** Numbers may be kept with other blanks. */
+/** Tryton may keep a phone number with other blanks. */
 function isSameMechanism(type: string, held: string, wanted: string): boolean {
   if (type === 'email' || type === 'website') return held.toLowerCase() === wanted.toLowerCase();
   return held.replaceAll(/[^\d+]/gu, '') === wanted.replaceAll(/[^\d+]/gu, '');
@@ -281,7 +284,7 @@ function wantedParty(document: SupplierDocument, countries: ReadonlyMap<string, 
     const country = countries.get(countryOf(document) ?? '');
     if (country === undefined)
       throw new DataError(
-        `Tryton has no country with the code "${value}": give it as two letters, as DE, or make it there.`,
+        `Tryton has no country with the code "${value}": use the two letters of the country, such as DE, or create it there.`,
       );
     address[name] = country;
   }
@@ -300,7 +303,7 @@ function countryOf({ fields }: SupplierDocument): string | undefined {
   return fields?.['country']?.trim().toUpperCase();
 }
 
-function shownAddress(address: Address): string {
+function addressText(address: Address): string {
   return Object.entries(address)
     .filter(([field]) => field !== 'country')
     .map(([field, value]) => `${field.replaceAll('_', ' ')} "${value}"`)
@@ -308,6 +311,6 @@ function shownAddress(address: Address): string {
     .join(', ');
 }
 
-function shownType(type: string): string {
+function mechanismText(type: string): string {
   return type === 'email' ? 'e-mail address' : type;
 }

@@ -1,6 +1,6 @@
 /**
- * What all kinds of documents share: an operation becomes a task, which says in words what would be done (the plan), and
- * in the end what became of it (the outcome).
+ * What all kinds of documents share. Each operation becomes a task. A task describes first what will be done (the
+ * plan), and records later what was done (the outcome).
  */
 import {
   ConnectorError,
@@ -13,33 +13,39 @@ import {
   type PlannedOperation,
 } from 'sourcing-bridge/connector';
 
-/** One kind of documents. */
+/** What the connector does with one kind of documents. */
 export interface Kind<K extends DocumentKind> {
-  /** Asks Tryton what it holds, and decides what to do with each operation. Changes nothing; throws when it cannot tell. */
+  /**
+   * Reads what Tryton holds and decides what to do with each operation. Changes nothing. Rejects if Tryton cannot be
+   * read.
+   */
   plan(operations: readonly Operation<K>[], signal: AbortSignal): Promise<Plan<K>>;
+  /** What Tryton holds for these documents; one that it does not hold is left out. */
   lookup(documents: readonly DocumentOf<K>[], signal: AbortSignal): Promise<Found[]>;
 }
 
 export interface Plan<K extends DocumentKind> {
   /** In the order of the operations. */
   readonly tasks: readonly Task<K>[];
-  /** Does what was decided, in as few calls as Tryton allows. What Tryton refuses becomes the `error` of its task. */
+  /**
+   * Carries the plan out, in as few calls as Tryton allows. If Tryton refuses a task, the refusal becomes the task's
+   * `error`.
+   */
   send(signal: AbortSignal): Promise<void>;
 }
 
-/** What is to be done for one operation. */
+/** One operation, what will be done for it, and what was done. */
 export interface Task<K extends DocumentKind> extends Progress {
   readonly operation: Operation<K>;
 }
 
-/** What is known of it: what will be done, then what became of it. */
 export interface Progress {
   action: PlannedOperation['action'];
-  /** In words for a person. */
+  /** What will be done, in sentences for an operator. */
   readonly steps: string[];
-  /** Of the object, as `purchase.purchase,12`; empty until it is known. */
+  /** The object's reference, such as `purchase.purchase,12`; empty until it is known. */
   reference: string;
-  /** Why it cannot go on; what comes after is not sent. */
+  /** Why the task failed. Its remaining steps are not sent. */
   error: ConnectorError | undefined;
 }
 
@@ -47,10 +53,10 @@ export function newTask<K extends DocumentKind>(operation: Operation<K>): Task<K
   return { operation, action: 'none', steps: [], reference: '', error: undefined };
 }
 
-/** Runs `how`, which may throw why the task cannot be done. */
-export function decide<T extends Pick<Progress, 'error'>>(task: T, how: (task: T) => void): T {
+/** Runs `planTask`. If it throws a ConnectorError, the task fails with that error; any other error is thrown on. */
+export function decide<T extends Pick<Progress, 'error'>>(task: T, planTask: (task: T) => void): T {
   try {
-    how(task);
+    planTask(task);
   } catch (error) {
     if (!(error instanceof ConnectorError)) throw error;
     task.error = error;
@@ -58,14 +64,16 @@ export function decide<T extends Pick<Progress, 'error'>>(task: T, how: (task: T
   return task;
 }
 
+/** The outcome of a task that was sent. */
 export function outcomeOfTask<K extends DocumentKind>({ operation, action, reference, error }: Task<K>): Outcome {
   if (error) return outcomeOf(error);
-  // What is to be withdrawn and is not there is withdrawn.
+  // Also if Tryton did not hold the document: then there was nothing to cancel.
   if (operation.action === 'cancel')
     return { status: 'cancelled', reference: reference || (operation.reference ?? operation.document.key) };
   return { status: action === 'create' ? 'created' : action === 'amend' ? 'updated' : 'unchanged', reference };
 }
 
+/** The plan of a task that was not sent. */
 export function plannedOf<K extends DocumentKind>({ operation, action, steps, error }: Task<K>): PlannedOperation {
   const { key } = operation.document;
   return error ? { key, action: operation.action, steps: [error.message] } : { key, action, steps };

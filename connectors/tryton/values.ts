@@ -1,41 +1,47 @@
-/** Values as Tryton's JSON has them, and as they are compared here: ids, and texts for decimals and dates. */
+/**
+ * Tryton's JSON values: zod schemas that read them, and functions that build them. The connector itself keeps ids as
+ * numbers, and decimals and dates as text, so that it can compare them.
+ */
 import { DataError, z } from 'sourcing-bridge/connector';
 
-/** A value of a field as it is compared: null is an empty one. */
-export type Value = string | number | boolean | null;
+/** The value of a field, in the form in which it is compared; null: the field is empty. */
+export type FieldValue = string | number | boolean | null;
 
 export const id = z.int().nonnegative();
 export const ids = z.array(id);
-/** SQLite gives 0 and 1. */
+/** A boolean; Tryton on SQLite returns 0 or 1. */
 export const flag = z.union([z.boolean(), z.number()]).transform(Boolean);
 export const text = z
   .string()
   .nullable()
-  .transform((given) => given ?? '');
+  .transform((value) => value ?? '');
 
-/** When a record was last changed. */
-export const stamp = z.union([z.string(), z.number()]).nullable();
+/** The time of a record's last change, as Tryton sends it. */
+export const timestamp = z.union([z.string(), z.number()]).nullable();
 
-/** As `purchase.purchase,12`. */
-export function referenceTo(model: string, one: number): string {
-  return `${model},${one}`;
+/** Tryton's reference to a record, such as `purchase.purchase,12`. */
+export function referenceTo(model: string, recordId: number): string {
+  return `${model},${recordId}`;
 }
 
-/** Undefined where the reference is of another model, or none. */
+/** The id in a reference; undefined if there is no reference, or if it belongs to another model. */
 export function idIn(reference: string | undefined, model: string): number | undefined {
   const [name, number] = (reference ?? '').split(',');
   return name === model && /^\d+$/u.test(number ?? '') ? Number(number) : undefined;
 }
 
-/** A record of a model, as it was read. */
-export type Read = readonly [model: string, row: { readonly id: number; readonly _timestamp: z.output<typeof stamp> }];
+/** A record that was read from Tryton: its model, its id and the time of its last change. */
+export type ReadRecord = readonly [
+  model: string,
+  row: { readonly id: number; readonly _timestamp: z.output<typeof timestamp> },
+];
 
-/** For the context of a change: Tryton refuses it when somebody has changed one of these since they were read. */
-export function ifUnchanged(read: readonly Read[]): { readonly _timestamp: Readonly<Record<string, string>> } {
-  const stamps = read.flatMap(([model, { id: one, _timestamp }]) =>
-    _timestamp === null ? [] : [[referenceTo(model, one), String(_timestamp)]],
+/** The context for a change: Tryton refuses the change if one of these records was changed after it was read. */
+export function ifUnchanged(records: readonly ReadRecord[]): { readonly _timestamp: Readonly<Record<string, string>> } {
+  const timestamps = records.flatMap(([model, { id: recordId, _timestamp }]) =>
+    _timestamp === null ? [] : [[referenceTo(model, recordId), String(_timestamp)]],
   );
-  return { _timestamp: Object.fromEntries(stamps) };
+  return { _timestamp: Object.fromEntries(timestamps) };
 }
 
 const decimalPattern = /^([+-]?)(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d+))?$/u;
@@ -52,13 +58,13 @@ export function decimalOf(value: string): unknown {
   return { __class__: 'Decimal', decimal: value };
 }
 
-/** Of `2030-12-31`. */
+/** Tryton's JSON for a date such as `2030-12-31`. */
 export function dateOf(value: string): unknown {
   const [year, month, day] = value.split('-').map(Number);
   return { __class__: 'date', year, month, day };
 }
 
-export function momentOf(ms: number): unknown {
+export function datetimeOf(ms: number): unknown {
   const at = new Date(ms);
   return {
     __class__: 'datetime',
@@ -76,7 +82,10 @@ export function bytesOf(bytes: Uint8Array): unknown {
   return { __class__: 'bytes', base64: Buffer.from(bytes).toString('base64') };
 }
 
-/** Whether it is a day as `2030-12-31`. One that the calendar does not have breaks the whole request in Tryton. */
+/**
+ * Whether the text is a day of the calendar, written like `2030-12-31`. Any other date makes Tryton fail the whole
+ * request.
+ */
 export function isDate(value: string): boolean {
   const day = /^\d{4}-\d{2}-\d{2}$/u.test(value) ? Date.parse(`${value}T00:00:00Z`) : Number.NaN;
   return !Number.isNaN(day) && new Date(day).toISOString().startsWith(value) && !value.startsWith('0000');
@@ -86,7 +95,10 @@ function padded(value: number, length: number): string {
   return String(value).padStart(length, '0');
 }
 
-/** Without needless zeros: `1.8750` is `1.875`. Python writes very small ones as `0E-4` or `1E-7`. Throws DataError. */
+/**
+ * The decimal without superfluous zeros: `1.8750` becomes `1.875`. Also reads the exponents that Python writes for very
+ * small numbers (`0E-4`, `1E-7`). Throws DataError if the text is not a decimal number.
+ */
 export function plainDecimal(value: string): string {
   const { negative, digits, scale } = partsOf(value);
   const padded = digits.padStart(scale + 1, '0');
@@ -98,7 +110,7 @@ export function plainDecimal(value: string): string {
 
 function partsOf(value: string): { negative: boolean; digits: string; scale: number } {
   const parts = decimalPattern.exec(value);
-  if (!parts) throw new DataError(`"${value}" is not a decimal number as 12.5.`);
+  if (!parts) throw new DataError(`"${value}" is not a decimal number such as 12.5.`);
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = parts;
   const scale = fraction.length - Number(exponent);
   const digits = `${whole}${fraction}`;
@@ -107,12 +119,12 @@ function partsOf(value: string): { negative: boolean; digits: string; scale: num
     : { negative: sign === '-', digits, scale };
 }
 
-/** How many decimals it needs. */
+/** The number of decimals that the value needs. Throws DataError if it is not a decimal number. */
 export function decimalsOf(value: string): number {
   return plainDecimal(value).split('.')[1]?.length ?? 0;
 }
 
-/** Rounded half away from zero to so many decimals. */
+/** The value with at most `decimals` decimals, rounded half away from zero. Throws DataError if it is not a number. */
 export function roundedHalfUp(value: string, decimals: number): string {
   const { negative, digits, scale } = partsOf(plainDecimal(value));
   if (scale <= decimals) return plainDecimal(value);
@@ -121,18 +133,18 @@ export function roundedHalfUp(value: string, decimals: number): string {
   return plainDecimal(`${negative ? '-' : ''}${rounded}e-${decimals}`);
 }
 
-/** As a number that stands for exactly this decimal; undefined where there is none: beyond 15 digits. */
+/** The floating-point number that is exactly this decimal; undefined if there is none (more than 15 digits). */
 export function floatOf(value: string): number | undefined {
   const number = Number(value);
   return Number.isFinite(number) && plainDecimal(String(number)) === plainDecimal(value) ? number : undefined;
 }
 
-/** As Tryton takes it in a field of one line: it refuses line breaks and tabs there. */
+/** The text with blanks for line breaks and tabs, which Tryton refuses in a one-line field. */
 export function oneLine(value: string): string {
   return value.replaceAll(/[\t\n\v\f\r]+/gu, ' ').trim();
 }
 
-/** Names of fields, as text with blanks between; those of `children` nest: `lines.product`. */
+/** Splits blank-separated field names; those of `children` get the child's name as prefix, such as `lines.product`. */
 export function fieldNames(own: string, children: Readonly<Record<string, string>> = {}): string[] {
   const nested = Object.entries(children).flatMap(([child, names]) =>
     names.split(' ').map((name) => `${child}.${name}`),

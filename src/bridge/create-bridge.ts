@@ -5,8 +5,9 @@
  */
 import { fileURLToPath } from 'node:url';
 import { timestampNow } from '#platform/clock.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
 import { migrate, pendingMigrations } from '#platform/database/migrations.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { throwIssues } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';

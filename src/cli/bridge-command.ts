@@ -29,15 +29,15 @@ export interface BridgeCommand {
   readonly settings: BridgeSettings;
   readonly database: Database;
   readonly clock: Clock;
-  /** Aborts when the command is told to stop. */
+  /** Aborts when the command gets a request to stop. */
   readonly signal: AbortSignal;
   /** The client of a configured source; its quotas are shared with the daemons. */
   clientOf(source: string): SourceClient;
 }
 
 /**
- * Opens everything for `use`, closes it afterwards in any case, and returns the result of `use`. The bridge's tables are
- * migrated first. Throws an AppError as `readConfiguration` and `openInstallation` do.
+ * Opens everything for `use`, closes it afterwards in any case, and returns the result of `use`. The bridge's tables
+ * are migrated first. Throws an AppError as `readConfiguration` and `openInstallation` do.
  */
 export async function withBridge<T>(
   options: BridgeCommandOptions,
@@ -97,7 +97,8 @@ export function requireSource({ sources }: Pick<BridgeSettings, 'sources'>): voi
   if (sources.length > 0) return;
   throw new AppError(
     'invalid',
-    'No source is configured (bridge.sources). Name the configuration with --config, or with --data the folder of npm start.',
+    'No source is configured (bridge.sources). Name the configuration with --config, or the data folder of npm start ' +
+      'with --data.',
   );
 }
 

@@ -23,8 +23,8 @@ export interface NewConnector {
 }
 
 /**
- * Makes `<parent>/<name>`, completely or not at all; `parent` is connectors/ by default. Throws an AppError `invalid` for
- * a name or a place that is not possible.
+ * Makes `<parent>/<name>`, completely or not at all; `parent` is connectors/ by default. Throws an AppError `invalid`
+ * for a name or a place that is not possible.
  */
 export async function makeConnector(name: string, parent: string = connectorsDir): Promise<NewConnector> {
   checkName(name);
@@ -50,7 +50,8 @@ function checkName(name: string): void {
   if (!/^[a-z][a-z0-9-]{0,62}$/.test(name) || name.endsWith('-'))
     throw new AppError(
       'invalid',
-      `"${name}" cannot be the name of a connector: it must consist of lower-case letters, digits and hyphens, begin with a letter, and have at most 63 characters.`,
+      `"${name}" cannot be the name of a connector: it must consist of lower-case letters, digits and hyphens, begin ` +
+        'with a letter, and have at most 63 characters.',
     );
   if (reserved.test(name))
     throw new AppError('invalid', `"${name}" is a reserved name: choose another for the connector.`);
@@ -64,7 +65,8 @@ async function checkPlace(folder: string, inRepository: boolean): Promise<void> 
   if (!inRepository && !fromRoot.startsWith(`..${sep}`) && !isAbsolute(fromRoot))
     throw new AppError(
       'invalid',
-      `${folder} is in this repository, where connectors stand in connectors/: leave --in out, or name a folder elsewhere.`,
+      `${folder} is in this repository, where connectors stand in connectors/: leave --in out, or name a folder ` +
+        'elsewhere.',
     );
 }
 
@@ -120,7 +122,8 @@ function renamed(file: string, text: string, { name, folder, inRepository }: Cop
 function readmeHead(name: string): string {
   return `# ${name}: what it connects to
 
-Describe the ERP and the parts of it that are used. Until you replace it, the ERP is in memory ([memory-erp.ts](memory-erp.ts)).
+Describe the ERP and the parts of it that are used. Until you replace it, the ERP is in memory
+([memory-erp.ts](memory-erp.ts)).
 
 `;
 }

@@ -2,8 +2,8 @@
 import type { FeedStatus } from '#bridge/status/status.ts';
 
 /**
- * The reasons in the order of `feeds`. An error that several feeds of a source share is shown for the first of them; the
- * others refer to it.
+ * The reasons in the order of `feeds`. An error that several feeds of a source share is shown for the first of them;
+ * the others refer to it.
  */
 export function whysOf(feeds: readonly FeedStatus[]): string[] {
   return feeds.map((feed, index) => {

@@ -45,8 +45,8 @@ export interface Installation {
 const queueLockMs = 5_000;
 
 /**
- * Opens everything. When one part fails, the parts that were opened before are closed. `signal` ends the attempts to reach
- * a database server that does not answer. Throws an AppError that says what to do.
+ * Opens everything. When one part fails, the parts that were opened before are closed. `signal` ends the attempts to
+ * reach a database server that does not answer. Throws an AppError that says what to do.
  */
 export async function openInstallation(
   configuration: Configuration,
@@ -190,7 +190,9 @@ export async function startInstalledService(
   });
 }
 
-/** Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for an unreadable certificate file. */
+/**
+ * Starts the bridge with its console. Throws as `startBridge` does, and `invalid` for an unreadable certificate file.
+ */
 export async function startInstalledBridge(
   installation: Installation,
   settings: BridgeSettings,

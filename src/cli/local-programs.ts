@@ -15,7 +15,9 @@ export interface LocalPrograms {
   close(): Promise<void>;
 }
 
-/** For each part of each program. They are closed one after the other, together within the 10 s of a service manager. */
+/**
+ * For each part of each program. They are closed one after the other, together within the 10 s of a service manager.
+ */
 const graceMs = 2_000;
 
 /**

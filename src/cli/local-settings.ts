@@ -35,8 +35,8 @@ export function localSettings(
 }
 
 /**
- * Reads the configuration of a command that runs beside the programs. When it names no source and the data folder is one
- * that `npm start` has set up, the command gets the settings of `npm start`. Throws an AppError `invalid`.
+ * Reads the configuration of a command that runs beside the programs. When it names no source and the data folder is
+ * one that `npm start` has set up, the command gets the settings of `npm start`. Throws an AppError `invalid`.
  */
 export async function readCommandConfiguration(options: { config?: string; data?: string }): Promise<Configuration> {
   const configuration = readConfiguration(options.config, options);
@@ -54,6 +54,7 @@ function refuseLocalSource({ bridge: { flows }, data_dir }: Configuration): void
   if (index >= 0)
     throw new AppError(
       'invalid',
-      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}". npm start adds this source, and it exists only with the data folder of npm start (--data), which ${data_dir} is not.`,
+      `The configuration is not valid: bridge.flows[${index}].source names the source "${localSource}". npm start adds ` +
+        `this source, and it exists only with the data folder of npm start (--data), which ${data_dir} is not.`,
     );
 }

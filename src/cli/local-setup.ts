@@ -1,7 +1,7 @@
 /**
  * The local set-up of `npm start`: an organisation with its keys, and a webhook from the service to the bridge, made
- * through the service's public API. The result is kept in the data directory. When a kill interrupts the set-up, the next
- * start makes it again; the remains of the first try are deleted or harmless.
+ * through the service's public API. The result is kept in the data directory. When a kill interrupts the set-up, the
+ * next start makes it again; the remains of the first try are deleted or harmless.
  */
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -27,7 +27,9 @@ const kept = z.object({
 
 export type LocalSetup = z.infer<typeof kept>;
 
-/** The set-up that an earlier start has kept in the data folder, if any. Throws an AppError `invalid` for a bad file. */
+/**
+ * The set-up that an earlier start has kept in the data folder, if any. Throws an AppError `invalid` for a bad file.
+ */
 export async function readLocalSetup(dataDir: string): Promise<LocalSetup | undefined> {
   const text = await readFileIfAny(fileOf(dataDir));
   if (text === undefined) return undefined;
@@ -63,7 +65,9 @@ export async function ensureLocalOrganisation(installation: Installation, servic
   return setup;
 }
 
-/** Has the service announce changes to this URL, and no longer to that of an earlier start. Throws as `registerWebhook`. */
+/**
+ * Has the service announce changes to this URL, and no longer to that of an earlier start. Throws as `registerWebhook`.
+ */
 export async function ensureLocalWebhook(
   installation: Installation,
   source: SourceSettings,

@@ -18,8 +18,8 @@ export function print(options: OutputOptions, value: unknown, text: () => string
 }
 
 /**
- * Returns the rows under their titles, with aligned columns and numbers to the right; `none` when there is no row. A cell
- * is one line: line ends and control characters in it become spaces.
+ * Returns the rows under their titles, with aligned columns and numbers to the right; `none` when there is no row. A
+ * cell is one line: line ends and control characters in it become spaces.
  */
 export function tableOf(titles: readonly string[], rows: readonly (readonly TableCell[])[], none = 'none'): string {
   if (rows.length === 0) return none;
@@ -73,7 +73,9 @@ const redrawMs = 100;
 const lineMs = 10_000;
 const barCells = 24;
 
-/** Shows a bar that redraws itself on a terminal; elsewhere prints a line at the beginning, every 10 s, and at the end. */
+/**
+ * Shows a bar that redraws itself on a terminal; elsewhere prints a line at the beginning, every 10 s, and at the end.
+ */
 export function createProgress(
   what: string,
   options: { stream?: ProgressStream; nowMs?: () => number } = {},

@@ -110,7 +110,9 @@ function createProgram(): Command {
   return program;
 }
 
-/** An operator may see what callers of the API may not, such as the database and its answer. It never holds a secret. */
+/**
+ * An operator may see what callers of the API may not, such as the database and its answer. It never holds a secret.
+ */
 function fullText({ publicMessage, message }: AppError): string {
   if (message.startsWith(publicMessage)) return message;
   return `${publicMessage}\n${message}`;

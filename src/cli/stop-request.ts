@@ -12,7 +12,9 @@ export interface StopRequest extends Disposable {
 /** One Ctrl-C may arrive twice: the terminal signals every process, and npm passes its own signal on. */
 const echoMs = 1_000;
 
-/** Call it before anything is opened: before the call, and once it is disposed of, a signal ends the process at once. */
+/**
+ * Call it before anything is opened: before the call, and once it is disposed of, a signal ends the process at once.
+ */
 export function listenForStop(): StopRequest {
   const controller = new AbortController();
   const { promise: requested, resolve } = Promise.withResolvers<void>();
@@ -24,7 +26,7 @@ export function listenForStop(): StopRequest {
       controller.abort();
       resolve();
     } else if (nowMs - firstMs > echoMs) {
-      console.error('Ended before everything was closed. Nothing is lost: the next start goes on from here.');
+      console.error('Ended before everything was closed. Nothing is lost: the next start continues from here.');
       process.exit(1);
     }
   };

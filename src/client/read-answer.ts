@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { brotliDecompress, gunzip } from 'node:zlib';
 import { problem } from '#contract/problem.ts';
 import { AppError, hasErrorCode, type Recovery } from '#platform/errors.ts';
-import type { GuardedResponse } from '#platform/guarded-fetch.ts';
+import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { parseExactJson } from './exact-json.ts';
 
 const unpackers: Readonly<Record<string, (packed: Buffer, limit: { maxOutputLength: number }) => Promise<Buffer>>> = {

@@ -6,7 +6,8 @@
  */
 import { type Clock, systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
-import { createGuardedFetch, FetchError, type GuardedResponse } from '#platform/guarded-fetch.ts';
+import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
+import { createGuardedFetch, FetchError } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import {

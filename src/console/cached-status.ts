@@ -3,7 +3,9 @@ import type { BridgeStatus } from '#bridge/status/status.ts';
 import type { Clock } from '#platform/clock.ts';
 
 const freshMs = 500;
-/** A status that took long to read is kept longer, so that viewers cost the database a tenth of one connection at most. */
+/**
+ * A status that took long to read is kept longer, so that viewers cost the database a tenth of one connection at most.
+ */
 const keptFactor = 10;
 
 /** Returns a function that reads the status, or returns the last one while it is fresh. A failed read is not kept. */

@@ -1,7 +1,7 @@
 /**
- * The console: one page that shows what the bridge is doing, and the same data as JSON. It needs no password, because it
- * changes nothing and shows no secret. The page is plain HTML that reloads itself, without any script that could be out
- * of date.
+ * The console: one page that shows what the bridge is doing, and the same data as JSON. It needs no password, because
+ * it changes nothing and shows no secret. The page is plain HTML that reloads itself, without any script that could be
+ * out of date.
  */
 import type { BridgeSettings } from '#bridge/settings.ts';
 import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';

@@ -23,7 +23,7 @@ export const createApiKeyRequest = z.strictObject({
 
 const shownUser = z.looseObject({ name: z.string(), email: z.string() });
 
-/** The key is in this answer and in no other. */
+/** This is the only answer that contains the key. */
 export const createdApiKey = z.looseObject({
   id: uuid,
   name: z.string(),
@@ -48,7 +48,7 @@ export const apiKeyList = listOf(
   }),
 );
 
-/** Each entry's form is checked by the network guard, which names the wrong one. */
+/** The network guard checks the form of each entry, and names a wrong entry. */
 export const webhookDomainsRequest = z.strictObject({ domains: z.array(text(255, 1)).max(1_000) });
 
 export const allowedNetworksRequest = z.strictObject({ cidrs: z.array(text(64, 1)).max(1_000) });
@@ -57,15 +57,15 @@ export const createSupplierAttributeRequest = z.strictObject({ name: text(255, 1
 
 export const supplierAttributeAnswer = z.looseObject({ id: uuid, name: z.string() });
 
-/** What becomes of a notification; `pending` waits for its next try. */
+/** The states of a notification; `pending` waits for its next attempt. */
 const deliveryStates = ['pending', 'sending', 'delivered', 'failed', 'superseded'] as const;
 
 /** Of one webhook. */
 export const webhookDeliveriesQuery = z.strictObject({
   ...listQuery,
   /**
-   * A state of the delivery, or the HTTP status of its newest attempt. `failed` finds also what failed and will be tried
-   * again.
+   * A state of the delivery, or the HTTP status of its newest attempt. `failed` also finds deliveries that failed and
+   * will be attempted again.
    */
   status: z
     .union([z.enum(deliveryStates), z.string().regex(/^[1-5]\d\d$/)], {
@@ -79,13 +79,13 @@ export const deliveriesQuery = webhookDeliveriesQuery.extend({ webhook: uuid.opt
 
 const attempt = z.looseObject({
   time: timestamp,
-  status: z.int().nullable().describe("The receiver's; null when none came, and `error` says why."),
+  status: z.int().nullable().describe("The receiver's; null when no answer came, and `error` says why."),
   duration_ms: z.int(),
   error: z.string().nullable(),
   response_excerpt: z.string().nullable(),
 });
 
-/** A notification with its attempts, oldest first; its own `time`, `status` and so on are those of the newest one. */
+/** A notification with its attempts, oldest first. Its own `time`, `status` etc. are those of the newest attempt. */
 export const deliveryList = listOf(
   attempt.partial().extend({
     id: uuid,
@@ -93,7 +93,7 @@ export const deliveryList = listOf(
     trigger: z.string(),
     state: z.enum(deliveryStates),
     created: timestamp,
-    due: timestamp.optional().describe('When it is tried next.'),
+    due: timestamp.optional().describe('When the next attempt is made.'),
     attempts: z.array(attempt.extend({ number: z.int() })),
   }),
 );

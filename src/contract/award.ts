@@ -1,4 +1,4 @@
-/** The awards feed's record. Source: API document, "LotAward". */
+/** The record of the awards feed. Source: API document, "LotAward". */
 import { z } from 'zod';
 import { bidSheetValue } from './bid.ts';
 import { decimalText, timestamp, uuid } from './scalars.ts';
@@ -21,7 +21,7 @@ export const lotAward = z
     sourcing_request: uuid.optional(),
     lot_name: z.string(),
     scenario_name: z.string().optional(),
-    awards: z.array(awardEntry).describe('Empty: nobody won this lot, or its award was taken back.'),
+    awards: z.array(awardEntry).describe('Empty: no supplier won this lot, or its award was taken back.'),
     modified: timestamp,
   })
   .meta({ id: 'LotAward' });

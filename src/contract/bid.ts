@@ -1,8 +1,8 @@
-/** The latest bids feed's record. Source: API document, "SupplierLotBid". */
+/** The record of the latest bids feed. Source: API document, "SupplierLotBid". */
 import { z } from 'zod';
 import { decimalText, timestamp, uuid } from './scalars.ts';
 
-/** A value of the bid sheet as feeds show it; `currency` where it was given in one. */
+/** A value of the bid sheet as feeds show it. `currency` is there when the value was entered in a currency. */
 export const bidSheetValue = z
   .looseObject({
     column_name: z.string(),
@@ -23,7 +23,8 @@ export const supplierLotBid = z
     bids: z
       .array(z.looseObject({ value: decimalText, volume: decimalText.optional() }))
       .describe(
-        "RFQ and English auction: one, the primary cost in the event's primary currency. Dutch auction: the asks, each with its volume. Empty, and no values beside it: the bid was withdrawn.",
+        "RFQ and English auction: one, the primary cost in the event's primary currency. Dutch auction: the asks, each " +
+          'with its volume. Empty, and no values beside it: the bid was withdrawn.',
       ),
     bid_sheet_values: z.array(bidSheetValue),
     modified: timestamp,

@@ -1,4 +1,6 @@
-/** The commands of buyers and suppliers under `/desk`: outside the public contract, but fixed (operator API). */
+/**
+ * The commands of buyers and suppliers under `/desk`: not in the public contract, but fixed (operator API, "/desk").
+ */
 import { z } from 'zod';
 import { answer, supplierQuestionResponse } from './rfi.ts';
 import { decimal, onceInList, share, text, timestamp, uuid, valuesByName } from './scalars.ts';
@@ -10,7 +12,7 @@ const values = valuesByName(cell);
 
 export const noBody = z.strictObject({});
 
-/** A supplier's ask in a Dutch auction: a price for each unit, and how many units it holds for. */
+/** A supplier's ask in a Dutch auction: a price per unit, and the number of units for which it is valid. */
 export const offer = z.strictObject({ value: decimal, volume: decimal });
 export type Offer = z.infer<typeof offer>;
 
@@ -29,7 +31,7 @@ export const submitBidRequest = z
 
 export type SubmitBid = z.infer<typeof submitBidRequest>;
 
-/** `incomplete` names the lots that are kept as drafts. */
+/** `incomplete` names the lots whose bids are kept as drafts. */
 export const submittedBid = z.looseObject({
   supplier: externalId,
   complete: z.int(),
@@ -40,7 +42,7 @@ export const editedBids = z.looseObject({ supplier: externalId, edited: z.array(
 
 export const withdrawBidsRequest = z.strictObject({ supplier: externalId, lots: z.array(lotName).min(1).max(20_000) });
 
-/** `unawarded`: what scenarios awarded to the bids that were withdrawn, and award no more. */
+/** `unawarded`: the awards that scenarios gave to the withdrawn bids, and that are now gone. */
 export const withdrawnBids = z.looseObject({
   supplier: externalId,
   withdrawn: z.array(lotName),
@@ -57,7 +59,7 @@ export const buyerValuesRequest = z.strictObject({
 
 export type BuyerValues = z.infer<typeof buyerValuesRequest>;
 
-/** How many lots were looked at, how many bids have another cost, and how many lacked only this and stand now. */
+/** How many lots were read, how many bids have another cost, and how many lacked only these values and now stand. */
 export const buyerValues = z.looseObject({ lots: z.int(), recomputed: z.int(), completed: z.int() });
 
 export const putScenarioRequest = z.strictObject({
@@ -78,7 +80,7 @@ export const createRoundRequest = z
 
 export const extendRoundRequest = z.strictObject({ ends: timestamp });
 
-/** A round that is reopened runs until it is closed, unless it is given a new end. */
+/** Without a new end, a reopened round runs until it is closed. */
 export const reopenRoundRequest = z.strictObject({ ends: timestamp.optional() });
 
 export const invitationsRequest = z.strictObject({ suppliers: z.array(externalId).min(1).max(1_000) });
@@ -94,7 +96,7 @@ export const answersRequest = z
   })
   .meta({ id: 'SubmitAnswers' });
 
-/** The responses as they stand now, in the fields of the feed's records. */
+/** The responses as they are now, in the members of the feed's records. */
 export const answersResult = z.looseObject({
   supplier: externalId,
   answers: z.array(supplierQuestionResponse.omit({ modified: true })),

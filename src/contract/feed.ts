@@ -68,8 +68,8 @@ const parametersOfEvent = {
 
 /**
  * What both programs know of each feed. What only one of them knows stands in a table of its own: `feedDocuments` of
- * the bridge says which documents a feed's records make, `announce` and `feedUpdates` of the service say how records are
- * made and when.
+ * the bridge says which documents a feed's records make; `announce` and `feedUpdates` of the service say how and when
+ * records are made.
  */
 export const feeds = {
   'sourcing-events': {
@@ -187,7 +187,9 @@ const parametersOfAll = {
   cursor: text(500, 1).optional().describe('Where an earlier page of this feed ended, as its `next` says it.'),
 };
 
-/** `include=a&include=b`: a single name is text, several are a list; a single wrong name is reported without a position. */
+/**
+ * `include=a&include=b`: a single name is text, several are a list. A single wrong name is reported without a place.
+ */
 const includesOf = (names: readonly [IncludeName, ...IncludeName[]]) =>
   z
     .union([
@@ -236,7 +238,7 @@ const tagFilters = (prefix: string) =>
       `\`filter[${prefix}<TagName>]=<value>\`: only what carries this tag with this value, and so each that is given.`,
     );
 
-/** Moves the tag filters of a query under `filter`. Any other `filter[…]` stays where it is, and is refused by its name. */
+/** Moves the tag filters of a query under `filter`. Any other `filter[…]` stays there, and is refused by its name. */
 function takeTagFilters(query: object, prefix: string): object {
   const filters: [string, unknown][] = [];
   const rest: [string, unknown][] = [];

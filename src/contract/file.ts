@@ -1,4 +1,7 @@
-/** Files: attached to events and requests, linked from questions and answers. Source: API document, "Job"; decisions, "Jobs". */
+/**
+ * Files: attached to events and requests, linked from questions and answers. Source: API document, "Job"; decisions,
+ * "Jobs".
+ */
 import { z } from 'zod';
 import { httpsUrl, text, timestamp, uuid } from './scalars.ts';
 
@@ -8,20 +11,20 @@ export const filesPerLinkJobMax = 50;
 /** Source: API document, "Limits". */
 export const downloadLinkSeconds = 60;
 
-/** One segment of a path: it becomes a name in a folder of the receiver. */
+/** One segment of a path, because the receiver uses it as a name in a folder. */
 export const fileName = text(255, 1).refine(
-  // oxlint-disable-next-line no-control-regex -- they are what is refused
+  // oxlint-disable-next-line no-control-regex -- control characters are refused
   (name) => !/[\u0000-\u001f\u007f/\\]/.test(name) && name !== '.' && name !== '..',
   'must be a plain file name, without slashes and control characters',
 );
 
-/** A media type with its parameters (RFC 9110, section 8.3.1), in characters that a header can carry. */
+/** A media type with its parameters (RFC 9110, section 8.3.1), in characters that a header can contain. */
 export const contentType = text(255, 3).regex(
   /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+([\t ]*;[\t ]*[\w!#$%&'*+.^`|~-]+=("[\t !#-~]*"|[\w!#$%&'*+.^`|~-]+))*$/,
   'must be a media type, like application/pdf',
 );
 
-/** Standard base64 with its padding, and nothing between its digits. */
+/** Standard base64 with its padding, without any other characters. */
 const base64 = z
   .string()
   .superRefine((value, context) => {
@@ -30,7 +33,7 @@ const base64 = z
   })
   .meta({ contentEncoding: 'base64' });
 
-/** Patterns without groups: a group that repeats over megabytes would need a stack for it. */
+/** The patterns have no groups: a group that repeats over megabytes would overflow the stack. */
 function base64Fault(value: string): string | undefined {
   if (/^[A-Za-z0-9+/]*={0,2}$/.test(value))
     return value.length % 4 === 0 ? undefined : 'must be base64 with its padding: its length must be a multiple of 4';
@@ -39,7 +42,7 @@ function base64Fault(value: string): string | undefined {
   return 'must be base64';
 }
 
-/** A file whose bytes stand in the request, or are fetched from the URL when the job is worked. */
+/** A file whose bytes are in the request, or are fetched from the URL when the job runs. */
 const attachedFile = z
   .strictObject({
     file_name: fileName,
@@ -76,17 +79,17 @@ export const generateFileDownloadLinksPayload = z
   .meta({ id: 'GenerateFileDownloadLinks' });
 
 /**
- * Why a URL gave no file (`detail.errors[].error` of an attach job):
- * - `timeout`: the server was too slow, or the time of the whole job was over
+ * Why no file came from a URL (`detail.errors[].error` of an attach job):
+ * - `timeout`: the server was too slow, or the time limit of the whole job was reached
  * - `dns`: the name of the server could not be resolved
  * - `refused`: the server could not be connected to
  * - `tls`: its certificate or TLS settings were not accepted
  * - `reset`: the server closed the connection before the end of the file
- * - `protocol`: the server did not answer with HTTP that can be read, or the URL cannot be asked for
+ * - `protocol`: the server's answer is not valid HTTP, or the URL cannot be requested
  * - `blocked`: the address is not public, and not in a network that the operator allows
- * - `redirect`: the server points elsewhere; redirects are not followed
+ * - `redirect`: the server answered with a redirect; redirects are not followed
  * - `too_large`: the file is larger than a request body may be
- * - `encoded`: the server sent the file compressed although that was not asked for
+ * - `encoded`: the server sent the file compressed, which was not requested
  * - `http_<status>`: any status but 200
  */
 export type FileFetchError =
@@ -102,13 +105,13 @@ export type FileFetchError =
   | 'encoded'
   | `http_${number}`;
 
-/** `detail.errors[].error` of a link job: there is no such file, or it is another organisation's. */
+/** `detail.errors[].error` of a link job: the file does not exist, or belongs to another organisation. */
 export const fileNotFound = 'not_found';
 
-/** Headers of an upload. The name is percent-encoded UTF-8: what is not visible ASCII, and `%` itself, as %XX. */
+/** The header of an upload with the file's name, as percent-encoded UTF-8: `%` and all but visible ASCII as %XX. */
 export const fileNameHeader = 'X-File-Name';
 
-/** A file as the desk shows it beside an event or a request. */
+/** A file as the desk shows it with an event or a request. */
 export const shownFile = z.looseObject({
   uuid,
   file_name: z.string(),

@@ -10,7 +10,7 @@ import { text, timestamp, timestampInQuery, uuid } from './scalars.ts';
 import { createSourcingEventPayload, eventChanges } from './sourcing-event.ts';
 import { createSourcingRequestPayload } from './sourcing-request.ts';
 
-/** What each type takes, and the last part of its path. */
+/** The payload of each type, and the last part of its path. */
 export const jobTypes = {
   CREATE_SOURCING_EVENT: { path: 'create-sourcing-events', payload: createSourcingEventPayload },
   CREATE_SOURCING_EVENT_FROM_TEMPLATE: {
@@ -38,7 +38,7 @@ export const jobTypeNames = Object.keys(jobTypes) as [JobType, ...JobType[]];
 
 export type JobPayload<Type extends JobType> = z.output<(typeof jobTypes)[Type]['payload']>;
 
-/** `POST /api/jobs`: the type, and beside it the payload of that type. */
+/** The body of `POST /api/jobs`: the type and the members of that type's payload. */
 export const jobRequest = z
   .discriminatedUnion('type', [
     jobTypes.CREATE_SOURCING_EVENT.payload.extend({ type: z.literal('CREATE_SOURCING_EVENT') }),
@@ -80,7 +80,7 @@ const fileFault = z
   })
   .meta({ id: 'FileError' });
 
-/** A job as it is answered. `status` and `type` are open for a reader: other services know others. */
+/** A job in an answer. A reader accepts any text as `status` and `type`, because other services have other values. */
 export const job = z
   .looseObject({
     id: uuid,

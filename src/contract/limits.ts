@@ -1,6 +1,6 @@
 /**
- * Rate limits: one bucket for each row, counted per API key in a sliding window. Source: API document, "Limits"; the
- * rows that it leaves open from the decisions, "Feeds".
+ * Rate limits: one bucket for each row, counted per API key in a sliding window. Source: API document, "Limits"; rows
+ * that it does not have: decisions, "Feeds".
  */
 import { z } from 'zod';
 
@@ -35,7 +35,7 @@ export type LimitName = keyof typeof limits;
 const requests = z.int().min(1).max(1_000_000_000);
 const change = z.strictObject({ burst: requests, sustained: requests }).meta({ id: 'LimitChange' });
 
-/** The windows stay; how many requests fit into each is the organisation's. */
+/** An organisation may have its own numbers of requests; the lengths of the windows are fixed. */
 export const rateLimitsRequest = z
   .strictObject({
     enabled: z.boolean().optional(),
@@ -68,7 +68,7 @@ export type LimitsRequest = z.infer<typeof limitsRequest>;
 
 const effective = z.looseObject({ burst: z.int(), sustained: z.int() }).meta({ id: 'EffectiveLimit' });
 
-/** The limits that count now: the organisation's own, else those of the table above. */
+/** The limits in force: the organisation's own, else those of the table above. */
 export const limitsAnswer = z
   .looseObject({
     enabled: z.boolean(),
@@ -84,7 +84,7 @@ export const limitsAnswer = z
   } satisfies Record<LimitName | 'enabled' | 'webhooks_max', z.ZodType>)
   .meta({ id: 'Limits' });
 
-/** The limit of this name for an organisation; undefined where its limits are switched off. */
+/** Returns the limit of this name for an organisation; undefined if its limits are switched off. */
 export function effectiveLimit(own: LimitsRequest, name: LimitName): Limit | undefined {
   if (own.enabled === false) return undefined;
   const { burst, sustained } = limits[name];

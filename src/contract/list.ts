@@ -9,7 +9,7 @@ const wholeNumber = z
   .regex(/^\d{1,9}$/, 'must be a whole number')
   .transform(Number);
 
-/** The query members that every list takes. */
+/** The query parameters of every list. */
 export const listQuery = {
   page_number: wholeNumber.pipe(z.int().min(1)).default(1).describe('Which page, from 1.'),
   page_size: wholeNumber
@@ -33,7 +33,7 @@ export function listOf<Item extends z.ZodType>(item: Item) {
   return listEnvelope.extend({ result: z.array(item) });
 }
 
-/** What a manage answer carries beside its result and its paging. */
+/** The members of a manage answer besides its result and its paging. */
 const manageMembers = {
   used_endpoints: z.array(z.string()).describe('The path templates that the answer was read from.'),
   gsn: z

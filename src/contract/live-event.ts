@@ -1,4 +1,4 @@
-/** What `/desk` answers about an event: the live state, which the feeds may lag behind (operator API, "/desk"). */
+/** An event in the answers of `/desk`: its live state, which the feeds may lag behind (operator API, "/desk"). */
 import { z } from 'zod';
 import { offer } from './desk.ts';
 import { shownFile } from './file.ts';
@@ -8,7 +8,7 @@ import { column, eventStatuses, eventTypes, roundStatuses, shownCell } from './s
 
 const time = timestamp.nullable();
 
-/** What a step in the lifecycle made of the event. */
+/** The event after a step in its lifecycle. */
 export const eventState = z.looseObject({ id: uuid, status: z.enum(eventStatuses) }).meta({ id: 'EventState' });
 
 export const liveRound = z

@@ -11,7 +11,7 @@ export const inputTypes = ['TEXT', 'NUMBER', 'CURRENCY', 'SINGLE_CHOICE', 'MULTI
 
 const option = z.strictObject({ value: text(50, 1), satisfies_gating: z.boolean().default(false) });
 
-/** A question as the purchaser writes it. What depends on other members or questions is checked by the domain. */
+/** A question as the purchaser writes it. The domain checks what depends on other members or questions. */
 export const question = z
   .strictObject({
     uuid: uuid.optional().describe('Given: that question, or a new one under this id. Left out: a new one.'),
@@ -38,7 +38,7 @@ export type QuestionInput = z.infer<typeof question>;
 /** All questions of an event in their order. */
 export const questionList = z.array(question).max(5_000);
 
-/** A supplier's answer to one question. Which members it takes depends on the question's input type. */
+/** A supplier's answer to one question. The question's input type decides which members it may have. */
 export const answer = z
   .strictObject({
     question_uuid: uuid,
@@ -64,7 +64,8 @@ export const supplierQuestionResponse = z
       .string()
       .optional()
       .describe(
-        'Text and numbers as they were written, a date as its day in UTC (`2030-12-31`), the chosen options joined by ", " in the question\'s order; none where files are the answer.',
+        'Text and numbers as they were written, a date as its day in UTC (`2030-12-31`), the chosen options joined ' +
+          'by ", " in the question\'s order; none where files are the answer.',
       ),
     selected_options: z.array(z.looseObject({ value: z.string(), satisfies_gating: z.boolean() })).optional(),
     comment: z.string().optional(),
@@ -104,5 +105,5 @@ export const rfiQuestion = z
   })
   .meta({ id: 'RfiQuestion' });
 
-/** What replacing the questions answers: all of them in their order. */
+/** The answer when the questions were replaced: all of them in their order. */
 export const questionsResult = z.array(rfiQuestion);

@@ -1,7 +1,7 @@
 /**
- * The small types that every part of the contract is made of. Sources: API document "General conventions" and the
- * published value limits. Requests are parsed strictly (an unknown field is an error), answers loosely (fields are
- * added over time, and clients keep what they do not know).
+ * The small types that all parts of the contract use. Sources: API document "General conventions" and the published
+ * value limits. Requests are parsed strictly: an unknown member is an error. Answers are parsed loosely: members are
+ * added over time, and clients keep members that they do not know.
  */
 import { z } from 'zod';
 import { parseTimestamp, type Timestamp } from './timestamp.ts';
@@ -26,7 +26,7 @@ export const timestamp = z
   })
   .meta({ type: 'string', format: 'date-time' });
 
-/** A `+` that was not percent-encoded arrives as a space: `…T00:00:00 02:00` can only have meant an offset. */
+/** A `+` that was not percent-encoded arrives as a space: in `…T00:00:00 02:00` the space is read as `+`. */
 export const timestampInQuery = z
   .string()
   .transform((given) => given.replace(/ (?=\d{2}:?\d{2}$)/, '+'))
@@ -54,12 +54,12 @@ export const email = z
   .max(254)
   .regex(/^[^\s@]+@[^\s@]+$/, 'must be an e-mail address');
 
-/** Where it is too long nothing else is looked for: a pattern over megabytes may need more stack than there is. */
+/** A text that is too long gets no further checks: a pattern over megabytes may overflow the stack. */
 export const text = (max: number, min = 0) => z.string().min(min).max(max, { abort: true });
 
 /**
- * Values by names that the sender chose. `__proto__` is refused: what parses these objects would drop it without a word,
- * and a value must not vanish.
+ * Values by names that the sender chose. `__proto__` is refused: the parser of these objects would drop it silently,
+ * and no value may be lost.
  */
 export function valuesByName<Value extends z.ZodType>(value: Value) {
   return z.preprocess(
@@ -74,7 +74,7 @@ export function valuesByName<Value extends z.ZodType>(value: Value) {
 
 export const tag = z.strictObject({ name: text(255, 1), value: text(255) }).meta({ id: 'Tag' });
 
-/** A decimal in an answer: any number of digits, as another service may write more than we do. */
+/** A decimal in an answer: any number of digits, because another service may write more than 20. */
 export const decimalText = z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal number as text');
 
 /** For URLs that the service itself will call. */
@@ -92,7 +92,7 @@ function urlFault(url: URL | null): string | undefined {
   return url.hash === '' ? undefined : 'must not have a fragment';
 }
 
-/** For `superRefine` of a list: an issue at `member` of each item in which it stands for another time. */
+/** For `superRefine` of a list: an issue at `member` of each item that has the same value there as an earlier item. */
 export function onceInList<Member extends string>(member: Member, message: (value: string) => string) {
   return (items: readonly Readonly<Record<Member, string>>[], context: z.RefinementCtx): void => {
     const seen = new Set<string>();

@@ -5,7 +5,7 @@
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 
 const prefix = 'hmac-sha256=';
-/** The header's whole form: nothing else can be genuine, and it need not be compared, nor its body be read. */
+/** The form of every genuine header. With any other header, neither the signature nor the body need be looked at. */
 export const signatureForm = /^hmac-sha256=[0-9a-fA-F]{64}$/;
 
 export function signBody(body: string | Uint8Array, signingKey: string): string {
@@ -13,9 +13,9 @@ export function signBody(body: string | Uint8Array, signingKey: string): string 
 }
 
 /**
- * Whether the header signs these bytes under one of the keys (several while a key is being rotated). The form is
+ * Whether the header signs these bytes with one of the keys; there are several while a key is rotated. The form is
  * checked first: an empty or short signature is never compared, and the comparison takes the same time for all others.
- * A key is text, or a KeyObject made of it, which is quicker.
+ * A key is text or a KeyObject made of it; the KeyObject is faster.
  */
 export function signatureMatches(
   body: Uint8Array,

@@ -103,7 +103,7 @@ const settingsMembers = {
   close_after_last_round: z.boolean().describe('Close the event by itself when its last round has closed.'),
 };
 
-/** What describes an event, without defaults: an update or a template's override gives any subset of it. */
+/** The members that describe an event, without defaults: an update, or an event made from a template, has a subset. */
 const eventMembers = {
   name: text(120, 1),
   description: text(1_000),
@@ -132,7 +132,9 @@ const eventMembers = {
   questions: questionList,
   sourcing_requests: z.array(uuid).max(1_000).describe('The sourcing requests that the event serves.'),
   primary_cost_calculation: text(10_000, 1).describe(
-    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`. A name with spaces stands in brackets: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless it is a Dutch auction.',
+    'A formula over column names: `+ - * / ( )`, comparisons, `IF MIN MAX SUM ROUND ABS`. A name with spaces stands in ' +
+      'brackets: `[Unit Price] * [Volume]`. Left out: none; an event with lots needs one before it is published, unless ' +
+      'it is a Dutch auction.',
   ),
 };
 
@@ -146,7 +148,7 @@ export const createSourcingEventPayload = z
     secondary_currencies: eventMembers.secondary_currencies.default([]),
     tags: eventMembers.tags.default([]),
     category: eventMembers.category.optional().describe('Left out: none.'),
-    event_contact: eventMembers.event_contact.optional().describe('Left out: nobody.'),
+    event_contact: eventMembers.event_contact.optional().describe('Left out: none.'),
     suppliers: eventMembers.suppliers.default([]),
     rounds: eventMembers.rounds.default([]),
     questions: eventMembers.questions.default([]),
@@ -172,7 +174,7 @@ export const createSourcingEventPayload = z
 
 export type CreateSourcingEventPayload = z.infer<typeof createSourcingEventPayload>;
 
-/** Any subset of the create payload; a member that is given replaces the event's, also inside bid_sheet and settings. */
+/** Any subset of the create payload. A given member replaces the event's, also inside bid_sheet and settings. */
 export const eventChanges = z
   .strictObject({
     ...eventMembers,
@@ -190,8 +192,8 @@ export const roundStatuses = ['PENDING', 'ACTIVE', 'CLOSED', 'COMPLETE'] as cons
 export type RoundStatus = (typeof roundStatuses)[number];
 
 /**
- * What readers of the feed build on. Beside it everything passes: another service may write what it adds in its own way,
- * and a reader does not stop over a field that it does not use.
+ * The members that readers of the feed use. All other members are accepted as they are: another service may write them
+ * in its own way, and a reader does not refuse a record because of a member that it does not use.
  */
 export const sourcingEventEssentials = z.looseObject({
   id: uuid,
@@ -241,7 +243,7 @@ const supplierOfRecord = z
   })
   .meta({ id: 'InvitedSupplier' });
 
-/** The members of a feed record that `include=sourcing_events` shows, too. */
+/** The members of a feed record that `include=sourcing_events` also shows. */
 const includedMembers = {
   id: uuid,
   name: z.string(),
@@ -254,7 +256,7 @@ const includedMembers = {
   sourcing_requests: z.array(uuid).optional(),
 };
 
-/** The feed record with every field of the document; enum values that a reader does not know may come. */
+/** The feed record with every member of the document. Enum values that a reader does not know may occur. */
 export const sourcingEventRecord = z
   .looseObject({
     ...includedMembers,
@@ -280,7 +282,7 @@ export const sourcingEventRecord = z
 export const includedSourcingEvent = z.looseObject(includedMembers).meta({ id: 'IncludedSourcingEvent' });
 export const includedSourcingEventMembers = Object.keys(includedMembers);
 
-/** A bid sheet column as `include=columns` shows it: as the create payload has it, and whose it is. */
+/** A bid sheet column as `include=columns` shows it: as in the create payload, with the id of its event. */
 export const includedColumn = z
   .looseObject({
     sourcing_event: uuid,

@@ -1,4 +1,4 @@
-/** Sourcing requests: what a company needs, before an event is made of it. Source: decisions, "Jobs". */
+/** Sourcing requests: what a company needs, before an event is created for it. Source: decisions, "Jobs". */
 import { z } from 'zod';
 import { currencyCode } from './currency.ts';
 import { shownFile } from './file.ts';

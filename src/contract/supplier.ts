@@ -8,7 +8,7 @@ export const externalId = text(255, 1);
 const contactChange = z
   .strictObject({
     name: text(255, 1).optional().describe('Needed unless the contact is deleted.'),
-    email: email.describe('Tells the contacts of one supplier apart, whatever its case.'),
+    email: email.describe('Identifies the contact within its supplier; upper and lower case are the same.'),
     delete: z.boolean().optional().describe('Removes the contact.'),
   })
   .refine((contact) => contact.delete === true || contact.name !== undefined, {
@@ -41,7 +41,7 @@ export const supplierChangeRequest = z
   })
   .meta({ id: 'SupplierChangeRequest' });
 
-/** A supplier as it is answered. */
+/** A supplier in an answer. */
 export const supplier = z
   .looseObject({
     external_id: z.string(),
@@ -86,7 +86,7 @@ export const supplierSubmission = z
         current: z.string(),
         errors: z.record(z.string(), z.unknown()),
         is_transitioning: z.boolean().describe('True until it is processed.'),
-        attempts: z.int().describe('How often it was worked to an end: 0 or 1.'),
+        attempts: z.int().describe('How often it was processed: 0 or 1.'),
         parameters: z.looseObject({}),
       })
       // A name of its own: generators that make names from places made one of `state.errors` and `state_errors`.
@@ -104,7 +104,7 @@ export const includedSupplier = z
     external_id: z.string().optional(),
     bidder_contacts: z
       .array(z.looseObject({ name: z.string(), email: z.string(), invitation_state: z.string() }))
-      .describe('Those who were invited to bid in the events of the page.'),
+      .describe('The contacts that were invited to bid in the events of the page.'),
     contacts: z.array(z.looseObject({ id: uuid, name: z.string(), email: z.string() })),
   })
   .meta({ id: 'IncludedSupplier' });

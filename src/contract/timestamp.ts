@@ -1,6 +1,7 @@
 /**
- * Times as the API writes them: ISO 8601 in UTC with microseconds, `2030-12-31T23:59:59.000000Z`. In this form text
- * order is time order, so timestamps are kept and compared as strings; a JavaScript Date would lose the microseconds.
+ * Times as the API writes them: ISO 8601 in UTC with microseconds, `2030-12-31T23:59:59.000000Z`. In this form the
+ * order of the texts is the order of the times, so timestamps are stored and compared as strings. A JavaScript Date
+ * would lose the microseconds.
  */
 
 /** `YYYY-MM-DDTHH:MM:SS.ffffffZ`, always 27 characters. */
@@ -11,7 +12,7 @@ const inputForm =
 
 /**
  * Reads a date (00:00 UTC) or a date-time in any of the contract's forms; digits beyond microseconds are cut off.
- * Gives undefined for anything else, also for dates that do not exist and for a date-time without an offset.
+ * Returns undefined for any other text, also for dates that do not exist and for a date-time without an offset.
  */
 export function parseTimestamp(text: string): Timestamp | undefined {
   const match = inputForm.exec(text);
@@ -27,7 +28,7 @@ export function parseTimestamp(text: string): Timestamp | undefined {
     Number(second ?? 0),
   );
   const read = new Date(ms).toISOString().slice(0, 19);
-  // Date.UTC rolls 31 February over into March: only a date that reads back unchanged exists.
+  // Date.UTC turns 31 February into a day of March: a date exists only if it is unchanged.
   if (read !== `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`) return undefined;
   const micros = (fraction ?? '').slice(0, 6).padEnd(6, '0');
   if (offset === 'Z') return `${read}.${micros}Z`;
@@ -74,7 +75,7 @@ export function addMicros(timestamp: Timestamp, micros: number): Timestamp {
   return `${new Date(msFromTimestamp(timestamp) + carryMs).toISOString().slice(0, 23)}${String(rest).padStart(3, '0')}Z`;
 }
 
-/** The later of two timestamps; an absent one is earlier than any other. */
+/** The later of two timestamps; undefined is earlier than any timestamp. */
 export function laterOf(a: Timestamp | undefined, b: Timestamp | undefined): Timestamp | undefined {
   if (a === undefined) return b;
   if (b === undefined) return a;

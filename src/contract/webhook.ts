@@ -17,12 +17,12 @@ export function triggerElsewhere(feed: FeedName): string | null {
   return feeds[feed].triggerElsewhere;
 }
 
-/** The feed that a trigger announces, also under the name that another service uses; undefined for any other trigger. */
+/** The feed that a trigger announces, also by the name that another service uses; undefined for other triggers. */
 export function feedOfTrigger(trigger: string): FeedName | undefined {
   return feedNames.find((feed) => trigger === feeds[feed].trigger || trigger === triggerElsewhere(feed));
 }
 
-/** OAuth client credentials: how the service gets the bearer token that it sends with each notification. */
+/** OAuth client credentials, with which the service gets the bearer token that it sends with each notification. */
 export const webhookAuthentication = z
   .strictObject({
     type: z.literal('OAUTH_CLIENT_CREDENTIALS'),
@@ -94,7 +94,7 @@ export const webhook = z
   })
   .meta({ id: 'Webhook' });
 
-/** The answer to the creation. The key is shown once: a repeated creation (`Idempotency-Key`) answers without it. */
+/** The answer to the creation. It shows the key; the answer to a repeated creation (`Idempotency-Key`) does not. */
 export const createdWebhook = webhook.extend({ signing_key: z.string().optional() }).meta({ id: 'CreatedWebhook' });
 
 export const webhookList = manageList(webhook);
@@ -116,7 +116,7 @@ export const notification = z
     return z.NEVER;
   });
 
-/** What a notification says of a feed: so that a receiver that has read beyond `feed_modified` need not read again. */
+/** The payload for a feed. A receiver that has read beyond `feed_modified` need not read again. */
 export const feedNotificationPayload = z
   .looseObject({
     sourcing_event: uuid,

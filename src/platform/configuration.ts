@@ -1,6 +1,6 @@
 /**
- * Configuration: a YAML file, overridden by environment variables, checked by one schema. Every wrong setting is named at
- * once, with its place and what it must be. Values are never repeated, as they may be secrets.
+ * Configuration: a YAML file, overridden by environment variables, checked by one schema. Every wrong setting is named
+ * at once, with its place and what it must be. Values are never repeated, as they may be secrets.
  */
 import { readFileSync } from 'node:fs';
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
@@ -13,7 +13,9 @@ export interface ConfigurationSource<Schema extends z.ZodType> {
   /** The YAML file; `required` when the user named it. */
   file: { path: string; required: boolean };
   env: Environment;
-  /** Well-known variables and the setting that each overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text. */
+  /**
+   * Well-known variables and the setting that each overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text.
+   */
   variables: Readonly<Record<string, string>>;
 }
 

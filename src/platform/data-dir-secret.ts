@@ -77,7 +77,9 @@ export async function loadAdminToken(options: {
   return secret.toString('base64url');
 }
 
-/** Reads both alphabets, padded or not; undefined for anything else. Buffer.from alone would skip invalid characters. */
+/**
+ * Reads both alphabets, padded or not; undefined for anything else. Buffer.from alone would skip invalid characters.
+ */
 function decodeBase64(text: string): Buffer | undefined {
   const digits = text
     .replace(/={1,2}$/, '')

@@ -43,7 +43,7 @@ export function createDueTimer(
   }
 
   /**
-   * Signals what is due and returns how long to wait for the next due time. While the database is away it returns the
+   * Signals what is due and returns how long to wait for the next due time. While the database is down it returns the
    * longest wait; the first sweep that reaches the database again has the timer look again.
    */
   async function signalDue(): Promise<number> {

@@ -66,7 +66,8 @@ async function writeTemporary(file: string, content: string | Uint8Array, mode: 
 }
 
 /**
- * Makes the names in a folder durable. Without it a power cut can undo a new name after other processes have acted on it.
+ * Makes the names in a folder durable. Without it a power cut can undo a new name after other processes have acted on
+ * it.
  */
 export async function flushDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');

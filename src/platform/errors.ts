@@ -1,6 +1,7 @@
 /**
  * The one error class of the project. It carries two texts: `message` for the log, which may name internals, and
- * `publicMessage` for the caller, which may not. It also carries the recovery, so that no caller guesses it from the text.
+ * `publicMessage` for the caller, which may not. It also carries the recovery, so that no caller guesses it from the
+ * text.
  */
 import type { Issue } from '#contract/issue.ts';
 
@@ -19,7 +20,9 @@ export type ErrorCode =
   | 'unavailable'
   | 'internal';
 
-/** What the code that catches the error should do: try again (not before `afterMs`), skip this item, or stop and halt. */
+/**
+ * What the code that catches the error should do: try again (not before `afterMs`), skip this item, or stop and halt.
+ */
 export type Recovery = { do: 'retry'; afterMs?: number } | { do: 'skip' } | { do: 'halt' };
 
 export class AppError extends Error {

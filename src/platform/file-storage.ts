@@ -13,9 +13,9 @@ import { AppError, errorText } from './errors.ts';
  */
 export interface FileStorage {
   /**
-   * Stores the bytes under a new id, a UUID. Once it resolves they survive a power cut. After it rejects the id must not
-   * be used again, and `remove` deletes what was written. An error of `bytes` is thrown on unchanged; a storage that
-   * cannot take the bytes is an AppError `unavailable`.
+   * Stores the bytes under a new id, a UUID. Once it resolves they survive a power cut. After it rejects the id must
+   * not be used again, and `remove` deletes what was written. An error of `bytes` is thrown on unchanged; a storage
+   * that cannot take the bytes is an AppError `unavailable`.
    */
   put(id: string, bytes: AsyncIterable<Uint8Array>): Promise<StoredBytes>;
   /**
@@ -48,8 +48,8 @@ export interface OpenFile {
 }
 
 /**
- * Stores, reads and removes a few bytes. A program calls it at its start, so that a wrong bucket, key or permission shows
- * then and not with the first upload. Throws an AppError that says what failed.
+ * Stores, reads and removes a few bytes. A program calls it at its start, so that a wrong bucket, key or permission
+ * shows then and not with the first upload. Throws an AppError that says what failed.
  */
 export async function checkStorage(storage: FileStorage): Promise<void> {
   const id = randomUUID();
@@ -77,7 +77,7 @@ export function checkFileId(id: string): void {
     throw new AppError('internal', 'A file id must be a UUID in lower case.');
 }
 
-/** The text for the log may name paths and hosts; the caller is told only to try again. */
+/** Its text for the log may name paths and hosts; its text for the caller says only to try again. */
 export function storageUnavailable(doing: string, cause: unknown): AppError {
   return new AppError('unavailable', 'The file storage is not available at the moment; try again shortly.', {
     message: `The file storage failed to ${doing}: ${errorText(cause)}.`,

@@ -1,53 +1,23 @@
 /**
  * HTTP requests to URLs that other people have entered (webhooks, token and file URLs). The guard acts when the
  * connection is made: the host is resolved once, every address must be permitted, and the connection goes only to those
- * checked addresses, so a name that resolves differently the second time gains nothing. Certificates are always verified,
- * redirects are returned instead of followed, and one time limit covers everything from the name lookup to the last byte
- * of the body.
+ * checked addresses, so a name that resolves differently the second time gains nothing. Certificates are always
+ * verified, redirects are returned instead of followed, and one time limit covers everything from the name lookup to
+ * the last byte of the body.
  */
 import { lookup } from 'node:dns/promises';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { Exchange } from './guarded-fetch/exchange.ts';
 import { fetchErrorOf, unsendable } from './guarded-fetch/fetch-error.ts';
 import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
+import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
 import { createOriginPools } from './guarded-fetch/origin-pools.ts';
-import type { Cidr } from './network-guard.ts';
 
-export { FetchError, type FetchFailure } from './guarded-fetch/fetch-error.ts';
-
-export interface GuardedRequest {
-  url: string;
-  /** Replaces the URL's own path and query, and is sent unchanged: it may hold only characters of a URL. */
-  path?: string | undefined;
-  method: string;
-  /** `host` may not be set: it would also choose the name that the certificate is checked for. */
-  headers?: Record<string, string>;
-  body?: string | Uint8Array | undefined;
-  /** Networks that this caller may reach although they are not public. */
-  allowedNetworks: readonly Cidr[];
-  /** For the whole exchange: waiting for a connection, DNS, connecting, TLS, sending, and reading the body. */
-  timeoutMs: number;
-  responseBytesMax: number;
-  /** `truncate` (the default) returns the first `responseBytesMax` bytes and closes the connection; `fail` rejects. */
-  onTooLarge?: 'truncate' | 'fail';
-  signal?: AbortSignal;
-  /** Default: `['https:']`. */
-  protocols?: readonly ('https:' | 'http:')[];
-}
-
-export interface GuardedResponse {
-  status: number;
-  /** Lower-case names; the values of a repeated header are joined by `, `. */
-  headers: Record<string, string>;
-  /** The bytes as they came: nothing is decompressed. */
-  body: Buffer;
-  truncated: boolean;
-  durationMs: number;
-}
+export { FetchError } from './guarded-fetch/fetch-error.ts';
 
 /**
- * Any status is a result, also 3xx and 5xx. Rejects with a `FetchError`, and with nothing else. When the promise settles,
- * the exchange is over, except that an intact connection is kept for the next request.
+ * Any status is a result, also 3xx and 5xx. Rejects with a `FetchError`, and with nothing else. When the promise
+ * settles, the exchange is over, except that an intact connection is kept for the next request.
  */
 export type GuardedFetch = (request: GuardedRequest) => Promise<GuardedResponse>;
 
@@ -58,7 +28,9 @@ export interface GuardedFetchOptions {
   clientCertificate?: { certPem: string; keyPem: string };
   /** More requests than this at once to one origin wait, and their time limit runs meanwhile. Default 4. */
   connectionsPerOrigin?: number;
-  /** How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep. */
+  /**
+   * How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep.
+   */
   keepAliveMs?: number;
   /** Resolves a host name to all its addresses. The system's resolver unless a test passes its own. */
   lookup?: ResolveHost;

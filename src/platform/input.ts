@@ -6,7 +6,9 @@ import type { z } from 'zod';
 import type { Issue } from '#contract/issue.ts';
 import { AppError } from './errors.ts';
 
-/** Parses `value`. Throws an AppError `invalid` with one issue for each fault. `what` begins the message: "The body". */
+/**
+ * Parses `value`. Throws an AppError `invalid` with one issue for each fault. `what` begins the message: "The body".
+ */
 export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
   const parsed = schema.safeParse(value, { error: (issue) => messageOf(issue) });
   if (parsed.success) return parsed.data;

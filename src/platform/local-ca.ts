@@ -44,10 +44,10 @@ interface KeyAndCertificate {
 }
 
 /**
- * Reads the certificates, and makes those that are missing, damaged, within 30 days of their end or for other host names
- * (`localhost`, `127.0.0.1`, `::1`, `*.test.example`). Safe to call again at any time, by several processes at once.
- * Throws an `internal` AppError that names the directory when its files cannot be read or written, and an `invalid` one
- * for an invalid host name.
+ * Reads the certificates, and makes those that are missing, damaged, within 30 days of their end or for other host
+ * names (`localhost`, `127.0.0.1`, `::1`, `*.test.example`). Safe to call again at any time, by several processes at
+ * once. Throws an `internal` AppError that names the directory when its files cannot be read or written, and an
+ * `invalid` one for an invalid host name.
  */
 export async function ensureLocalCertificates(options: {
   directory: string;

@@ -1,7 +1,7 @@
 /**
- * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth, and
- * in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any text. Of an error, a line shows
- * its type, message, stack and code and those of its causes. Info lines mark boot and changes of state, not records.
+ * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth,
+ * and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any text. Of an error, a line
+ * shows its type, message, stack and code and those of its causes. Info lines mark boot and changes of state, not records.
  */
 import { types } from 'node:util';
 import { type DestinationStream, type Logger, pino } from 'pino';

@@ -1,4 +1,6 @@
-/** The process's Prometheus metrics. Each part declares its metrics beside the code that counts; all share one registry. */
+/**
+ * The process's Prometheus metrics. Each part declares its metrics beside the code that counts; all share one registry.
+ */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 
 export { Counter, Gauge, Histogram, Registry } from 'prom-client';

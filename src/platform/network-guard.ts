@@ -20,7 +20,8 @@ export interface Cidr {
 
 /**
  * Reads networks in CIDR notation (`10.0.0.0/8`, `fd00::/8`, a single address as `10.1.2.3/32`). Bits behind the prefix
- * are set to 0, and duplicates are dropped. Throws an `invalid` AppError with an issue for each entry that it cannot read.
+ * are set to 0, and duplicates are dropped. Throws an `invalid` AppError with an issue for each entry that it cannot
+ * read.
  */
 export function parseCidrs(list: readonly string[]): Cidr[] {
   const byText = new Map<string, Cidr>();
@@ -92,9 +93,9 @@ function specialRange(address: Address): string | undefined {
 }
 
 /**
- * Whether a connection to this address is permitted: it is public, or inside one of the allowed networks. An IPv4-mapped
- * IPv6 address counts as its IPv4 address. A NAT64 address is in no allowed IPv4 network: 10.0.0.1 behind the gateway is
- * another machine than 10.0.0.1 here.
+ * Whether a connection to this address is permitted: it is public, or inside one of the allowed networks. An
+ * IPv4-mapped IPv6 address counts as its IPv4 address. A NAT64 address is in no allowed IPv4 network: 10.0.0.1 behind
+ * the gateway is another machine than 10.0.0.1 here.
  */
 export function addressPermitted(address: string, allowedNetworks: readonly Cidr[]): boolean {
   const parsed = parseAddress(address);
@@ -123,8 +124,8 @@ function contains(cidr: Cidr, address: Address): boolean {
 /**
  * Whether the whitelist covers this host (a URL's `hostname`, without port). `example.org` covers only itself;
  * `*.example.org` covers its subdomains of any depth, and not itself. An IP address must be listed literally. Case, a
- * trailing dot, the brackets of IPv6 and the Unicode or punycode spelling make no difference. An entry that is no domain
- * covers no host.
+ * trailing dot, the brackets of IPv6 and the Unicode or punycode spelling make no difference. An entry that is no
+ * domain covers no host.
  */
 export function domainAllowed(host: string, domains: readonly string[]): boolean {
   const canonical = canonicalHost(host);
@@ -137,7 +138,9 @@ export function domainAllowed(host: string, domains: readonly string[]): boolean
   });
 }
 
-/** A whitelist entry in the form in which it is compared; undefined when it can never match, so a form can refuse it. */
+/**
+ * A whitelist entry in the form in which it is compared; undefined when it can never match, so a form can refuse it.
+ */
 export function canonicalDomain(entry: string): string | undefined {
   if (!entry.startsWith('*.')) return canonicalHost(entry);
   const base = canonicalHost(entry.slice(2));

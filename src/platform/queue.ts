@@ -1,7 +1,7 @@
 /**
- * The queue: it wakes the workers of a lane for a key, in this process or another, and spreads the work. It is never the
- * record of what is due: that stands in SQL, and the caller's sweep signals it again, so the queue may be flushed or lost
- * at any moment. BullMQ implements it, on Redis or on PostgreSQL.
+ * The queue: it wakes the workers of a lane for a key, in this process or another, and spreads the work. It is never
+ * the record of what is due: that stands in SQL, and the caller's sweep signals it again, so the queue may be flushed
+ * or lost at any moment. BullMQ implements it, on Redis or on PostgreSQL.
  */
 import { AppError, errorText } from './errors.ts';
 import type { Logger } from './log.ts';
@@ -17,9 +17,9 @@ export type { Work } from './queue/lane.ts';
 
 export interface Signals {
   /**
-   * Wakes the worker of `lane` for each key. Call it after the change that made the key due was committed. Signals for a
-   * key that waits already are coalesced. Signals that arrive while the key is being worked, however many, cause one more
-   * run after it. Keys are printable text.
+   * Wakes the worker of `lane` for each key. Call it after the change that made the key due was committed. Signals for
+   * a key that waits already are coalesced. Signals that arrive while the key is being worked, however many, cause one
+   * more run after it. Keys are printable text.
    *
    * Resolves within 2 s to whether the queue is known to hold them, and never rejects: when it does not hold them, the
    * sweep signals them later, and the caller could do no more.
@@ -36,8 +36,8 @@ export interface Signals {
   /** Rejects, within 2 s, with an AppError `unavailable` when the backend does not answer. */
   ping(): Promise<void>;
   /**
-   * Takes no more work, aborts the signal of the work that runs and waits for it up to `graceMs` (default 10 s). Then it
-   * closes the connections. A key whose work was cut short goes back to the queue. Never rejects.
+   * Takes no more work, aborts the signal of the work that runs and waits for it up to `graceMs` (default 10 s). Then
+   * it closes the connections. A key whose work was cut short goes back to the queue. Never rejects.
    */
   close(graceMs?: number): Promise<void>;
 }

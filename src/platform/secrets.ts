@@ -20,7 +20,9 @@ export const masterKeyBytes = 32;
 export interface SecretBox {
   /** Encrypts; throws an `invalid` AppError for text that UTF-8 cannot carry (lone surrogates). */
   seal(plaintext: string, context: string): Buffer;
-  /** Decrypts; throws an `internal` AppError that names the context for another key, another context or altered bytes. */
+  /**
+   * Decrypts; throws an `internal` AppError that names the context for another key, another context or altered bytes.
+   */
   open(sealed: Uint8Array, context: string): string;
   /** Returns a MAC of 32 bytes over the context and the message: HMAC-SHA256 under a key that serves only this. */
   mac(message: Uint8Array, context: string): Buffer;
@@ -35,8 +37,8 @@ interface BoxKey {
 }
 
 /**
- * Seals under `masterKey`, and also opens what was sealed under one of `previousKeys`: a rotation of the master key needs
- * this until all rows are sealed again. Throws an `internal` AppError when a key does not have 32 bytes.
+ * Seals under `masterKey`, and also opens what was sealed under one of `previousKeys`: a rotation of the master key
+ * needs this until all rows are sealed again. Throws an `internal` AppError when a key does not have 32 bytes.
  */
 export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Uint8Array[] = []): SecretBox {
   const current = boxKey(masterKey);

@@ -19,7 +19,9 @@ export interface Sweep {
   close(): Promise<void>;
 }
 
-/** Sweeps now and every `everyMs`, never twice at a time. A lane that fails is logged, and the next sweep tries again. */
+/**
+ * Sweeps now and every `everyMs`, never twice at a time. A lane that fails is logged, and the next sweep tries again.
+ */
 export function createSweep(options: {
   signals: Signals;
   lanes: readonly SweptLane[];

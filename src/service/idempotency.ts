@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Answer } from '#platform/http/endpoint.ts';
 

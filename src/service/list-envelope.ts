@@ -1,5 +1,5 @@
 /** The list envelope of the contract: numbered pages and a count. It suits short lists; feeds page by key instead. */
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 export interface ListRequest {
   /** A select over one organisation's rows, without `limit`; its parameters are $1..$n. */

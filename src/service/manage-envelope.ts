@@ -3,7 +3,7 @@
  * of one instant: the answer shows exactly the changes that its number counts. Source: API document, "Response
  * envelopes".
  */
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { type ListRequest, readList } from './list-envelope.ts';
 
 /** SQL: the change number of the organisation $1. */

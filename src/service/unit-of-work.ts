@@ -2,7 +2,8 @@
  * A unit of work: one transaction, and the wake-ups that follow its commit. The wake-ups only save time: a process that
  * dies before it sends them loses nothing, because the sweep finds in SQL what is due.
  */
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Signals } from '#platform/queue.ts';
 

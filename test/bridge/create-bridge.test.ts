@@ -8,12 +8,13 @@ import { Registry } from '#platform/metrics.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { createSignals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { scratchFolder, testCertificates, testOutgoing } from '../harness/programs.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 
 async function depsOf(settings: Record<string, unknown>) {
   const db = await createTestDatabase();
-  const { certPem, keyPem } = await testCertificates();
+  const { certPem, keyPem } = testCertificates();
   return {
     db,
     deps: {
@@ -23,7 +24,7 @@ async function depsOf(settings: Record<string, unknown>) {
       sweepMs: 600_000,
       database: db.database,
       signals: await createSignals({ databaseUrl: db.url, namespace: 'bridge_queue', log: silentLogger }),
-      fetch: (await testOutgoing()).fetch,
+      fetch: testOutgoing().fetch,
       secrets: createSecretBox(Buffer.alloc(32, 7)),
       clock: systemClock,
       log: silentLogger,

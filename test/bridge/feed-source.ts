@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 import type { TestRecord } from './parts.ts';
 
 export interface FeedSource {

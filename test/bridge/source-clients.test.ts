@@ -8,8 +8,10 @@ import { type Clock, systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { Registry } from '#platform/metrics.ts';
 import { uploadFile } from '../harness/files.ts';
-import { startTestService, type TestOrganisation, type TestService, testOutgoing } from '../harness/programs.ts';
 import { changeSuppliers } from '../harness/sourcing.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../harness/test-service.ts';
 import { settingsOf, startProcess, type TestClock, testClock } from './parts.ts';
 
 /** Thrown instead of sleeping: the reader learns for how long it would have to wait, and the test moves the clock. */
@@ -46,7 +48,7 @@ async function processClient(options: { clock?: Clock; quotas?: object } = {}) {
   });
   const registry = new Registry();
   const { database } = await startProcess(service.db);
-  const { fetch } = await testOutgoing();
+  const { fetch } = testOutgoing();
   const client = createSourceClients({ settings, fetch, clock: options.clock ?? roundClock, database, registry })(
     `source-${sources}`,
   );
@@ -98,7 +100,7 @@ describe('five processes that read as fast as they can', () => {
     // A request that was not yet reported as ended counts a little longer: at most one of each process.
     expect(Math.min(second - first, third - second)).toBeGreaterThanOrEqual(requests - processes.length);
     // The limits are in force: a client that does not count its requests is refused.
-    const { fetch } = await testOutgoing();
+    const { fetch } = testOutgoing();
     const uncounted = createSourceClient({
       settings: { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 5_000, retries: 0 },
       fetch,
@@ -136,7 +138,7 @@ test('the quota that is left is a metric in every process', async () => {
 });
 
 test('parts of one process have the same metrics, and a source that is not configured has no client', async () => {
-  const { fetch } = await testOutgoing();
+  const { fetch } = testOutgoing();
   const deps = { settings: settingsOf(), fetch, clock, database: service.db.database, registry: new Registry() };
   createSourceClients(deps);
   expect(() => createSourceClients(deps)('other')).toThrow('No source is configured under the name "other".');

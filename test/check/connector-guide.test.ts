@@ -13,7 +13,7 @@ import { makeConnector } from '#cli/connector-template.ts';
 import { errorOfStatus } from '#connector/http.ts';
 import { conformanceChecks } from '#connector/testing/conformance.ts';
 import { runHere } from '../cli/command-line.ts';
-import { scratchFolder } from '../harness/programs.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const guide = await readFile(join(root, 'docs/writing-a-connector.md'), 'utf8');

@@ -157,7 +157,13 @@ const boundaries = {
   ],
 };
 
-const habits: { rule: string; bad: string; good: string }[] = [
+/** Two files of which each imports a type of the other. */
+const circle: readonly Plant[] = ['one', 'two'].map((name, index, names) => ({
+  path: `src/platform/planted-circle/${name}.ts`,
+  text: `import type { A as B } from './${names[1 - index]}.ts';\n\nexport interface A {\n  readonly other: B;\n}\n`,
+}));
+
+const ruleExamples: { rule: string; bad: string; good: string }[] = [
   {
     rule: 'typescript(no-floating-promises)',
     bad: 'export function stop(end: () => Promise<void>): void {\n  end();\n}\n',
@@ -189,7 +195,7 @@ const habits: { rule: string; bad: string; good: string }[] = [
     good: 'export const one = 1;\n',
   },
 ];
-const habitPath = (index: number, kind: 'bad' | 'good') => `src/platform/habit-${index}-${kind}.ts`;
+const ruleFilePath = (index: number, kind: 'bad' | 'good') => `src/platform/rule-${index}-${kind}.ts`;
 
 let scratch: string;
 /** The rules that the linter reported, by file. */
@@ -200,9 +206,9 @@ beforeAll(async () => {
   for (const name of ['.oxlintrc.json', 'tsconfig.json', 'package.json'])
     await copyFile(join(root, name), join(scratch, name));
   await symlink(join(root, 'node_modules'), join(scratch, 'node_modules'));
-  const plants = [...boundaries.refused, ...boundaries.allowed];
-  for (const [index, { bad, good }] of habits.entries())
-    plants.push({ path: habitPath(index, 'bad'), text: bad }, { path: habitPath(index, 'good'), text: good });
+  const plants = [...boundaries.refused, ...boundaries.allowed, ...circle];
+  for (const [index, { bad, good }] of ruleExamples.entries())
+    plants.push({ path: ruleFilePath(index, 'bad'), text: bad }, { path: ruleFilePath(index, 'good'), text: good });
   for (const folder of new Set(plants.map(({ path }) => dirname(path))))
     await mkdir(join(scratch, folder), { recursive: true });
   await Promise.all(plants.map(({ path, text }) => writeFile(join(scratch, path), text)));
@@ -250,12 +256,16 @@ describe('import boundaries', () => {
   });
 });
 
-describe('habits', () => {
-  test.each(habits.map(({ rule }, index) => ({ rule, index })))(
+test('a circle of imports is reported, also where it is of types only', () => {
+  for (const { path } of circle) expect([...(reported.get(path) ?? [])]).toContain('import(no-cycle)');
+});
+
+describe('style rules', () => {
+  test.each(ruleExamples.map(({ rule }, index) => ({ rule, index })))(
     '$rule is reported, and its cure is not',
     ({ rule, index }) => {
-      expect([...(reported.get(habitPath(index, 'bad')) ?? [])]).toContain(rule);
-      expect([...(reported.get(habitPath(index, 'good')) ?? [])]).toEqual([]);
+      expect([...(reported.get(ruleFilePath(index, 'bad')) ?? [])]).toContain(rule);
+      expect([...(reported.get(ruleFilePath(index, 'good')) ?? [])]).toEqual([]);
     },
   );
 });

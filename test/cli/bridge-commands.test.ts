@@ -1,6 +1,6 @@
 /**
- * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most of them run within
- * this process, because a process for each takes long; test/cli/main.test.ts runs the command line as a process.
+ * The subcommands of `bridge` on one database, against a hand-made source and the file connector. Most of them run
+ * within this process, because a process for each takes long; test/cli/main.test.ts runs the command line as a process.
  */
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type FeedSource, startFeedSource } from '../bridge/feed-source.ts';
 import { eventRecord, idOf, lotAwardRecord } from '../bridge/parts.ts';
-import { scratchFolder } from '../harness/programs.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
 import { runCommandLine, runHere, startCommandLine } from './command-line.ts';
 

@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { systemClock } from '#platform/clock.ts';
 import { type Receiver, startReceiver } from '../bridge/receive/receiver.ts';
-import { scratchFolder, startTestService, type TestOrganisation } from '../harness/programs.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 import { runCommandLine } from './command-line.ts';
 
 const service = await startTestService();

@@ -11,7 +11,9 @@ export interface CommandLine {
   readonly pid: number;
   stdout(): string;
   stderr(): string;
-  /** Resolves with the line of standard output that matches; rejects with all output when the process ends without it. */
+  /**
+   * Resolves with the line of standard output that matches; rejects with all output when the process ends without it.
+   */
   line(pattern: RegExp): Promise<string>;
   signal(signal: NodeJS.Signals): void;
   /** Closes the pipes that read its output. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { copyProgram } from '../harness/program-copy.ts';
-import { scratchFolder } from '../harness/programs.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 import { runHere } from './command-line.ts';
 
 const root = join(import.meta.dirname, '..', '..');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { createRegistry } from '#platform/metrics.ts';
-import { startTestBridge } from '../harness/programs.ts';
+import { startTestBridge } from '../harness/test-bridge.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');

@@ -5,7 +5,8 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { isRunning } from '#platform/database/is-running.ts';
-import { eventually, scratchFolder } from '../harness/programs.ts';
+import { eventually } from '../harness/eventually.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { type CommandLine, runCommandLine, startCommandLine } from './command-line.ts';
 

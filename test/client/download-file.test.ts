@@ -2,9 +2,10 @@ import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createSourceClient } from '#client/source-client.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import type { GuardedFetch, GuardedRequest } from '#platform/guarded-fetch.ts';
+import type { GuardedRequest } from '#platform/guarded-fetch/guarded-request.ts';
+import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { testClock } from '../bridge/parts.ts';
-import { testOutgoing } from '../harness/programs.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
 import { type ScriptedService, startScriptedService, status } from './scripted-service.ts';
 
 const token = 'secret-token';
@@ -17,7 +18,7 @@ let outgoing: GuardedFetch;
 beforeEach(async () => {
   sent = [];
   service = await startScriptedService();
-  const { fetch } = await testOutgoing();
+  const { fetch } = testOutgoing();
   outgoing = (request) => {
     sent.push(request);
     return fetch(request);

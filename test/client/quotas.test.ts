@@ -4,7 +4,7 @@ import { bucketOf, type Quotas } from '#client/quotas.ts';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
-import { testOutgoing } from '../harness/programs.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
 import { json, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
 
 describe('a call counts against', () => {
@@ -63,7 +63,7 @@ describe('a client with quotas', () => {
     service = await startScriptedService();
     client = createSourceClient({
       settings: { baseUrl: service.url, apiKey: 'key', timeoutMs: 2_000, retries: 2 },
-      fetch: (await testOutgoing()).fetch,
+      fetch: testOutgoing().fetch,
       clock,
       quotas: { take: (...args) => take(...args) },
     });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
-import { testOutgoing } from '../harness/programs.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
 import { json, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
 
 let service: ScriptedService;
@@ -13,7 +13,7 @@ beforeEach(async () => {
   service = await startScriptedService();
   client = createSourceClient({
     settings: { baseUrl: service.url, apiKey: 'key', timeoutMs: 2_000, retries: 0 },
-    fetch: (await testOutgoing()).fetch,
+    fetch: testOutgoing().fetch,
     clock,
   });
 });

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { createSourceClient, type SourceClient } from '#client/source-client.ts';
 import { AppError } from '#platform/errors.ts';
 import { type TestClock, testClock } from '../bridge/parts.ts';
-import { testOutgoing } from '../harness/programs.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
 import { json, type ScriptedAnswer, type ScriptedService, startScriptedService, status } from './scripted-service.ts';
 
 const apiKey = 'secret-api-key';
@@ -22,7 +22,7 @@ beforeEach(async () => {
   service = await startScriptedService();
   client = createSourceClient({
     settings: { baseUrl: `${service.url}/`, apiKey, timeoutMs: 2_000, retries },
-    fetch: (await testOutgoing()).fetch,
+    fetch: testOutgoing().fetch,
     clock,
     onRequest: ({ bucket, status: outcome }) => seen.push(`${bucket} ${outcome}`),
   });

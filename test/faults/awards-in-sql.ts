@@ -1,6 +1,6 @@
 /**
- * The service's awards, computed by SQL from the input of buyers and suppliers: neither from the feeds nor by any code of
- * the service, the bridge or the demo.
+ * The service's awards, computed by SQL from the input of buyers and suppliers: neither from the feeds nor by any code
+ * of the service, the bridge or the demo.
  */
 import { Client } from 'pg';
 

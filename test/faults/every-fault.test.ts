@@ -1,9 +1,9 @@
 /**
  * The bridge as it runs in production: two processes of each role, BullMQ on Redis, PostgreSQL, and the service, each a
  * process of its own under a service manager, while the simulator plays as fast as it can. Faults come at seeded
- * instants: `kill -9` of any role, of Redis and of PostgreSQL; Redis flushed; a role that hangs, for longer than its lease
- * or not; connections cut on each of the four links. The ERP creates a second object when a call is repeated. FAULTS sets
- * the number of faults, FAULT_SEED their kinds and instants.
+ * instants: `kill -9` of any role, of Redis and of PostgreSQL; Redis flushed; a role that hangs, for longer than its
+ * lease or not; connections cut on each of the four links. The ERP creates a second object when a call is repeated.
+ * FAULTS sets the number of faults, FAULT_SEED their kinds and instants.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -13,9 +13,10 @@ import type { SourceClient } from '#client/source-client.ts';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { silentLogger } from '#platform/log.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 import { freePort } from '../harness/free-port.ts';
-import { closeAfterFile, scratchFolder } from '../harness/programs.ts';
 import { hasRedisServer, startRedisServer } from '../harness/redis.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 import { readRows, readServiceState, readUnfinished } from './awards-in-sql.ts';
 import { killPostgres } from './kill-postgres.ts';
 import { createSource, ledgerConfiguration, ledgerFile } from './ledger-bridge.ts';
@@ -105,7 +106,9 @@ function countsOf(story: readonly string[]): string {
 type Random = ReturnType<typeof seededRandom>;
 type Fault = (random: Random) => Promise<void>;
 
-/** Starts all programs; returns them with the faults that can hit them. `note` is called with each fault that happens. */
+/**
+ * Starts all programs; returns them with the faults that can hit them. `note` is called with each fault that happens.
+ */
 async function setUp(note: (what: string) => void) {
   const [redis, service] = await Promise.all([startRedisServer(), createInstallation()]);
   closeAfterFile(() => redis.close());

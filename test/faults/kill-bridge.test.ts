@@ -1,7 +1,7 @@
 /**
- * Service and bridge as two processes over one data folder. The bridge is killed with -9 at seeded instants while awards
- * come in, and it writes to an ERP that creates a second object when a call is repeated. FAULTS sets the number of kills,
- * FAULT_SEED the instants.
+ * Service and bridge as two processes over one data folder. The bridge is killed with -9 at seeded instants while
+ * awards come in, and it writes to an ERP that creates a second object when a call is repeated. FAULTS sets the number
+ * of kills, FAULT_SEED the instants.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';

@@ -92,8 +92,8 @@ async function killAgainAndAgain(installation: Installation, count: number, rand
 }
 
 /**
- * The awards in the folder without those of the events in `except`, with each file checked against the others; fails for
- * a file that belongs to no award.
+ * The awards in the folder without those of the events in `except`, with each file checked against the others; fails
+ * for a file that belongs to no award.
  */
 async function readFolder(folder: string, except: readonly string[]): Promise<Awards> {
   const awards: Awards = {};

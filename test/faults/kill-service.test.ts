@@ -13,8 +13,10 @@ import { feedTriggers } from '#contract/webhook.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 import { freePort } from '../harness/free-port.ts';
-import { closeAfterFile, createOrganisation, testCertificates, testOutgoing } from '../harness/programs.ts';
+import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
+import { createOrganisation } from '../harness/test-organisation.ts';
 import { type Received, startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { readRows, readServiceState } from './awards-in-sql.ts';
 import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
@@ -38,7 +40,7 @@ test(`a service killed at ${kills} instants finishes every submission and announ
   const port = await freePort();
   const baseUrl = `http://127.0.0.1:${port}`;
   const installation = await createInstallation({ configuration: { sweep_seconds: 1 } });
-  const env = { NODE_EXTRA_CA_CERTS: (await testCertificates()).caFile };
+  const env = { NODE_EXTRA_CA_CERTS: testCertificates().caFile };
   const start = () => installation.start(['service', '--port', String(port)], env);
 
   const first = start();
@@ -194,7 +196,9 @@ async function follow(client: Client, feed: FeedName, signal: AbortSignal) {
   return { held, readOn };
 }
 
-/** Plays one event after another, every plot in turn, until each plot was played and `isEnough`, or until it is aborted. */
+/**
+ * Plays one event after another, every plot in turn, until each plot was played and `isEnough`, or until it is aborted.
+ */
 async function playOn(client: Client, isEnough: () => boolean, signal: AbortSignal): Promise<void> {
   const plots = 8;
   for (let number = 1; !signal.aborted && (number <= plots || !isEnough()); number += 1)
@@ -212,9 +216,11 @@ async function playOn(client: Client, isEnough: () => boolean, signal: AbortSign
     });
 }
 
-/** A client that repeats calls while the service is away, until it is aborted: each call of the story may be repeated. */
+/**
+ * A client that repeats calls while the service is down, until it is aborted: each call of the story may be repeated.
+ */
 async function retryingClient(baseUrl: string, apiKey: string, signal: AbortSignal): Promise<Client> {
-  const { fetch } = await testOutgoing();
+  const { fetch } = testOutgoing();
   const settings = { baseUrl, apiKey, timeoutMs: 30_000, retries: 0 };
   const client = createSourceClient({ settings, fetch, clock: systemClock });
   const again = async <T>(once: () => Promise<T>): Promise<T> => {

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { freePort } from '../harness/free-port.ts';
-import { request } from '../harness/programs.ts';
+import { request } from '../harness/request.ts';
 import { readRows } from './awards-in-sql.ts';
 import { createInstallation, lineOf, outcomeOf, type Program, useEmbedded } from './program-process.ts';
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { feedTriggers } from '#contract/webhook.ts';
-import { createOrganisation } from '../harness/programs.ts';
+import { createOrganisation } from '../harness/test-organisation.ts';
 import type { Installation } from './program-process.ts';
 
 export interface Source {

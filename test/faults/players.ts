@@ -3,7 +3,8 @@ import { createSourceClient, type SourceClient } from '#client/source-client.ts'
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
-import { closeAfterFile, testOutgoing } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { testOutgoing } from '../harness/test-certificates.ts';
 
 export interface Players {
   /** How many events were played to their end. */
@@ -18,7 +19,7 @@ export interface Players {
 
 /** A client of the service that is closed after the file. */
 export async function openClient(baseUrl: string, apiKey: string): Promise<SourceClient> {
-  const { fetch } = await testOutgoing();
+  const { fetch } = testOutgoing();
   return createSourceClient({
     settings: { baseUrl, apiKey, timeoutMs: 30_000, retries: 3 },
     fetch,

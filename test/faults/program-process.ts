@@ -1,7 +1,7 @@
 /**
- * The real command line as a process that can be killed as a whole: it leads a process group, as a program does that was
- * started in a terminal. Programs that a test leaves running are killed after the file, and so is the embedded database of
- * each folder, which by design outlives a killed program.
+ * The real command line as a process that can be killed as a whole: it leads a process group, as a program does that
+ * was started in a terminal. Programs that a test leaves running are killed after the file, and so is the embedded
+ * database of each folder, which by design outlives a killed program.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,8 @@ import { expect } from 'vitest';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { hasErrorCode } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
-import { closeAfterFile, scratchFolder } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const patienceMs = 60_000;
@@ -89,7 +90,9 @@ export async function useEmbedded<T>(dataDir: string, use: (url: string) => Prom
   }
 }
 
-/** Resolves when `look` returns a value; rejects with `what` after a minute, or as soon as `unless` returns a reason. */
+/**
+ * Resolves when `look` returns a value; rejects with `what` after a minute, or as soon as `unless` returns a reason.
+ */
 export async function until<T>(
   what: string,
   look: () => T | undefined | false | Promise<T | undefined | false>,

@@ -1,6 +1,6 @@
 /** A TCP proxy that passes connections on to other ports, in turn, until they are cut. */
 import { connect, createServer, type Socket } from 'node:net';
-import { closeAfterFile } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 
 export interface TcpProxy {
   readonly port: number;

@@ -1,6 +1,7 @@
 /**
- * The service's HTTP API as a table in Markdown, made from its endpoints. Which file an endpoint stands in is read from
- * `src/service/api.ts`: an endpoint does not know it. `npm run docs:api` writes the table to `docs/api-table.md`.
+ * The service's HTTP API as a table in Markdown, made from its endpoints. The file of each endpoint is read from
+ * `src/service/api.ts`, because an endpoint does not know its file. `npm run docs:api` writes the table to
+ * `docs/api-table.md`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,7 +23,7 @@ service, and in [the API document](spec/sourcing-service-api.md). This file is m
   numbers). Each feed has a bucket of its own. Without a bucket the call is not limited.
 
 These routes need no key and have no limit: \`/healthz\`, \`/readyz\` and \`/metrics\`
-([application.ts](../src/platform/http/application.ts)), \`/\`, \`/openapi.json\`, \`/openapi.yaml\`, \`/docs\` and what they load
+([probes.ts](../src/platform/http/probes.ts)), \`/\`, \`/openapi.json\`, \`/openapi.yaml\`, \`/docs\` and what they load
 ([serve-documents.ts](../src/service/openapi/serve-documents.ts)), and the download links, which are signed
 ([serve-downloads.ts](../src/service/files/serve-downloads.ts)).
 `;

@@ -8,7 +8,7 @@ import type { includedSupplier, supplier } from '#contract/supplier.ts';
 import type { Written } from '#contract/written.ts';
 
 /** Every member, also those that the contract leaves optional. */
-type Complete<Value> = Value extends readonly (infer Item)[]
+export type Complete<Value> = Value extends readonly (infer Item)[]
   ? readonly Complete<Item>[]
   : Value extends object
     ? { readonly [Name in keyof Value]-?: Complete<Exclude<Value[Name], undefined>> }

@@ -1,6 +1,7 @@
 /**
- * The results of the conformance kit during a run of the tests: a folder that it writes to, and docs/connectors.md renewed
- * by them when nothing failed: a run of a few files renews the rows of the connectors whose kit it ran.
+ * The results of the conformance kit during a test run: the folder to which the kit writes them, and
+ * docs/connectors.md, which is renewed from them when no test failed. A run of a few files renews the rows of the
+ * connectors whose kit it ran.
  */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,8 +14,8 @@ const root = join(import.meta.dirname, '..', '..');
 const document = join(root, 'docs', 'connectors.md');
 
 /**
- * Names the folder to the tests (CONFORMANCE_RESULTS, unless it is set: then it is somebody else's, and nothing is
- * renewed), and gives what to do at the end of the run.
+ * Sets CONFORMANCE_RESULTS to the folder, and returns the function to call at the end of the run. When the variable is
+ * set already, another program collects the results, and nothing is renewed.
  */
 export async function collectConformance(vitest: Vitest): Promise<() => Promise<void>> {
   if (process.env['CONFORMANCE_RESULTS']) return async () => undefined;
@@ -29,7 +30,7 @@ export async function collectConformance(vitest: Vitest): Promise<() => Promise<
   };
 }
 
-/** None failed, and none was left out by its name: then the kit ran wholly where it ran. */
+/** No test failed, and none was left out by its name: then the kit ran completely where it ran. */
 function wasGreen(vitest: Vitest): boolean {
   const { state } = vitest;
   if (vitest.getGlobalTestNamePattern()) return false;

@@ -1,7 +1,7 @@
 /**
- * The tables of docs/connectors.md, out of the result files that the conformance kit writes. Pure, and the same on every
- * machine: no times, of versions the first number only, and of what a run could not reach (an ERP that is not installed
- * there) what stood there before.
+ * Makes the tables of docs/connectors.md from the result files that the conformance kit writes. Pure, and the result is
+ * the same on every machine: no times, only the first number of versions, and for an ERP that a run could not reach (it
+ * is not installed there) the rows that stood there before.
  */
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { type ReadStream, readStreams } from '#connector/records.ts';
@@ -21,10 +21,10 @@ export interface ConformanceResult {
   }[];
 }
 
-/** A check of the kit, whatever it ran against. */
+/** A check of the kit. */
 export interface KitCheck {
   readonly name: string;
-  /** What holds when it passes. */
+  /** The guarantee that holds when the check passes. */
   readonly guarantee: string;
 }
 
@@ -48,8 +48,9 @@ const checkTitles = ['Check', 'What holds'];
 const exceptionTitles = ['Connector', 'Against', 'Check', 'Why it does not apply'];
 
 /**
- * The document with its tables renewed by a run's results; what it had no result of stays. `connectors` are those that have a folder: the rows of
- * all others go. `checks` are those of the kit, in its order. Throws when the document has no place for the tables.
+ * Returns the document with its tables renewed by the results of a run; rows without a result stay. `connectors` are
+ * the connectors that have a folder: the rows of all others are removed. `checks` are those of the kit, in its order.
+ * Throws when the document has no place for the tables.
  */
 export function renewTables(
   document: string,
@@ -57,18 +58,18 @@ export function renewTables(
   { connectors, checks }: { connectors: readonly string[]; checks: readonly KitCheck[] },
 ): string {
   const [before = '', rest = ''] = document.split(`${begin}\n`);
-  const [made = '', after] = rest.split(end);
+  const [tables = '', after] = rest.split(end);
   if (after === undefined)
     throw new Error(`The document has no place for the tables: a line ${begin}, and one ${end} after it.`);
-  const committed = readRows(made);
+  const committed = readRows(tables);
   const fresh = uniqueRows(results.map((result) => asCommitted(rowOf(result), committed)));
-  const rows = [...fresh, ...committed.filter((row) => !fresh.some((one) => orderOf(one) === orderOf(row)))]
+  const rows = [...fresh, ...committed.filter((row) => !fresh.some((other) => orderOf(other) === orderOf(row)))]
     .filter(({ connector }) => connectors.includes(connector))
     .sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
   return [before, `${begin}\n`, tablesText(rows, checks), end, after].join('');
 }
 
-/** Of two versions of one ERP that stand for the same row, the first. */
+/** Keeps the first of several versions of one ERP that belong to the same row. */
 function uniqueRows(rows: readonly Row[]): Row[] {
   return [...new Map(rows.toReversed().map((row) => [orderOf(row), row])).values()];
 }
@@ -97,7 +98,7 @@ function directionOf(isWritten: boolean, isRead: boolean): string {
   return isRead ? '←' : ' ';
 }
 
-/** Another version of the same ERP, as on another machine, is no news: the numbers that stand there stay. */
+/** Another version of the same ERP, as on another machine, changes nothing: the committed numbers stay. */
 function asCommitted(fresh: Row, committed: readonly Row[]): Row {
   const isSame = (row: Row) =>
     row.connector === fresh.connector &&
@@ -132,14 +133,14 @@ function tableText(titles: readonly string[], rows: readonly (readonly string[])
   return [titles, titles.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
 }
 
-/** One line that ends no cell. */
+/** The text in one line, without the character that ends a cell. */
 function cellText(text: string): string {
   return text.replaceAll(/\s+/g, ' ').replaceAll('|', '/').trim();
 }
 
-/** What `tablesText` has written. */
-function readRows(made: string): Row[] {
-  const lines = made
+/** Reads the rows back from the output of `tablesText`. */
+function readRows(tables: string): Row[] {
+  const lines = tables
     .split('\n')
     .map((line) => /^\| \[([^\]]+)\]\(\S+\) \| (.+) \|$/.exec(line) ?? [])
     .map(([, connector = '', cells = '']) => ({ connector, cells: cells.split(' | ') }));

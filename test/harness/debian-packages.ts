@@ -1,6 +1,6 @@
 /**
- * Programs out of Debian's packages, unpacked into a folder: nothing of the system changes, and nobody has to be root.
- * The first time takes some seconds and a connection to Debian's servers; then the folder is there.
+ * Programs from Debian's packages, unpacked into a folder: this changes nothing in the system and does not need root.
+ * The first time it takes some seconds and a connection to Debian's servers; later runs use the folder.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -11,10 +11,10 @@ import { errorText, hasErrorCode } from '#platform/errors.ts';
 
 const run = promisify(execFile);
 
-/** Where programs are kept from run to run. */
+/** The folder in which programs are kept from run to run. */
 export const programCache = join(import.meta.dirname, '../../node_modules/.cache/sourcing-bridge');
 
-/** One for each distribution and choice of packages: a home folder may be shared by several. */
+/** One hash for each distribution and list of packages: several systems may share a home folder. */
 export async function hashOfPackages(packages: readonly string[]): Promise<string> {
   const release = await readFile('/etc/os-release', 'utf8').catch(() => '');
   const what = [process.platform, process.arch, release, ...packages].join('\n');
@@ -22,9 +22,9 @@ export async function hashOfPackages(packages: readonly string[]): Promise<strin
 }
 
 /**
- * Makes `folder` stand for `/`, with the packages and what they need beyond what is installed. It comes in under another
- * name and is renamed when it is complete: of two that do it at once, one is thrown away. `works` says of a folder that is
- * there already whether it will do. Rejects with the reason where the packages cannot be had.
+ * Unpacks the packages, with the dependencies that are not installed, into `folder`, as into `/`. The folder is made
+ * under another name and renamed when it is complete: when two processes do so at once, one result is discarded.
+ * `works` says whether an existing folder can be used. Rejects with the reason when the packages cannot be downloaded.
  */
 export async function unpackDebianPackages(
   packages: readonly string[],
@@ -37,7 +37,7 @@ export async function unpackDebianPackages(
     const unpacked = join(work, 'root');
     for (const archive of await downloadPackages(packages, work)) await run('dpkg-deb', ['-x', archive, unpacked]);
     await rename(unpacked, folder).catch(async () => {
-      // Another process was quicker, unless what is there does not work.
+      // Another process was quicker, unless the existing folder does not work.
       if (await works()) return;
       await rm(folder, { recursive: true, force: true });
       await rename(unpacked, folder);
@@ -47,14 +47,14 @@ export async function unpackDebianPackages(
   }
 }
 
-/** For processes of programs in that folder: where their libraries are, and else what is in `environment`. */
+/** The environment for programs in that folder: `environment`, and where their libraries are. */
 export function withLibraries(folder: string, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const triplet = { x64: 'x86_64-linux-gnu', arm64: 'aarch64-linux-gnu' }[process.arch as string];
   if (folder === '/' || triplet === undefined) return environment;
   return { ...environment, LD_LIBRARY_PATH: join(folder, 'usr/lib', triplet) };
 }
 
-/** With the system's lists of packages; with newer ones of our own where it has none, or old ones. */
+/** Uses the system's lists of packages, or newly downloaded ones when the system has none or outdated ones. */
 async function downloadPackages(packages: readonly string[], work: string): Promise<string[]> {
   try {
     return await downloadWith(packages, work, []);
@@ -62,14 +62,14 @@ async function downloadPackages(packages: readonly string[], work: string): Prom
     const lists = join(work, 'lists');
     await mkdir(join(lists, 'partial'), { recursive: true });
     const options = ['-o', `Dir::State::lists=${lists}`];
-    // It also fails when one of the lists cannot be had that we do not need.
+    // The update also fails for a list that is not needed here, so its error counts only when the download fails, too.
     const update = apt(work, [...options, '-o', 'APT::Update::Error-Mode=any', 'update']);
-    const trouble = await update.then(
+    const updateError = await update.then(
       () => undefined,
       (error: unknown) => error,
     );
     return await downloadWith(packages, work, options).catch((error: unknown) => {
-      throw trouble ?? error;
+      throw updateError ?? error;
     });
   }
 }
@@ -84,12 +84,12 @@ async function downloadWith(packages: readonly string[], work: string, options: 
   return (await readdir(archives)).filter((name) => name.endsWith('.deb')).map((name) => join(archives, name));
 }
 
-/** Gives what it printed; rejects with what it complained of. Everything that it writes is in `work`. */
+/** Returns the output of apt-get; rejects with its error messages. It writes only into `work`. */
 async function apt(work: string, command: readonly string[], cwd = work): Promise<string> {
   const settings = ['Debug::NoLocking=true', 'APT::Sandbox::User=root', `Dir::Cache=${work}`, 'APT::Color=0'];
-  // Nobody waits minutes for a network that is not there.
-  const patience = ['Acquire::Retries=1', 'Acquire::http::Timeout=15', 'Acquire::https::Timeout=15'];
-  const options = [...settings, ...patience].flatMap((setting) => ['-o', setting]);
+  // Short time limits, so that a missing network does not cost minutes.
+  const timeouts = ['Acquire::Retries=1', 'Acquire::http::Timeout=15', 'Acquire::https::Timeout=15'];
+  const options = [...settings, ...timeouts].flatMap((setting) => ['-o', setting]);
   try {
     const { stdout } = await run('apt-get', [...options, ...command], {
       cwd,
@@ -99,9 +99,9 @@ async function apt(work: string, command: readonly string[], cwd = work): Promis
     });
     return stdout;
   } catch (error) {
-    if (hasErrorCode(error, 'ENOENT')) throw new Error('there is no apt-get: this is no Debian', { cause: error });
-    const complaint = typeof error === 'object' && error && 'stderr' in error ? String(error.stderr) : '';
-    const lines = complaint.split('\n').filter((line) => line.startsWith('E:'));
+    if (hasErrorCode(error, 'ENOENT')) throw new Error('there is no apt-get: this is not Debian', { cause: error });
+    const output = typeof error === 'object' && error && 'stderr' in error ? String(error.stderr) : '';
+    const lines = output.split('\n').filter((line) => line.startsWith('E:'));
     throw new Error(lines.length > 0 ? lines.join(' ') : errorText(error), { cause: error });
   }
 }

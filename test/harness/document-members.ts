@@ -36,7 +36,9 @@ export function membersIn(document: Document): string[] {
   return found(document, '');
 }
 
-/** A document that has every member. `changed` is the path of a member that is to have another value than without it. */
+/**
+ * A document that has every member. `changed` is the path of a member that is to have another value than without it.
+ */
 export function completeDocument(kind: DocumentKind, changed?: string): Document {
   return valueOf(documentJsonSchema(kind), '', changed) as Document;
 }

@@ -1,7 +1,7 @@
 /**
- * Holds every answer of a test service against its OpenAPI documents: the operation, the status, the media type, the
- * headers and the body, down to each member; and the notifications that it sends likewise. What the document does not
- * say of what we write ourselves is a fault of one of the two, and fails the test that made the request.
+ * Compares every answer of a test service with its OpenAPI documents: the operation, the status, the media type, the
+ * headers and the body, down to each member. It compares the service's notifications, too. A difference is a fault of
+ * the service or of the document, and fails the test that made the request.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -11,7 +11,7 @@ import { createApiDocuments } from '#service/openapi/api-documents.ts';
 export interface SeenAnswer {
   status: number;
   headers: Headers;
-  /** Read as JSON when it is. */
+  /** Parsed, if it is JSON. */
   body: unknown;
 }
 
@@ -25,22 +25,22 @@ interface Operation {
   readonly pattern: RegExp;
   readonly responses: Json;
   readonly document: Json;
-  /** The place of the responses in the document, for the schemas' addresses. */
+  /** The JSON pointer of the responses in the document, from which the schemas' addresses are made. */
   readonly pointer: string;
 }
 
 export interface AnswerCheck {
   /** Every operation of the documents. */
   readonly operations: readonly string[];
-  /** Throws an Error that says what is wrong. Gives what was answered, as `GET /api/jobs/{id} 200`. */
+  /** Returns the operation and the status, as `GET /api/jobs/{id} 200`. Throws an Error that names the difference. */
   check(method: string, url: string, answer: SeenAnswer): string | undefined;
-  /** What is wrong with a notification that the service sent; undefined when nothing is. */
+  /** Returns what is wrong with a notification of the service; undefined when it is as documented. */
   faultOfNotification(headers: IncomingHttpHeaders, body: { trigger: string }): string | undefined;
 }
 
-/** The paths that the documents speak of. */
+/** The paths that the documents describe. */
 const described = /^\/(api|desk|admin)(\/|$)/;
-/** Answers that any path may have, whether it is known or not. */
+/** Statuses that any path may have, known or not. */
 const anywhere = [400, 404, 405, 503];
 
 export function createAnswerCheck(documents: Readonly<Record<string, object>>): AnswerCheck {
@@ -57,27 +57,29 @@ export function createAnswerCheck(documents: Readonly<Record<string, object>>): 
     check: (method, url, answer) => {
       const path = new URL(url).pathname.replace(/(?<=.)\/$/, '');
       if (!described.test(path)) return undefined;
-      const asked = method === 'HEAD' ? 'GET' : method;
+      const documentedMethod = method === 'HEAD' ? 'GET' : method;
       const fail = (fault: string) => {
         throw new Error(`${method} ${path} answered ${answer.status}, and the OpenAPI document disagrees: ${fault}`);
       };
-      const nearest = operations.find((one) => one.pattern.test(path))?.pattern.source;
-      const operation = operations.find((one) => one.name.startsWith(`${asked} `) && one.pattern.source === nearest);
+      const nearest = operations.find(({ pattern }) => pattern.test(path))?.pattern.source;
+      const operation = operations.find(
+        ({ name, pattern }) => name.startsWith(`${documentedMethod} `) && pattern.source === nearest,
+      );
       const fault = operation
         ? faultOf(operation, answer, method === 'HEAD', bodyFault)
         : faultOfUnknown(
-            operations.some((one) => one.pattern.test(path)),
+            operations.some(({ pattern }) => pattern.test(path)),
             answer,
           );
       if (fault !== undefined) fail(fault);
       return operation && `${operation.name} ${answer.status}`;
     },
     faultOfNotification: (sent, body) => {
-      const [name, document] = Object.entries(documents).find(([, one]) => 'webhooks' in one) ?? [];
+      const [name, document] = Object.entries(documents).find(([, each]) => 'webhooks' in each) ?? [];
       const call = (document as Json)?.webhooks[body.trigger]?.post;
       if (!call) return `the OpenAPI document knows no notification ${body.trigger}.`;
-      const names: string[] = call.parameters.map((one: { name: string }) => one.name);
-      const missing = names.find((one) => sent[one.toLowerCase()] === undefined);
+      const names: string[] = call.parameters.map((parameter: { name: string }) => parameter.name);
+      const missing = names.find((header) => sent[header.toLowerCase()] === undefined);
       if (missing !== undefined) return `the header ${missing} is missing.`;
       return bodyFault(`${name}#/webhooks/${body.trigger}/post/requestBody/content/application~1json/schema`, body);
     },
@@ -86,7 +88,7 @@ export function createAnswerCheck(documents: Readonly<Record<string, object>>): 
 
 let ofService: AnswerCheck | undefined;
 
-/** The check of our service's answers, made when it is first used. */
+/** The check of the service's answers, made when it is first used. */
 export function answerCheckOfService(): AnswerCheck {
   ofService ??= createAnswerCheck(createApiDocuments());
   return ofService;
@@ -109,7 +111,7 @@ function operationsOf(documentName: string, document: Json): Operation[] {
       values: path.split('{').length,
     })),
   );
-  // What stands in a path as it is comes before a value that could have the same text.
+  // A path with a fixed text comes before a path with a parameter at the same place.
   return found.sort((a, b) => a.values - b.values);
 }
 
@@ -118,7 +120,7 @@ type BodyCheck = (pointer: string, body: unknown) => string | undefined;
 function faultOf(operation: Operation, answer: SeenAnswer, isHead: boolean, bodyFault: BodyCheck): string | undefined {
   const { status, headers } = answer;
   const given = operation.responses[String(status)];
-  // A call that takes no body may be sent one.
+  // A client may also send a body to an operation that takes none.
   if (given === undefined && [413, 415].includes(status)) return faultOfProblem(answer);
   if (given === undefined)
     return `it knows the statuses ${Object.keys(operation.responses).join(', ')} of ${operation.name}.`;
@@ -173,7 +175,10 @@ function createBodyCheck(ajv: Ajv2020): BodyCheck {
   };
 }
 
-/** A copy whose objects take the members that they list and no others: clients must accept more, we answer no more. */
+/**
+ * A copy in which objects allow only the listed members. Clients must accept further members, but the service sends
+ * none.
+ */
 function closed(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(closed);

@@ -1,7 +1,7 @@
-/** The error of a call that has to fail, for the expectations about it. */
+/** The error of a call that must fail, for the expectations about it. */
 import { expect } from 'vitest';
 
-/** What `run` rejects with; fails when it does not reject, or rejects with something else than `type`. */
+/** Returns the error with which `run` rejects; fails when it does not reject, or not with an error of `type`. */
 export async function failureOf<T extends Error>(
   type: abstract new (...args: never[]) => T,
   run: Promise<unknown>,

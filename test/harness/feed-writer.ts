@@ -1,10 +1,11 @@
-/** Appends records to feeds as commands do, without events behind them. They read as the contract says. */
+/** Appends records to feeds as commands do, without events behind them. The records have the form of the contract. */
 import { randomUUID } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import type { EventStatus } from '#contract/sourcing-event.ts';
 import type { FeedRecord } from '#service/domain/feed-records.ts';
 import { appendFeedRecords, type FeedChange } from '#service/feeds/append-feed-records.ts';
-import type { TestOrganisation, TestService } from './programs.ts';
+import type { TestOrganisation } from './test-organisation.ts';
+import type { TestService } from './test-service.ts';
 
 export interface WrittenEvent {
   id: string;
@@ -18,14 +19,14 @@ export interface WrittenRecord {
   id: string;
   event: string;
   requests: string[];
-  /** What it says. */
+  /** The content that differs between versions. */
   text?: string;
   supplier?: string;
 }
 
 const created = '2030-01-01T00:00:00.000000Z';
-const somebody = { id: randomUUID() };
-const unsaid = { text: 'as it is', supplier: somebody.id };
+const someUser = { id: randomUUID() };
+const defaults = { text: 'as it is', supplier: someUser.id };
 
 export function writtenEvent(
   { id, status, tags, requests, isTest = false }: WrittenEvent,
@@ -45,7 +46,7 @@ export function writtenEvent(
     ...summary,
     roles: [],
     created,
-    created_by: somebody,
+    created_by: someUser,
     rounds: [],
     columns: [],
     lot_count: 0,
@@ -76,7 +77,7 @@ const made: { [Feed in FeedName]: (record: Required<WrittenRecord>) => FeedRecor
       ...ofEvent(of.event, requests),
       id: Number(id),
       supplier,
-      question_uuid: somebody.id,
+      question_uuid: someUser.id,
       value: text,
     },
   }),
@@ -88,10 +89,10 @@ function ofEvent(event: string, requests: readonly string[]) {
 
 /** A feed, and records to append to it. */
 export function writtenChange<Feed extends FeedName>(feed: Feed, records: readonly WrittenRecord[]): FeedChange<Feed> {
-  return { feed, records: records.map((record) => made[feed]({ ...unsaid, ...record })) };
+  return { feed, records: records.map((record) => made[feed]({ ...defaults, ...record })) };
 }
 
-/** Each call is one transaction. */
+/** Returns functions that append a record, each in one transaction. */
 export function createFeedWriter(service: TestService, organisation: TestOrganisation) {
   const append = (eventId: string, change: FeedChange) =>
     service.db.database.transaction((tx) =>

@@ -1,9 +1,11 @@
-/** Files for tests: uploaded over HTTP, and the storage behind them to break. */
+/** Files for tests: uploading them over HTTP, and a storage that can be made to fail. */
 import { createHash } from 'node:crypto';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import type { FileStorage, OpenFile } from '#platform/file-storage.ts';
-import { type HttpAnswer, scratchFolder, type TestOrganisation } from './programs.ts';
+import type { HttpAnswer } from './request.ts';
+import { scratchFolder } from './scratch-folder.ts';
 import { endedJob } from './sourcing.ts';
+import type { TestOrganisation } from './test-organisation.ts';
 
 export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex');
 
@@ -20,7 +22,7 @@ export function upload(
   });
 }
 
-/** Uploads under this name and gives the file's id. */
+/** Uploads a file with this name and returns its id. */
 export async function uploadFile(
   organisation: TestOrganisation,
   name = 'quote.pdf',
@@ -33,7 +35,7 @@ export async function uploadFile(
   return body.uuid;
 }
 
-/** Submits a link job and gives what it has become. */
+/** Submits a link job and returns it when it has ended. */
 export function linkJob(organisation: TestOrganisation, ids: readonly string[]) {
   return endedJob(organisation, '/api/jobs/generate-file-download-links', { file_uuids: ids });
 }
@@ -43,18 +45,18 @@ export async function linkTo(organisation: TestOrganisation, id: string): Promis
   return (await linkJob(organisation, [id])).detail.data[0].download_url;
 }
 
-/** What a link answers to somebody without a key; bytes as they come. */
+/** Downloads without an API key; the bytes are unchanged. */
 export async function download(url: string, method = 'GET', headers: Record<string, string> = {}) {
   const answer = await fetch(url, { method, headers });
   return { status: answer.status, headers: answer.headers, bytes: Buffer.from(await answer.arrayBuffer()) };
 }
 
 export interface BreakableStorage extends FileStorage {
-  /** Ids that are stored, by what the storage itself holds. */
+  /** The ids of the files in the storage. */
   readonly stored: Set<string>;
-  /** Called before a call goes through; what it throws is the call's failure. */
+  /** Called before each call; the call fails with its error. */
   before: (call: 'put' | 'get' | 'remove', id: string) => void | Promise<void>;
-  /** What `get` gives instead of what it found. */
+  /** Replaces the result of `get`. */
   found: (file: OpenFile | undefined) => OpenFile | undefined;
 }
 

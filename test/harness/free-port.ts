@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 /**
- * A port that nobody had a moment ago. It is below those that the system gives to connections (from 32768 on), one of
- * which would else take it while a server is killed and not yet started again.
+ * Returns a port that was free a moment ago. It is below the ports that the system assigns to outgoing connections
+ * (from 32768 on): otherwise such a connection could take it while a server is killed and not yet started again.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < 100; tries += 1) {

@@ -1,18 +1,19 @@
 /**
- * One PostgreSQL server for a run of the tests: the one that DATABASE_URL names, else an embedded one in a folder of its
- * own under `.test`, in memory where there is enough, with fsync off. When the run ends its databases are dropped, or the
- * server and its folder are gone.
+ * The resources that all tests of a run share: certificates for localhost, and one PostgreSQL server. That is the
+ * server of DATABASE_URL, else an embedded one in its own folder under `.test`, in memory when there is enough, with
+ * fsync off. At the end of the run its databases are dropped, or the embedded server and its folder are removed.
  */
-
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
 import type { TestProject } from 'vitest/node';
+import { systemClock } from '#platform/clock.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { startEmbeddedPostgres } from '#platform/database/embedded-postgres.ts';
 import { isRunning } from '#platform/database/is-running.ts';
+import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { collectConformance } from './conformance-results.ts';
 import { findScratchRoot } from './scratch-root.ts';
@@ -21,20 +22,25 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** The server of this run, as a user who may create databases. */
     databaseUrl: string;
-    /** How the names of this run's databases begin. */
+    /** The beginning of the names of this run's databases. */
     databasePrefix: string;
+    certificates: LocalCertificates;
   }
 }
 
 const root = join(import.meta.dirname, '..', '..');
 
-/** Starts or finds the server and gives the function that takes it down again; rejects when there is none. */
+/**
+ * Starts or finds the server and returns the function that cleans up after the run; rejects when there is no server.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // For the programs that tests start, hundreds of times: without it each compiles all of its code anew.
+  // Tests start programs hundreds of times: without this cache each program compiles all of its code again.
   process.env['NODE_COMPILE_CACHE'] ??= join(tmpdir(), 'node-compile-cache');
   const databasePrefix = `sourcing_test_${randomBytes(6).toString('hex')}_`;
   const named = process.env['DATABASE_URL'];
   const server = named === undefined || named === '' ? await startScratchServer() : useServer(named, databasePrefix);
+  const certificateFolder = await mkdtemp(join(tmpdir(), 'sourcing-test-'));
+  project.provide('certificates', await makeCertificates(certificateFolder));
   project.provide('databaseUrl', server.url);
   project.provide('databasePrefix', databasePrefix);
   console.log(`Tests use ${server.description}.`);
@@ -43,9 +49,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     try {
       await endConformance();
     } finally {
+      await rm(certificateFolder, { recursive: true });
       await server.stop();
     }
   };
+}
+
+function makeCertificates(directory: string): Promise<LocalCertificates> {
+  const hostnames = ['localhost', '127.0.0.1', '::1'];
+  return ensureLocalCertificates({ directory, hostnames, clock: systemClock, log: silentLogger });
 }
 
 interface Server {
@@ -58,7 +70,7 @@ async function startScratchServer(): Promise<Server> {
   const found = await findScratchRoot(root);
   const scratchRoot = join(found, found === root ? '' : `sourcing-bridge-${process.getuid?.()}`, '.test');
   await mkdir(scratchRoot, { recursive: true, mode: 0o700 });
-  await sweepKilledRuns(scratchRoot);
+  await removeKilledRuns(scratchRoot);
   const folder = join(scratchRoot, `run-${process.pid}-${randomBytes(4).toString('hex')}`);
   const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true });
   return {
@@ -71,8 +83,8 @@ async function startScratchServer(): Promise<Server> {
   };
 }
 
-/** A run that was killed could not stop its server: attach to it, and be its last user. */
-async function sweepKilledRuns(scratchRoot: string): Promise<void> {
+/** A run that was killed could not stop its server: this attaches to the server, and stops it as its last user. */
+async function removeKilledRuns(scratchRoot: string): Promise<void> {
   for (const name of await readdir(scratchRoot)) {
     const pid = /^run-(\d+)-/.exec(name)?.[1];
     if (pid === undefined || isRunning(Number(pid))) continue;

@@ -1,9 +1,11 @@
 /**
- * Fails a test file that leaves timers, sockets, servers, child processes or file watchers behind: each would keep a
- * real process from ending. What vitest itself holds stands at the file's start and does not count.
+ * At the end of a test file: closes the registered resources, then fails the file if it leaves timers, sockets,
+ * servers, child processes or file watchers behind, each of which would keep a real process from ending. Resources that
+ * exist when the file starts belong to vitest or to an earlier file of the same process, and do not count.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll } from 'vitest';
+import { closeWhatIsOpen } from './after-file.ts';
 
 const watched = new Set([
   'Timeout',
@@ -22,16 +24,17 @@ const watched = new Set([
   'MessagePort',
 ]);
 
-/** Sockets close asynchronously, and a pool's last goodbye takes a round trip; on a busy machine, several seconds. */
+/** Sockets close asynchronously, and closing a pool takes a round trip: several seconds on a busy machine. */
 const patienceMs = 5_000;
 const pollMs = 10;
 
-// The process's own input is opened when somebody first looks at it, as a library that imports node:process does.
+// Reading this property opens standard input. A library that imports node:process would do so during the tests.
 void process.stdin;
 const atStart = countResources();
 
-// Registered before any hook of the test file, and therefore run after them.
+// Registered before all hooks of the test file, and therefore run after them.
 afterAll(async () => {
+  await closeWhatIsOpen();
   const until = performance.now() + patienceMs;
   let leaks = findLeaks();
   while (leaks.length > 0 && performance.now() < until) {

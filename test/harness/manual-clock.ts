@@ -1,8 +1,8 @@
-/** A clock that a test owns: it stands still until it is moved. */
+/** A clock that a test controls: it stands still until the test advances it. */
 import type { Clock } from '#platform/clock.ts';
 
 export interface ManualClock extends Clock {
-  /** Moves the time forward and ends the sleeps that are over by then. */
+  /** Advances the time and ends the sleeps that are over by then. */
   advance(ms: number): void;
 }
 
@@ -36,7 +36,7 @@ export function createManualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
   };
 }
 
-/** The same time, and no sleep ever ends: a process whose timers are late. */
+/** A clock with the same time on which no sleep ever ends: a process whose timers are late. */
 export function withoutTimers(clock: Clock): Clock {
   return {
     nowMs: () => clock.nowMs(),

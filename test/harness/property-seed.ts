@@ -1,4 +1,4 @@
-/** Property tests try the same cases in every run, so that what passed once passes anywhere. `PROPERTY_SEED`: others. */
+/** Property tests try the same cases in every run and on every machine; `PROPERTY_SEED` selects others. */
 import * as fc from 'fast-check';
 
 fc.configureGlobal({ seed: Number(process.env['PROPERTY_SEED'] ?? 1) });

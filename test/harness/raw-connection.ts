@@ -1,4 +1,4 @@
-/** A TCP connection that sends exactly the bytes that a test gives it, and keeps what comes back. */
+/** A TCP connection that sends exactly the test's bytes, and keeps all bytes that come back. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -8,9 +8,9 @@ export interface RawConnection {
   send(text: string | Uint8Array): void;
   /** Everything received so far. */
   received(): string;
-  /** Resolves with everything received when the text has come; rejects when the connection ends without it. */
+  /** Resolves to everything received once the text has come; rejects when the connection ends without it. */
   until(text: string): Promise<string>;
-  /** Resolves when the connection is closed, with the error's code if it was reset. */
+  /** Resolves when the connection is closed, to the error's code if it was reset. */
   closed(): Promise<string | undefined>;
 }
 
@@ -21,11 +21,11 @@ export async function connectRaw(port: number): Promise<RawConnection> {
   let received = '';
   let failure: string | undefined;
   const changed = new EventTarget();
-  const tell = () => changed.dispatchEvent(new Event('change'));
+  const notify = () => changed.dispatchEvent(new Event('change'));
   const closed = new Promise<string | undefined>((resolve) => {
     socket.on('close', () => {
       resolve(failure);
-      tell();
+      notify();
     });
   });
   socket.setEncoding('utf8');
@@ -34,7 +34,7 @@ export async function connectRaw(port: number): Promise<RawConnection> {
   });
   socket.on('data', (text) => {
     received += String(text);
-    tell();
+    notify();
   });
   await once(socket, 'connect');
   return {

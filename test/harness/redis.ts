@@ -1,6 +1,6 @@
 /**
- * A Redis for tests: the one of REDIS_URL, else a container, else a `redis-server` of the machine on a free port.
- * With none of them the Redis half of a test is skipped and says so; where CI=true that is an error.
+ * A Redis for tests: the one of REDIS_URL, else a container, else a `redis-server` of this machine on a free port.
+ * Without any of them the Redis half of a test is skipped with a message; with CI=true that is an error.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -16,9 +16,9 @@ export interface TestRedis {
   close(): Promise<void>;
 }
 
-/** A server of the test's own, which may be flushed and restarted. */
+/** A server that only this test uses, so that it may be flushed and restarted. */
 export interface RedisServer extends TestRedis {
-  /** Ends the process at once, as a crash would; nothing is kept. */
+  /** Kills the process, as a crash would; all data is lost. */
   kill(): Promise<void>;
   /** Starts it again, empty, on the same port. */
   restart(): Promise<void>;
@@ -26,7 +26,9 @@ export interface RedisServer extends TestRedis {
 
 const image = 'valkey/valkey:8-alpine';
 
-/** Gives the Redis to test with and prints which one it is; undefined when there is none. Throws then where CI=true. */
+/**
+ * Returns the Redis for the tests and prints which one it is; undefined when there is none, which throws with CI=true.
+ */
 export async function findTestRedis(): Promise<TestRedis | undefined> {
   const given = process.env['REDIS_URL'];
   if (given) return using('REDIS_URL', { url: given, close: async () => {} });
@@ -59,7 +61,7 @@ export function hasRedisServer(): boolean {
 async function hasContainerEngine(): Promise<boolean> {
   const tooLong = new AbortController();
   try {
-    // Looking for an engine must not hang where a socket is there and nobody listens.
+    // With a time limit, because the search hangs when the engine's socket exists and no engine listens on it.
     return await Promise.race([
       getContainerRuntimeClient().then(() => true),
       sleep(5_000, false, { signal: tooLong.signal }),
@@ -77,7 +79,7 @@ export async function startRedisServer(): Promise<RedisServer> {
   const port = await freePort();
   const url = `redis://127.0.0.1:${port}`;
   let child: ChildProcess | undefined;
-  // A test run that is cut off must not leave its server behind.
+  // A test run that is interrupted must not leave its server behind.
   const killWithUs = () => child?.kill('SIGKILL');
   process.once('exit', killWithUs);
 
@@ -114,7 +116,7 @@ async function answers(url: string): Promise<void> {
     maxRetriesPerRequest: null,
     retryStrategy: (attempt) => (attempt < 200 ? 50 : null),
   });
-  // Refused until it listens; the last refusal rejects the ping.
+  // Connections are refused until the server listens; the last refusal rejects the ping.
   client.on('error', () => {});
   try {
     await client.ping();

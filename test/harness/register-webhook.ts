@@ -4,9 +4,13 @@ import { registerWebhook } from '#bridge/webhooks/register-webhook.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { type TestBridge, testOutgoing } from './programs.ts';
+import type { TestBridge } from './test-bridge.ts';
+import { testOutgoing } from './test-certificates.ts';
 
-/** The service then announces what the source `main` reads; the receivers take its signatures at once. */
+/**
+ * The service then announces changes of the feeds of the source `main`, and the receivers accept its signatures at
+ * once.
+ */
 export async function registerTestWebhook(
   { bridge, db }: Pick<TestBridge, 'bridge' | 'db'>,
   service: { baseUrl: string; apiKey: string },
@@ -14,7 +18,7 @@ export async function registerTestWebhook(
   const source = sourceOf(service.baseUrl, service.apiKey);
   const client = createSourceClient({
     settings: { ...service, timeoutMs: 30_000, retries: 3 },
-    fetch: (await testOutgoing()).fetch,
+    fetch: testOutgoing().fetch,
     clock: systemClock,
   });
   const deps = { client, source, database: db.database, secrets: createSecretBox(Buffer.alloc(32, 7)) };

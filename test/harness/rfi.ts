@@ -1,4 +1,4 @@
-/** Random RFIs for property tests: lists of questions and answers to them that are right by the way they are made. */
+/** Random RFIs for property tests: lists of questions and valid answers to them. */
 import * as fc from 'fast-check';
 import type { AnswerInput, QuestionInput } from '#contract/rfi.ts';
 
@@ -24,7 +24,7 @@ const digits = (min: number, max: number) =>
     maxLength: max,
   });
 
-/** Decimal text of at most 20 digits, `decimals` of them behind the point. */
+/** Decimal text of at most 20 digits, up to `decimals` of them after the decimal point. */
 export const decimalText = (decimals = 10): fc.Arbitrary<string> =>
   fc
     .tuple(fc.constantFrom('', '-'), digits(1, 20 - decimals), digits(0, decimals))
@@ -40,7 +40,7 @@ const inputTypes: readonly InputType[] = [
   'FILE',
 ];
 
-/** At least one satisfies the gating. */
+/** Lists of options of which at least one satisfies the gating. */
 const optionLists = fc
   .tuple(fc.uniqueArray(someText(1, 50), { minLength: 1, maxLength: 5 }), fc.nat({ max: 31 }))
   .map(([values, flags]) =>
@@ -85,7 +85,7 @@ function questionOf(uuid: string, identifier: string): fc.Arbitrary<QuestionInpu
   );
 }
 
-/** A list as a client may send it: ids of its own, parents anywhere in the list, no circles. */
+/** Lists as a client may send them: with the client's own ids, parents anywhere in the list, and no circles. */
 export const questionLists = (maxLength = 8): fc.Arbitrary<QuestionInput[]> =>
   fc
     .tuple(
@@ -97,7 +97,7 @@ export const questionLists = (maxLength = 8): fc.Arbitrary<QuestionInput[]> =>
     .chain(([uuids, identifiers, parents, turn]) =>
       fc.tuple(...uuids.map((uuid, index) => questionOf(uuid, identifiers[index] ?? ''))).map((questions) => {
         const grown = questions.map((question, index) => {
-          // Only an earlier one, or none: the list is then turned round, so that parents stand anywhere.
+          // The parent is an earlier question, or none. Afterwards the list is rotated, so that parents stand anywhere.
           const parent = (parents[index] ?? 0) % (index + 1);
           return parent === index ? question : { ...question, parent_question_uuid: questions[parent]?.uuid };
         });
@@ -106,11 +106,11 @@ export const questionLists = (maxLength = 8): fc.Arbitrary<QuestionInput[]> =>
       }),
     );
 
-/** A right answer to a question; `files` are there to be named. */
+/** Valid answers to a question; `files` are ids of existing files. */
 export function answersTo(question: QuestionInput, files: readonly string[]): fc.Arbitrary<AnswerInput> {
   const { input_type: type, options } = question;
-  const chosen = (most: number) =>
-    fc.uniqueArray(fc.constantFrom(...options.map(({ value }) => value)), { minLength: 1, maxLength: most });
+  const chosen = (maxLength: number) =>
+    fc.uniqueArray(fc.constantFrom(...options.map(({ value }) => value)), { minLength: 1, maxLength });
   const values: Record<InputType, () => fc.Arbitrary<Partial<AnswerInput>>> = {
     TEXT: () => someText(1, 200).map((value) => ({ value })),
     NUMBER: () => numberIn(question).map((value) => ({ value })),
@@ -138,8 +138,8 @@ export function answersTo(question: QuestionInput, files: readonly string[]): fc
     .map(([value, more]) => ({ question_uuid: question.uuid ?? '', ...value, ...more }));
 }
 
-/** The bounds of `membersOf`, and what lies between every pair of them. */
-function numberIn({ minimum_value: least, maximum_value: most }: QuestionInput): fc.Arbitrary<string> {
-  if (least === undefined && most === undefined) return decimalText(2);
-  return fc.constantFrom('0.25', ...[least, most].filter((bound) => bound !== undefined));
+/** One of the question's bounds, or 0.25, which lies within every pair of the bounds of `membersOf`. */
+function numberIn({ minimum_value: min, maximum_value: max }: QuestionInput): fc.Arbitrary<string> {
+  if (min === undefined && max === undefined) return decimalText(2);
+  return fc.constantFrom('0.25', ...[min, max].filter((bound) => bound !== undefined));
 }

@@ -1,18 +1,19 @@
 /** Sourcing for tests: the shortest way to suppliers, an event, bids and awards, through the API. */
-import { eventually, type TestOrganisation } from './programs.ts';
+import { eventually } from './eventually.ts';
+import type { TestOrganisation } from './test-organisation.ts';
 
-/** Creates suppliers by their external ids and waits until they are there. */
+/** Creates suppliers by their external ids and waits until they exist. */
 export async function createSuppliers(organisation: TestOrganisation, externalIds: readonly string[]): Promise<void> {
   await changeSuppliers(organisation, ...externalIds.map((id) => ({ external_id: id, name: `Supplier ${id}` })));
 }
 
-/** Submits changes and waits until they are processed; gives the submission. */
+/** Submits changes, waits until they are processed, and returns the submission. */
 export async function changeSuppliers(organisation: TestOrganisation, ...suppliers: object[]) {
   const submitted = await organisation.call('POST', '/api/manage/supplier_changes', { change_data: { suppliers } });
   return processedSubmission(organisation, submitted.body.result.uuid);
 }
 
-/** Waits until a submission is processed; gives it. */
+/** Waits until a submission is processed, and returns it. */
 export function processedSubmission(organisation: TestOrganisation, uuid: string) {
   return eventually('the suppliers are processed', async () => {
     const read = await organisation.call('GET', `/api/manage/supplier_changes/${uuid}`);
@@ -37,13 +38,13 @@ export function eventPayload(options: { name?: string; lots?: readonly string[];
   };
 }
 
-/** Submits a job and waits for its end. */
+/** Submits a job, waits for its end, and returns it. */
 export async function endedJob(organisation: TestOrganisation, path: string, payload: unknown) {
   const submitted = await organisation.call('POST', path, payload);
   return jobEnd(organisation, submitted.body.id);
 }
 
-/** Waits until a job has ended; gives it. */
+/** Waits until a job has ended, and returns it. */
 export function jobEnd(organisation: TestOrganisation, id: string) {
   return eventually('the job has ended', async () => {
     const read = await organisation.call('GET', `/api/jobs/${id}`);
@@ -51,12 +52,12 @@ export function jobEnd(organisation: TestOrganisation, id: string) {
   });
 }
 
-/** Creates an event in draft; gives its id. */
+/** Creates an event in draft and returns its id. */
 export function createEvent(organisation: TestOrganisation, payload: unknown): Promise<string> {
   return createdEntity(organisation, '/api/jobs/create-sourcing-events', payload);
 }
 
-/** Creates a sourcing request; gives its id. */
+/** Creates a sourcing request and returns its id. */
 export function createRequest(organisation: TestOrganisation, payload: object = {}): Promise<string> {
   return createdEntity(organisation, '/api/jobs/create-sourcing-requests', { name: 'Chairs wanted', ...payload });
 }
@@ -67,21 +68,21 @@ async function createdEntity(organisation: TestOrganisation, path: string, paylo
   return job.created_entity;
 }
 
-/** The live event as the desk shows it. */
+/** Reads the event as the desk shows it. */
 export async function readEvent(organisation: TestOrganisation, id: string) {
   const { status, body } = await organisation.call('GET', `/desk/events/${id}`);
   if (status !== 200) throw new Error(`GET ${id}: ${status} ${JSON.stringify(body)}`);
   return body;
 }
 
-/** A desk command; fails unless it was answered with 2xx. */
+/** Sends a desk command; fails unless the answer is 2xx. */
 export async function desk(organisation: TestOrganisation, method: string, path: string, body: unknown = {}) {
   const answer = await organisation.call(method, `/desk/events/${path}`, body);
   if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
   return answer.body;
 }
 
-/** Every record of a feed, page after page. */
+/** Reads every record of a feed, page after page. */
 export async function readWholeFeed(organisation: TestOrganisation, feed: string, query = 'page_size=1000') {
   const records = [];
   for (let path = `/api/feeds/${feed}?${query}`; ; ) {

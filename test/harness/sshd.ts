@@ -1,7 +1,7 @@
 /**
- * A real OpenSSH server for tests of SFTP: the system's, else Debian's, unpacked. It runs as an ordinary process on a free
- * port of this machine, with keys and settings of its own, for the user of the tests; root lends it another user, as
- * OpenSSH wants more of the system where root runs it.
+ * A real OpenSSH server for tests of SFTP: the system's, else the one of Debian's package, unpacked. It runs as an
+ * ordinary process on a free port of this machine, with its own keys and settings, as the user of the tests. When root
+ * runs the tests it runs as another user, because OpenSSH needs more of the system when root runs it.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash, generateKeyPairSync } from 'node:crypto';
@@ -10,38 +10,40 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ssh2 from 'ssh2';
+import { closeAfterFile } from './after-file.ts';
 import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } from './debian-packages.ts';
+import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
-import { closeAfterFile, eventually, scratchFolder } from './programs.ts';
+import { scratchFolder } from './scratch-folder.ts';
 
 export interface SshServer {
   readonly port: number;
   readonly user: string;
-  /** The private key that it lets in, and what opens the file. */
+  /** The file of the private key that the server accepts, and its passphrase. */
   readonly keyFile: string;
   readonly passphrase: string;
-  /** As the settings want it. */
+  /** The host key's fingerprint, in the form of the connector's setting. */
   readonly fingerprint: string;
   /** A line of a `known_hosts` file. */
   readonly knownHost: string;
-  /** A folder that it may write, and the tests too. */
+  /** A folder that the server and the tests may write. */
   readonly folder: string;
   readonly version: string;
-  /** What it has said. */
+  /** The lines of its log. */
   readonly log: readonly string[];
-  /** Ends connections as a cut cable would: those who serve them are killed. */
+  /** Ends all connections abruptly, as a cut cable would: it kills the processes that serve them. */
   cut(): Promise<void>;
   stop(): Promise<void>;
   start(): Promise<void>;
 }
 
-/** Where root runs the tests. Not `nobody`, who is locked out in some systems. */
+/** The server's user when root runs the tests. Not `nobody`, which may not log in on some systems. */
 const otherUser = 'daemon';
 
 const program = 'usr/sbin/sshd';
 const packages = ['openssh-server', 'openssh-sftp-server'];
 
-/** The folder that the server's program is in, as it is in `/`, or why there is none. Searched for once. */
+/** The folder that holds the program, as `/` does; rejects with the reason when there is none. Searched for once. */
 let found: Promise<string> | undefined;
 function findSshd(): Promise<string> {
   found ??= (async () => {
@@ -54,15 +56,15 @@ function findSshd(): Promise<string> {
   return found;
 }
 
-/** Undefined where a server can be started here; else why not. */
+/** Why no server can be started here; undefined when one can. */
 export async function whyNoSshd(): Promise<string | undefined> {
   return findSshd().then(
     () => undefined,
-    (error: Error) => `There is no sshd, and Debian's package of it could not be had: ${error.message}`,
+    (error: Error) => `There is no sshd, and Debian's package could not be downloaded: ${error.message}`,
   );
 }
 
-/** `denied`: requests of the protocol that it does not know, as `posix-rename`. */
+/** Starts a server; `denied` names requests of the protocol that it refuses, such as `posix-rename`. */
 export async function startSshd({ denied = [] }: { denied?: readonly string[] } = {}): Promise<SshServer> {
   const root = await findSshd();
   const sshd = join(root, program);
@@ -112,7 +114,7 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
     await ended;
   };
   const start = async () => {
-    const began = log.length;
+    const linesBefore = log.length;
     const started = spawn(sshd, ['-D', '-e', '-f', settingsFile], {
       stdio: ['ignore', 'ignore', 'pipe'],
       env,
@@ -121,8 +123,8 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
     child = started;
     started.stderr.setEncoding('utf8').on('data', (text: string) => log.push(...text.split('\n').filter(Boolean)));
     await eventually('sshd listens', async () => {
-      if (started.exitCode !== null) throw new Error(`sshd has ended: ${log.slice(began).join(' ')}`);
-      return log.slice(began).some((line) => line.includes('listening on'));
+      if (started.exitCode !== null) throw new Error(`sshd has ended: ${log.slice(linesBefore).join(' ')}`);
+      return log.slice(linesBefore).some((line) => line.includes('listening on'));
     });
   };
   closeAfterFile(stop);
@@ -146,7 +148,7 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
   };
 }
 
-/** In a form that both OpenSSH and the library read; encrypted, if there is a passphrase. */
+/** Makes a key in a form that both OpenSSH and the library read; encrypted if there is a passphrase. */
 function makeKey(passphrase?: string): { pem: string; type: string; publicKey: Buffer } {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const cipher = passphrase === undefined ? {} : { cipher: 'aes-256-cbc', passphrase };
@@ -156,7 +158,7 @@ function makeKey(passphrase?: string): { pem: string; type: string; publicKey: B
   return { pem: String(pem), type: key.type, publicKey: key.getPublicSSH() };
 }
 
-/** Those that serve a connection, and what they have started. */
+/** The processes that serve connections, and their child processes. */
 async function childrenOf({ pid }: ChildProcess): Promise<number[]> {
   const { stdout } = await promisify(execFile)('ps', ['-eo', 'pid=,ppid=']);
   const rows = stdout
@@ -172,7 +174,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile.
+    // The process may have ended meanwhile.
   }
 }
 

@@ -1,31 +1,27 @@
 /**
- * A fresh, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a
- * test file leaves are dropped when it ends.
+ * A new, migrated database for a test in milliseconds: a copy of a template that is made once per run. Copies that a
+ * test file leaves behind are dropped when it ends.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, escapeIdentifier } from 'pg';
-import { afterAll, inject } from 'vitest';
+import { inject } from 'vitest';
 import { createDatabase, type Database } from '#platform/database/database.ts';
 import { parseDatabaseUrl } from '#platform/database/database-url.ts';
 import { migrate } from '#platform/database/migrations.ts';
 import { silentLogger } from '#platform/log.ts';
+import { closeAfterFile } from './after-file.ts';
 
 export interface TestDatabase {
   readonly url: string;
   readonly database: Database;
-  /** Closes `database` and removes it with all it holds, whoever else is connected. May be called more than once. */
+  /** Closes `database` and drops it, even while other clients are connected. May be called more than once. */
   drop(): Promise<void>;
 }
 
 const sources = join(import.meta.dirname, '..', '..', 'src');
 const migrated = ['service', 'bridge'].map((schema) => ({ schema, directory: join(sources, schema, 'migrations') }));
-
-const undropped = new Set<TestDatabase>();
-afterAll(async () => {
-  for (const each of undropped) await each.drop();
-});
 
 /** Creates a database with the schemas of the service and the bridge, both empty. Rejects when a migration fails. */
 export async function createTestDatabase(options: { poolMax?: number } = {}): Promise<TestDatabase> {
@@ -35,7 +31,7 @@ export async function createTestDatabase(options: { poolMax?: number } = {}): Pr
   });
 }
 
-/** Creates a database with nothing in it. */
+/** Creates an empty database. */
 export async function createEmptyDatabase(options: { poolMax?: number } = {}): Promise<TestDatabase> {
   return asAdmin((admin) => copyDatabase(admin, 'template0', options));
 }
@@ -53,20 +49,19 @@ async function copyDatabase(admin: Client, template: string, options: { poolMax?
     database,
     drop: () => {
       dropped ??= (async () => {
-        undropped.delete(created);
         await database.close();
         await asAdmin((admin) => admin.query(`drop database if exists ${escapeIdentifier(name)} with (force)`));
       })();
       return dropped;
     },
   };
-  undropped.add(created);
+  closeAfterFile(() => created.drop());
   return created;
 }
 
 /**
- * Copying the files takes a quarter of the work of logging each page, and two checkpoints: cheap where nothing is synced,
- * and dear on a server that is safe.
+ * Copying the files is a quarter of the work of logging each page, but it needs two checkpoints: these are cheap
+ * without fsync, and expensive on a server with fsync.
  */
 async function strategy(admin: Client): Promise<string> {
   const [row] = (await admin.query<{ fsync: string }>(`select current_setting('fsync') as fsync`)).rows;
@@ -74,8 +69,8 @@ async function strategy(admin: Client): Promise<string> {
 }
 
 /**
- * Named after the migrations' content. It gets that name when it is finished and nobody is connected to it any more:
- * PostgreSQL copies no database that is in use.
+ * Returns the name of the template, which holds a hash of the migrations. The template gets this name when it is
+ * finished and has no connections: PostgreSQL does not copy a database that is in use.
  */
 async function findOrMakeTemplate(admin: Client): Promise<string> {
   const name = `${inject('databasePrefix')}template_${await hashMigrations()}`;
@@ -107,7 +102,7 @@ async function hashMigrations(): Promise<string> {
   return hash.digest('hex').slice(0, 12);
 }
 
-/** Undefined when there is no such folder. */
+/** The names in a folder, sorted; undefined when there is no such folder. */
 async function listFiles(directory: string): Promise<string[] | undefined> {
   const names = await readdir(directory).catch(() => undefined);
   return names?.sort();
@@ -119,7 +114,7 @@ function urlOf(name: string): string {
   return url.href;
 }
 
-/** The session's end also frees the lock that it may hold. */
+/** Lends a session on the server. Its end also releases the advisory lock that it may hold. */
 async function asAdmin<T>(use: (admin: Client) => Promise<T>): Promise<T> {
   const admin = new Client({ connectionString: inject('databaseUrl') });
   await admin.connect();

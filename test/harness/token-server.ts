@@ -1,8 +1,9 @@
-/** An OAuth token server over HTTPS for tests: keeps what it was asked, and answers as the test says. */
+/** An OAuth token server over HTTPS for tests: it keeps the requests, and answers as the test says. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
-import { closeAfterFile, testCertificates } from './programs.ts';
+import { closeAfterFile } from './after-file.ts';
+import { testCertificates } from './test-certificates.ts';
 
 export interface TokenRequest {
   headers: IncomingHttpHeaders;
@@ -12,7 +13,7 @@ export interface TokenRequest {
 export interface TokenServer {
   readonly url: string;
   readonly asked: TokenRequest[];
-  /** How the next ones are answered; the first answer is `token-1`, then `token-2` and so on. */
+  /** Answers the next requests; by default with `token-1`, then `token-2` and so on. */
   answer: (response: ServerResponse, request: TokenRequest) => void;
 }
 
@@ -21,7 +22,7 @@ export function giveJson(response: ServerResponse, status: number, body: unknown
 }
 
 export async function startTokenServer(): Promise<TokenServer> {
-  const tls = await testCertificates();
+  const tls = testCertificates();
   const asked: TokenRequest[] = [];
   const tokenServer: TokenServer & { url: string } = {
     url: '',
@@ -31,9 +32,9 @@ export async function startTokenServer(): Promise<TokenServer> {
   };
   const receive = async (request: IncomingMessage, response: ServerResponse) => {
     const body = (await readBody(request, 10_000)).toString();
-    const one = { headers: request.headers, form: Object.fromEntries(new URLSearchParams(body)) };
-    asked.push(one);
-    tokenServer.answer(response, one);
+    const tokenRequest = { headers: request.headers, form: Object.fromEntries(new URLSearchParams(body)) };
+    asked.push(tokenRequest);
+    tokenServer.answer(response, tokenRequest);
   };
   const server = await listen((request, response) => void receive(request, response), {
     host: '127.0.0.1',

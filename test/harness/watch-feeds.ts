@@ -1,24 +1,28 @@
-/** What an organisation's feeds do while a test acts: which triggers fired and which records were appended. */
+/** Watches an organisation's feeds while a test acts: which triggers fired, and which records were appended. */
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { feedTriggers } from '#contract/webhook.ts';
-import type { TestOrganisation, TestService } from './programs.ts';
 import { readWholeFeed } from './sourcing.ts';
+import type { TestOrganisation } from './test-organisation.ts';
+import type { TestService } from './test-service.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a test looks into records of every shape
 // oxlint-disable-next-line typescript/no-explicit-any
 export type AnyRecord = any;
 
 export interface FeedsSeen {
-  /** The feeds whose trigger fired since the last look. */
+  /** The feeds whose trigger fired since the last call. */
   fired: FeedName[];
   payloads: Record<string, unknown>[];
-  /** What was appended since the last look, by feed; feeds without anything are left out. */
+  /** The records that were appended since the last call, by feed; feeds without any are left out. */
   appended: Partial<Record<FeedName, AnyRecord[]>>;
   /** Ids of the records that the feed no longer shows. */
   hidden: Partial<Record<FeedName, string[]>>;
 }
 
-/** Registers a webhook that nobody answers: what it would be told stands in the outbox. Gives what looks and forgets. */
+/**
+ * Registers a webhook whose URL nothing answers, so that its notifications stay in the outbox. Returns the function
+ * that reports what has happened since its last call, and deletes those notifications.
+ */
 export async function watchFeeds(
   service: TestService,
   organisation: TestOrganisation,
@@ -31,7 +35,7 @@ export async function watchFeeds(
   let before = new Map<FeedName, Map<string, string>>();
   const look = async (): Promise<FeedsSeen> => {
     const rows = await service.db.database.transaction(async (tx) => {
-      // Once nobody is in the middle of writing some: their order is not this one's.
+      // The lock waits for transactions that are writing notifications, so that all of them are read, or none.
       await tx.query('lock table service.deliveries in share row exclusive mode');
       return tx.query<{ trigger: string; payload: Record<string, unknown> }>(
         'delete from service.deliveries where organisation_id = $1 returning trigger, payload',

@@ -1,12 +1,15 @@
 /**
- * A receiver of notifications over HTTPS for tests: keeps what came, and answers as the test says. Fails the file when
- * one of them was not as the OpenAPI document says.
+ * A receiver of notifications over HTTPS for tests: it keeps them, and answers as the test says. It fails the test file
+ * when a notification is not as the OpenAPI document says.
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { readBody } from '#platform/http/body.ts';
 import { listen } from '#platform/http/server.ts';
+import { closeAfterFile } from './after-file.ts';
 import { answerCheckOfService } from './documented-answers.ts';
-import { closeAfterFile, type TestOrganisation, type TestService, testCertificates } from './programs.ts';
+import { testCertificates } from './test-certificates.ts';
+import type { TestOrganisation } from './test-organisation.ts';
+import type { TestService } from './test-service.ts';
 
 export interface Received {
   method: string;
@@ -18,12 +21,12 @@ export interface Received {
 export interface WebhookReceiver {
   readonly url: string;
   readonly received: Received[];
-  /** How the next ones are answered: a status, or a function that does it. */
+  /** The answer to the next notifications: a status, or a function that answers. */
   answer: number | ((response: ServerResponse, received: Received) => void);
 }
 
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
-  const tls = await testCertificates();
+  const tls = testCertificates();
   const receiver: WebhookReceiver & { url: string } = { url: '', received: [], answer: 200 };
   const faults: string[] = [];
   const receive = async (request: IncomingMessage, response: ServerResponse) => {
@@ -50,7 +53,7 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   return receiver;
 }
 
-/** A new organisation, and a webhook of it that comes to a receiver of its own. */
+/** A new organisation, with a webhook that goes to a receiver of its own. */
 export interface Hook {
   readonly organisation: TestOrganisation;
   readonly receiver: WebhookReceiver;

@@ -56,7 +56,7 @@ describe('what is read', () => {
     ['only comments', '# nothing\n'],
     ['null', '~\n'],
     ['an empty map', '{}\n'],
-  ])('a file that is %s gives the defaults', (_, yaml) => {
+  ])('a file that is %s leaves the defaults', (_, yaml) => {
     expect(load(yaml)).toEqual(defaults);
   });
 

@@ -1,8 +1,8 @@
 /**
  * A fake of an S3-compatible store. The stores that npm and Debian offer either need a cluster or check signatures of
  * version 4 only in part. This one knows PUT, GET and DELETE of objects in one bucket, path style, and refuses what a
- * store refuses: a wrong signature (computed here from Amazon's description of Signature Version 4), an old date, a body
- * without a length, and bytes that do not match the checksum.
+ * store refuses: a wrong signature (computed here from Amazon's description of Signature Version 4), an old date, a
+ * body without a length, and bytes that do not match the checksum.
  */
 import { createHash, createHmac } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

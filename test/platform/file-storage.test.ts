@@ -303,7 +303,7 @@ describe('S3', () => {
     ['a wrong secret', { credentials: { ...fakeCredentials, secretAccessKey: 'hunter2' } }, 'refused by the fake'],
     ['an unknown key', { credentials: { ...fakeCredentials, accessKeyId: 'AKIDOTHER' } }, 'refused by the fake'],
     ['a bucket that does not exist', { bucket: 'another-bucket' }, 'refused by the fake'],
-    ['a store that is away', { endpoint: 'http://127.0.0.1:1' }, 'ECONNREFUSED'],
+    ['a store that is down', { endpoint: 'http://127.0.0.1:1' }, 'ECONNREFUSED'],
   ])('%s is unavailable: no request is repeated, and no secret is shown', async (_, settings, why) => {
     const storage = await inS3(settings);
     const requestsBefore = s3.requests.length;

@@ -12,12 +12,8 @@ import { inspect } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '#platform/clock.ts';
-import {
-  createGuardedFetch,
-  FetchError,
-  type GuardedFetchOptions,
-  type GuardedRequest,
-} from '#platform/guarded-fetch.ts';
+import type { GuardedRequest } from '#platform/guarded-fetch/guarded-request.ts';
+import { createGuardedFetch, FetchError, type GuardedFetchOptions } from '#platform/guarded-fetch.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
@@ -529,7 +525,7 @@ describe('failures', () => {
       });
   });
 
-  it('goes on to the next checked address when the first does not answer', async () => {
+  it('tries the next checked address when the first does not answer', async () => {
     const server = await httpsServer((_, response) => response.end('ok'));
     const lookup = async () => ['127.0.0.2', '127.0.0.1'].map((address) => ({ address, family: 4 }));
     expect((await client({ lookup }).send(server.url)).status).toBe(200);

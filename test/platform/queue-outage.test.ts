@@ -6,8 +6,8 @@ import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test
 import { AppError } from '#platform/errors.ts';
 import { createLogger } from '#platform/log.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
-import { startGoodbyeServer } from '../harness/goodbye-server.ts';
 import { findTestRedis, hasRedisServer, startRedisServer } from '../harness/redis.ts';
+import { startShutdownServer } from '../harness/shutdown-server.ts';
 import { createEmptyDatabase } from '../harness/test-database.ts';
 import { type CutOffProxy, startCutOffProxy } from './queue/cut-off-proxy.ts';
 
@@ -237,7 +237,7 @@ test('an outage of PostgreSQL in the middle of a backlog does not make a worker 
 test.each([1, 2, 3, 4, 5, 6])(
   'an error of PostgreSQL in one packet with its greeting, to connection %d, ends no process and stops no work',
   async (number) => {
-    const server = await startGoodbyeServer(database.url, (connection) => connection === number);
+    const server = await startShutdownServer(database.url, (connection) => connection === number);
     onTestFinished(() => server.close());
     const signals = await openSignals({ databaseUrl: server.url }).catch((error: unknown) => {
       // The opening rejects where it meets that connection.

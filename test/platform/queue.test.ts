@@ -29,7 +29,9 @@ afterAll(async () => {
 interface BackendUnderTest {
   name: string;
   redisUrl: string | undefined;
-  /** Rows or Redis keys of the lane whose number grows with its content; the bounded stream of events is not counted. */
+  /**
+   * Rows or Redis keys of the lane whose number grows with its content; the bounded stream of events is not counted.
+   */
   size(lane: string): Promise<number>;
   events(lane: string): Promise<number>;
 }
@@ -184,7 +186,8 @@ describe.each([onRedis, onPostgres].filter(({ redisUrl, name }) => redisUrl !== 
         for (let n = 0; n < 20; n++) await Promise.all(Array.from({ length: 100 }, () => from.signal(lane, ['a'])));
       };
       await Promise.all(processes.map(burst));
-      // The wake-up, its lock, its deduplication key, its place in a list, and the wake-up that is kept for one more run.
+      // The wake-up, its lock, its deduplication key, its place in a list, and the wake-up that is kept for one more
+      // run.
       expect(await backend.size(lane)).toBeLessThanOrEqual(6);
       finish.open();
       await expect.poll(() => backend.size(lane)).toBe(0);

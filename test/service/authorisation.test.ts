@@ -1,15 +1,16 @@
 /**
- * Who may call what: every endpoint of the two tables against every kind of wrong caller. What of another organisation's
- * may be named in a call that is allowed is in isolation.test.ts.
+ * Every endpoint of the two tables with every kind of caller that may not call it. Calls that name things of another
+ * organisation are in isolation.test.ts.
  */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { scopes } from '#contract/admin.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { type HttpAnswer, request, startRecordedService, startTestService } from '../harness/programs.ts';
+import { type HttpAnswer, request } from '../harness/request.ts';
+import { startRecordedService, startTestService } from '../harness/test-service.ts';
 import { operatorEndpoints, organisationEndpoints } from './endpoint-tables.ts';
 
-/** A path of the endpoint with an id that exists nowhere, or with these. */
+/** A path of the endpoint with unknown ids, or with these values. */
 function pathOf(template: string, values: Record<string, string> = {}): string {
   return template.replace(/:(\w+)/g, (_match, name: string) => values[name] ?? randomUUID());
 }
@@ -75,7 +76,7 @@ test.each(
     expectUnauthorized(answer);
     expect(JSON.stringify(answer.body)).not.toContain(key.slice(3));
   }
-  const others = await newKey(id, { scopes: scopes.filter((one) => !enough.includes(one)) });
+  const others = await newKey(id, { scopes: scopes.filter((other) => !enough.includes(other)) });
   const answer = await request(method, url, { key: others.key });
   expectProblem(answer, 403);
   for (const scope of enough) {
@@ -86,7 +87,7 @@ test.each(
   expect(answer.headers.get('www-authenticate')).toBeNull();
 });
 
-test.each(operatorEndpoints.map((one) => [one.method, one.path] as const))(
+test.each(operatorEndpoints.map(({ method, path }) => [method, path] as const))(
   "%s %s: 401 with anything but the operator's token",
   async (method, path) => {
     const { id, key } = await service.organisation();
@@ -99,7 +100,7 @@ test.each(operatorEndpoints.map((one) => [one.method, one.path] as const))(
   },
 );
 
-test('the scheme may be written in any case', async () => {
+test('the scheme Bearer may have any case', async () => {
   const { key } = await service.organisation();
   for (const scheme of ['Bearer', 'bearer', 'BEARER'])
     expect(
@@ -108,7 +109,7 @@ test('the scheme may be written in any case', async () => {
     ).toBe(200);
 });
 
-test('a key counts until it expires, and not from that instant on', async () => {
+test('a key is valid until the instant of its expiry', async () => {
   const clock = createManualClock(Date.UTC(2030, 0, 1));
   const other = await startTestService({ clock });
   const { id } = await other.organisation();
@@ -123,16 +124,18 @@ test('a key counts until it expires, and not from that instant on', async () => 
   expect(await read()).toBe(401);
 });
 
-test('a key has every scope but desk unless it is told otherwise', async () => {
+test('a key has every scope except desk by default', async () => {
   const { id } = await service.organisation();
   const made = await service.operator('POST', `/admin/organisations/${id}/api-keys`, { name: 'default' });
   expect(made.body.scopes).toEqual(['manage', 'jobs', 'feeds', 'webhooks']);
   expect((await request('GET', `${service.url}/desk/events`, { key: made.body.key })).status).toBe(403);
 });
 
-const everyEndpoint = [...organisationEndpoints, ...operatorEndpoints].map((one) => [one.method, one.path] as const);
+const everyEndpoint = [...organisationEndpoints, ...operatorEndpoints].map(
+  ({ method, path }) => [method, path] as const,
+);
 
-test.each(everyEndpoint)('%s %s: a key anywhere but in its header is no key', async (method, path) => {
+test.each(everyEndpoint)('%s %s: a key outside of the Authorization header is ignored', async (method, path) => {
   const { id, key } = await service.organisation();
   const url = service.url + pathOf(path, { id });
   for (const secret of [key, service.adminToken]) {
@@ -157,7 +160,7 @@ test.each(everyEndpoint)('%s %s: a key anywhere but in its header is no key', as
 });
 
 test.each(everyEndpoint)(
-  '%s %s: HEAD is let in as GET is, and OPTIONS tells the methods and no more',
+  '%s %s: HEAD is authorised as GET, and OPTIONS shows only the methods',
   async (method, path) => {
     const url = service.url + pathOf(path);
     const options = await request('OPTIONS', url);
@@ -170,7 +173,7 @@ test.each(everyEndpoint)(
   },
 );
 
-test('a key that was put into the query, or into the path, is in no log line, no metric and no answer', async () => {
+test('a key in the query or in the path is in no log line, no metric and no answer', async () => {
   const talkative = await startRecordedService();
   const { key } = await talkative.organisation();
   const secret = key.slice(3);
@@ -196,7 +199,7 @@ test('a key that was put into the query, or into the path, is in no log line, no
   expect(await talkative.registry.metrics()).not.toContain(secret);
 });
 
-test('what needs no key says nothing of anybody', async () => {
+test('paths that need no key reveal nothing of an organisation', async () => {
   const { id, key } = await service.organisation();
   for (const path of [
     '/healthz',

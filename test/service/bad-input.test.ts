@@ -1,9 +1,10 @@
-/** What a caller can send wrong, and that the answer says where. */
+/** Invalid requests: the answer names the place of each fault. */
 import { randomBytes } from 'node:crypto';
 import { request as rawRequest } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { type HttpAnswer, request, startTestService } from '../harness/programs.ts';
+import { type HttpAnswer, request } from '../harness/request.ts';
 import { createEvent, eventPayload } from '../harness/sourcing.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const service = await startTestService({ bodyBytesMax: 100_000 });
 const organisation = await service.organisation();
@@ -13,17 +14,17 @@ const jobs = '/api/jobs/create-sourcing-events';
 const paths = (answer: HttpAnswer) =>
   (answer.body.errors as { path: string }[] | undefined)?.map((error) => error.path);
 
-/** What matters of an answer that refuses; compare it with `refused`. */
+/** The parts of a refusal that are checked; compare it with `refused`. */
 function refusal(answer: HttpAnswer) {
-  const showsInside = / at .*\.ts|node_modules/.test(answer.body.detail);
+  const showsInternals = / at .*\.ts|node_modules/.test(answer.body.detail);
   const type = answer.headers.get('content-type')?.split(';')[0];
-  return { status: answer.status, type, paths: paths(answer), showsInside };
+  return { status: answer.status, type, paths: paths(answer), showsInternals };
 }
 const refused = (...expected: string[]) => ({
   status: 400,
   type: 'application/problem+json',
   paths: expected,
-  showsInside: false,
+  showsInternals: false,
 });
 
 const sheet = (changes: object) => ({ ...eventPayload(), bid_sheet: { ...eventPayload().bid_sheet, ...changes } });
@@ -60,7 +61,7 @@ describe('a body', () => {
       sheet({ columns: [{ ...column, column_type: 'OUTPUT' }] }),
       ['bid_sheet.columns[0].column_type'],
     ],
-    ['a currency that is none', 'POST', jobs, { name: 'x', primary_currency: 'euro' }, ['primary_currency']],
+    ['an invalid currency', 'POST', jobs, { name: 'x', primary_currency: 'euro' }, ['primary_currency']],
     [
       'numbers for decimals',
       'POST',
@@ -111,12 +112,12 @@ describe('a body', () => {
       { awards: [{ lot: 'A', supplier: 'S', share_awarded: '1.1' }] },
       ['awards[0].share_awarded'],
     ],
-    ['a field where none is', 'POST', `/desk/events/${event}/publish`, { force: true }, ['force']],
-  ])('with %s is refused by its path', async (_what, method, path, body, expected) => {
+    ['a field where there are none', 'POST', `/desk/events/${event}/publish`, { force: true }, ['force']],
+  ])('with %s is refused with the path of the fault', async (_what, method, path, body, expected) => {
     expect(refusal(await organisation.call(method, path, body))).toEqual(refused(...expected));
   });
 
-  test('with several faults names them all', async () => {
+  test('with several faults is refused with all of them', async () => {
     const answer = await organisation.call('POST', jobs, { description: 1, foo: 1, tags: [{ name: 't' }] });
     expect(new Set(paths(answer))).toEqual(new Set(['name', 'description', 'foo', 'tags[0].value']));
   });
@@ -130,7 +131,7 @@ describe('a body', () => {
     expect(refusal(await organisation.call('POST', jobs, body))).toEqual(refused(...expected));
   });
 
-  test('with a value under the name __proto__ is refused, as it would vanish', async () => {
+  test('with a value named __proto__ is refused, because it would be lost', async () => {
     const bid = '{"supplier":"S1","lots":[{"lot":"A","values":{"__proto__":"1"}}]}';
     const refusedBid = await organisation.call('POST', `/desk/events/${event}/bids`, bid);
     expect(refusal(refusedBid)).toEqual(refused('lots[0].values.__proto__'));
@@ -150,7 +151,7 @@ describe('a body', () => {
     expect(answer.body.detail).toMatch(/not valid (JSON|UTF-8)/);
   });
 
-  test('may be 64 levels deep and no deeper', async () => {
+  test('may be at most 64 levels deep', async () => {
     const nested = (levels: number) => `{"name":"x","deep":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
     const fits = await organisation.call('POST', jobs, nested(64));
     expect(paths(fits)).toEqual(['deep']);
@@ -161,7 +162,7 @@ describe('a body', () => {
     expect((await organisation.call('POST', jobs, nested(40_000))).status).toBe(400);
   });
 
-  test('of another media type: 415', async () => {
+  test('of another media type is 415', async () => {
     for (const type of [
       'text/plain',
       'application/x-www-form-urlencoded',
@@ -175,7 +176,7 @@ describe('a body', () => {
     ).toBe(202);
   });
 
-  test('over the limit: 413, also when its length is not announced', async () => {
+  test('over the limit is 413, also without a Content-Length', async () => {
     const big = JSON.stringify({ name: 'x'.repeat(100_001) });
     expect((await organisation.call('POST', jobs, big)).status).toBe(413);
     const chunked = await new Promise<number | undefined>((resolve, reject) => {
@@ -200,13 +201,13 @@ describe('a body', () => {
     expect(chunked).toBe(413);
   });
 
-  test('of exactly the limit is read', async () => {
+  test('of exactly the limit is accepted', async () => {
     const empty = JSON.stringify({ name: '' }).length;
     const answer = await organisation.call('POST', jobs, { name: 'x'.repeat(100_000 - empty) });
     expect(refusal(answer)).toEqual(refused('name'));
   });
 
-  test('its values are not repeated in the answer', async () => {
+  test('with a fault is refused without repeating its values', async () => {
     const secret = 'hunter2-hunter2';
     const answer = await organisation.call('POST', jobs, {
       name: 7,
@@ -236,19 +237,19 @@ describe('a query', () => {
     ['/api/webhooks?name=x', ['name']],
     ['/desk/events?q=x', ['q']],
     [`/api/jobs/${event}?full=1`, ['full']],
-  ])('%s is refused by its name', async (path, expected) => {
+  ])('%s is refused with the name of the parameter', async (path, expected) => {
     expect(refusal(await organisation.call('GET', path))).toEqual(refused(...expected));
   });
 });
 
 describe('a path', () => {
-  test('answers with and without its trailing slash alike', async () => {
+  test('is the same with and without a final slash', async () => {
     for (const path of ['/api/feeds/awards', '/api/webhooks', '/desk/events', `/desk/events/${event}`])
       expect((await organisation.call('GET', `${path}/`)).status).toBe(200);
     expect((await organisation.call('POST', `${jobs}/`, { name: 'x' })).status).toBe(202);
   });
 
-  test('that is known under other methods: 405 and what is possible', async () => {
+  test('that has only other methods is 405 with those methods', async () => {
     const allowed: [string, string, string][] = [
       ['POST', '/api/feeds/awards', 'GET, HEAD'],
       ['PUT', '/api/webhooks', 'POST, GET, HEAD'],
@@ -262,7 +263,7 @@ describe('a path', () => {
     }
   });
 
-  test('that is not known, or not readable, is answered as a problem', async () => {
+  test('that is unknown or malformed is answered as a problem', async () => {
     expect((await organisation.call('GET', '/api/nothing')).status).toBe(404);
     expect((await organisation.call('GET', '/API/webhooks')).status).toBe(404);
     expect((await organisation.call('GET', '/api/jobs/%ff')).status).toBe(400);
@@ -274,7 +275,7 @@ describe('a path', () => {
     ).not.toBe(200);
   });
 
-  test('that is as long as a path can be is not there, also under an Idempotency-Key', async () => {
+  test('of the maximum length is 404, also with an Idempotency-Key', async () => {
     const long = randomBytes(12_000).toString('hex');
     for (const path of [`/api/webhooks/${long}/test`, `/api/jobs/${long}`, `/api/${long}`]) {
       const answer = await organisation.call('POST', path, {}, { 'idempotency-key': 'long' });
@@ -282,7 +283,7 @@ describe('a path', () => {
     }
   });
 
-  test('an id may be written in capitals', async () => {
+  test('an id may have upper-case letters', async () => {
     expect((await organisation.call('GET', `/desk/events/${event.toUpperCase()}`)).status).toBe(200);
   });
 
@@ -291,7 +292,7 @@ describe('a path', () => {
     expect([head.status, head.body, head.headers.get('feed-order')]).toEqual([200, '', 'commit']);
   });
 
-  test('a DELETE or GET takes no body', async () => {
+  test('a DELETE refuses a body', async () => {
     expect((await organisation.call('DELETE', `/api/webhooks/${event}`, { a: 1 })).status).toBe(400);
   });
 });

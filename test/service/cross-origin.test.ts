@@ -1,7 +1,8 @@
 /** Which parts of the service a page of another origin may call from a browser. */
 import { expect, test } from 'vitest';
 import { linkTo, uploadFile } from '../harness/files.ts';
-import { request, startTestService } from '../harness/programs.ts';
+import { request } from '../harness/request.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const page = 'https://app.example.com';
 const service = await startTestService({ corsOrigins: [page] });

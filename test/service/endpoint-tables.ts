@@ -1,4 +1,4 @@
-/** The service's tables of endpoints, to be looked at and not to be called. */
+/** The service's tables of endpoints, for tests that read them and do not call them. */
 import { systemClock } from '#platform/clock.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { createSecretBox } from '#platform/secrets.ts';

@@ -1,44 +1,48 @@
 /**
- * Two organisations that give everything the same names. Whatever of the other's is named in a call, by its id or its
- * name, is not there: the answer is the one that names nothing at all gets, it shows nothing of the other's, and nothing
- * of the other's is changed. The table has an entry for every endpoint; a new one without an entry fails.
+ * Two organisations with the same names for everything. A call that names a thing of the other organisation, by its id
+ * or its name, is answered as if it did not exist: exactly as a call with an unknown id or name. It shows nothing of
+ * the other organisation, and changes nothing there. The table has an entry for every endpoint; a new endpoint without
+ * one fails.
  */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uploadFile } from '../harness/files.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { startTestService, type TestOrganisation } from '../harness/programs.ts';
 import { changeSuppliers, createEvent, desk, jobEnd, processedSubmission, readEvent } from '../harness/sourcing.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
-import { type Seed, seedsOf, targets } from './fuzz/seeds.ts';
-import { shotOf } from './fuzz/send.ts';
-import { type Filled, fillOrganisation, jobPayloads, type World } from './fuzz/world.ts';
+import { createOrganisationData, type FuzzFixture, jobPayloads, type OrganisationData } from './fuzz/fuzz-fixture.ts';
+import { type Seed, seedsOf, testedEndpoints } from './fuzz/seeds.ts';
+import { requestOfSeed } from './fuzz/send-request.ts';
 
 const service = await startTestService({ clock: createManualClock() });
 const { database } = service.db;
 const receiver = await startWebhookReceiver();
 const tokenServer = await startTokenServer();
 
-interface Party extends TestOrganisation, Filled {
-  /** Of no other organisation: a supplier, a question of the open event, a scenario of it, a file. */
+interface Party extends TestOrganisation, OrganisationData {
+  /**
+   * Things that only this organisation has: a supplier, a question and a scenario of the open event, a file, a domain.
+   */
   readonly only: { supplier: string; question: string; scenario: string; file: string; domain: string };
-  /** Clients choose these ids: the stranger makes things of its own under them, so no other call may name them. */
+  /** Ids that clients choose: the stranger creates its own things with them, so no other call may name them. */
   readonly taken: { supplier: string; question: string };
   readonly apiKey: string;
 }
 
-async function party(mark: string): Promise<Party> {
+async function createParty(mark: string): Promise<Party> {
   const organisation = await service.organisation();
   const urls = { receiverUrl: receiver.url, tokenUrl: tokenServer.url };
-  const filled = await fillOrganisation(service, organisation, { ...urls, mark: ` of ${mark}` });
+  const data = await createOrganisationData(service, organisation, { ...urls, mark: ` of ${mark}` });
   const supplier = `Supplier of ${mark} alone`;
   const taken = { supplier: `Supplier of ${mark} at first`, question: randomUUID() };
   const suppliers = [supplier, taken.supplier].map((name) => ({ external_id: name, name }));
   await changeSuppliers(organisation, ...suppliers);
-  const asked = (await readEvent(organisation, filled.events.open)).questions;
+  const asked = (await readEvent(organisation, data.events.open)).questions;
   const question = randomUUID();
-  await desk(organisation, 'PUT', `${filled.events.open}/questions`, [
+  await desk(organisation, 'PUT', `${data.events.open}/questions`, [
     ...asked.map(
       ({ id, sourcing_event: _event, modified: _modified, ...rest }: { id: string } & Record<string, unknown>) => ({
         uuid: id,
@@ -49,18 +53,18 @@ async function party(mark: string): Promise<Party> {
     { uuid: taken.question, identifier: '10', question_text: `Asked by ${mark}, too`, input_type: 'TEXT' },
   ]);
   const scenario = `Scenario of ${mark}`;
-  await desk(organisation, 'PUT', `${filled.events.open}/scenarios/${encodeURIComponent(scenario)}`, { awards: [] });
+  await desk(organisation, 'PUT', `${data.events.open}/scenarios/${encodeURIComponent(scenario)}`, { awards: [] });
   const domain = `${mark.toLowerCase()}.example`;
   const admin = `/admin/organisations/${organisation.id}`;
   await service.operator('PUT', `${admin}/webhook-domains`, { domains: ['localhost', domain] });
   const { body: key } = await service.operator('POST', `${admin}/api-keys`, { name: mark });
   const file = await uploadFile(organisation, `${mark}.txt`);
   const only = { supplier, question, scenario, file, domain };
-  return { ...organisation, ...filled, only, taken, apiKey: key.id };
+  return { ...organisation, ...data, only, taken, apiKey: key.id };
 }
 
-/** What the database holds, row by row. */
-async function rowsOf(): Promise<Map<string, string>> {
+/** All rows of the database, as texts. */
+async function allRows(): Promise<Map<string, string>> {
   const tables = await database.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'service'::regnamespace and relkind = 'r'`,
   );
@@ -71,19 +75,19 @@ async function rowsOf(): Promise<Map<string, string>> {
   return rows;
 }
 
-const owner = await party('Olga');
-const ownersRows = await rowsOf();
-/** Those that the service made up. The ids of the questions are the client's, and the other organisation has them, too. */
+const owner = await createParty('Olga');
+const ownersRows = await allRows();
+/** The ids that the service has made. Ids of questions are the client's, and the other organisation has the same. */
 const ownersIds = new Set(
   [...ownersRows.values()].flatMap(
     (row) => row.match(/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g) ?? [],
   ),
 );
 for (const id of ownersIds) if (/^(\d)\1{7}-/.test(id)) ownersIds.delete(id);
-const stranger = await party('Stella');
+const stranger = await createParty('Stella');
 
-/** Throws for an answer that shows anything of the owner's but what the call itself has named. */
-function seeNothingOfOwner(answer: unknown, named: readonly string[]): void {
+/** Fails for an answer that shows anything of the owner except the texts that the call itself named. */
+function expectNothingOfOwner(answer: unknown, named: readonly string[]): void {
   let text = JSON.stringify(answer);
   for (const each of named) text = text.replaceAll(JSON.stringify(each).slice(1, -1), '');
   for (const id of text.match(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g) ?? [])
@@ -91,30 +95,30 @@ function seeNothingOfOwner(answer: unknown, named: readonly string[]): void {
   expect(text).not.toMatch(/Olga/i);
 }
 
-/** A call by the stranger that names things by these texts: once the owner's, once texts that name nothing. */
+/** A call by the stranger that names things. It is made with the owner's ids or names, and with unknown ones. */
 interface Case {
   readonly what: string;
   readonly named: (of: Party) => readonly string[];
-  /** The same kind of names, of nothing. */
+  /** Ids or names of the same kind that do not exist. */
   readonly nowhere?: readonly string[];
   readonly seed: (names: readonly string[]) => Seed;
-  /** A status; or how the job ends, and with which members. */
+  /** The status of the answer, or the outcome of the job. */
   readonly expected: number | 'nothing found' | 'FAILED' | 'COMPLETED' | 'not_found';
 }
 
 const [none, another]: readonly string[] = [randomUUID(), randomUUID()];
 const ids = (...of: ((party: Party) => string)[]) => ({
-  named: (party: Party) => of.map((one) => one(party)),
+  named: (party: Party) => of.map((id) => id(party)),
   nowhere: [none, another].slice(0, of.length) as string[],
 });
-const names = (name: (party: Party) => string, nowhere = 'Nobody knows this') => ({
+const names = (name: (party: Party) => string, nowhere = 'Unknown name') => ({
   named: (party: Party) => [name(party)],
   nowhere: [nowhere],
 });
 
 const first = (list: readonly string[]) => list[0] ?? '';
 
-/** By the last part of a job's path. */
+/** The cases of each job type, by the last part of its path. */
 const jobCases: Readonly<Record<string, readonly Case[]>> = {
   'create-sourcing-events': [
     {
@@ -150,7 +154,7 @@ const jobCases: Readonly<Record<string, readonly Case[]>> = {
       expected: 400,
     },
     {
-      // Clients choose the ids: the other's is not in the way.
+      // Clients choose these ids, and those of another organisation do not collide.
       what: "a question's id",
       named: ({ taken }) => [taken.question],
       nowhere: [randomUUID()],
@@ -247,8 +251,12 @@ const typeOf = (path: string) =>
     .toUpperCase()
     .replaceAll('-', '_');
 
-/** The same call with the owner's event instead of the own one. */
-const onEvent = (event: keyof Filled['events'], body?: unknown, ...more: readonly string[]): readonly Case[] => [
+/** A call on the owner's event instead of the stranger's. */
+const onEvent = (
+  event: keyof OrganisationData['events'],
+  body?: unknown,
+  ...more: readonly string[]
+): readonly Case[] => [
   {
     what: 'an event',
     ...ids(({ events }) => events[event]),
@@ -276,7 +284,7 @@ const ofEventFilters = filters(
 
 const own = (
   more: Omit<Case, 'seed'> & {
-    event?: keyof Filled['events'];
+    event?: keyof OrganisationData['events'];
     params?: (name: string) => readonly string[];
     body?: (name: string) => unknown;
   },
@@ -295,7 +303,7 @@ const tokenOf = (url: string) => ({
 
 const bid = (supplier: string) => ({ supplier, lots: [{ lot: 'A', values: { Price: '1' } }] });
 
-/** Where nothing of another organisation can be named there is nothing in the list. */
+/** The cases of each endpoint; none for an endpoint whose calls cannot name a thing of another organisation. */
 const cases: Readonly<Record<string, readonly Case[]>> = {
   'GET /api/manage/suppliers': [
     {
@@ -317,7 +325,7 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'POST /api/manage/supplier_changes': [
     {
       what: 'a supplier',
-      ...names(({ taken }) => taken.supplier, 'Nobody had this'),
+      ...names(({ taken }) => taken.supplier, 'Unknown supplier'),
       seed: (named) => ({
         body: {
           change_data: { suppliers: named.map((external_id) => ({ external_id, name: 'Mine', archived: true })) },
@@ -336,13 +344,13 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
     ]),
   ),
   'POST /api/jobs': Object.entries(jobCases).flatMap(([path, list]) =>
-    // An id that was taken once is the own one from then on.
+    // The job's own path has created the ids of these cases already, so here they would be the stranger's own.
     list
       .filter(({ expected }) => expected !== 'COMPLETED')
-      .map((one) => ({
-        ...one,
-        what: `${path}: ${one.what}`,
-        seed: (named: readonly string[]) => ({ body: { type: typeOf(path), ...(one.seed(named).body as object) } }),
+      .map((ofType) => ({
+        ...ofType,
+        what: `${path}: ${ofType.what}`,
+        seed: (named: readonly string[]) => ({ body: { type: typeOf(path), ...(ofType.seed(named).body as object) } }),
       })),
   ),
   'GET /api/jobs': [],
@@ -362,7 +370,7 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'POST /api/webhooks': [
     {
       what: 'a domain that only the other may name',
-      ...names(({ only }) => only.domain, 'nobody.example'),
+      ...names(({ only }) => only.domain, 'unknown.example'),
       seed: (named) => ({ body: { name: 'hook', url: `https://${first(named)}/`, triggers: ['TEST'] } }),
       expected: 400,
     },
@@ -534,7 +542,7 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'GET /desk/sourcing-requests': [],
   'GET /desk/sourcing-requests/:id': byId('a request', ({ request }) => request),
 
-  // The operator is above the organisations: what is another's is so under the path of one of them only.
+  // The operator may see all organisations; a thing of another one is unknown only below the path of an organisation.
   'POST /admin/organisations': [],
   'POST /admin/organisations/:id/api-keys': [],
   'GET /admin/organisations/:id/api-keys': [],
@@ -561,39 +569,40 @@ const cases: Readonly<Record<string, readonly Case[]>> = {
   'POST /admin/deliveries/:id/resend': [],
 };
 
-/** The stranger calls; what comes of a job or of a change of suppliers is waited for. */
-async function call(target: (typeof targets)[number], seed: Seed) {
-  const shot = shotOf({ service, organisation: stranger } as unknown as World, target, seed);
-  const path = shot.path;
+/** Makes the stranger's call, and waits for the end of a job or of a supplier change. */
+async function call(endpoint: (typeof testedEndpoints)[number], seed: Seed) {
+  const request = requestOfSeed({ service, organisation: stranger } as unknown as FuzzFixture, endpoint, seed);
+  const path = request.path;
   const answer =
-    target.by === 'operator'
-      ? await service.operator(target.method, path, seed.body)
-      : await stranger.call(target.method, path, seed.body);
-  if (target.name === 'POST /api/manage/supplier_changes') await processedSubmission(stranger, answer.body.result.uuid);
-  if (!target.name.startsWith('POST /api/jobs') || answer.status !== 202)
+    endpoint.by === 'operator'
+      ? await service.operator(endpoint.method, path, seed.body)
+      : await stranger.call(endpoint.method, path, seed.body);
+  if (endpoint.name === 'POST /api/manage/supplier_changes')
+    await processedSubmission(stranger, answer.body.result.uuid);
+  if (!endpoint.name.startsWith('POST /api/jobs') || answer.status !== 202)
     return { status: answer.status, body: answer.body };
   const job = await jobEnd(stranger, answer.body.id);
   return { status: job.status as string, body: { errors: job.errors, detail: job.detail } };
 }
 
-test('every list, feed, filter and include shows the own things, and nothing of the other that has the same names', async () => {
-  const world = {
+test("every list, feed, filter and include shows only the organisation's own things, also with equal names", async () => {
+  const fixture = {
     ...stranger,
     service,
     organisation: stranger,
     operated: stranger,
     receiverUrl: receiver.url,
-  } as unknown as World;
-  for (const target of targets.filter(({ method }) => method === 'GET')) {
-    for (const seed of seedsOf(target, world)) {
-      const { body } = await call(target, seed);
-      seeNothingOfOwner(body, []);
+  } as unknown as FuzzFixture;
+  for (const endpoint of testedEndpoints.filter(({ method }) => method === 'GET')) {
+    for (const seed of seedsOf(endpoint, fixture)) {
+      const { body } = await call(endpoint, seed);
+      expectNothingOfOwner(body, []);
       const paths = [
         seed.query ?? {},
         ...Object.entries(seed.query ?? {}).map(([key, value]) => ({ [key]: value })),
         {},
       ];
-      for (const query of paths) seeNothingOfOwner((await call(target, { ...seed, query })).body, []);
+      for (const query of paths) expectNothingOfOwner((await call(endpoint, { ...seed, query })).body, []);
     }
   }
   const includes = 'include=sourcing_events&include=suppliers&page_size=1000';
@@ -604,7 +613,7 @@ test('every list, feed, filter and include shows the own things, and nothing of 
     [`/api/feeds/rfi-responses?${includes}&include=questions`, 4],
   ] as const) {
     const { body } = await stranger.call('GET', path);
-    seeNothingOfOwner(body, []);
+    expectNothingOfOwner(body, []);
     expect([path, body.data.length >= count, JSON.stringify(body.includes ?? 'Stella').includes('Stella')]).toEqual([
       path,
       true,
@@ -615,52 +624,52 @@ test('every list, feed, filter and include shows the own things, and nothing of 
 
 const notFound = (id: string) => ({ file_uuid: id, error: 'not_found' });
 
-test.each(targets.map((target) => [target.name, target] as const))(
-  "%s with another organisation's",
-  async (name, target) => {
+test.each(testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const))(
+  "%s with another organisation's ids and names",
+  async (name, endpoint) => {
     const list = cases[name];
     if (!list) throw new Error(`${name} has no entry in the table of test/service/isolation.test.ts: write one.`);
     for (const { what, named, nowhere = [], seed, expected } of list) {
       const theirs = named(owner);
-      const found = await call(target, seed(theirs));
-      const missing = await call(target, seed(nowhere));
-      const [told, wanted] =
+      const found = await call(endpoint, seed(theirs));
+      const missing = await call(endpoint, seed(nowhere));
+      const [shown, wanted] =
         expected === 'nothing found'
           ? [found.body.result ?? found.body.data, [200, []]]
           : expected === 'not_found'
             ? [found.body.detail, ['COMPLETED', { data: [], errors: theirs.map(notFound) }]]
             : [undefined, [expected, undefined]];
-      expect([what, found.status, told]).toEqual([what, ...wanted]);
-      // What is taken gets ids and times of its own.
+      expect([what, found.status, shown]).toEqual([what, ...wanted]);
+      // An accepted submission has its own id and times.
       const unnamed = (answer: { body: unknown }, texts: readonly string[]) =>
         expected !== 202 &&
         texts.reduce((text, each, index) => text.replaceAll(each, `<${index}>`), JSON.stringify(answer.body ?? ''));
       expect(unnamed(found, theirs)).toBe(unnamed(missing, nowhere));
       expect(missing.status).toBe(found.status);
-      seeNothingOfOwner(found, theirs);
+      expectNothingOfOwner(found, theirs);
     }
   },
 );
 
-test('the table speaks of no endpoint that is gone', () => {
-  expect(Object.keys(cases).filter((name) => !targets.some((target) => target.name === name))).toEqual([]);
+test('the table has no endpoint that does not exist', () => {
+  expect(Object.keys(cases).filter((name) => !testedEndpoints.some((endpoint) => endpoint.name === name))).toEqual([]);
   expect(Object.keys(jobCases)).toEqual(Object.keys(jobPayloads));
 });
 
-test("the owner's rows are as they were", async () => {
-  const now = await rowsOf();
+test("the owner's rows have not changed", async () => {
+  const now = await allRows();
   expect([...ownersRows.keys()].filter((row) => !now.has(row))).toEqual([]);
 });
 
-test("a place in the other's feed is a time in the own one, and shows nothing but own records", async () => {
+test("a cursor of another organisation's feed shows only own records", async () => {
   const { body } = await owner.call('GET', '/api/feeds/latest-bids?page_size=1');
   const next = new URL(body.next);
   const read = await stranger.call('GET', next.pathname + next.search);
   expect(read.status).toBe(200);
-  seeNothingOfOwner(read.body, []);
+  expectNothingOfOwner(read.body, []);
 });
 
-test('an Idempotency-Key is of the organisation that sent it', async () => {
+test('an Idempotency-Key belongs to the organisation that sent it', async () => {
   const headers = { 'idempotency-key': 'the-same' };
   const send = (party: Party, name: string) =>
     party.call('POST', '/api/jobs/create-sourcing-requests', { name }, headers);
@@ -681,9 +690,9 @@ test('an Idempotency-Key is of the organisation that sent it', async () => {
   expect([other.status, mine?.status]).toEqual([201, 201]);
 });
 
-test("what happens in one organisation is told to the other's webhooks not at all", async () => {
+test('a webhook gets no notifications of another organisation', async () => {
   const triggers = ['SOURCING_EVENTS_FEED_UPDATED', 'JOB_UPDATED'];
-  // Of its own: the stranger's jobs of the tests above may still be ending.
+  // A new organisation, because the stranger's jobs of the tests above may still be running.
   const bystander = await service.organisation();
   const { body: hook } = await bystander.call('POST', '/api/webhooks', { name: 'all', url: receiver.url, triggers });
   const counted = async () =>

@@ -1,8 +1,9 @@
 /** Sourcing requests under `/api/manage`, and the `Location` of what is answered with 202. */
 import { expect, test } from 'vitest';
 import { createManualClock } from '../harness/manual-clock.ts';
-import { startTestService, type TestOrganisation } from '../harness/programs.ts';
 import { createEvent, createRequest, desk, endedJob } from '../harness/sourcing.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const clock = createManualClock(Date.UTC(2031, 0, 1));
 const service = await startTestService({ clock });

@@ -1,29 +1,27 @@
 /**
- * The three kinds of URL that the service itself calls, a webhook's, a token server's and a file's, against everything
- * that could lead them inside: addresses in every notation, names that resolve to them, names that change, redirects.
- * The resolver is the test's. Behind every loopback address real servers listen, and hear nothing.
+ * The three kinds of URL that the service calls (of webhooks, token servers and files), with everything that could lead
+ * them to a private network: addresses in every notation, names that resolve to them, names that change, redirects. The
+ * test has its own resolver. Real servers listen on the loopback addresses, and must get no connection.
  */
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { eventually } from '../harness/eventually.ts';
 import { createManualClock } from '../harness/manual-clock.ts';
-import {
-  closeAfterFile,
-  eventually,
-  startTestService,
-  type TestOrganisation,
-  testCertificates,
-} from '../harness/programs.ts';
 import { createRequest, endedJob } from '../harness/sourcing.ts';
+import { testCertificates } from '../harness/test-certificates.ts';
+import type { TestOrganisation } from '../harness/test-organisation.ts';
+import { startTestService } from '../harness/test-service.ts';
 import { startTokenServer } from '../harness/token-server.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 
-/** What each name resolves to now; any other name does not exist. */
+/** The addresses that each name resolves to now; no other name exists. */
 const names = new Map<string, string[]>();
 const asNamed = (name: string) => names.get(name);
 let resolve = asNamed;
 const outgoing = createGuardedFetch({
-  extraCa: (await testCertificates()).caPem,
+  extraCa: testCertificates().caPem,
   lookup: async (hostname) => {
     const found = resolve(hostname);
     if (!found) throw Object.assign(new Error('unknown'), { code: 'ENOTFOUND' });
@@ -33,7 +31,7 @@ const outgoing = createGuardedFetch({
 closeAfterFile(() => outgoing.close());
 const service = await startTestService({ clock: createManualClock(), fetch: outgoing.fetch });
 
-/** Counts whoever connects, on every loopback address that there is. */
+/** The connections to the loopback addresses. */
 let connections = 0;
 async function listenOn(host: string, port: number): Promise<number> {
   const server = createServer((socket) => {
@@ -48,7 +46,7 @@ async function listenOn(host: string, port: number): Promise<number> {
   return (server.address() as { port: number }).port;
 }
 const port = await listenOn('127.0.0.1', 0);
-// A machine without IPv6 has nobody to connect to there.
+// A machine without IPv6 has no such address.
 await listenOn('::1', port).catch(() => undefined);
 
 interface Caller extends TestOrganisation {
@@ -65,7 +63,7 @@ async function callerWith(domains: readonly string[]): Promise<Caller> {
   return { ...organisation, request: await createRequest(organisation), allow };
 }
 
-/** `refused`: the URL is not taken. `blocked`: it is, and nobody is connected to. Else what came of the call. */
+/** `refused`: the URL was not accepted. `blocked`: it was, but no connection was made. Else the result of the call. */
 type Outcome = string;
 
 const kinds: Readonly<Record<'webhook' | 'token' | 'file', (caller: Caller, url: string) => Promise<Outcome>>> = {
@@ -74,7 +72,7 @@ const kinds: Readonly<Record<'webhook' | 'token' | 'file', (caller: Caller, url:
     if (made.status !== 201) return refusalOf(made);
     await caller.call('POST', `/api/webhooks/${made.body.uuid}/test`);
     const path = `/admin/organisations/${caller.id}/deliveries?webhook=${made.body.uuid}`;
-    const attempt = await eventually('it was tried', async () => {
+    const attempt = await eventually('it was attempted', async () => {
       const [found] = (await service.operator('GET', path)).body.result;
       return found?.attempts[0];
     });
@@ -117,8 +115,8 @@ function refusalOf({ status, body }: { status: number; body: { errors?: { path: 
 
 const everyKind = Object.keys(kinds) as (keyof typeof kinds)[];
 
-/** What each kind makes of the URL, one after the other; the host may be named by webhooks. */
-async function tryAll(url: string): Promise<Record<string, Outcome>> {
+/** The outcome of the URL for each kind. Its host is whitelisted for webhooks. */
+async function outcomesOf(url: string): Promise<Record<string, Outcome>> {
   const host = URL.parse(url)?.hostname;
   const caller = await callerWith(['hooks.example', ...(host ? [host] : [])]);
   const outcomes: Record<string, Outcome> = {};
@@ -128,7 +126,7 @@ async function tryAll(url: string): Promise<Record<string, Outcome>> {
 
 const all = (outcome: Outcome) => Object.fromEntries(everyKind.map((kind) => [kind, outcome]));
 
-const insides: readonly (readonly [notation: string, host: string])[] = [
+const privateHosts: readonly (readonly [notation: string, host: string])[] = [
   ['plain', '127.0.0.1'],
   ['another loopback address', '127.255.255.254'],
   ['short', '127.1'],
@@ -188,8 +186,8 @@ const insides: readonly (readonly [notation: string, host: string])[] = [
   ['IPv6 discard', '[100::1]'],
 ];
 
-test.each(insides)('an inner address, %s (%s), is not connected to', async (_notation, host) => {
-  expect(await tryAll(`https://${host}:${port}/inside`)).toEqual(all('blocked'));
+test.each(privateHosts)('no connection is made to a private address: %s (%s)', async (_notation, host) => {
+  expect(await outcomesOf(`https://${host}:${port}/inside`)).toEqual(all('blocked'));
   expect(connections).toBe(0);
 });
 
@@ -209,16 +207,16 @@ test.each([
   ['no host', 'https:///'],
   ['a fragment', 'https://hooks.example/#@127.0.0.1/'],
   ['a NUL', 'https://hooks.example%00.127.0.0.1/'],
-])('a URL with %s is not taken: %s', async (_what, url) => {
-  expect(await tryAll(url)).toEqual(all('refused'));
+])('a URL with %s is refused: %s', async (_what, url) => {
+  expect(await outcomesOf(url)).toEqual(all('refused'));
   expect(connections).toBe(0);
 });
 
 test.each([
-  ['as it is', 'https:\\\\127.0.0.1\\inside'],
+  ['with backslashes', 'https:\\\\127.0.0.1\\inside'],
   ['with a port of its own', 'https:127.0.0.1:4430'],
-])('a URL that parsers read differently is read as the one who connects reads it: %s', async (_what, url) => {
-  expect(await tryAll(url)).toEqual(all('blocked'));
+])('a URL that parsers read differently is checked as it is connected to: %s', async (_what, url) => {
+  expect(await outcomesOf(url)).toEqual(all('blocked'));
 });
 
 test.each([
@@ -237,37 +235,37 @@ test.each([
   ['8.8.8.8', '127.0.0.1'],
   ['127.0.0.1', '8.8.8.8'],
   ['2001:4860:4860::8888', '::1'],
-])('a name that resolves to %s %s is not connected to', async (...addresses) => {
+])('no connection is made to a name that resolves to %s %s', async (...addresses) => {
   names.set('inside.example', addresses.filter(Boolean));
   for (const host of ['inside.example', 'INSIDE.example', 'ⓘnside.example'])
-    expect([host, await tryAll(`https://${host}:${port}/inside`)]).toEqual([host, all('blocked')]);
+    expect([host, await outcomesOf(`https://${host}:${port}/inside`)]).toEqual([host, all('blocked')]);
   expect(connections).toBe(0);
 });
 
-test.each([['localhost'], ['LOCALHOST'], ['ｌocalhost']])('%s is a name like any other', async (host) => {
+test.each([['localhost'], ['LOCALHOST'], ['ｌocalhost']])('%s is checked as any other name', async (host) => {
   names.set('localhost', ['127.0.0.1', '::1']);
-  expect(await tryAll(`https://${host}:${port}/inside`)).toEqual(all('blocked'));
+  expect(await outcomesOf(`https://${host}:${port}/inside`)).toEqual(all('blocked'));
   expect(connections).toBe(0);
 });
 
-test('a name whose answers alternate is asked once for each connection, and connected to where it was checked', async () => {
+test('a name with alternating addresses is resolved once for each connection, which goes to the checked address', async () => {
   const receiver = await startWebhookReceiver();
   const tokenServer = await startTokenServer();
   const urls = { webhook: receiver.url, token: tokenServer.url, file: tokenServer.url };
   for (const kind of everyKind) {
     const caller = await callerWith(['hooks.example', 'localhost']);
-    // No network that an earlier one had: a connection that is kept is no new one.
+    // Other networks for each kind, so that no kept connection of an earlier one is used.
     await caller.allow(['127.0.0.1/32', `10.${everyKind.indexOf(kind)}.0.0/16`]);
     const answers = [['127.0.0.1'], ['10.9.9.9'], ['127.0.0.1']];
-    let asked = 0;
-    resolve = (name) => (name === 'localhost' ? answers[asked++ % answers.length] : undefined);
+    let lookups = 0;
+    resolve = (name) => (name === 'localhost' ? answers[lookups++ % answers.length] : undefined);
     expect([kind, await kinds[kind](caller, urls[kind])]).toEqual([kind, 'answered 200']);
-    expect([kind, asked]).toEqual([kind, 1]);
+    expect([kind, lookups]).toEqual([kind, 1]);
   }
   resolve = asNamed;
 });
 
-test('none of them follows a redirect', async () => {
+test('no redirect is followed', async () => {
   names.set('localhost', ['127.0.0.1']);
   const lure = await startTokenServer();
   const receiver = await startWebhookReceiver();

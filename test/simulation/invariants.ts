@@ -11,11 +11,7 @@ export async function checkWatermark(
   stampMicros: number,
 ): Promise<void> {
   await postgres.flush();
-  const { rows } = await sql.query<{ watermark: string | null }>(
-    `select watermark from bridge.checkpoints where feed = $1`,
-    [feed],
-  );
-  const watermark = rows[0]?.watermark ?? null;
+  const watermark = await watermarkOf(sql, feed);
   if (stampMicros === Number.NEGATIVE_INFINITY) return;
   const stamp = source.shownStamp(stampMicros);
   if (watermark !== null && watermark >= stamp)
@@ -23,6 +19,15 @@ export async function checkWatermark(
       'a watermark never passes a record that is not committed',
       `${feed}: the watermark is ${watermark}, and a record of ${stamp} is committed only now`,
     );
+}
+
+async function watermarkOf(sql: Simulation['sql'], feed: FeedName): Promise<string | null> {
+  const { rows } = await sql.query<{ watermark: string | null }>({
+    name: 'watermark',
+    text: 'select watermark from bridge.checkpoints where feed = $1',
+    values: [feed],
+  });
+  return rows[0]?.watermark ?? null;
 }
 
 /** How long after the last fault all records that were stamped before it are committed, on every replica. */
@@ -39,8 +44,10 @@ export async function whyNotIdle(
   if (world.elapsedMs < allArrivedMs) return 'the source has just calmed down';
   if (underway.size > 0) return 'a notification is under way';
   await postgres.flush();
-  const { rows } = await sql.query<{ reason: string }>(
-    `select 'document ' || key || ' is due ' || due || ' ' || coalesce(last_error, '') as reason
+  // Asked every two seconds: under a name, PostgreSQL parses and plans it once.
+  const { rows } = await sql.query<{ reason: string }>({
+    name: 'why not idle',
+    text: `select 'document ' || key || ' is due ' || due || ' ' || coalesce(last_error, '') as reason
      from bridge.flow_documents where due is not null
      union all
      select 'document ' || key || ' is a dead letter: ' || coalesce(last_error, '') from bridge.flow_documents
@@ -59,11 +66,11 @@ export async function whyNotIdle(
      select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
      where last_pull is null or (last_pull < $1::timestamptz and not $2)
      limit 1`,
-    [
+    values: [
       new Date(world.nowMs - world.elapsedMs + allArrivedMs + scenario.processes.skewMs).toISOString(),
       byNotifications(scenario),
     ],
-  );
+  });
   if (rows[0]) return rows[0].reason;
   // A watermark that waits for the source's clock advances with the next pull. By notifications alone there may be
   // none.
@@ -85,11 +92,7 @@ async function whyBehind(
   { sql, source }: Pick<Simulation, 'sql' | 'source'>,
   feed: FeedName,
 ): Promise<string | undefined> {
-  const { rows } = await sql.query<{ watermark: string | null }>(
-    `select watermark from bridge.checkpoints where feed = $1`,
-    [feed],
-  );
-  const watermark = rows[0]?.watermark ?? '';
+  const watermark = (await watermarkOf(sql, feed)) ?? '';
   const newest = [...source.currents(feed).values()]
     .flatMap(({ modified }) => (typeof modified === 'string' ? [parseTimestamp(modified) ?? ''] : []))
     .filter((stamp) => !source.isFuture(msFromTimestamp(stamp) * 1_000))

@@ -3,7 +3,8 @@ import { IncomingMessage, type RequestListener, ServerResponse } from 'node:http
 import { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import type { Connector } from '#connector/connector.ts';
-import { FetchError, type GuardedFetch, type GuardedRequest, type GuardedResponse } from '#platform/guarded-fetch.ts';
+import type { GuardedRequest, GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
+import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { HostileSource } from './hostile-source.ts';
 import type { SimulatedErp } from './simulated-erp.ts';
 import { processHere } from './simulated-signals.ts';

@@ -1,6 +1,7 @@
 /**
- * A Tryton server for the tests: the one that is installed, else Debian's own packages of it, unpacked into a folder. That
- * changes nothing of the system and needs no root. Where it is impossible the answer says why, and tests are skipped.
+ * Finds a Tryton server for the tests: the one that is installed, else Debian's packages, which it unpacks into a
+ * folder. That changes nothing in the system and needs no root. If there is no Tryton, the result says why, and the
+ * tests are skipped.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,21 +14,21 @@ import { hashOfPackages, programCache, unpackDebianPackages, withLibraries } fro
 const run = promisify(execFile);
 
 export interface Tryton {
-  /** `trytond` and `trytond-admin`, to be run by `python`. */
+  /** The scripts `trytond` and `trytond-admin`, to be run by `python`. */
   readonly trytond: string;
   readonly admin: string;
   readonly python: string;
-  /** For every process of it: nothing of the tests' own environment reaches it. */
+  /** The environment of all its processes. It contains nothing of the tests' own environment. */
   readonly environment: Readonly<NodeJS.ProcessEnv>;
-  /** As 6.0.29. */
+  /** Such as 6.0.29. */
   readonly version: string;
-  /** A hash of the versions of everything that was installed with it. */
+  /** A hash of the versions of all installed Python packages. */
   readonly packages: string;
-  /** Kept from run to run. */
+  /** A folder that is kept between test runs. */
   readonly cacheFolder: string;
 }
 
-/** Why there is no Tryton here. */
+/** There is no Tryton, for this reason. */
 export interface NoTryton {
   readonly missing: string;
 }
@@ -40,61 +41,62 @@ const packages = [
   'tryton-modules-purchase-requisition',
   'python3-psycopg2',
 ];
-/** Debian's packages are made for Debian's Python, whatever other one comes first in the PATH. */
+/** Debian's packages run only with Debian's Python, even if the PATH has another one first. */
 const python = '/usr/bin/python3';
-/** What the tests and the connector know. */
+/** The series that the tests and the connector support. */
 const series = '6.0';
 
 let found: Promise<Tryton | NoTryton> | undefined;
 
 /**
- * Finds Tryton or installs it, once for a process; the first time in a cache folder takes some seconds, and a connection
- * to Debian's servers. TRYTON_CACHE names another folder. With REQUIRE_TRYTON=1 it rejects where there is none.
+ * Finds or installs Tryton, once per process. The first call for a cache folder takes some seconds and needs a
+ * connection to Debian's servers. TRYTON_CACHE sets another cache folder. With REQUIRE_TRYTON=1, it rejects if there is
+ * no Tryton.
  */
 export async function installTryton(): Promise<Tryton | NoTryton> {
   found ??= findOrInstall();
   const tryton = await found;
   if ('missing' in tryton && process.env['REQUIRE_TRYTON'] === '1')
-    throw new Error(`REQUIRE_TRYTON is set, and there is no Tryton: ${tryton.missing}`);
+    throw new Error(`REQUIRE_TRYTON is set, but there is no Tryton: ${tryton.missing}`);
   return tryton;
 }
 
 async function findOrInstall(): Promise<Tryton | NoTryton> {
-  if (!(await isExecutable(python))) return { missing: `it needs ${python}, as Debian's package python3 brings it.` };
+  if (!(await isExecutable(python))) return { missing: `it needs ${python} of Debian's package python3.` };
   const cache = process.env['TRYTON_CACHE'] ?? join(programCache, 'tryton');
   const cacheFolder = join(cache, await hashOfPackages(packages));
   try {
     await mkdir(cacheFolder, { recursive: true });
     await access(cacheFolder, constants.W_OK);
   } catch (error) {
-    return { missing: `the folder for it cannot be written (${errorText(error)}); TRYTON_CACHE can name another.` };
+    return { missing: `its cache folder cannot be written (${errorText(error)}). Set TRYTON_CACHE to another folder.` };
   }
-  const system = await ask('/', cacheFolder);
+  const system = await findIn('/', cacheFolder);
   if (system) return system;
   const folder = join(cacheFolder, 'packages');
-  const unpacked = await ask(folder, cacheFolder);
+  const unpacked = await findIn(folder, cacheFolder);
   if (unpacked) return unpacked;
   try {
-    await unpackDebianPackages(packages, folder, async () => (await ask(folder, cacheFolder)) !== undefined);
+    await unpackDebianPackages(packages, folder, async () => (await findIn(folder, cacheFolder)) !== undefined);
   } catch (error) {
-    return { missing: `Debian's packages of it could not be had: ${errorText(error)}` };
+    return { missing: `Debian's packages of Tryton could not be downloaded or unpacked: ${errorText(error)}` };
   }
-  const tryton = await ask(folder, cacheFolder);
+  const tryton = await findIn(folder, cacheFolder);
   return (
-    tryton ?? { missing: `Debian's packages of it were unpacked to ${folder}, and do not run as Tryton ${series}.` }
+    tryton ?? { missing: `Debian's packages of Tryton were unpacked to ${folder}, but do not run as Tryton ${series}.` }
   );
 }
 
-/** What is in that folder, if it runs: looked at in a process, as only that tells. */
-async function ask(folder: string, cacheFolder: string): Promise<Tryton | undefined> {
+/** The Tryton in that folder, if it runs: only starting a process with it can show that. */
+async function findIn(folder: string, cacheFolder: string): Promise<Tryton | undefined> {
   const environment = environmentFor(folder);
-  const look = `
+  const script = `
 import importlib.metadata as metadata
 import proteus, psycopg2, trytond
 import trytond.modules.purchase_request_quotation, trytond.modules.purchase_requisition
 print(trytond.__version__)
-print(sorted((str(each.metadata['Name']), each.version) for each in metadata.distributions()))`;
-  const answer = await run(python, ['-s', '-c', look], { env: environment }).catch(() => undefined);
+print(sorted((str(package.metadata['Name']), package.version) for package in metadata.distributions()))`;
+  const answer = await run(python, ['-s', '-c', script], { env: environment }).catch(() => undefined);
   const version = /^\d+\.\d+\.\d+$/m.exec(answer?.stdout ?? '')?.[0];
   if (answer === undefined || version === undefined || !version.startsWith(`${series}.`)) return undefined;
   return {

@@ -1,8 +1,9 @@
-"""Makes the database that the tests copy: `python3 prepare_erp.py TRYTOND_ADMIN FINISHED`.
+"""Creates the database that the tests copy: `python3 prepare_erp.py TRYTOND_ADMIN FINISHED`.
 
-TRYTOND_DATABASE__URI says where. FINISHED is a file for `sqlite://`, else the name of a database on the server of the URI.
-Does nothing when it is there. It gets that name when it is complete: one that was broken off is never taken for it.
-Two at once make it once: for a file they are called under a lock, for a database they take one.
+TRYTOND_DATABASE__URI names the server. For `sqlite://`, FINISHED is a file, else the name of a database on that server.
+If FINISHED exists, nothing is done. The database gets this name only when it is complete, so that an interrupted run
+leaves nothing that looks finished. Two processes at the same time create it once: for a file, the caller holds a lock; for
+a database, this script takes a lock.
 """
 import os
 import subprocess
@@ -12,7 +13,7 @@ import threading
 import urllib.parse
 import warnings
 
-# Tryton's password library uses a module that Python is going to drop: nothing to tell a tester.
+# Tryton's password library uses a module that Python is going to drop. The warning does not concern the tests.
 warnings.filterwarnings('ignore', category=DeprecationWarning)
 
 MODULES = ['ir', 'purchase_request_quotation', 'purchase_requisition']
@@ -22,15 +23,15 @@ def prepare_file(admin, finished):
     if os.path.exists(finished):
         return
     with tempfile.TemporaryDirectory(dir=os.path.dirname(finished), prefix='unfinished-') as folder:
-        made = os.path.join(folder, 'erp.sqlite')
-        open(made, 'x').close()
+        unfinished = os.path.join(folder, 'erp.sqlite')
+        open(unfinished, 'x').close()
         fill(admin, folder, 'erp')
-        os.rename(made, finished)
+        os.rename(unfinished, finished)
 
 
 def prepare_database(admin, uri, finished):
     import psycopg2
-    connection = psycopg2.connect(addressed(uri, 'postgres'))
+    connection = psycopg2.connect(uri_of(uri, 'postgres'))
     connection.autocommit = True
     with connection.cursor() as cursor, tempfile.TemporaryDirectory() as folder:
         cursor.execute('select pg_advisory_lock(hashtextextended(%s, 0))', [finished])
@@ -41,7 +42,7 @@ def prepare_database(admin, uri, finished):
         cursor.execute(f'drop database if exists "{unfinished}" with (force)')
         cursor.execute(f'create database "{unfinished}" template template0')
         ended = threading.Event()
-        analyzing = threading.Thread(target=analyze_catalogs, args=[addressed(uri, unfinished), ended])
+        analyzing = threading.Thread(target=analyze_catalogs, args=[uri_of(uri, unfinished), ended])
         analyzing.start()
         try:
             fill(admin, folder, unfinished)
@@ -51,14 +52,15 @@ def prepare_database(admin, uri, finished):
         cursor.execute(f'alter database "{unfinished}" rename to "{finished}"')
 
 
-def addressed(uri, database):
+def uri_of(uri, database):
     return urllib.parse.urlparse(uri)._replace(path=database).geturl()
 
 
 def analyze_catalogs(uri, ended):
-    """Tryton looks each table's columns and keys up thousands of times, while there are ever more of them.
+    """Keeps the statistics of PostgreSQL's catalogs fresh until `ended` is set.
 
-    The server would only notice that once a minute, and plans these look-ups badly until then: that doubles the time.
+    Tryton looks up columns and keys of its tables thousands of times while it creates them. PostgreSQL itself analyzes
+    the catalogs only once a minute; with outdated statistics, these look-ups take twice as long.
     """
     import psycopg2
     connection = psycopg2.connect(uri)
@@ -71,7 +73,7 @@ def analyze_catalogs(uri, ended):
 
 
 def fill(admin, folder, database):
-    """In processes of their own: when they have ended, nobody is connected to the database any more."""
+    """Runs in child processes: when they have ended, no connection to the database is open any more."""
     password = os.path.join(folder, 'password')
     with open(password, 'w') as file:
         file.write('admin-password')

@@ -1,6 +1,6 @@
 """Runs trytond until its standard input ends: `python3 run_trytond.py TRYTOND ARGUMENT...`.
 
-The test holds the other end of the input, so a test that is killed takes its server along.
+The test holds the other end of the input. If the test is killed, the input ends, and the server ends, too.
 """
 import os
 import runpy

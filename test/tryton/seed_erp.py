@@ -1,7 +1,7 @@
 """Sets up a small company in an empty Tryton database: `python3 seed_erp.py DATABASE`.
 
-Runs in process through proteus, without a server, after the modules were activated. What it makes is listed in
-tryton-server.ts; names and numbers there and here go together.
+Works through proteus, without a server; the modules have to be activated before. tryton-server.ts lists what the
+company consists of: keep its names and numbers in step with this file.
 """
 import datetime
 import sys
@@ -29,7 +29,7 @@ def find(model, *domain):
 
 def seed(settings):
     currencies = {}
-    # The company's own currency is the one with rate 1: the others say how many of them one euro buys.
+    # The company's own currency has the rate 1. The other rates say how many units one euro buys.
     for code, name, symbol, digits, rate in [
             ('EUR', "Euro", '€', 2, '1'),
             ('USD', "US Dollar", '$', 2, '1.25'),
@@ -77,7 +77,7 @@ def seed(settings):
     expense = find('account.account', ('type.expense', '=', True))
     category = save('product.category', name="Purchased", accounting=True, account_expense=expense)
     unit = find('product.uom', ('symbol', '=', 'u'))
-    # "Unit" takes no decimals; a lot of 2.5 needs one of the same category that does.
+    # "Unit" has no decimals. A lot of 2.5 needs a unit of the same category with decimals.
     save('product.uom', name="Unit with decimals", symbol='ud', category=unit.category, factor=1.0, rate=1.0,
         digits=4, rounding=0.0001)
     for code, name, symbol, kind in [
@@ -108,14 +108,14 @@ def seed(settings):
         party.save()
 
     def user(login, name, groups, employee=False):
-        made = User(login=login, name=name, password=PASSWORDS[login])
+        record = User(login=login, name=name, password=PASSWORDS[login])
         for group in groups:
-            made.groups.append(find('res.group', ('name', '=', group)))
+            record.groups.append(find('res.group', ('name', '=', group)))
         if employee:
             party = save('party.party', name=name, code=login.upper())
-            made.employees.append(save('company.employee', party=party, company=company))
-            made.employee = made.employees[0]
-        made.save()
+            record.employees.append(save('company.employee', party=party, company=company))
+            record.employee = record.employees[0]
+        record.save()
 
     reader = save('res.group', name="Reader")
     for model in ['party.party', 'party.address', 'party.contact_mechanism', 'party.identifier', 'purchase.purchase',

@@ -1,6 +1,7 @@
 /**
- * `node test/tryton/serve.ts [POSTGRES_URL]`: a Tryton for a connector's author to try things on, until it is interrupted.
- * On SQLite, or on that PostgreSQL server, as a user who may create databases.
+ * `node test/tryton/serve.ts [POSTGRES_URL]`: runs a Tryton server in which a connector's author can try things out,
+ * until it is interrupted. It uses SQLite, or the PostgreSQL server of the URL, whose user must be allowed to create
+ * databases.
  */
 import { once } from 'node:events';
 import { installTryton } from './install-tryton.ts';

@@ -1,7 +1,8 @@
 /**
- * Service and bridge as processes, a flow into a real Tryton, and the simulated buyers and suppliers: the bridge and Tryton
- * are killed with -9 at the worst instants and at seeded ones, most of them while purchases are made. At the end Tryton's
- * purchases, asked for over plain RPC, are what the buyers awarded. FAULTS sets the number of kills, FAULT_SEED the instants.
+ * Service and bridge as processes, a flow into a real Tryton, and simulated buyers and suppliers. The bridge and Tryton
+ * are killed with `kill -9`, at the worst moments and at random (seeded) ones, mostly while purchases are created. At
+ * the end, the purchases in Tryton, read over plain RPC, are exactly what the buyers awarded. FAULTS sets the number of
+ * kills, FAULT_SEED the random moments.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
@@ -18,30 +19,30 @@ import { openClient } from '../faults/players.ts';
 import { createInstallation, lineOf, until, useEmbedded } from '../faults/program-process.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { type SupervisedProgram, superviseProgram } from '../faults/supervised-program.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 import { freePort } from '../harness/free-port.ts';
-import { closeAfterFile } from '../harness/programs.ts';
+import { type IncidentProxy, startIncidentProxy } from './incident-proxy.ts';
 import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import type { TrytonClient } from './tryton-rpc.ts';
 import { type TrytonServer, trytonUsers } from './tryton-server.ts';
-import { type WatchedWay, watchWay } from './watched-way.ts';
 
 const kills = Number(process.env['FAULTS'] ?? 4);
 const seed = Number(process.env['FAULT_SEED'] ?? 5);
 const eventsAtLeast = 4;
-/** Nothing waits for these but a machine that is very busy: each wait ends when what it waits for has come. */
+/** Upper bounds for a very busy machine: each wait ends as soon as its condition holds. */
 const faultWaitMs = 180_000;
-const settleWaitMs = 240_000;
+const idleWaitMs = 240_000;
 
-/** The lines of the purchases of `<event>/<supplier>`, each `<lot>: <quantity> at <unit price>`. */
+/** By `<event>/<supplier>`: the purchases, each a list of lines `<lot>: <quantity> at <unit price>`. */
 type Purchases = Record<string, string[][]>;
 
-describeTryton('a story that ends in Tryton', () => {
+describeTryton('a simulated story with a flow into Tryton', () => {
   test(`after ${kills} kills of the bridge and of Tryton each award is exactly one purchase`, {
-    timeout: 60_000 + kills * faultWaitMs + settleWaitMs,
+    timeout: 60_000 + kills * faultWaitMs + idleWaitMs,
   }, async () => {
     const tryton = await startTestTryton();
     const database = await tryton.newDatabase();
-    const way = await watchWay(tryton.url);
+    const proxy = await startIncidentProxy(tryton.url);
     const port = await freePort();
     const installation = await createInstallation();
     const service = superviseProgram('service', () => installation.start(['service', '--port', '0']));
@@ -49,56 +50,61 @@ describeTryton('a story that ends in Tryton', () => {
     const source = await createSource(installation, baseUrl, [`https://localhost:${port}/webhooks/main`]);
     const { dataDir } = installation;
     const configuration = ledgerConfiguration(source, {
-      bridge: { port, flows: [flowInto(way.url, database.name)] },
+      bridge: { port, flows: [flowInto(proxy.url, database.name)] },
       source: { suppliers: true, quotas: { enabled: false } },
     });
-    const bridgeOf = await createInstallation({ dataDir, configuration });
-    const bridge = superviseProgram('bridge', () => bridgeOf.start(['bridge']));
+    const bridgeInstallation = await createInstallation({ dataDir, configuration });
+    const bridge = superviseProgram('bridge', () => bridgeInstallation.start(['bridge']));
     await bridge.ready();
     const client = await openClient(baseUrl, source.apiKey);
 
     await useEmbedded(dataDir, async (url) => {
       const players = startStory(client);
-      const wrong = () => bridge.failure ?? players.failure;
+      const failure = () => bridge.failure ?? players.failure;
       const random = seededRandom(seed);
-      const told: string[] = [];
-      const faults = faultsBetween({ bridge, tryton, way, random });
+      const injected: string[] = [];
+      const faults = faultsBetween({ bridge, tryton, proxy, random });
       for (let number = 0; number < kills; number += 1) {
-        const [what, happen] = faults[number % faults.length] as Fault;
-        let over = false;
-        const domainEvent = happen().finally(() => {
-          over = true;
+        const [name, inject] = faults[number % faults.length] as Fault;
+        let isOver = false;
+        const injection = inject().finally(() => {
+          isOver = true;
         });
-        // Awaited below; it may fail before.
-        domainEvent.catch(() => undefined);
+        // It is awaited below, but may reject before.
+        injection.catch(() => undefined);
         try {
-          // On a busy machine the story takes its time to come to its next award.
-          await expect.poll(() => over || wrong() !== undefined, { timeout: faultWaitMs, interval: 20 }).toBe(true);
+          // On a busy machine, it may take long until the story reaches its next award.
+          await expect.poll(() => isOver || failure() !== undefined, { timeout: faultWaitMs, interval: 20 }).toBe(true);
         } catch (cause) {
-          const state = [...told, `${players.events} events`, ...(await readUnfinished(url)), bridge.program.report()];
-          throw new Error(`There was no time to kill ${what}.\n${state.join('\n')}`, { cause });
+          const state = [
+            ...injected,
+            `${players.events} events`,
+            ...(await readUnfinished(url)),
+            bridge.program.report(),
+          ];
+          throw new Error(`The moment for this fault did not come: ${name}.\n${state.join('\n')}`, { cause });
         }
-        expect(wrong()).toBeUndefined();
-        await domainEvent;
-        told.push(what);
+        expect(failure()).toBeUndefined();
+        await injection;
+        injected.push(name);
       }
-      await until('some events were played', () => players.events >= eventsAtLeast, wrong);
+      await until('some events were played', () => players.events >= eventsAtLeast, failure);
       await players.finish();
       const awarded = await awardsAtDesk(client);
       expect(Object.keys(awarded).length).toBeGreaterThan(0);
-      // Once: each login costs Tryton a quarter of a second of work, which it has better use for.
+      // One login for all polls: each login costs Tryton a quarter of a second of computing time.
       const reader = await database.logIn('admin');
-      const settled = async () => ({
+      const stateNow = async () => ({
         purchases: (await purchasesIn(reader)).held,
         unfinished: await readUnfinished(url),
       });
       await expect
-        .poll(settled, { timeout: settleWaitMs, interval: 250, message: `killed: ${told.join(', ')}` })
+        .poll(stateNow, { timeout: idleWaitMs, interval: 250, message: `killed: ${injected.join(', ')}` })
         .toEqual({ purchases: awarded, unfinished: [] });
-      expect((await purchasesIn(reader)).madeTwice).toEqual([]);
-      // oxlint-disable-next-line no-console -- whoever runs hundreds wants to see what they were
+      expect((await purchasesIn(reader)).duplicates).toEqual([]);
+      // oxlint-disable-next-line no-console -- a developer who runs hundreds of kills wants to see them
       console.log(
-        `Seed ${seed}: ${players.events} events, ${Object.keys(awarded).length} purchases; killed: ${told.join(', ')}`,
+        `Seed ${seed}: ${players.events} events, ${Object.keys(awarded).length} purchases; killed: ${injected.join(', ')}`,
       );
     });
     await bridge.end();
@@ -115,11 +121,11 @@ function flowInto(url: string, database: string): object {
     documents: ['supplier', 'award'],
     quantity_column: 'Annual Volume',
     unit_price_column: 'Unit Price',
-    // By these two the purchases are told apart here, and not by whatever the connector recognises its own by.
+    // The test tells purchases apart by event and supplier, not by the marker that the connector uses.
     mapping: { award: { fields: { description: 'event.id' } } },
-    // Deleted events and awards that were taken back withdraw more than would be agreed to without asking.
+    // Deleted events and revoked awards withdraw more documents than the default limit allows without confirmation.
     withdrawals: { most: 1_000 },
-    // Whatever fails here will pass, and soon.
+    // Each failure of this test ends soon.
     circuit: { seconds: 1 },
     settings: {
       url,
@@ -127,10 +133,10 @@ function flowInto(url: string, database: string): object {
       user: login,
       password,
       product: 'LOT',
-      // A share of a lot is no whole number of pieces.
+      // A share of a lot is not a whole number of pieces.
       unit: 'ud',
       batch_size: 5,
-      // Every kill costs these two and the five seconds to stop in. Tryton makes five purchases in less than one second.
+      // Each kill costs both times and the five seconds for a stop. Tryton creates five purchases in less than one second.
       timeout_seconds: 5,
       settle_seconds: 2,
     },
@@ -140,20 +146,20 @@ function flowInto(url: string, database: string): object {
 interface Story {
   readonly events: number;
   readonly failure: string | undefined;
-  /** Resolves when the event under way is played to its end; no other begins. */
+  /** Starts no further event; resolves when the current one is played to its end. */
   finish(): Promise<void>;
 }
 
-/** The sixth plot is a Dutch auction: its bids are volumes with prices, and a flow with columns does not take them. */
+/** The sixth plot is a Dutch auction. Its bids are volumes with prices, which a flow with columns does not take. */
 const isDutch = (number: number) => number % 8 === 6;
 
 function startStory(client: SourceClient): Story {
-  const enough = new AbortController();
+  const finishing = new AbortController();
   const stop = new AbortController();
   let events = 0;
   let failure: unknown;
   async function play(): Promise<void> {
-    for (let number = 1; !enough.signal.aborted; number += 1) {
+    for (let number = 1; !finishing.signal.aborted; number += 1) {
       if (isDutch(number)) continue;
       await playStory({
         client,
@@ -174,7 +180,7 @@ function startStory(client: SourceClient): Story {
     failure = error;
   });
   closeAfterFile(async () => {
-    enough.abort();
+    finishing.abort();
     stop.abort();
     await playing;
   });
@@ -183,10 +189,10 @@ function startStory(client: SourceClient): Story {
       return events;
     },
     get failure() {
-      return failure === undefined ? undefined : `The story broke off: ${errorText(failure)}`;
+      return failure === undefined ? undefined : `The story failed: ${errorText(failure)}`;
     },
     finish: async () => {
-      enough.abort();
+      finishing.abort();
       await playing;
       if (failure !== undefined) throw failure;
     },
@@ -195,15 +201,15 @@ function startStory(client: SourceClient): Story {
 
 type Fault = readonly [string, () => Promise<void>];
 
-/** Each resolves when it has happened; the first four come while purchases are made, the others at any change. */
-function faultsBetween(between: {
+/** Each fault resolves when it is over. The first four happen while purchases are created, the others at any change. */
+function faultsBetween(parts: {
   bridge: SupervisedProgram;
   tryton: TrytonServer;
-  way: WatchedWay;
+  proxy: IncidentProxy;
   random: ReturnType<typeof seededRandom>;
 }): readonly Fault[] {
-  const { bridge, tryton, way, random } = between;
-  const makes = /\.purchase\.create$/;
+  const { bridge, tryton, proxy, random } = parts;
+  const creates = /\.purchase\.create$/;
   const changes = /\.(create|write|delete|draft|quote|cancel)$/;
   const killBridge = async (afterMs = 0) => {
     await sleep(random.upTo(afterMs));
@@ -216,12 +222,12 @@ function faultsBetween(between: {
     await tryton.start();
   };
   return [
-    ['the bridge, which does not know yet', () => way.next({ method: makes, answered: () => killBridge() })],
-    ['Tryton, while it works', () => way.next({ method: makes, during: () => killTryton(60) })],
-    ['the bridge, while Tryton works', () => way.next({ method: makes, during: () => killBridge(60) })],
-    ['Tryton, whose answer is lost', () => way.next({ method: makes, answered: () => killTryton(), lost: true })],
-    ['the bridge, about a change', () => way.next({ method: changes, during: () => killBridge(300) })],
-    ['Tryton, about a change', () => way.next({ method: changes, during: () => killTryton(300) })],
+    ['the bridge, before it gets the answer', () => proxy.next({ method: creates, answered: () => killBridge() })],
+    ['Tryton, while it works', () => proxy.next({ method: creates, during: () => killTryton(60) })],
+    ['the bridge, while Tryton works', () => proxy.next({ method: creates, during: () => killBridge(60) })],
+    ['Tryton, whose answer is lost', () => proxy.next({ method: creates, answered: () => killTryton(), lost: true })],
+    ['the bridge, around a change', () => proxy.next({ method: changes, during: () => killBridge(300) })],
+    ['Tryton, around a change', () => proxy.next({ method: changes, during: () => killTryton(300) })],
   ];
 }
 
@@ -238,7 +244,7 @@ const deskEvent = z.looseObject({
   ),
 });
 
-/** What was awarded, worked out from the buyers' screens. */
+/** The purchases that should exist, computed from the buyers' screens. */
 async function awardsAtDesk(client: SourceClient): Promise<Purchases> {
   const lines = new Map<string, string[]>();
   const list = await client.call({ method: 'GET', path: '/desk/events?page_size=1000' }, listEnvelope);
@@ -248,20 +254,20 @@ async function awardsAtDesk(client: SourceClient): Promise<Purchases> {
     for (const { lot, supplier, share_awarded: share } of event.scenarios.find(({ awarded }) => awarded)?.awards ??
       []) {
       const volume = event.lots.find(({ name }) => name === lot)?.values['Annual Volume'];
-      const bid = event.bids.find((one) => one.lot === lot && one.supplier === supplier);
+      const bid = event.bids.find((candidate) => candidate.lot === lot && candidate.supplier === supplier);
       const quantity = new Decimal(volume ?? '').times(share);
       const key = `${String(id)}/${supplier}`;
       lines.set(key, [...(lines.get(key) ?? []), lineText(lot, quantity.toFixed(), bid?.values?.['Unit Price'] ?? '')]);
     }
   }
-  return Object.fromEntries([...lines].map(([key, some]) => [key, [some.sort()]]));
+  return Object.fromEntries([...lines].map(([key, texts]) => [key, [texts.sort()]]));
 }
 
 const lineText = (lot: string, quantity: string, unitPrice: string) =>
   `${lot}: ${new Decimal(quantity).toFixed()} at ${new Decimal(unitPrice).toFixed()}`;
 
-/** Those that count; and the keys of which there is more than one, however they stand. */
-async function purchasesIn(reader: TrytonClient): Promise<{ held: Purchases; madeTwice: string[] }> {
+/** The purchases that are not cancelled, and the keys that several purchases have, whatever their state. */
+async function purchasesIn(reader: TrytonClient): Promise<{ held: Purchases; duplicates: string[] }> {
   const fields = ['state', 'description', 'party.code', 'lines.description', 'lines.quantity', 'lines.unit_price'];
   const held: Purchases = {};
   const keys: string[] = [];
@@ -274,5 +280,5 @@ async function purchasesIn(reader: TrytonClient): Promise<{ held: Purchases; mad
     );
     (held[key] ??= []).push(lines.sort());
   }
-  return { held, madeTwice: keys.filter((key, index) => keys.indexOf(key) !== index) };
+  return { held, duplicates: keys.filter((key, index) => keys.indexOf(key) !== index) };
 }

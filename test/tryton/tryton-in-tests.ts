@@ -1,26 +1,27 @@
 /**
- * Tryton for a test file: on SQLite, or with TRYTON_BACKEND=postgresql on the test run's own server. Where Tryton cannot
- * be had, the file's tests are skipped, and say why.
+ * Tryton for a test file: on SQLite, or with TRYTON_BACKEND=postgresql on the test run's own PostgreSQL server. If
+ * there is no Tryton, the file's tests are skipped, and their title says why.
  */
 import { describe, inject } from 'vitest';
-import { closeAfterFile } from '../harness/programs.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
 import { installTryton } from './install-tryton.ts';
 import { prepareTryton, startTryton, type TrytonBackend, type TrytonServer } from './tryton-server.ts';
 
 const tryton = await installTryton();
-// Not in a hook: to prepare the first database of a run takes 20 s, and a minute on a busy machine.
-// oxlint-disable-next-line no-console -- whoever runs the tests has to know what was not tried
-if ('missing' in tryton) console.warn(`The tests on Tryton are skipped. There is none here: ${tryton.missing}`);
+// Not in a hook, because of its timeout: preparing the first database takes 20 s, and a minute on a busy machine.
+// oxlint-disable-next-line no-console -- the developer has to know which tests did not run
+if ('missing' in tryton)
+  console.warn(`The tests with Tryton are skipped, because there is no Tryton: ${tryton.missing}`);
 else await prepareTryton(tryton, backendOf(chosenKind()));
 
-/** `describe` where there is a Tryton; else its tests are skipped, and their title says why. */
+/** Like `describe`; if there is no Tryton, its tests are skipped, and the title says why. */
 export function describeTryton(title: string, tests: () => void): void {
   const why = 'missing' in tryton ? ` [skipped, there is no Tryton: ${tryton.missing}]` : '';
-  // oxlint-disable-next-line vitest/valid-title, vitest/valid-describe-callback -- they are the caller's
+  // oxlint-disable-next-line vitest/valid-title, vitest/valid-describe-callback -- the caller passes both
   describe.skipIf(why !== '')(title + why, tests);
 }
 
-/** Starts a server that is stopped after the file. */
+/** Starts a server and stops it after the test file. Rejects if there is no Tryton. */
 export async function startTestTryton(kind: TrytonBackend['kind'] = chosenKind()): Promise<TrytonServer> {
   if ('missing' in tryton) throw new Error(`There is no Tryton: ${tryton.missing}`);
   const server = await startTryton(tryton, backendOf(kind));

@@ -1,14 +1,15 @@
 /**
- * Tryton's JSON-RPC for the assertions of tests: nothing of the connector's, so that it can be the judge of it. Types that
- * JSON has not come as text: decimals with their digits as the ERP holds them, dates and times as in ISO 8601.
+ * A client of Tryton's JSON-RPC for the tests' assertions. It shares no code with the connector, so that it can check
+ * the connector's work. Values without a JSON type are text: decimals with the digits that Tryton holds, dates and
+ * times in ISO 8601.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-// biome-ignore lint/suspicious/noExplicitAny: a test looks into records of every shape
+// biome-ignore lint/suspicious/noExplicitAny: tests read records of any type
 // oxlint-disable-next-line typescript/no-explicit-any
 export type TrytonValue = any;
 
-/** What the ERP refused: `kind` as UserError, `message` in its own words. */
+/** A refusal of Tryton: its kind, such as UserError, and Tryton's own message. */
 export class TrytonError extends Error {
   readonly kind: string;
 
@@ -19,35 +20,38 @@ export class TrytonError extends Error {
 }
 
 export interface TrytonClient {
-  /** Calls `model.<model>.<method>`; the user's context goes last, with `context` over it. */
+  /**
+   * Calls `model.<model>.<method>`. The last parameter is the user's context, overridden by `context`. Rejects with
+   * TrytonError.
+   */
   call(model: string, method: string, parameters: readonly unknown[], context?: object): Promise<TrytonValue>;
-  /** All records of a domain, ordered by id; a dotted field nests. */
+  /** All records of a domain, ordered by id. A dotted field adds a nested record. */
   search(
     model: string,
     domain: readonly unknown[],
     fields: readonly string[],
     context?: object,
   ): Promise<TrytonValue[]>;
-  /** Gives the new records' ids. */
+  /** Returns the ids of the new records. */
   create(model: string, records: readonly object[], context?: object): Promise<number[]>;
 }
 
 export const decimal = (value: string) => ({ __class__: 'Decimal', decimal: value });
 
-/** From YYYY-MM-DD. */
+/** Tryton's JSON for a date; `value` is YYYY-MM-DD. */
 export function date(value: string) {
   const [year, month, day] = value.split('-').map(Number);
   return { __class__: 'date', year, month, day };
 }
 
-/** Logs in; `url` is a database's. */
+/** Logs in to a database; `url` is its address. Rejects with TrytonError. */
 export async function logIn(url: string, login: string, password: string): Promise<TrytonClient> {
   const [user, session] = await post(url, {}, 'common.db.login', [login, { password }, 'en']);
   const authorization = `Session ${Buffer.from(`${login}:${user}:${session}`).toString('base64')}`;
-  const ask = (method: string, parameters: readonly unknown[]) => post(url, { authorization }, method, parameters);
-  const preferences = await ask('model.res.user.get_preferences', [true, {}]);
+  const request = (method: string, parameters: readonly unknown[]) => post(url, { authorization }, method, parameters);
+  const preferences = await request('model.res.user.get_preferences', [true, {}]);
   const call = (model: string, method: string, parameters: readonly unknown[], context: object = {}) =>
-    ask(`model.${model}.${method}`, [...parameters, { ...preferences, ...context }]);
+    request(`model.${model}.${method}`, [...parameters, { ...preferences, ...context }]);
   return {
     call,
     search: (model, domain, fields, context) =>
@@ -60,8 +64,8 @@ const retriesMax = 20;
 const retryAfterMs = 50;
 
 /**
- * SQLite and a busy PostgreSQL now and then refuse a statement because of another transaction; Tryton tries it again five
- * times, and so does this, as a person would.
+ * Repeats a request that was refused because of another transaction, as a user would. SQLite and a busy PostgreSQL do
+ * that now and then, and Tryton itself repeats a statement only five times.
  */
 async function post(
   url: string,
@@ -73,8 +77,8 @@ async function post(
     try {
       return await postOnce(url, headers, method, parameters);
     } catch (error) {
-      const busy = error instanceof TrytonError && /database is locked|could not serialize/.test(error.message);
-      if (!busy || attempt === retriesMax) throw error;
+      const isBusy = error instanceof TrytonError && /database is locked|could not serialize/.test(error.message);
+      if (!isBusy || attempt === retriesMax) throw error;
       await sleep(retryAfterMs);
     }
 }
@@ -97,17 +101,17 @@ async function postOnce(
   return result;
 }
 
-const two = (value: number) => String(value).padStart(2, '0');
+const twoDigits = (value: number) => String(value).padStart(2, '0');
 
 function revive(_key: string, value: TrytonValue): TrytonValue {
   switch (value?.__class__) {
     case 'Decimal':
       return value.decimal;
     case 'date':
-      return `${value.year}-${two(value.month)}-${two(value.day)}`;
+      return `${value.year}-${twoDigits(value.month)}-${twoDigits(value.day)}`;
     case 'datetime': {
-      const day = `${value.year}-${two(value.month)}-${two(value.day)}`;
-      const time = `${two(value.hour)}:${two(value.minute)}:${two(value.second)}`;
+      const day = `${value.year}-${twoDigits(value.month)}-${twoDigits(value.day)}`;
+      const time = `${twoDigits(value.hour)}:${twoDigits(value.minute)}:${twoDigits(value.second)}`;
       return `${day}T${time}.${String(value.microsecond).padStart(6, '0')}`;
     }
     case 'timedelta':

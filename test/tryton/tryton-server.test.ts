@@ -3,13 +3,13 @@ import { describeTryton, startTestTryton } from './tryton-in-tests.ts';
 import { date, decimal, TrytonError } from './tryton-rpc.ts';
 import type { TrytonServer } from './tryton-server.ts';
 
-describeTryton('the Tryton that connectors are tried on', () => {
+describeTryton('the Tryton server of the tests', () => {
   let tryton: TrytonServer;
   beforeAll(async () => {
     tryton = await startTestTryton();
   });
 
-  test('a connector may make, confirm and cancel purchases in a database of its own', async () => {
+  test('a connector may create, quote and confirm purchases; another database does not show them', async () => {
     const [first, second] = [await tryton.newDatabase(), await tryton.newDatabase()];
     const connector = await first.logIn('connector');
     const [party] = await connector.search('party.party', [['code', '=', 'V-1001']], ['addresses']);
@@ -51,7 +51,7 @@ describeTryton('the Tryton that connectors are tried on', () => {
     expect(await (await second.logIn('reader')).search('purchase.purchase', [], ['id'])).toEqual([]);
   });
 
-  test('a reader can change neither parties nor purchases, and reads them', async () => {
+  test('a reader can read parties, but not create or change them', async () => {
     const database = await tryton.newDatabase();
     const reader = await database.logIn('reader');
     await expect(reader.create('party.party', [{ name: 'Nobody' }])).rejects.toThrow(/not allowed to access/);
@@ -88,7 +88,7 @@ describeTryton('the Tryton that connectors are tried on', () => {
     ]);
   });
 
-  test('a session that has ended is refused with 401, and the password is still good', async () => {
+  test('an expired session is refused with 401, and the password stays valid', async () => {
     const database = await tryton.newDatabase();
     const before = await database.logIn('connector');
     await before.search('party.party', [], ['id']);
@@ -99,7 +99,7 @@ describeTryton('the Tryton that connectors are tried on', () => {
     expect(await again.search('party.party', [['code', '=', 'V-1001']], ['code'])).toHaveLength(1);
   });
 
-  test('a server that was killed comes back at its address with what it had acknowledged', async () => {
+  test('a killed server starts again at the same address, with everything that it had acknowledged', async () => {
     const database = await tryton.newDatabase();
     const [party] = await (await database.logIn('connector')).create('party.party', [{ name: 'Kept', code: 'KEPT' }]);
     await tryton.kill();

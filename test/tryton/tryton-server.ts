@@ -1,16 +1,16 @@
 /**
- * A real Tryton server as a child process, with databases that are copies of one that was prepared once. It serves every
- * database of its own at `/<name>/`. It ends with the process that started it, however that one ends.
+ * A real Tryton server as a child process. Its databases are copies of a template that is prepared once; it serves each
+ * of them at `/<name>/`. The server ends with the process that started it, even if that process is killed.
  *
- * What seed_erp.py puts into each database:
- * - a company `Buyer GmbH` in EUR, with a chart of accounts; currencies EUR, USD, GBP, CHF (2 decimals) and JPY (none), with
- *   rates; the warehouse `WH`; countries DE, FR, JP, US;
- * - units: Tryton's own, as `u` (Unit, no decimals), `kg`, `m`, `h` (two decimals), and `ud` (Unit with decimals: four), which
- *   is of the category of `u`;
- * - products by code, all purchasable: `LOT` (u: for lots that name no product), `BOLT-M8` (u), `STEEL` (kg), `CABLE` (m) and
- *   `WORK` (h, a service);
- * - parties by code: suppliers `V-1001`, `V-1002`, `V-1003` with address, e-mail address and (but the last) `eu_vat` number;
- *   `BUYER`, the company's own; `REQUESTER`, an employee's;
+ * Each database contains what seed_erp.py creates:
+ * - a company `Buyer GmbH` in EUR, with a chart of accounts; currencies EUR, USD, GBP, CHF (2 decimals) and JPY (none),
+ *   with rates; the warehouse `WH`; countries DE, FR, JP, US;
+ * - units: Tryton's own, such as `u` (Unit, no decimals), `kg`, `m`, `h` (two decimals), and `ud` (Unit with decimals:
+ *   four), which has the same category as `u`;
+ * - products by code, all purchasable: `LOT` (u, for lots that name no product), `BOLT-M8` (u), `STEEL` (kg), `CABLE`
+ *   (m) and `WORK` (h, a service);
+ * - parties by code: the suppliers `V-1001`, `V-1002`, `V-1003` with address, e-mail address and (except for the last)
+ *   `eu_vat` number; `BUYER`, the company; `REQUESTER`, an employee;
  * - the users of `trytonUsers`.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -25,74 +25,81 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, escapeIdentifier } from 'pg';
 import { freePort } from '../harness/free-port.ts';
+import { findScratchRoot } from '../harness/scratch-root.ts';
 import type { Tryton } from './install-tryton.ts';
 import { logIn, type TrytonClient } from './tryton-rpc.ts';
 
 const run = promisify(execFile);
 
-/** Each may log in to every database. */
+/** The users of each database. */
 export const trytonUsers = {
   /** Administrator of everything. */
   admin: { login: 'admin', password: 'admin-password' },
-  /** A connector's: the groups Purchase, Purchase Request and Purchase Requisition Approval. */
+  /** The connector's user, with the groups Purchase, Purchase Request and Purchase Requisition Approval. */
   connector: { login: 'connector', password: 'connector-password' },
-  /** May read parties, purchases, requests, quotations, requisitions and attachments, and change none of them. */
+  /** May read parties, purchases, requests, quotations, requisitions and attachments, but not change them. */
   reader: { login: 'reader', password: 'reader-password' },
-  /** An employee, who makes purchase requisitions and approves them. */
+  /** An employee who creates and approves purchase requisitions. */
   requester: { login: 'requester', password: 'requester-password' },
 } as const;
 
 export interface TrytonDatabase {
   readonly name: string;
-  /** Where its JSON-RPC is, with the slash at the end. */
+  /** The address of its JSON-RPC, with a slash at the end. */
   readonly url: string;
-  /** A session of its own, for what a test does and looks at beside the connector. */
+  /** Opens a new session, for what a test itself does and reads in Tryton. */
   logIn(user: keyof typeof trytonUsers): Promise<TrytonClient>;
-  /** Makes every session of that user too old: the ERP refuses them from now on, and the password stays. */
+  /** Makes all sessions of that user too old: Tryton refuses them from now on. The password stays valid. */
   expireSessions(user: keyof typeof trytonUsers): Promise<void>;
-  /** Removes it with all it holds. */
+  /** Deletes the database. */
   drop(): Promise<void>;
 }
 
 export interface TrytonServer {
-  /** As http://127.0.0.1:4711, the same after a restart. */
+  /** Such as http://127.0.0.1:4711; it stays the same after a restart. */
   readonly url: string;
-  /** For people: `Tryton 6.0.29 on SQLite`. */
+  /** A text for users: `Tryton 6.0.29 on SQLite`. */
   readonly description: string;
-  /** The copy takes a moment; its first request a second or more, as Tryton loads its modules for each database anew. */
+  /**
+   * Copies the template. The first request takes a second or more, because Tryton loads its modules for each database.
+   */
   newDatabase(): Promise<TrytonDatabase>;
-  /** What it has logged so far, all its lives together. */
+  /** What the server has logged so far, restarts included. */
   log(): string;
   /** `kill -9`. */
   kill(): Promise<void>;
-  /** Starts it again after `kill`, at the same address; resolves when it answers. */
+  /** Starts the server again after `kill`, at the same address; resolves when it answers. */
   start(): Promise<void>;
-  /** Stops every process of it as SIGSTOP does, so that it is there and silent, until `resume`. */
+  /** Sends SIGSTOP: the server exists, but does not answer until `resume`. */
   pause(): void;
   resume(): void;
-  /** Ends it for good and removes its databases; the one that they were copied from stays for the next. */
+  /** Ends the server and deletes its databases. The template stays for the next server. */
   stop(): Promise<void>;
-  /** Removes that one too, where it is on a PostgreSQL server. */
+  /** Deletes the template, too, if it is on a PostgreSQL server. */
   forget(): Promise<void>;
 }
 
-/** Where the databases are. */
+/** The database system of the server. */
 export type TrytonBackend =
   | { readonly kind: 'sqlite' }
-  /** A server's URL, as a user who may create databases, and how their names begin. */
+  /** A server's URL, whose user may create databases, and the prefix of their names. */
   | { readonly kind: 'postgresql'; readonly url: string; readonly prefix: string };
 
-const patienceMs = 60_000;
+const startTimeoutMs = 60_000;
 const pollMs = 20;
 const here = import.meta.dirname;
 
-/** Makes the database that `newDatabase` copies, unless it is there: 20 to 45 s. Two that need it at once make it once. */
+/**
+ * Creates the template that `newDatabase` copies, unless it exists; that takes 20 to 45 s. Two processes that call this
+ * at the same time create it once. Returns the template's file or database name.
+ */
 export async function prepareTryton(tryton: Tryton, backend: TrytonBackend): Promise<string> {
   const name = `erp-${tryton.packages}-${await hashOfSeed()}`;
   const finished =
     backend.kind === 'sqlite' ? join(tryton.cacheFolder, `${name}.sqlite`) : `${backend.prefix}${name}`.slice(0, 55);
   const prepare = [tryton.python, '-s', join(here, 'prepare_erp.py'), tryton.admin, finished];
-  // The lock is the process's: whatever ends it opens the lock. On PostgreSQL it takes one there.
+  // The lock belongs to the process and ends with it. On PostgreSQL, prepare_erp.py takes a lock in the database
+  // instead.
   const lock = ['/usr/bin/flock', '-o', join(tryton.cacheFolder, 'prepare.lock')];
   const [command = '', ...args] = backend.kind === 'sqlite' ? [...lock, ...prepare] : prepare;
   const env = environmentOf(tryton, backend, tmpdir());
@@ -100,10 +107,11 @@ export async function prepareTryton(tryton: Tryton, backend: TrytonBackend): Pro
   return finished;
 }
 
-/** Starts a server, with its template prepared. Rejects with what it logged when it does not answer within a minute. */
+/** Prepares the template and starts a server. Rejects, with the server's log, if it does not answer within a minute. */
 export async function startTryton(tryton: Tryton, backend: TrytonBackend): Promise<TrytonServer> {
   const template = await prepareTryton(tryton, backend);
-  const folder = await mkdtemp(join(tmpdir(), 'sourcing-tryton-'));
+  // In memory if possible: each request is one or two transactions, and each of them would wait for the disk.
+  const folder = await mkdtemp(join(await findScratchRoot(tmpdir()), 'sourcing-tryton-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const env = { ...environmentOf(tryton, backend, folder), TRYTOND_WEB__LISTEN: `127.0.0.1:${port}` };
@@ -119,10 +127,10 @@ export async function startTryton(tryton: Tryton, backend: TrytonBackend): Promi
     child = started;
     for (const output of [started.stdout, started.stderr])
       createInterface({ input: output }).on('line', (line) => lines.push(line));
-    const giveUpMs = performance.now() + patienceMs;
+    const giveUpMs = performance.now() + startTimeoutMs;
     while (!(await answers(url))) {
       if (started.exitCode !== null || started.signalCode !== null || performance.now() > giveUpMs)
-        throw new Error(`Tryton does not answer.\n${lines.slice(-30).join('\n')}`);
+        throw new Error(`Tryton did not start.\n${lines.slice(-30).join('\n')}`);
       await sleep(pollMs);
     }
   }
@@ -202,10 +210,11 @@ function environmentOf(tryton: Tryton, backend: TrytonBackend, folder: string): 
     TRYTOND_DATABASE__PATH: folder,
     TRYTOND_PASSWORD__LENGTH: '4',
     TRYTOND_PASSWORD__ENTROPY: '0',
+    TRYTOND_PASSWORD__PASSLIB: join(here, 'passlib.ini'),
   };
 }
 
-/** PostgreSQL would compile most of Tryton's statements, which takes it longer than to run them. */
+/** Switches JIT off: PostgreSQL would compile most of Tryton's statements, which takes longer than running them. */
 function uriOf(databaseUrl: string): string {
   const url = new URL(databaseUrl);
   url.protocol = 'postgresql:';
@@ -215,7 +224,7 @@ function uriOf(databaseUrl: string): string {
 }
 
 function inSqlite(file: string, statement: string): void {
-  const database = new DatabaseSync(file, { timeout: patienceMs });
+  const database = new DatabaseSync(file, { timeout: startTimeoutMs });
   try {
     database.exec(statement);
   } finally {
@@ -223,7 +232,7 @@ function inSqlite(file: string, statement: string): void {
   }
 }
 
-/** In the database that the URL names, or in another of that server. */
+/** Runs the statement in the database of the URL, or in the named one on the same server. */
 async function inPostgres(backend: { url: string }, statement: string, name?: string): Promise<void> {
   const url = new URL(backend.url);
   if (name !== undefined) url.pathname = `/${name}`;
@@ -236,9 +245,9 @@ async function inPostgres(backend: { url: string }, statement: string, name?: st
   }
 }
 
-/** Whatever it answers: it is there. */
+/** Whether the server answers, whatever the answer is. */
 async function answers(url: string): Promise<boolean> {
-  // One that took the connection and then says nothing is asked anew.
+  // A server that accepts the connection but does not answer is asked again.
   return fetch(url, { signal: AbortSignal.timeout(5_000) }).then(
     async (answer) => {
       await answer.body?.cancel();
@@ -251,6 +260,6 @@ async function answers(url: string): Promise<boolean> {
 async function hashOfSeed(): Promise<string> {
   const hash = createHash('sha256');
   for (const name of (await readdir(here)).sort())
-    if (/^(seed|prepare)_erp\.py$/.test(name)) hash.update(await readFile(join(here, name)));
+    if (/^((seed|prepare)_erp\.py|passlib\.ini)$/.test(name)) hash.update(await readFile(join(here, name)));
   return hash.digest('hex').slice(0, 12);
 }

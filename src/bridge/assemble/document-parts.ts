@@ -4,7 +4,7 @@
  */
 import type { DocumentKind } from '#connector/documents.ts';
 import { type FeedName, feedNames, feeds } from '#contract/feed.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { feedDocuments, idOf, pairKey, readPairKey } from '../documents/document-keys.ts';
 import type { EventSources } from '../documents/event-parts.ts';
 import type { FileReference } from '../documents/file-document.ts';

@@ -1,4 +1,4 @@
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { readPairKey } from '../documents/document-keys.ts';
 import { type KindAndKey, pairFeeds, placesOf } from './document-parts.ts';
 

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Document, DocumentKind } from '#connector/documents.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { type ApplyMapping, compileMapping } from '../documents/apply-mapping.ts';
 import { makeAwardDocument } from '../documents/award-document.ts';
 import { readPairKey } from '../documents/document-keys.ts';

@@ -5,7 +5,8 @@
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { type DocumentKey, documentKeysOf, documentKeysOfResource, partsNaming } from '../documents/document-keys.ts';
 import type { MadeDocument } from '../documents/made-document.ts';
 import { indexReferences } from '../due/index-references.ts';

@@ -1,4 +1,4 @@
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { DocumentKey, NamedBy } from '../documents/document-keys.ts';
 
 export const referencesTable = 'bridge.record_references';

@@ -6,7 +6,7 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import { textArray } from '#platform/database/binary-array.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { DocumentKey } from '../documents/document-keys.ts';
 import { indexReferences, referencesTable } from './index-references.ts';
 

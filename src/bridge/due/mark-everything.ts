@@ -1,7 +1,7 @@
 import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOf, documentKeysOfResource, partsNaming } from '../documents/document-keys.ts';
 import type { FlowSettings } from '../settings.ts';
 import { markDocuments, markDocumentsOfFlow } from './mark-documents.ts';

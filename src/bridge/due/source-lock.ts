@@ -1,4 +1,4 @@
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 /** The first key of these advisory locks: keeps them apart from all other advisory locks in the same database. */
 const lockSpace = 0x5b_50_ace;

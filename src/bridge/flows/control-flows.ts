@@ -4,7 +4,8 @@
  */
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { storableText } from '../storable-text.ts';
 

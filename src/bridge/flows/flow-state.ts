@@ -3,7 +3,7 @@
  * may send unless it is paused, throttled or its circuit is open, or another process's settings for it are in force.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FlowSettings } from '../settings.ts';
 import { storableText } from '../storable-text.ts';
 import { fingerprintOf } from './flow-fingerprint.ts';

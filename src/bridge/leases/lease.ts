@@ -4,7 +4,8 @@
  * more. A holder that died is recognised at once by its liveness lock; a holder that hangs loses the lease when it
  * expires.
  */
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { LivenessLock } from './liveness-lock.ts';
 

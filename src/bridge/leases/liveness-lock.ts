@@ -6,7 +6,8 @@
 import { randomInt } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { systemClock } from '#platform/clock.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { Logger } from '#platform/log.ts';
 
 /** Separates these locks from other advisory locks in the same database. */

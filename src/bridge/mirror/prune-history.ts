@@ -1,7 +1,7 @@
 /** Deletes old versions from the mirror's history. */
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 const batchSize = 5_000;
 /** Pruning runs within the sweep, which has other work to do. */

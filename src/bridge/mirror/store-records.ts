@@ -6,7 +6,7 @@ import { type FeedName, feeds } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
 import { copyRows } from '#platform/database/copy-in.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOf } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import type { IncludeName } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';

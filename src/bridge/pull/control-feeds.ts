@@ -4,7 +4,8 @@
  * afterwards of what it has begun before.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { skipAudit } from './backfill/audit-store.ts';
 import { insertBackfill, markCancelled, readBackfills } from './backfill/backfill-store.ts';

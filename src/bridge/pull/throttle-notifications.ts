@@ -2,7 +2,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import { effectiveLimit } from '#contract/limits.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { readQuotasLeft } from '../quota/quotas-left.ts';
 import type { SourceSettings } from '../settings.ts';
 

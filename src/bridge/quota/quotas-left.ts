@@ -1,7 +1,7 @@
 /** What is left of the sources' quotas: for the status, the metrics, and the throttle of notifications. */
 import { effectiveLimit } from '#contract/limits.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { SourceSettings } from '../settings.ts';
 import { limitNameOf } from './sql-quotas.ts';
 

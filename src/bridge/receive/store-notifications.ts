@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { byteaArray, textArray } from '#platform/database/binary-array.ts';
-import { type Database, prepared, type Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 
 export interface ReceivedNotification {
   source: string;

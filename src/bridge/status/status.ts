@@ -4,7 +4,7 @@
  * step with millions of documents it costs as little as for an empty one.
  */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import type { BridgeSettings } from '../settings.ts';
 import { type FeedProgress, type FlowProgress, type Lag, lagOfFeed, lagOfFlow } from './lag.ts';

@@ -1,6 +1,6 @@
 /** The rows of `bridge.webhooks`, one operation a function. */
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 

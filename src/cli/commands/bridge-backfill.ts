@@ -16,7 +16,9 @@ export interface BackfillOptions extends BridgeCommandOptions {
 
 const pollMs = 500;
 
-/** A process with the role pull does the work. With `--wait` this waits for it, and exits with 1 when it was cancelled. */
+/**
+ * A process with the role pull does the work. With `--wait` this waits for it, and exits with 1 when it was cancelled.
+ */
 export function runBackfill(options: BackfillOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { settings, database, clock } = command;

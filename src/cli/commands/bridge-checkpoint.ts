@@ -34,8 +34,8 @@ export function runCheckpointGet(options: BridgeCommandOptions, name: string | u
 }
 
 /**
- * Reads the feed again from `time` on. It asks for confirmation when `time` is later than the watermark: then the records
- * in between are not read.
+ * Reads the feed again from `time` on. It asks for confirmation when `time` is later than the watermark: then the
+ * records in between are not read.
  */
 export function runCheckpointSet(options: CheckpointOptions, name: string, time: string): Promise<number> {
   return withBridge(options, async (command) => {
@@ -47,7 +47,8 @@ export function runCheckpointSet(options: CheckpointOptions, name: string, time:
       (checkpoint) => checkpoint.source === feed.source && checkpoint.feed === feed.feed,
     );
     const skips = current !== undefined && (current.watermark === null || current.watermark < watermark);
-    const question = `Changes in ${name} between ${current?.watermark ?? 'the beginning'} and ${watermark} will not be read. Go on?`;
+    const from = current?.watermark ?? 'the beginning';
+    const question = `Changes in ${name} between ${from} and ${watermark} will not be read. Go on?`;
     if (skips && !(await confirm(question, options, command.signal))) return 1;
     const message = await setCheckpoint(command.database, feed, watermark, timestampNow(command.clock));
     print(options, { ...feed, watermark }, () => message);

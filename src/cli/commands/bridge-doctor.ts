@@ -1,6 +1,6 @@
 /**
- * `bridge doctor`: everything that a support engineer would ask for, each as a line that is ok, warn or fail, with what to
- * do. It changes nothing, and continues when a part is not available. Exit code 1 when a line fails.
+ * `bridge doctor`: everything that a support engineer would ask for, each as a line that is ok, warn or fail, with what
+ * to do. It changes nothing, and continues when a part is not available. Exit code 1 when a line fails.
  */
 import { checkNames } from '#bridge/create-bridge.ts';
 import { readStatus } from '#bridge/status/status.ts';

@@ -1,6 +1,6 @@
 /**
- * `bridge webhooks`: the webhooks that a source's service sends to this bridge. Exit codes: 0 done, 1 failed (a test did
- * not arrive), 2 wrong usage or settings.
+ * `bridge webhooks`: the webhooks that a source's service sends to this bridge. Exit codes: 0 done, 1 failed (a test
+ * did not arrive), 2 wrong usage or settings.
  */
 import { type Command, InvalidArgumentError } from 'commander';
 import { deleteWebhooks } from '#bridge/webhooks/delete-webhooks.ts';

@@ -18,10 +18,8 @@ export async function runBridge(options: { config?: string; data?: string; role:
   });
   opened.defer(() => installation.close());
   const { sources, flows } = configuration.bridge;
-  if (sources.length === 0 || flows.length === 0)
-    installation.log.warn(
-      `no ${sources.length === 0 ? 'source' : 'flow'} is configured (bridge.${sources.length === 0 ? 'sources' : 'flows'}): nothing will be ${sources.length === 0 ? 'received' : 'delivered'}`,
-    );
+  if (sources.length === 0) installation.log.warn('no source is configured (bridge.sources): nothing will be received');
+  else if (flows.length === 0) installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
   const bridge = await startInstalledBridge(installation, configuration.bridge, options.role);
   opened.defer(() => bridge.close(graceMs));
   console.log(`bridge ready ${bridge.url ?? `as ${options.role}`} (console ${bridge.consoleUrl})`);

@@ -1,4 +1,4 @@
-/** `connector show`: what one connector can do, and the settings that a flow gives it. */
+/** `connector show`: what a connector can do, and its settings in a flow. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -7,7 +7,9 @@ import type { Connector } from '#connector/connector.ts';
 import { type OutputOptions, oneLine, print, type TableCell, tableOf } from '../output.ts';
 import { type SettingsSchema, settingsRows } from '../settings-rows.ts';
 
-/** `name` is as in a flow: a folder's name, a path or a package. Throws an AppError `invalid` when it cannot be loaded. */
+/**
+ * `name` is as in a flow: a folder's name, a path or a package. Throws an AppError `invalid` when it cannot be loaded.
+ */
 export async function runConnectorShow(options: OutputOptions, name: string): Promise<number> {
   const { capabilities, settings } = await loadConnector(name);
   const description = descriptionOf(name);

@@ -1,4 +1,6 @@
-/** `openapi`: the service's OpenAPI document for generators and linters, as a running service has it at `/openapi.json`. */
+/**
+ * `openapi`: the service's OpenAPI document for generators and linters, as a running service has it at `/openapi.json`.
+ */
 import { type ApiName, createApiDocuments } from '#service/openapi/api-documents.ts';
 
 export async function runOpenApi({ api }: { api: ApiName }): Promise<number> {

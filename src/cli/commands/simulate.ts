@@ -50,8 +50,8 @@ export async function runSimulate(options: SimulateOptions): Promise<number> {
 }
 
 /**
- * The operator's token from the environment, or that of a service on this machine. Throws an AppError `invalid` when there
- * is none.
+ * The operator's token from the environment, or that of a service on this machine. Throws an AppError `invalid` when
+ * there is none.
  */
 async function operatorToken(baseUrl: string): Promise<string> {
   const token = process.env['SOURCING_ADMIN_TOKEN'] || (isThisMachine(baseUrl) ? await tokenInDataFolder() : undefined);
@@ -63,7 +63,9 @@ async function operatorToken(baseUrl: string): Promise<string> {
   );
 }
 
-/** The token of the data folder is sent only to this machine: no operator has said that it belongs to another service. */
+/**
+ * The token of the data folder is sent only to this machine: no operator has said that it belongs to another service.
+ */
 function isThisMachine(baseUrl: string): boolean {
   const host = URL.parse(baseUrl)?.hostname.replace(/^\[(.*)\]$/, '$1') ?? '';
   return host === 'localhost' || specialRangeOf(host) === 'loopback';
@@ -74,8 +76,8 @@ async function tokenInDataFolder(): Promise<string | undefined> {
 }
 
 /**
- * Makes an organisation for this story alone and returns its key. Its limits are off, because a story may be played faster
- * than they allow.
+ * Makes an organisation for this story alone and returns its key. Its limits are off, because a story may be played
+ * faster than they allow.
  */
 async function keyOfNewOrganisation(operator: SourceClient): Promise<string> {
   const organisation = await createLocalOrganisation(operator, 'Simulator');

@@ -1,4 +1,6 @@
-/** `start`: service and bridge together, set up for each other; with the demo, the simulator plays buyers and suppliers. */
+/**
+ * `start`: service and bridge together, set up for each other; with the demo, the simulator plays buyers and suppliers.
+ */
 import { resolve } from 'node:path';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
@@ -55,7 +57,9 @@ function welcome(installation: Installation, { service, bridge, settings }: Loca
   return `sourcing-bridge ready ${service.url}\n\n${lines.join('\n')}\n`;
 }
 
-/** Plays one event after another, each with another seed. When a step fails, it prints why and begins the next event. */
+/**
+ * Plays one event after another, each with another seed. When a step fails, it prints why and begins the next event.
+ */
 async function playUntil(client: ReturnType<typeof clientOf>, signal: AbortSignal): Promise<void> {
   const print = (line: string) => console.log(`${new Date(systemClock.nowMs()).toISOString().slice(11, 19)}  ${line}`);
   const seed = systemClock.nowMs();

@@ -1,4 +1,6 @@
-/** What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases. */
+/**
+ * What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases.
+ */
 import { pendingBridgeMigrations } from '#bridge/create-bridge.ts';
 import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
@@ -80,7 +82,8 @@ export async function findSealed(database: Database, secrets: SecretBox): Promis
   return fail(
     'master key',
     `does not open ${unreadable} of ${rows.length} sealed signing keys`,
-    'Set SOURCING_MASTER_KEY (or the file master-key in the data folder) to the master key that sealed them. If it is lost, replace the signing keys: bridge webhooks rotate --source <name>.',
+    'Set SOURCING_MASTER_KEY (or the file master-key in the data folder) to the master key that sealed them. If it is ' +
+      'lost, replace the signing keys: bridge webhooks rotate --source <name>.',
   );
 }
 

@@ -90,7 +90,8 @@ export async function findEndpoint({
     return warn(
       name,
       `no receiver answers at ${url}: ${errorText(error)}`,
-      `Start a process with the role receive or all${where}; if one runs, check the name, the port and the firewall. Without a receiver notifications are lost, and the feeds are read on schedule only.${trust}`,
+      `Start a process with the role receive or all${where}; if one runs, check the name, the port and the firewall. ` +
+        `Without a receiver notifications are lost, and the feeds are read on schedule only.${trust}`,
     );
   }
 }

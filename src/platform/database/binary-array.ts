@@ -9,7 +9,9 @@ const headerBytes = 20;
 const lengthBytes = 4;
 /** UTF-8 takes at most this many bytes for one UTF-16 unit. */
 const bytesPerUnitMax = 3;
-/** A longer text is measured exactly: reserving three times its length would cost more memory than measuring costs time. */
+/**
+ * A longer text is measured exactly: reserving three times its length would cost more memory than measuring costs time.
+ */
 const unmeasuredUnitsMax = 4_096;
 
 /** A parameter for `$n::text[]`. The server refuses a value with a NUL character, as in any other form. */

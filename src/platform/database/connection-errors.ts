@@ -1,6 +1,6 @@
 /**
- * Which errors mean that the database is away, and how they are told: as an AppError `unavailable` with the place, the
- * driver's error as its cause, and no password.
+ * Which errors mean that the database cannot be reached, and the AppError `unavailable` for them: it holds the place
+ * and the driver's error as its cause, and no password.
  */
 import { DatabaseError } from 'pg';
 import { AppError, errorText } from '#platform/errors.ts';

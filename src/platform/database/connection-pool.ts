@@ -1,6 +1,6 @@
 /**
  * The pool of connections to one PostgreSQL database. A connection is made when it is needed, so creating the pool
- * succeeds while the server is away. A broken connection is closed and never lent again, and none of them ends the
+ * succeeds while the server is down. A broken connection is closed and never lent again, and none of them ends the
  * process with an `error` event that has no listener.
  */
 import { Pool, type PoolClient } from 'pg';
@@ -21,7 +21,7 @@ export interface Connection {
   /** `host:port/database`, for messages. */
   readonly place: string;
   /** Has the connection closed, instead of reused, when `use` ends. */
-  discard(): void;
+  readonly discard: () => void;
 }
 
 export interface ConnectionPool {

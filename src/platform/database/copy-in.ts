@@ -100,7 +100,9 @@ interface CopyConnection {
   endCopyFrom(): void;
 }
 
-/** A query of the driver that answers the server's request for the rows. `callback` gets the server's refusal, if any. */
+/**
+ * A query of the driver that answers the server's request for the rows. `callback` gets the server's refusal, if any.
+ */
 export class CopyIn extends Query {
   readonly text: string;
   readonly bytes: Buffer;

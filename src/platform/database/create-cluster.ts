@@ -17,16 +17,16 @@ export const superuser = 'postgres';
 
 /**
  * The path by which a child that runs as `user` reaches a folder that it inherits as open file descriptor 3. Linux
- * resolves /proc/self/fd/3 by the open folder itself, whatever the permissions of the folders above it: the data may lie
- * in a 0700 folder of root's, which that user cannot enter.
+ * resolves /proc/self/fd/3 by the open folder itself, whatever the permissions of the folders above it: the data may
+ * lie in a 0700 folder of root's, which that user cannot enter.
  */
 export function pathForServer(folder: string, user: SystemUser | undefined): string {
   return user && process.platform === 'linux' ? '/proc/self/fd/3' : folder;
 }
 
 /**
- * Makes `directory` (a folder in `dataDir`) unless it exists. When several processes do so at once, the directory of one
- * of them stays. Throws an `internal` AppError with initdb's own message when it fails.
+ * Makes `directory` (a folder in `dataDir`) unless it exists. When several processes do so at once, the directory of
+ * one of them stays. Throws an `internal` AppError with initdb's own message when it fails.
  */
 export async function createClusterOnce(options: {
   dataDir: string;

@@ -1,7 +1,9 @@
 /** Reading a `postgres://` URL, and naming the database in it without its password. */
 import { AppError } from '#platform/errors.ts';
 
-/** Reads a `postgres://` URL. Throws an `internal` AppError that does not repeat the URL, since it may hold a password. */
+/**
+ * Reads a `postgres://` URL. Throws an `internal` AppError that does not repeat the URL, since it may hold a password.
+ */
 export function parseDatabaseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === 'postgres:' || url?.protocol === 'postgresql:') return url;

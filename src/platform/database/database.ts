@@ -1,54 +1,30 @@
 /**
  * A PostgreSQL database behind a few calls: one statement, one transaction, one session. Sessions run in UTC;
- * `sql-types.ts` says how values arrive. A database that cannot be reached shows as an AppError `unavailable`, which the
- * API answers with 503. What the server itself refuses (a broken constraint, say) is the driver's DatabaseError with its
- * SQLSTATE in `code`. No message holds the URL's password.
+ * `sql-types.ts` says how values arrive. A database that cannot be reached shows as an AppError `unavailable`, which
+ * the API answers with 503. What the server itself refuses (a broken constraint, say) is the driver's DatabaseError
+ * with its SQLSTATE in `code`. No message holds the URL's password.
  */
-import { createHash } from 'node:crypto';
 import type { Logger } from '#platform/log.ts';
 import { createConnectionPool } from './connection-pool.ts';
+import type { Sql } from './sql.ts';
 import { copyInto, runStatement, sqlOn } from './statement.ts';
 import { runTransaction } from './transaction.ts';
-
-export interface Sql {
-  /**
-   * Runs one statement and returns its rows. `$1` stands for the first of `params`. A JavaScript array becomes an SQL
-   * array, so an array that is meant as JSON must be passed as text. Without params the text may hold several statements.
-   */
-  query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
-  /**
-   * Adds rows, made by `copyRows`, to a table: `into` is its name and the list of columns. Rejects when one of the rows
-   * exists already.
-   */
-  copy(into: string, rows: Buffer): Promise<void>;
-}
 
 export interface Database extends Sql {
   /**
    * Runs `work` in one transaction (READ COMMITTED) and commits. When `work` throws, the transaction is rolled back and
-   * the error is thrown on. After a serialization failure or a deadlock (40001, 40P01), which the server has rolled back,
-   * all of `work` runs again, up to five times in all. A connection lost during COMMIT leaves the outcome unknown: then
-   * the work does not run again here, and the error is `unavailable`.
+   * the error is thrown on. After a serialization failure or a deadlock (40001, 40P01), which the server has rolled
+   * back, all of `work` runs again, up to five times in all. A connection lost during COMMIT leaves the outcome
+   * unknown: then the work does not run again here, and the error is `unavailable`.
    */
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
   /**
-   * Lends one connection for as long as `use` runs, outside of a transaction: for locks that a session holds. When `use`
-   * throws, the connection is closed, and its locks are gone.
+   * Lends one connection for as long as `use` runs, outside of a transaction: for locks that a session holds. When
+   * `use` throws, the connection is closed, and its locks are gone.
    */
   session<T>(use: (session: Sql) => Promise<T>): Promise<T>;
   /** Waits for the running statements and closes every connection. May be called more than once. */
   close(): Promise<void>;
-}
-
-/** A statement that each connection plans once; for the few that run thousands of times. */
-export interface PreparedStatement {
-  readonly name: string;
-  readonly text: string;
-}
-
-/** Makes a statement that is prepared once per connection. Its name is derived from its text, so two cannot collide. */
-export function prepared(text: string): PreparedStatement {
-  return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };
 }
 
 /**

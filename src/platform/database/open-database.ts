@@ -20,8 +20,8 @@ const versionMin = 15;
 
 /**
  * With `url`: connects to that server, which must be PostgreSQL 15 or newer with a UTF-8 database. The server may still
- * be starting, so this tries for 15 seconds. Without `url`: starts the embedded server over `dataDir`. Throws an AppError
- * that says what is wrong, `unavailable` when the server does not answer; then nothing stays open.
+ * be starting, so this tries for 15 seconds. Without `url`: starts the embedded server over `dataDir`. Throws an
+ * AppError that says what is wrong, `unavailable` when the server does not answer; then nothing stays open.
  */
 export async function openDatabase(options: {
   url: string | undefined;

@@ -1,7 +1,8 @@
 /**
  * Finds the process that serves a data directory. PostgreSQL writes its pid and port to `postmaster.pid` there. After a
  * crash the file stays, and another program may have the pid by then. So the pid counts only when the command line of
- * that process names the directory: the server is started with a `cluster_name` made of the directory's device and inode.
+ * that process names the directory: the server is started with a `cluster_name` made of the directory's device and
+ * inode.
  */
 import { execFile } from 'node:child_process';
 import { readFile, stat } from 'node:fs/promises';

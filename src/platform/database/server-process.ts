@@ -1,4 +1,6 @@
-/** The embedded server's process: starting it detached, shutting it down, and what its log says when it did not start. */
+/**
+ * The embedded server's process: starting it detached, shutting it down, and what its log says when it did not start.
+ */
 import { execFile, spawn } from 'node:child_process';
 import { open, rename, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -35,9 +37,9 @@ const orderlyEnd = 'exit code 0';
 const passingFailure = /could not bind|TCP\/IP sockets|lock file|shared memory block/;
 
 /**
- * Starts a server; `postmaster.pid` shows whether it came up. `stalePid` is the pid in that file when it is known not to
- * be a server of this directory: PostgreSQL itself checks only whether any process has that pid. PG_GRANDPARENT_PID is
- * how pg_ctl tells PostgreSQL that a pid is not a server's. The rest of PostgreSQL's checks stay, and a file written
+ * Starts a server; `postmaster.pid` shows whether it came up. `stalePid` is the pid in that file when it is known not
+ * to be a server of this directory: PostgreSQL itself checks only whether any process has that pid. PG_GRANDPARENT_PID
+ * is how pg_ctl tells PostgreSQL that a pid is not a server's. The rest of PostgreSQL's checks stay, and a file written
  * meanwhile has another pid.
  */
 export async function startServer(cluster: Cluster, port: number, stalePid: number | undefined): Promise<ServerStart> {
@@ -96,7 +98,9 @@ export async function notStarted(cluster: Cluster, start: ServerStart): Promise<
   );
 }
 
-/** A fast shutdown: sessions are ended, everything is written. The caller holds the exclusive lock, so the server runs. */
+/**
+ * A fast shutdown: sessions are ended, everything is written. The caller holds the exclusive lock, so the server runs.
+ */
 export async function shutDownServer(cluster: Cluster): Promise<void> {
   const pid = (await readPidFile(cluster.directory))?.pid;
   if (pid === undefined || !(await isPostmaster(pid, cluster.name))) return;

@@ -2,7 +2,7 @@
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection } from './connection-pool.ts';
 import { CopyIn } from './copy-in.ts';
-import type { PreparedStatement, Sql } from './database.ts';
+import type { PreparedStatement, Sql } from './sql.ts';
 
 /** The two calls of `Sql` on this connection. */
 export function sqlOn(connection: Connection): Sql {

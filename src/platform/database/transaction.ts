@@ -7,7 +7,7 @@ import { DatabaseError, type QueryResult } from 'pg';
 import { AppError } from '#platform/errors.ts';
 import { connectionLost, isConnectionError } from './connection-errors.ts';
 import type { Connection, ConnectionPool } from './connection-pool.ts';
-import type { Sql } from './database.ts';
+import type { Sql } from './sql.ts';
 import { runStatement, sqlOn } from './statement.ts';
 
 const attemptsMax = 5;

@@ -2,8 +2,9 @@
  * Files in a bucket of an S3-compatible store, through Amazon's own client: of the clients that were compared it has a
  * release every week, and other stores are tested with it. It is loaded only where S3 is used (22 MB on disk).
  *
- * An upload is first spooled to a file of this machine that has no name: S3 needs the length beforehand, the store checks
- * the bytes against their SHA-256, and a request that failed is sent again, all without holding a file in memory.
+ * An upload is first spooled to a file of this machine that has no name: S3 needs the length beforehand, the store
+ * checks the bytes against their SHA-256, and a request that failed is sent again, all without holding a file in
+ * memory.
  */
 import { randomUUID } from 'node:crypto';
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
@@ -28,7 +29,9 @@ export interface S3Settings {
 
 /** The longest wait for a connection. */
 const connectTimeoutMs = 5_000;
-/** The longest wait for an answer: for a download until its first byte, for an upload on top of the time for its bytes. */
+/**
+ * The longest wait for an answer: for a download until its first byte, for an upload on top of the time for its bytes.
+ */
 const answerTimeoutMs = 60_000;
 /** A slower upload is given up. */
 const uploadBytesPerMsMin = 100;

@@ -1,6 +1,6 @@
 /**
- * One listener per abort signal, for all exchanges that the signal ends. Many exchanges share one signal, and a listener
- * costs more than an entry in a set.
+ * One listener per abort signal, for all exchanges that the signal ends. Many exchanges share one signal, and a
+ * listener costs more than an entry in a set.
  */
 export interface Abortable {
   end(reason: 'aborted'): void;

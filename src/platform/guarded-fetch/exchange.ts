@@ -1,14 +1,14 @@
 /** One request over a pool and its answer. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher, Pool } from 'undici';
-import type { GuardedRequest, GuardedResponse } from '../guarded-fetch.ts';
 import { listenForAbort, stopListening } from './abort-listeners.ts';
 import { type FetchError, fetchErrorOf, toFetchError } from './fetch-error.ts';
+import type { GuardedRequest, GuardedResponse } from './guarded-request.ts';
 
 /**
- * Its promise settles as soon as the exchange is ended. An exchange that is ended while it waits for a connection is not
- * sent at all, and whatever the connection reports after the end is ignored. This is a class because one is made for
- * each request: closures would be ten objects.
+ * Its promise settles as soon as the exchange is ended. An exchange that is ended while it waits for a connection is
+ * not sent at all, and whatever the connection reports after the end is ignored. This is a class because one is made
+ * for each request: closures would be ten objects.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #url: URL;

@@ -92,8 +92,8 @@ const reasonsByCode: readonly [pattern: RegExp, reason: FetchFailure][] = [
 ];
 
 /**
- * Any error of undici or Node as a FetchError. Only its text is kept: undici's errors carry sockets, requests and pieces
- * of the answer.
+ * Any error of undici or Node as a FetchError. Only its text is kept: undici's errors carry sockets, requests and
+ * pieces of the answer.
  */
 export function toFetchError(error: unknown, host: string): FetchError {
   if (error instanceof FetchError) return error;

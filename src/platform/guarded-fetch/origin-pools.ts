@@ -1,7 +1,7 @@
 /**
- * The pools of kept connections, one for each origin and each list of allowed networks. A kept connection was checked for
- * the caller that opened it: an organisation that may reach 10.0.0.0/8 must not leave a connection there that another
- * organisation, which may not, would find.
+ * The pools of kept connections, one for each origin and each list of allowed networks. A kept connection was checked
+ * for the caller that opened it: an organisation that may reach 10.0.0.0/8 must not leave a connection there that
+ * another organisation, which may not, would find.
  */
 import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
@@ -28,7 +28,9 @@ export interface OriginPool {
 export interface OriginPools {
   /** Returns the pool for the origin and these networks, and counts the caller as a user. */
   enter(origin: string, allowedNetworks: readonly Cidr[]): OriginPool;
-  /** Ends one use. Without a user, connection attempts end now, and the pool is closed once its connections are unused. */
+  /**
+   * Ends one use. Without a user, connection attempts end now, and the pool is closed once its connections are unused.
+   */
   leave(entry: OriginPool): void;
   /** Closes every pool and its connections. */
   close(): Promise<void>;

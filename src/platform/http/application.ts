@@ -8,10 +8,10 @@ import express, { type Express, type NextFunction, type Request, type Response }
 import { AppError } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
-import { specialRangeOf } from '../network-guard.ts';
 import { compress } from './compress.ts';
 import { allowOrigins, type CorsOptions } from './cors.ts';
-import { refuseMethod, sendProblem, toAppError } from './problem.ts';
+import { addProbes, type ProbeOptions } from './probes.ts';
+import { sendProblem, toAppError } from './problem.ts';
 
 export interface Application {
   readonly express: Express;
@@ -42,23 +42,11 @@ export interface DirectRoute {
   ): Promise<void>;
 }
 
-export interface ApplicationOptions {
+export interface ApplicationOptions extends ProbeOptions {
   log: Logger;
-  registry: Registry;
-  /** Named checks of `/readyz`: each rejects when its part is not available. */
-  readiness: Readonly<Record<string, () => Promise<unknown>>>;
-  /**
-   * `near`: /readyz and /metrics answer only requests from this machine, because they reveal much and cost work. For a
-   * port that other machines reach.
-   */
-  probes?: 'all' | 'near';
   /** Which pages of other origins may call which paths; default: none. */
   cors?: CorsOptions;
-  /** A check that takes longer counts as failed. */
-  readinessTimeoutMs?: number;
 }
-
-const readinessTimeoutDefaultMs = 2_000;
 
 declare module 'express-serve-static-core' {
   interface Locals {
@@ -121,27 +109,7 @@ export function createApplication(options: ApplicationOptions): Application {
   if (options.cors) app.use(allowOrigins(options.cors));
   app.use(compress);
 
-  const probe = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
-    const isHidden = (request: Request) => options.probes === 'near' && path !== '/healthz' && !isNear(request);
-    const hide = (request: Request, _response: Response, next: NextFunction) =>
-      isHidden(request) ? next('route') : next();
-    app.get(path, hide, async (_request, response) => {
-      response.locals.route = path;
-      response.setHeader('Cache-Control', 'no-store');
-      await answer(response);
-    });
-    app.route(path).all(hide, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
-  };
-  probe('/healthz', (response) => void response.json({ status: 'ok' }));
-  probe('/readyz', async (response) => {
-    const checks = await runChecks(options.readiness, options.readinessTimeoutMs ?? readinessTimeoutDefaultMs);
-    const ready = !shuttingDown && Object.values(checks).every((state) => state === 'ok');
-    const status = shuttingDown ? 'shutting down' : ready ? 'ready' : 'not ready';
-    response.status(ready ? 200 : 503).json({ status, checks });
-  });
-  probe('/metrics', async (response) => {
-    response.type(registry.contentType).send(await registry.metrics());
-  });
+  addProbes(app, options, () => shuttingDown);
   app.use((_request, _response, next) => {
     refuseDuringShutdown();
     next();
@@ -180,7 +148,10 @@ interface FoundDirect {
   readonly segment: string;
 }
 
-/** Matches as Express would: also with a query or a slash after the segment. Express answers a path that cannot be decoded. */
+/**
+ * Matches as Express would: also with a query or a slash after the segment. Express answers a path that cannot be
+ * decoded.
+ */
 function findDirect(routes: readonly DirectRoute[], url: string): FoundDirect | undefined {
   const target = url.startsWith('/') ? url : (URL.parse(url)?.pathname ?? '');
   for (const route of routes) {
@@ -213,12 +184,6 @@ function durationHistogram(registry: Registry): Histogram<'method' | 'route' | '
   );
 }
 
-/** Whether the request comes from this machine itself, and not through a proxy that runs on it. */
-function isNear({ socket, headers }: Request): boolean {
-  const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
-  return !isForwarded && specialRangeOf(socket.remoteAddress ?? '') === 'loopback';
-}
-
 /** Express decodes a path only where a route has a parameter; this refuses every invalid path with the same answer. */
 function checkPath(path: string): void {
   try {
@@ -226,25 +191,4 @@ function checkPath(path: string): void {
   } catch (cause) {
     throw new AppError('invalid', 'The path is not valid percent-encoded UTF-8.', { cause });
   }
-}
-
-/** Runs all checks at once. A check that rejects, throws or hangs has failed; the others still report their state. */
-async function runChecks(
-  checks: ApplicationOptions['readiness'],
-  timeoutMs: number,
-): Promise<Record<string, 'ok' | 'failed'>> {
-  const states = await Promise.all(
-    Object.entries(checks).map(async ([name, check]) => {
-      const { promise: timeout, resolve } = Promise.withResolvers<'failed'>();
-      const timer = setTimeout(() => resolve('failed'), timeoutMs);
-      const state = (async () => check())().then(
-        () => 'ok' as const,
-        () => 'failed' as const,
-      );
-      const first = await Promise.race([state, timeout]);
-      clearTimeout(timer);
-      return [name, first] as const;
-    }),
-  );
-  return Object.fromEntries(states);
 }

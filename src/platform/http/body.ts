@@ -1,7 +1,7 @@
 /**
  * Request bodies: read as bytes up to a limit, and parsed as JSON that the database can hold. Text that PostgreSQL or
- * UTF-8 would refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, so that the sender gets a
- * clear answer.
+ * UTF-8 would refuse or silently change (NUL, lone surrogates, invalid bytes) is refused here, so that the sender gets
+ * a clear answer.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Issue } from '#contract/issue.ts';
@@ -13,9 +13,9 @@ const depthMax = 64;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Reads the whole body. Rejects with `too-large` as soon as more than `bytesMax` bytes are announced or have arrived, and
- * with `invalid` when the body breaks off. It listens to the request's events: for a small body an iterator would cost
- * more than all the rest.
+ * Reads the whole body. Rejects with `too-large` as soon as more than `bytesMax` bytes are announced or have arrived,
+ * and with `invalid` when the body breaks off. It listens to the request's events: for a small body an iterator would
+ * cost more than all the rest.
  */
 export function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {

@@ -29,7 +29,8 @@ export function compress(request: Request, response: Response, next: NextFunctio
   // Also where nothing is compressed, and on a 304: a cache must not send a compressed answer to a client that cannot
   // read it.
   response.vary('Accept-Encoding');
-  // HEAD must have the headers of GET, and Node drops the body. For a HEAD request the middleware would set other headers.
+  // HEAD must have the headers of GET, and Node drops the body. For a HEAD request the middleware would set other
+  // headers.
   const asGet: Request = request.method === 'GET' ? request : Object.create(request, { method: { value: 'GET' } });
   handle(asGet, response, next);
 }

@@ -1,6 +1,7 @@
 /**
  * Endpoints as data: method, path, scope, schemas, handler. A program lists its endpoints in one table and mounts them.
- * Authentication, rate limit, query, size, media type, parsing and validation happen here, in that order, for all of them.
+ * Authentication, rate limit, query, size, media type, parsing and validation happen here, in that order, for all of
+ * them.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Express, Request, Response } from 'express';
@@ -49,7 +50,9 @@ interface EndpointFacts {
   readonly orScope?: string;
   /** The rate limit that counts this call; without it the call is not limited. */
   readonly limit?: LimitName;
-  /** For a limit that depends on the body: called with the body before it is validated, undefined when it is not JSON. */
+  /**
+   * For a limit that depends on the body: called with the body before it is validated, undefined when it is not JSON.
+   */
   readonly limitOf?: (body: unknown) => LimitName;
   /** True for a read of several statements that must all see the same moment. */
   readonly snapshot?: true;
@@ -94,8 +97,8 @@ export function endpoint<
 }
 
 /**
- * An endpoint that takes raw bytes. `prepare` reads them, outside of the transaction around `handle`. Idempotency keys do
- * not apply, because the body is consumed before it could be compared.
+ * An endpoint that takes raw bytes. `prepare` reads them, outside of the transaction around `handle`. Idempotency keys
+ * do not apply, because the body is consumed before it could be compared.
  */
 export function rawEndpoint<Caller, Prepared>(
   definition: Omit<EndpointFacts, 'limitOf' | 'snapshot'> & {

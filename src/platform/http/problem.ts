@@ -66,8 +66,8 @@ function retryAfterS({ recovery }: AppError): number {
 }
 
 /**
- * Answers while the client is still sending. Closing a connection with unread bytes resets it, and the client would lose
- * the answer. So the rest is read and discarded until the client closes or finishes, at most for `lingerMs`.
+ * Answers while the client is still sending. Closing a connection with unread bytes resets it, and the client would
+ * lose the answer. So the rest is read and discarded until the client closes or finishes, at most for `lingerMs`.
  */
 function sendBeforeBodyEnds(response: ServerResponse, text: string): void {
   const { req: request } = response;

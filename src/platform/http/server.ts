@@ -170,7 +170,8 @@ function trackConnections(server: Server): Connections {
   server.prependListener('request', (request, response) => {
     if (!seen.has(request.socket)) {
       seen.add(request.socket);
-      // Under TLS the request's socket is another object than the connection's: the peer's address and port identify both.
+      // Under TLS the request's socket is another object than the connection's: the peer's address and port identify
+      // both.
       const socket = byPeer.get(peerOf(request.socket));
       if (socket) connections.used.add(socket);
     }

@@ -27,7 +27,9 @@ export interface LaneWorker {
   on(event: 'lockRenewalFailed', listener: (ids: string[]) => void): unknown;
 }
 
-/** BullMQ's worker with a way out of `close`: while `close` waits, BullMQ's own forced close would only wait with it. */
+/**
+ * BullMQ's worker with a way out of `close`: while `close` waits, BullMQ's own forced close would only wait with it.
+ */
 export class AbandonableWorker<B extends IQueueBackend, Connection>
   extends Worker<string, void, string, B, number, Connection>
   implements LaneWorker
@@ -56,8 +58,8 @@ export interface Backend {
 export type ReportError = (error: unknown) => void;
 
 /**
- * How often an idle worker asks for work, in case a notification was lost. This bounds how long a Redis socket is silent:
- * see `socketTimeoutMs`.
+ * How often an idle worker asks for work, in case a notification was lost. This bounds how long a Redis socket is
+ * silent: see `socketTimeoutMs`.
  */
 const idlePollSeconds = 5;
 
@@ -91,7 +93,8 @@ export function wakeUpOf(key: string): { name: string; data: string; opts: BulkJ
     name: 'wake-up',
     data: key,
     opts: {
-      // After Redis was flushed, BullMQ's own ids start at 1 again: they would collide with wake-ups still being worked.
+      // After Redis was flushed, BullMQ's own ids start at 1 again: they would collide with wake-ups still being
+      // worked.
       jobId: randomUUID(),
       deduplication: { id: key, keepLastIfActive: true },
       removeOnComplete: true,

@@ -90,7 +90,9 @@ async function migrate(connection: ConstructorParameters<typeof Client>[0], sche
 
 const ignore = () => undefined;
 
-/** Without an `error` listener the event would end the process. The statement that waits rejects with the same error. */
+/**
+ * Without an `error` listener the event would end the process. The statement that waits rejects with the same error.
+ */
 class SafeClient extends Client {
   constructor(...config: ConstructorParameters<typeof Client>) {
     super(...config);
@@ -99,8 +101,8 @@ class SafeClient extends Client {
 }
 
 /**
- * BullMQ adds `error` listeners to its connections too late or not at all: a server that shuts down may send its error in
- * one packet with its greeting.
+ * BullMQ adds `error` listeners to its connections too late or not at all: a server that shuts down may send its error
+ * in one packet with its greeting.
  */
 class SafeConnection extends PostgresConnection {
   constructor(connection: QueueConnection) {
@@ -114,8 +116,8 @@ class SafeConnection extends PostgresConnection {
 /**
  * When the connection is lost as a wake-up ends, BullMQ waits and tries again to record the end. But on PostgreSQL it
  * recognises only ECONNREFUSED as a lost connection. After any other error it forgets the wake-up: the key stays locked
- * until the lock expires, and a worker without other wake-ups spins. So this backend presents every transient error as a
- * lost connection.
+ * until the lock expires, and a worker without other wake-ups spins. So this backend presents every transient error as
+ * a lost connection.
  */
 class PatientBackend extends PostgresQueueBackend {
   readonly #reportError: ReportError;

@@ -1,6 +1,6 @@
 /**
- * Collects the signals of one lane into batches: signals that arrive while a batch is being sent share the next one. So a
- * burst costs a few round trips, and a single signal is sent at once.
+ * Collects the signals of one lane into batches: signals that arrive while a batch is being sent share the next one. So
+ * a burst costs a few round trips, and a single signal is sent at once.
  */
 
 /** `send` must not reject; every caller of a batch gets its answer. */
@@ -13,7 +13,8 @@ export function createSignalBatches(send: (keys: readonly string[]) => Promise<b
     if (!gathering) {
       const batch = new Set<string>();
       const held = previous.then(() => {
-        // From here on a signal must go into the next batch: the worker may have taken the wake-up of this batch already.
+        // From here on a signal must go into the next batch: the worker may have taken the wake-up of this batch
+        // already.
         gathering = undefined;
         return send([...batch]);
       });

@@ -1,5 +1,5 @@
 import { uuid } from '#contract/scalars.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 
 /** Returns the id of an organisation that exists. Throws `not-found` for an unknown or malformed id. */

@@ -4,7 +4,7 @@ import { putScenarioRequest, savedScenario } from '#contract/desk.ts';
 import type { Issue } from '#contract/issue.ts';
 import { text } from '#contract/scalars.ts';
 import type { Clock } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { throwIssues } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { repeated } from '../domain/issue.ts';

@@ -3,7 +3,7 @@ import { listEnvelope as listAnswer, listQuery } from '#contract/list.ts';
 import { eventSummary, liveEvent } from '#contract/live-event.ts';
 import { eventStatuses, eventTypes } from '#contract/sourcing-event.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { historyEntriesMax } from '../domain/history.ts';

@@ -1,8 +1,9 @@
 /**
- * The bid sheet: columns, the values that buyers and suppliers enter, and the primary cost of a lot. A lot's row is
- * put together from four places: the buyer's values of the event and of the lot, the supplier's of the event and of
- * the lot; formula columns are computed from them. In a Dutch auction a lot costs what its offers add up to, else what
- * the primary cost calculation says. Source: API document, "Create-sourcing-event payload"; decisions, "Cost formula".
+ * The bid sheet: columns, the values that buyers and suppliers enter, and the primary cost of a lot. The row of a lot
+ * has four sources: the buyer's values for the event and for the lot, and the supplier's values for the event and for
+ * the lot. Formula columns are computed from them. In a Dutch auction the cost of a lot is the sum of its offers; in
+ * other events it is the result of the primary cost calculation. Source: API document, "Create-sourcing-event payload";
+ * decisions, "Cost formula".
  */
 import type { BidSheetValue } from '#contract/bid.ts';
 import { Decimal, formatDecimal, hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
@@ -14,17 +15,17 @@ import { type CompiledSheet, checkFormulas, computeLot } from './formula.ts';
 import { repeated, repeatsIn } from './issue.ts';
 import type { Cells, Lot, SourcingEvent } from './sourcing-event.ts';
 
-/** What says which values may be entered. */
+/** The columns and currencies, which decide what values may be entered. */
 interface Columns {
   readonly byName: ReadonlyMap<string, Column>;
-  /** Each with its rate: units of the primary currency for one of it. */
+  /** Each currency with its rate: units of the primary currency for one unit. */
   readonly currencies: ReadonlyMap<string, Decimal>;
 }
 
 export interface BidSheet extends Columns {
   readonly columns: readonly Column[];
   readonly formulas: CompiledSheet;
-  /** A Dutch auction: the bid of a lot is its offers. */
+  /** True in a Dutch auction: there a bid for a lot consists of offers. */
   readonly takesOffers: boolean;
 }
 
@@ -45,7 +46,7 @@ export function compileBidSheet(event: SheetSource): BidSheet {
   };
 }
 
-/** Formula columns are checked also while there is no primary cost calculation yet. */
+/** Formula columns are also checked when there is no primary cost calculation yet. */
 function checkSheetFormulas(event: SheetSource) {
   return checkFormulas(
     event.columns.map((column) => ({
@@ -64,14 +65,15 @@ function columnsOf(event: SheetSource): Columns {
 }
 
 /**
- * Most operations of all formulas, counted for every lot: what one submission can make the service compute, and everybody
- * else wait for. A sheet of 20,000 lots has 25 for each of them, one of 100 lots 5,000.
+ * The most operations of all formulas together, counted for every lot. This bounds what one submission makes the
+ * service compute while other callers wait. A sheet of 20,000 lots may have 25 operations for each lot, a sheet of 100
+ * lots 5,000.
  */
 const operationsMax = 500_000;
 
 const numericRoles: ReadonlySet<string> = new Set(['volume', 'historic_cost']);
 
-/** Everything wrong with the sheet of a create payload that its schema cannot see; paths are the payload's. */
+/** Returns all faults of the sheet of a create payload that its schema cannot find; paths are the payload's. */
 export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   const { bid_sheet: given } = payload;
   const issues: Issue[] = [];
@@ -94,7 +96,7 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   );
   duplicate(
     [payload.primary_currency, ...payload.secondary_currencies.map(({ code }) => code)],
-    // The first is the primary currency, which none can precede.
+    // The first one is the primary currency: an issue is never reported for it, because no currency is before it.
     (index) => `secondary_currencies[${index - 1}].code`,
     'currency of the event',
   );
@@ -113,11 +115,12 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
   else {
     const formulas = [...checked.sheet.formulaColumns.map(({ formula }) => formula), checked.sheet.primaryCost];
     const operations = formulas.reduce((sum, formula) => sum + (formula ? operationsOf(formula) : 0), 0);
-    if (operations * given.lots.length > operationsMax)
-      issues.push({
-        path: 'bid_sheet.columns',
-        message: `has formulas of ${operations} operations together; with ${given.lots.length} lots at most ${Math.floor(operationsMax / given.lots.length)} are possible`,
-      });
+    const { length: lots } = given.lots;
+    if (operations * lots > operationsMax) {
+      const possible = `with ${lots} lots at most ${Math.floor(operationsMax / lots)} are possible`;
+      const message = `has formulas of ${operations} operations together; ${possible}`;
+      issues.push({ path: 'bid_sheet.columns', message });
+    }
   }
   const sheet = columnsOf(source);
   for (const [role, name] of Object.entries(given.column_roles)) {
@@ -147,7 +150,7 @@ export function checkBidSheet(payload: CreateSourcingEventPayload): Issue[] {
 export type FormulaScope = 'LOT' | 'EVENT';
 export type InputBy = 'BUYER_INPUT' | 'SUPPLIER_INPUT';
 
-/** What is wrong with entering this value in this column; undefined when nothing is. */
+/** Returns why this value may not be entered in this column; undefined when it may. */
 export function cellIssue(
   sheet: Columns,
   name: string,
@@ -184,9 +187,9 @@ interface OfferIssue {
   readonly message: string;
 }
 
-/** What is wrong with the offers of one lot, each beside those before it; at most one fault of each. */
+/** Returns the faults of the offers of one lot, at most one for each offer. */
 export function offerIssues(offers: readonly Offer[]): OfferIssue[] {
-  // 10 and 10.0 are one volume: there would be two prices for it.
+  // 10 and 10.0 are the same volume, which must not have two prices.
   const repeats = repeatsIn(offers.map(({ volume }) => new Decimal(volume).toFixed()));
   return offers.flatMap((offer, index): OfferIssue[] => {
     if (new Decimal(offer.value).lessThan(0)) return [{ index, member: 'value', message: 'must not be negative' }];
@@ -202,18 +205,18 @@ export interface ComputedRow {
   /** In the primary currency; undefined when the bid is incomplete, and `missing` says why. */
   readonly cost: string | undefined;
   readonly missing: string | undefined;
-  /** Every value of the row in the order of the columns, formula columns included. */
+  /** All values of the row in the order of the columns, formula columns included. */
   readonly values: BidSheetValue[];
-  /** The number in a column, in the primary currency and unrounded; undefined where there is none. */
+  /** The number in a column, in the primary currency and not rounded; undefined if it has no number. */
   amountIn(column: string): Decimal | undefined;
 }
 
-/** The row of one lot as one supplier fills it in; `bid` holds the supplier's values of the lot and of the event. */
+/** The layers of a supplier's row for a lot; `bid` holds the supplier's values for the lot and for the event. */
 export function rowLayers(event: SourcingEvent, lot: Lot, bid: Cells): Cells[] {
   return [event.globalValues, lot.values, bid];
 }
 
-/** Puts one lot's row together and computes it. `layers`: later ones win. */
+/** Merges and computes the row of one lot. A value of a later layer replaces that of an earlier one. */
 export function computeRow(sheet: BidSheet, layers: readonly Cells[], offers: readonly Offer[] | null): ComputedRow {
   const cellOf = (name: string): Cell | undefined => {
     for (let index = layers.length - 1; index >= 0; index -= 1) {
@@ -253,7 +256,9 @@ function costOfOffers(offers: readonly Offer[]): Cost {
   return { ok: true, value };
 }
 
-/** A cell as a number in the primary currency. A currency without a rate gives no amount: the bid is incomplete. */
+/**
+ * A cell as a number in the primary currency; undefined, so that the bid is incomplete, if its currency has no rate.
+ */
 function amountOf(sheet: Columns, cell: Cell | undefined): Decimal | undefined {
   if (cell === undefined) return undefined;
   if (typeof cell === 'string') return parseDecimal(cell);

@@ -1,18 +1,18 @@
 /**
- * What becomes of bids when somebody enters something: a supplier bids, the buyer edits, the buyer's own values change.
- * A bid stands with the values and the cost with which it was complete; what a supplier entered since and cannot be
- * computed is kept beside it as a draft, and takes nothing from it. Nothing here changes a bid in place.
+ * How bids change when values are entered: a supplier bids, the buyer edits a bid, or the buyer's own values change. A
+ * bid stands with the values and the cost with which it was last complete. Later values of the supplier that cannot be
+ * computed are kept as a draft, and the bid that stands does not change. No function changes a bid in place.
  */
 import type { Offer } from '#contract/desk.ts';
 import { type BidSheet, type ComputedRow, computeRow, rowLayers } from './bid-sheet.ts';
 import type { Bid, Cells, Lot, SourcingEvent } from './sourcing-event.ts';
 
-/** Values of one supplier, entered by itself or by the buyer. */
+/** Values of one supplier, entered by the supplier or by the buyer. */
 export interface Entries {
   readonly supplierId: string;
-  /** By the lots' names. Offers take the place of those before; without any, those stay. */
+  /** By the names of the lots. Offers replace the earlier offers; without offers, the earlier ones stay. */
   readonly lots: ReadonlyMap<string, { readonly values: Cells; readonly offers: readonly Offer[] | undefined }>;
-  /** For the whole event: those entered now, and all that the supplier has with them. */
+  /** For the whole event: the values entered now, and all values of the supplier including these. */
   readonly global: Cells;
   readonly allGlobal: Cells;
 }
@@ -20,9 +20,9 @@ export interface Entries {
 export interface EnteredBid {
   readonly lot: Lot;
   readonly bid: Bid;
-  /** Why it is not complete; undefined when it stands with what was entered. */
+  /** Why the bid is not complete; undefined when it stands with the entered values. */
   readonly missing: string | undefined;
-  /** Of what was entered. */
+  /** The row with the entered values. */
   readonly row: ComputedRow;
 }
 
@@ -32,8 +32,9 @@ interface Sheet {
 }
 
 /**
- * A submission of the supplier: what it enters adds to its newest values, complete or not. Gives the bids of the lots it
- * names, and all that it has when a value for the whole event is entered. `newId` is asked for the id of a first bid.
+ * A submission of the supplier: the entered values are added to its newest values, complete or not. Returns the bids
+ * for the named lots; when a value for the whole event is entered, all bids of the supplier. `newId` makes the id of a
+ * first bid.
  */
 export function submitBids(
   { event, sheet }: Sheet,
@@ -47,8 +48,8 @@ export function submitBids(
 }
 
 /**
- * The buyer's edit: what stands is edited, and a draft beside it, which stays one; where no bid stands, it is as if the
- * supplier had bid. What is `missing` afterwards must be refused.
+ * The buyer's edit: it edits the bid that stands, and the draft if there is one; the draft stays a draft. Where no bid
+ * stands, the edit has the effect of a supplier's bid. The caller must refuse an edit whose bids have `missing` values.
  */
 export function applyBidEdits(
   { event, sheet }: Sheet,
@@ -88,7 +89,7 @@ function touchedBids(
   const none = { supplierId, values: null, offers: null, cost: null, draft: null, withdrawn: false };
   return event.lots.flatMap((lot) => {
     const bid = known.get(lot.id);
-    // A value for the whole event is no bid for a lot that the supplier never bid on, or has withdrawn from.
+    // A value for the whole event is no bid for a lot that the supplier never bid for, or has withdrawn from.
     const isTouched = lots.has(lot.name) || (global.size > 0 && (bid?.values ?? bid?.draft ?? null) !== null);
     return isTouched ? [{ lot, bid: bid ?? { ...none, id: newId(), lotId: lot.id } }] : [];
   });
@@ -97,13 +98,13 @@ function touchedBids(
 export interface RecomputedBids {
   /** Bids that stand, with another cost. */
   readonly changed: Bid[];
-  /** First bids that lacked only what the buyer has given now: they stand. */
+  /** First bids that lacked only the values that the buyer has entered now: they stand. */
   readonly completed: Bid[];
-  /** Bids that stand and could not be computed any more: with one of these, the buyer's values must be refused. */
+  /** Bids that stood and can no longer be computed. If there is one, the caller must refuse the buyer's values. */
   readonly broken: { readonly bid: Bid; readonly lot: Lot; readonly missing: string }[];
 }
 
-/** Computes the bids of these lots anew, with the buyer's values as the event has them now. */
+/** Computes the bids of these lots again, with the buyer's current values. */
 export function recomputeBids({ event, sheet }: Sheet, lots: ReadonlySet<Lot>, bids: readonly Bid[]): RecomputedBids {
   const byId = new Map([...lots].map((lot) => [lot.id, lot]));
   const recomputed: RecomputedBids = { changed: [], completed: [], broken: [] };
@@ -120,17 +121,17 @@ export function recomputeBids({ event, sheet }: Sheet, lots: ReadonlySet<Lot>, b
   return recomputed;
 }
 
-/** The rows of those that stand with what was entered, by the bids' ids. */
+/** The rows of the bids that stand with the entered values, by the ids of the bids. */
 export function rowsOf(entered: readonly EnteredBid[]): Map<string, ComputedRow> {
   return new Map(entered.flatMap(({ bid, missing, row }) => (missing === undefined ? [[bid.id, row]] : [])));
 }
 
-/** The bid taken back: its record says so until it is made again. */
+/** The bid withdrawn: its record says so until the supplier bids again. */
 export function withdrawn(bid: Bid): Bid {
   return { ...bid, values: null, offers: null, cost: null, draft: null, withdrawn: true };
 }
 
-/** Values by column, later ones in place of earlier ones. */
+/** Values by column; a value of a later layer replaces that of an earlier one. */
 export function merged(...layers: readonly (Cells | null | undefined)[]): Cells {
   return new Map(layers.flatMap((cells) => [...(cells ?? [])]));
 }

@@ -1,9 +1,8 @@
 /**
- * The create payload as a whole: what is wrong with it beyond its schema, what of it can be said of a part alone, and how
- * an event that exists reads as one. Templates and updates are that payload with some members replaced. Source:
+ * The create payload: its faults that the schema cannot find, the faults that a part of it shows alone, and the payload
+ * of an event that exists. A template's event and an update are such a payload with some members replaced. Source:
  * decisions, "Jobs".
  */
-
 import { isActiveCurrency, unknownCurrency } from '#contract/currency.ts';
 import type { Issue } from '#contract/issue.ts';
 import {
@@ -19,8 +18,8 @@ import type { Cells, Question, SourcingEvent } from './sourcing-event.ts';
 import { emailKey } from './supplier-change.ts';
 
 /**
- * Everything wrong with a payload that its schema cannot see, with the payload's paths. `given`: the members to look at
- * beside the sheet, where the others were taken over from an event that lives by its own rules.
+ * Returns all faults of a payload that its schema cannot find, with the payload's paths. `given` holds the members to
+ * check besides the sheet; the other members come from an existing event and are not checked again.
  */
 export function checkEventPayload(payload: CreateSourcingEventPayload, given: EventChanges = payload): Issue[] {
   return [
@@ -35,7 +34,7 @@ export function checkEventPayload(payload: CreateSourcingEventPayload, given: Ev
   ];
 }
 
-/** What can be said of some members of a payload alone, before the event is known that has the others. */
+/** Returns the faults of some members of a payload that can be found without the event that has the other members. */
 export function checkEventChanges(changes: EventChanges): Issue[] {
   const { columns, column_roles: roles = {}, lots = [], global_values: globals = [] } = changes.bid_sheet ?? {};
   const currenciesGiven = changes.primary_currency !== undefined && changes.secondary_currencies !== undefined;
@@ -48,7 +47,7 @@ export function checkEventChanges(changes: EventChanges): Issue[] {
     mergePayload(createSourcingEventPayload.parse({ name: '-' }), {
       ...rest,
       ...(columns === undefined || cost === undefined ? {} : { primary_cost_calculation: cost }),
-      // A currency that is nobody's, where the event's is not known.
+      // The event's currency is not known: an empty code differs from every currency.
       primary_currency: changes.primary_currency ?? '',
       bid_sheet: {
         columns: columns ?? [],
@@ -84,7 +83,7 @@ function checkRounds(rounds: CreateSourcingEventPayload['rounds']): Issue[] {
   });
 }
 
-/** The payload with these members in place of its own, inside `bid_sheet` and `settings`, too. */
+/** The payload with these members instead of its own, also inside `bid_sheet` and `settings`. */
 export function mergePayload(payload: CreateSourcingEventPayload, changes: EventChanges): CreateSourcingEventPayload {
   return {
     ...payload,
@@ -94,10 +93,10 @@ export function mergePayload(payload: CreateSourcingEventPayload, changes: Event
   } as CreateSourcingEventPayload;
 }
 
-/** What is invited of each supplier: these contacts' e-mail keys, or all contacts where a supplier stands with null. */
+/** The invited contacts of each supplier, as e-mail keys; null: all contacts of the supplier. */
 export type InvitedContacts = ReadonlyMap<string, readonly string[] | null>;
 
-/** The payload that would create this event. Contacts that were invited and are gone since are left out. */
+/** The payload that would create this event, without invited contacts that have been deleted since. */
 export function payloadOf(
   event: SourcingEvent,
   questions: readonly Question[],
@@ -152,14 +151,14 @@ function valuesOf(cells: Cells): Values {
   return [...cells].map(([column, cell]) => (typeof cell === 'string' ? { column, value: cell } : { column, ...cell }));
 }
 
-/** The values of a lot or of the event by column: the order in which a payload lists them says nothing. */
+/** The values of a lot or of the event by column: their order in a payload has no meaning. */
 export function cellsOfValues(values: Values): Cells {
   return new Map(values.map(({ column, value, currency }) => [column, currency ? { value, currency } : value]));
 }
 
 /**
- * The payload of an event made from a template: the template's, with the overrides in place of its members. It is no
- * template itself unless an override says so, and its questions are its own, under new ids in the same hierarchy.
+ * The payload of an event made from a template: the template's payload with the overrides instead of its members. The
+ * event is no template unless an override says so. Its questions have new ids, in the same hierarchy.
  */
 export function payloadFromTemplate(
   template: CreateSourcingEventPayload,

@@ -1,7 +1,7 @@
 /**
- * What an update may change. A draft may become anything that does not leave a submitted bid or an answer without its
- * lot, its supplier or its meaning; a published event only what no bid rests on. Then what becomes of the bids of a draft
- * whose sheet has changed. Source: decisions, "Jobs".
+ * What an update may change. In a draft everything may change except what would take a submitted bid or answer its lot,
+ * its supplier or its meaning. In a published event only members may change on which no bid depends. Also: the bids of
+ * a draft after its sheet has changed. Source: decisions, "Jobs".
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Decimal } from '#contract/decimal.ts';
@@ -14,13 +14,13 @@ import type { Bid, Cells, SourcingEvent } from './sourcing-event.ts';
 
 type Payload = CreateSourcingEventPayload;
 
-/** What suppliers have entered: the names of the lots that have bids, and the external ids of who bid or answered. */
+/** What suppliers have entered: the names of lots with bids, and the external ids of suppliers that bid or answered. */
 export interface Entered {
   readonly lots: ReadonlySet<string>;
   readonly suppliers: ReadonlySet<string>;
 }
 
-/** Each thing that the update from `before` to `after` must not change while the event is as it is; `after` is valid. */
+/** Returns an issue for each change from `before` to a valid `after` that the event's status or its bids forbid. */
 export function updateRefusals(
   event: Pick<SourcingEvent, 'status'>,
   before: Payload,
@@ -52,7 +52,7 @@ const possible = `Possible are name, description, reference_id, tags, category, 
   ' ',
 );
 
-/** What bids rest on, or what has commands of its own, and where it stands in a payload. */
+/** Members on which bids depend, or that have commands of their own, with their paths in a payload. */
 const fixed: readonly [path: string, of: (payload: Payload) => unknown][] = [
   ['event_type', (payload) => payload.event_type],
   ['primary_currency', (payload) => payload.primary_currency],
@@ -93,18 +93,19 @@ function openRefusals({ status }: Pick<SourcingEvent, 'status'>, before: Payload
 }
 
 export interface RebasedBids {
-  /** Those that are not as they were. */
+  /** The bids that have changed. */
   readonly bids: Bid[];
-  /** Bids that stand now for the first time, and those that stood and cannot be computed any more. */
+  /** Bids that stand now for the first time, and bids that stood and can no longer be computed. */
   readonly completed: Bid[];
   readonly fallen: Bid[];
-  /** What each supplier keeps of its values for the whole event, by its id; only where it loses some. */
+  /** The values for the whole event that a supplier keeps, by its id; only of suppliers that lose some. */
   readonly globalValues: Map<string, Cells>;
 }
 
 /**
- * The bids of an event whose sheet has changed. Values that the new sheet does not take are dropped, costs are computed
- * anew; a bid that stood and cannot be computed any more counts as withdrawn, and its values are kept as a draft.
+ * Returns the bids of an event whose sheet has changed. Values that the new sheet does not accept are dropped, and
+ * costs are computed again. A bid that stood and can no longer be computed counts as withdrawn; its values are kept as
+ * a draft.
  */
 export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: readonly Bid[]): RebasedBids {
   const [sheetBefore, sheet] = [compileBidSheet(before), compileBidSheet(after)];
@@ -112,7 +113,7 @@ export function rebaseBids(before: SourcingEvent, after: SourcingEvent, bids: re
   const keeps = ([name, cell]: [string, Cell]) => {
     const column = sheet.byName.get(name);
     const scope = column && scopeOf(column);
-    // A value of one lot is not the value for the event.
+    // The value of a lot is not the value for the event.
     if (!scope || scope !== scopes.get(name)) return false;
     const isTakenIn = (one: BidSheet) => cellIssue(one, name, cell, 'SUPPLIER_INPUT', scope) === undefined;
     // A value that the sheet did not take before either was entered when the rules were others: this update leaves it.

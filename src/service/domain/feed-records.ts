@@ -113,8 +113,8 @@ function supplierOfEvent(invitation: Invitation): EventContent['suppliers'][numb
 }
 
 /**
- * A record for each bid that stands or was withdrawn; an incomplete bid has none. `rows`: the rows of standing bids that
- * the caller has computed already, by the ids of the bids.
+ * A record for each bid that stands or was withdrawn; an incomplete bid has none. `rows`: the rows of standing bids
+ * that the caller has computed already, by the ids of the bids.
  */
 export function bidRecords(
   event: SourcingEvent,
@@ -235,7 +235,10 @@ export function makeAwards(
   return { records, awardedCost: formatDecimal(total), awardedLotCount: awardedLots };
 }
 
-/** Each member of the content. A member that the contract leaves optional must be there, too, as null if it has no value. */
+/**
+ * Each member of the content. A member that the contract leaves optional must be there, too, as null if it has no
+ * value.
+ */
 type WithNulls<Content> = {
   [Name in keyof Content]-?: undefined extends Content[Name] ? Exclude<Content[Name], undefined> | null : Content[Name];
 };

@@ -1,24 +1,25 @@
 /**
  * The cost formula of a bid sheet: reads and checks the formula columns and the primary cost calculation when the event
- * is created, and computes them for each lot. The language stands in `formula/parse-formula.ts`. Formula columns are
- * computed in the order of their dependence, each once a lot, and passed on unrounded. Source: decisions, "Cost formula".
+ * is created, and computes them for each lot. `formula/parse-formula.ts` describes the language. Formula columns are
+ * computed in the order of their dependencies, each once per lot, and used unrounded. Source: decisions, "Cost
+ * formula".
  */
 import type { Decimal } from '#contract/decimal.ts';
 import { evaluateFormula, type FormulaFailure, type FormulaResult } from './formula/evaluate-formula.ts';
 import { columnLabel, type Formula, parseFormula } from './formula/parse-formula.ts';
 
-/** A column of the sheet: with `formula` it is computed, else `inputType` says what is entered. Names are unique. */
+/** A column of the sheet: computed by `formula`, or entered as `inputType`. Names are unique. */
 export interface FormulaColumn {
   readonly name: string;
   readonly inputType?: 'TEXT' | 'NUMBER' | 'CURRENCY' | undefined;
   readonly formula?: string | undefined;
 }
 
-/** A bid sheet that was checked, ready to compute lot after lot. */
+/** A checked bid sheet that can be computed for each lot. */
 export interface CompiledSheet {
-  /** In the order in which they are computed: each after those that it needs. */
+  /** In the order in which they are computed: each after the columns that it needs. */
   readonly formulaColumns: readonly { readonly name: string; readonly formula: Formula }[];
-  /** Undefined: the event has none. */
+  /** Undefined if the event has none. */
   readonly primaryCost: Formula | undefined;
 }
 
@@ -28,7 +29,7 @@ export interface FormulaIssue {
   message: string;
 }
 
-/** One lot computed. A formula column stands either in `values` or, with the reason, in `failures`. */
+/** The results for one lot. A formula column is either in `values` or, with the reason, in `failures`. */
 export interface ComputedLot {
   readonly values: ReadonlyMap<string, Decimal>;
   readonly failures: ReadonlyMap<string, FormulaFailure>;
@@ -37,8 +38,8 @@ export interface ComputedLot {
 }
 
 /**
- * Checks all formulas of a sheet: syntax, names of columns that do not exist or hold no numbers, and cycles. Gives every
- * fault, at most one of a kind for each formula, so that the answer stays small whatever was sent.
+ * Checks all formulas of a sheet: syntax, names of columns that do not exist or hold no numbers, and cycles. Returns
+ * all faults, at most one of a kind for each formula, so that the answer is small for any sheet.
  */
 export function checkFormulas(
   columns: readonly FormulaColumn[],
@@ -85,9 +86,9 @@ export function checkFormulas(
 }
 
 /**
- * Computes the formula columns and the primary cost of one lot. `valueOf` gives the number entered in an input column,
- * in the primary currency; undefined when there is none. A failure is told at its root: where the cost needs a formula
- * column that failed, its message is that column's. Throws only what `valueOf` throws.
+ * Computes the formula columns and the primary cost of one lot. `valueOf` returns the number entered in an input
+ * column, in the primary currency; undefined when there is none. A failure has the message of its cause: where the cost
+ * needs a formula column that failed, the message of that column. Throws only what `valueOf` throws.
  */
 export function computeLot(sheet: CompiledSheet, valueOf: (column: string) => Decimal | undefined): ComputedLot {
   const values = new Map<string, Decimal>();
@@ -141,8 +142,9 @@ function list(names: readonly string[]): string {
 }
 
 /**
- * Sorts names so that each stands after those that it needs; needs outside the map are given. What cannot be sorted is
- * in or behind a cycle; each cycle is given once, under one of its names. Without recursion, in time proportional to names and needs.
+ * Sorts names so that each comes after the names that it needs; needs that are not in the map count as met. A name that
+ * cannot be sorted is part of a cycle or needs one. Each cycle is returned once, under one of its names. Uses no
+ * recursion, and takes time proportional to the names and needs.
  */
 function dependenceOrder(needs: ReadonlyMap<string, ReadonlySet<string>>): {
   sorted: string[];
@@ -160,7 +162,7 @@ function dependenceOrder(needs: ReadonlyMap<string, ReadonlySet<string>>): {
     }
   }
   const sorted = [...open].filter(([, unsorted]) => unsorted.size === 0).map(([name]) => name);
-  // Grows while it is walked: each name that is done frees those that waited for it alone.
+  // The list grows during the loop: a sorted name releases the names that needed only it.
   for (const name of sorted) {
     open.delete(name);
     for (const user of neededBy.get(name) ?? []) {
@@ -172,20 +174,20 @@ function dependenceOrder(needs: ReadonlyMap<string, ReadonlySet<string>>): {
   return { sorted, cycles: cyclesIn(open) };
 }
 
-/** Every name left needs another that is left: walking from need to need must come back to where it was. */
+/** Every remaining name needs another remaining name, so following the needs must reach a name again. */
 function cyclesIn(open: ReadonlyMap<string, ReadonlySet<string>>): Map<string, string[]> {
   const cycles = new Map<string, string[]>();
   const seen = new Set<string>();
   for (const start of open.keys()) {
-    const walk: string[] = [];
+    const path: string[] = [];
     let name: string | undefined = start;
     while (name !== undefined && !seen.has(name)) {
       seen.add(name);
-      walk.push(name);
+      path.push(name);
       [name] = open.get(name) ?? [];
     }
-    // It may also have met an earlier walk: then its cycle is known.
-    const cycle = name === undefined ? [] : walk.slice(walk.indexOf(name));
+    // If it reached a name of an earlier path, the cycle is known already.
+    const cycle = name === undefined ? [] : path.slice(path.indexOf(name));
     if (name !== undefined && cycle[0] === name) cycles.set(name, cycle);
   }
   return cycles;

@@ -1,7 +1,7 @@
-/** Values that may stand only once in a list. */
+/** Values that may occur only once in a list. */
 import type { Issue } from '#contract/issue.ts';
 
-/** The places of values that stand earlier in the list, too. Absent ones repeat nothing. */
+/** The positions of values that also occur earlier in the list. An undefined value never counts as repeated. */
 export function repeatsIn(values: readonly (string | undefined)[]): ReadonlySet<number> {
   const seen = new Set<string>();
   const repeats = new Set<number>();
@@ -13,7 +13,7 @@ export function repeatsIn(values: readonly (string | undefined)[]): ReadonlySet<
   return repeats;
 }
 
-/** An issue for each value that stands earlier in the list, too. */
+/** An issue for each value that also occurs earlier in the list. */
 export function repeated(values: readonly string[], pathOf: (index: number) => string, message: string): Issue[] {
   return [...repeatsIn(values)].map((index) => ({ path: pathOf(index), message }));
 }

@@ -1,6 +1,6 @@
 /**
- * The event's lifecycle and the feeds that each step touches, as two tables. Sources: decisions, "Operating it" (the
- * lifecycle), and the API document's table "Feed update conditions", which is the law for the feeds.
+ * The event's lifecycle and the feeds that each step updates, as two tables. Sources: decisions, "Operating it" (the
+ * lifecycle), and the API document's table "Feed update conditions" (the feeds).
  */
 import type { FeedName } from '#contract/feed.ts';
 import type { EventStatus, RoundStatus } from '#contract/sourcing-event.ts';
@@ -12,7 +12,7 @@ interface State {
   rounds: readonly { status: RoundStatus; reopened: boolean }[];
 }
 
-/** What a command needs beside the event's status: gives what is missing. */
+/** What a command needs besides the event's status. Returns what is missing. */
 type Need = (state: State) => string | undefined;
 
 const isActive = ({ status }: { status: RoundStatus }) => status === 'ACTIVE';
@@ -35,7 +35,7 @@ const reopenedRound: Need = ({ rounds }) =>
     ? undefined
     : 'it is possible while a round has been reopened, and none is';
 
-/** The buyer's edit comes after bidding. */
+/** The buyer may edit bids only after a round of bidding. */
 const closedRound: Need = ({ rounds }) =>
   rounds.some(isOver) ? undefined : 'it is possible after a round has closed, and none has';
 
@@ -75,7 +75,7 @@ const rules = {
 export type Command = keyof typeof rules;
 export const commands = Object.keys(rules) as [Command, ...Command[]];
 
-/** What happens to an event that feeds announce, and the feeds it announces it in, in the order they are written. */
+/** The domain events that feeds announce, and the feeds that each updates, in the order in which they are written. */
 export const feedUpdates = {
   'event-created': ['sourcing-events'],
   'event-published': ['sourcing-events', 'latest-bids', 'rfi-responses'],
@@ -94,7 +94,7 @@ export const feedUpdates = {
 
 export type DomainEvent = keyof typeof feedUpdates;
 
-/** Why the command is not allowed now, in words for the one who gave it; undefined when it is allowed. */
+/** Returns why the command is not allowed now, in words for the caller; undefined when it is allowed. */
 export function refusalOf(command: Command, state: State): string | undefined {
   const { from, needs }: Rule = rules[command];
   if (!from.includes(state.status))

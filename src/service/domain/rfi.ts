@@ -1,7 +1,7 @@
 /**
- * The RFI: what a list of questions must be, what an answer to each of them must be, and what an answer is kept as.
- * Pure; files are looked up by the callers. Sources: API document, "SupplierQuestionResponse" and "RfiQuestion";
- * decisions, "Limits on values".
+ * The RFI: the rules for a list of questions, the rules for an answer to each question, and the form in which an answer
+ * is stored. Pure functions; the callers look up files. Sources: API document, "SupplierQuestionResponse" and
+ * "RfiQuestion"; decisions, "Limits on values".
  */
 import { hasAtMostDecimals, parseDecimal } from '#contract/decimal.ts';
 import type { Issue } from '#contract/issue.ts';
@@ -11,7 +11,7 @@ import type { Written } from '#contract/written.ts';
 import { repeated, repeatsIn } from './issue.ts';
 import type { Question, RfiResponse } from './sourcing-event.ts';
 
-/** As deep as a JSON body may be: whoever builds the tree of questions as JSON can do so. */
+/** As deep as a JSON body may be, so that a client can build the tree of questions as JSON. */
 const levelsMax = 64;
 
 const choices: ReadonlySet<string> = new Set(['SINGLE_CHOICE', 'MULTIPLE_CHOICE']);
@@ -19,9 +19,9 @@ const numerics: ReadonlySet<string> = new Set(['NUMBER', 'CURRENCY']);
 const gates: ReadonlySet<string> = new Set(['GATING', 'EVENT_GATING']);
 
 /**
- * Everything wrong with an event's list of questions that its schema cannot see: what stands twice, members that do not
- * go with the input type, parents outside the list or in a circle. `path` is that of the list, empty when it is the
- * whole body.
+ * Returns all faults of an event's list of questions that its schema cannot find: repeated values, members that do not
+ * fit the input type, parents that are not in the list or form a cycle. `path` is the path of the list, empty when the
+ * list is the whole body.
  */
 export function checkQuestions(questions: readonly QuestionInput[], path = 'questions'): Issue[] {
   const issues: Issue[] = [];
@@ -55,7 +55,7 @@ function checkOptions({ input_type: type, question_type: role, options }: Questi
     (index) => `${path}[${index}].value`,
     'is another option, too',
   );
-  // Left out, the flag is false: forgetting it would shut everybody out.
+  // A missing flag is false. If it is missing in all options, no supplier can pass the gate.
   if (gates.has(role) && !options.some((option) => option.satisfies_gating))
     issues.push({ path, message: `of a ${role} question must have one with satisfies_gating, or nobody can pass` });
   return issues;
@@ -89,23 +89,24 @@ function checkParents(questions: readonly QuestionInput[], path: string): Issue[
     if (parent !== undefined && found === undefined) refuse(index, 'is no question of this list');
     return found;
   });
-  // The level of each question whose way up is known; 0 for those that never reach the top.
+  // The level of each question whose path to the top is known; 0 if there is no such path.
   const levels = new Map<number, number>();
   for (const start of questions.keys()) {
-    const way: number[] = [];
-    const onWay = new Set<number>();
+    const chain: number[] = [];
+    const inChain = new Set<number>();
     let at: number | undefined = start;
-    while (at !== undefined && !levels.has(at) && !onWay.has(at)) {
-      way.push(at);
-      onWay.add(at);
+    while (at !== undefined && !levels.has(at) && !inChain.has(at)) {
+      chain.push(at);
+      inChain.add(at);
       at = parents[at];
     }
-    const isCircle = at !== undefined && onWay.has(at);
-    if (at !== undefined && isCircle)
-      for (const index of way.slice(way.indexOf(at))) refuse(index, 'makes a circle: the question stands above itself');
+    const isCycle = at !== undefined && inChain.has(at);
+    if (at !== undefined && isCycle)
+      for (const index of chain.slice(chain.indexOf(at)))
+        refuse(index, 'makes a circle: the question stands above itself');
     let level = at === undefined ? 0 : (levels.get(at) ?? 0);
-    const reachesTop = !isCircle && (at === undefined || level > 0);
-    for (const index of way.reverse()) {
+    const reachesTop = !isCycle && (at === undefined || level > 0);
+    for (const index of chain.reverse()) {
       level = reachesTop ? level + 1 : 0;
       levels.set(index, level);
       if (level === levelsMax + 1) refuse(index, `makes more than ${levelsMax} levels of questions`);
@@ -114,17 +115,17 @@ function checkParents(questions: readonly QuestionInput[], path: string): Issue[
   return issues;
 }
 
-/** An event's list of questions replaced by another. */
+/** An event's list of questions after it was replaced. */
 export interface ReplacedQuestions {
-  /** The list as it is to be kept. */
+  /** The list to store. */
   readonly questions: Question[];
-  /** Those that the new list leaves out. */
+  /** The questions that the new list leaves out. */
   readonly removed: Question[];
-  /** A question that was there before reads differently now. Adding, removing and moving questions edits none. */
+  /** Whether an existing question has changed. Adding, removing and moving questions edits none. */
   readonly edited: boolean;
 }
 
-/** Replaces the list; a question that reads as before keeps its `modified`, an edited one gets a later one. */
+/** Replaces the list. An unchanged question keeps its `modified`; an edited question gets a later one. */
 export function replaceQuestions(
   before: readonly Question[],
   given: readonly QuestionInput[],
@@ -145,12 +146,12 @@ export function replaceQuestions(
   return { questions, removed: before.filter(({ id }) => !kept.has(id)), edited };
 }
 
-/** Equal for two questions that read the same. */
+/** A text that is equal for two questions exactly when they have the same content. */
 function contentOf(question: Question): string {
   return JSON.stringify(renderQuestion('', { ...question, modified: '' }));
 }
 
-/** The contract's RfiQuestion; nulls and an empty description are left out. */
+/** The question as the contract's RfiQuestion; members without a value and an empty description are left out. */
 export function renderQuestion(eventId: string, question: Question): Written<typeof rfiQuestion> {
   return {
     id: question.id,
@@ -174,12 +175,12 @@ export function renderQuestion(eventId: string, question: Question): Written<typ
   };
 }
 
-/** An answer as it is kept: a response without its id and supplier. */
+/** An answer as it is stored: a response without its id and supplier. */
 export type Answered = Omit<RfiResponse, 'id' | 'supplierId'>;
 
 /**
- * Reads a supplier's submission against the event's questions. Gives every answer as it is to be kept, or, when anything
- * is wrong, every fault with its path in `answers`. Whether the files exist is not seen here.
+ * Checks a supplier's submission against the event's questions. Returns all answers in the form to store or, if there
+ * is any fault, all faults with their paths in `answers`. Does not check whether the files exist.
  */
 export function readAnswers(
   event: { readonly questions: readonly Question[]; readonly primaryCurrency: string },
@@ -201,7 +202,7 @@ export function readAnswers(
   return issues.length > 0 ? { ok: false, issues } : { ok: true, answered };
 }
 
-/** An answer carries what its question asks for, and nothing else: a value that nobody asked for must not vanish. */
+/** An answer must have the members that its question asks for and no others: no given value may be lost silently. */
 function checkMembers(question: Question, answer: AnswerInput, at: string): Issue[] {
   const { input_type: type } = question;
   const issues: Issue[] = [];
@@ -267,7 +268,7 @@ function numberFaults({ minimum_value: least, maximum_value: most, precision }: 
 
 function keptAnswer(question: Question, answer: AnswerInput, primaryCurrency: string): Answered {
   const chosen = new Set(answer.selected_options);
-  // In the question's order: the same choice in another order is the same answer.
+  // In the question's order, so that the same choice in another order is the same answer.
   const selected = question.options.filter(({ value }) => chosen.has(value));
   const isChoice = choices.has(question.input_type);
   return {
@@ -280,15 +281,15 @@ function keptAnswer(question: Question, answer: AnswerInput, primaryCurrency: st
   };
 }
 
-/** Text and numbers as they were written, a date as its day in UTC, nothing for files. */
+/** Text and numbers as they were written, a date as its day in UTC; null for files. */
 function formattedValue({ input_type: type }: Question, value: string | undefined): string | null {
   if (value === undefined) return null;
   return type === 'DATE' ? (parseTimestamp(value)?.slice(0, 10) ?? null) : value;
 }
 
 /**
- * Whether one supplier's answers pass the gating questions: false as soon as an answer fails, null while one is missing
- * and none fails. A choice passes when an option chosen satisfied the gating at the time; any other answer passes.
+ * Whether one supplier's answers pass the gating questions: false when an answer fails, null when none fails and one is
+ * missing. A choice passes when a chosen option satisfied the gating at the time of the answer; other answers pass.
  */
 export function gatingSatisfied(questions: readonly Question[], responses: readonly RfiResponse[]): boolean | null {
   const responseTo = new Map(responses.map((response) => [response.questionId, response]));
@@ -303,6 +304,6 @@ function passesGate(question: Question, response: RfiResponse | undefined): bool
   if (!response) return null;
   if (choices.has(question.input_type))
     return response.selectedOptions?.some((option) => option.satisfies_gating) ?? null;
-  // A response whose last file was removed answers nothing any more.
+  // A response whose last file was removed is no answer.
   return response.value !== null || response.documentFileIds.length > 0 ? true : null;
 }

@@ -1,7 +1,8 @@
 /**
  * An event's rounds over time, as pure functions. A round is PENDING until its `starts`, ACTIVE until its `ends`, then
- * CLOSED; no two are active at once: one without `starts` begins when the round before it has closed, and one without
- * `ends` closes when the next begins. Only the rounds of an OPEN event move. Source: decisions, "Operating it".
+ * CLOSED. Two rounds are never active at once: a round without `starts` begins when the round before it has closed, and
+ * a round without `ends` closes when the next one begins. Time changes only the rounds of an OPEN event. Source:
+ * decisions, "Operating it".
  */
 import { laterOf, type Timestamp } from '#contract/timestamp.ts';
 import type { Round, SourcingEvent } from './sourcing-event.ts';
@@ -9,9 +10,9 @@ import type { Round, SourcingEvent } from './sourcing-event.ts';
 type Times = Pick<Round, 'starts' | 'ends'>;
 
 export interface RoundsNow {
-  /** The same object where nothing moved. */
+  /** The same object when no round changed. */
   readonly rounds: readonly Round[];
-  /** When the last of them ended; undefined where none ended by now. */
+  /** When the last of the rounds that closed now ended; undefined when none closed. */
   readonly lastEnded: Timestamp | undefined;
 }
 
@@ -19,12 +20,12 @@ export function isOver(round: Pick<Round, 'status'>): boolean {
   return round.status === 'CLOSED' || round.status === 'COMPLETE';
 }
 
-/** A round that nobody has opened yet. */
+/** A round that has not begun. */
 export function pendingRound(number: number, { starts, ends }: Times): Round {
   return { number, starts, ends, status: 'PENDING', awardedCost: null, awardedLotCount: null, reopened: false };
 }
 
-/** Where time has brought the rounds: those whose time has come begin, those whose time is over close. */
+/** Returns the rounds as they are at `now`: rounds whose start has passed begin, rounds whose end has passed close. */
 export function roundsAt({ status, rounds }: Pick<SourcingEvent, 'status' | 'rounds'>, now: Timestamp): RoundsNow {
   if (status !== 'OPEN') return { rounds, lastEnded: undefined };
   const moved: Round[] = [];
@@ -45,20 +46,20 @@ export function roundsAt({ status, rounds }: Pick<SourcingEvent, 'status' | 'rou
   return { rounds: changed ? moved : rounds, lastEnded };
 }
 
-/** The round, active if its time has come. One without `starts` shows when it began, which is never after its end. */
+/** The round, active if it is due. A round without `starts` gets the time when it began, which is not after its end. */
 function begun(round: Round, end: Timestamp | null, free: Timestamp, now: Timestamp): Round {
   if (round.status !== 'PENDING' || (round.starts !== null && round.starts > now)) return round;
   return { ...round, status: 'ACTIVE', starts: round.starts ?? (end !== null && end < free ? end : free) };
 }
 
-/** A round that has no end of its own ends when the next begins. */
+/** A round without an end of its own ends when the next round begins. */
 function endOf(round: Round, following: readonly Round[]): Timestamp | null {
   const nextStarts = following.find(({ status }) => status === 'PENDING')?.starts ?? null;
   if (nextStarts === null || (round.ends !== null && round.ends < nextStarts)) return round.ends;
   return nextStarts;
 }
 
-/** What is wrong with the times of a round that stands after `earlier`; undefined when nothing is. */
+/** Returns the fault in the times of a round that follows `earlier`; undefined when there is none. */
 export function roundFault(
   earlier: readonly Times[],
   { starts, ends }: Times,
@@ -82,7 +83,7 @@ function later(a: Timestamp | null, b: Timestamp | null): Timestamp | null {
   return laterOf(a ?? undefined, b ?? undefined) ?? null;
 }
 
-/** The round ended at `at` by command. One that never ran keeps its times. */
+/** The round closed at `at` by a command. A round that never ran keeps its times. */
 export function closedRound(round: Round, at: Timestamp): Round {
   if (round.status === 'PENDING') return { ...round, status: 'CLOSED' };
   const starts = round.starts === null || round.starts > at ? at : round.starts;
@@ -90,7 +91,7 @@ export function closedRound(round: Round, at: Timestamp): Round {
 }
 
 /**
- * The round open once more until `ends`, without what it was awarded; an `ends` that has passed does not hold. One that
+ * The round reopened until `ends`, without its award figures. An `ends` that has passed counts as no end. A round that
  * never ran begins now.
  */
 export function reopenedRound(round: Round, ends: Timestamp | null, now: Timestamp): Round {
@@ -105,7 +106,7 @@ export function reopenedRound(round: Round, ends: Timestamp | null, now: Timesta
   };
 }
 
-/** All rounds ended at `at`, the last one complete when at least one lot was awarded. */
+/** All rounds closed at `at`; the last one is COMPLETE if at least one lot was awarded. */
 export function roundsOfClosedEvent(
   rounds: readonly Round[],
   at: Timestamp,

@@ -1,6 +1,6 @@
 /**
- * The live sourcing event as the domain sees it: what the screens of such a service would show. The feeds show what it
- * was at their last update (see `feed-records.ts`).
+ * The live sourcing event as the domain sees it: what the screens of such a service would show. The feeds show the
+ * event as it was at their last update (see `feed-records.ts`).
  */
 import type { Offer } from '#contract/desk.ts';
 import type { QuestionInput } from '#contract/rfi.ts';
@@ -25,7 +25,7 @@ export interface Round {
   readonly status: RoundStatus;
   readonly awardedCost: string | null;
   readonly awardedLotCount: number | null;
-  /** It is, or was, open for the second time. */
+  /** Whether it is, or was, open for a second time. */
   readonly reopened: boolean;
 }
 
@@ -73,7 +73,7 @@ export interface SourcingEvent {
   readonly closed: Timestamp | null;
   readonly awardedScenario: string | null;
   readonly scenarioCount: number;
-  /** The sourcing requests that it serves. */
+  /** The ids of the sourcing requests that it serves. */
   readonly sourcingRequests: readonly string[];
   readonly lots: readonly Lot[];
   readonly rounds: readonly Round[];
@@ -92,15 +92,15 @@ export interface Bid {
   readonly id: string;
   readonly lotId: string;
   readonly supplierId: string;
-  /** The values that stand; null while no complete bid was made. */
+  /** The values that stand; null until a complete bid was made. */
   readonly values: Cells | null;
-  /** The asks that stand, of a Dutch auction. */
+  /** The offers that stand, in a Dutch auction. */
   readonly offers: readonly Offer[] | null;
-  /** The primary cost of what stands, in the event's primary currency. */
+  /** The primary cost of the values that stand, in the event's primary currency. */
   readonly cost: string | null;
-  /** Entered since, and not complete. */
+  /** Values entered later that are not complete. */
   readonly draft: Cells | null;
-  /** It stood, and was taken back: its record says so. */
+  /** Whether it stood and was withdrawn. Its record then says so. */
   readonly withdrawn: boolean;
 }
 
@@ -118,7 +118,7 @@ export interface Question extends Omit<QuestionInput, 'uuid' | 'parent_question_
   readonly modified: Timestamp;
 }
 
-/** What one supplier answered to one question. */
+/** The answer of one supplier to one question. */
 export interface RfiResponse {
   readonly id: number;
   readonly supplierId: string;

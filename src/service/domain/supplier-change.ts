@@ -15,12 +15,12 @@ export type AppliedChange =
   | { ok: true; next: SupplierState; changed: boolean; header: string; messages: string[]; warnings: string[] }
   | { ok: false; errors: string[] };
 
-/** What an e-mail address is compared by: uniqueness ignores case. */
+/** The text by which e-mail addresses are compared: upper and lower case are the same. */
 export function emailKey(email: string): string {
   return email.toLowerCase();
 }
 
-/** Gives the supplier's next state, or everything that is wrong: then the supplier stays as it is. */
+/** Returns the supplier's next state or, if there is any fault, all faults; then the supplier does not change. */
 export function applySupplierChange(
   current: SupplierState | undefined,
   change: SupplierChange,
@@ -44,7 +44,7 @@ export function applySupplierChange(
     seen.add(key);
     const known = contacts.get(key);
     if (contact.delete === true) {
-      // Not an error: a submission that is sent again must not fail for having been applied.
+      // Not an error: a submission that was applied and is sent again must not fail.
       if (known === undefined) warnings.push(`there is no contact ${contact.email} to delete`);
       else messages.push(`contact ${known.email} deleted`);
       contacts.delete(key);

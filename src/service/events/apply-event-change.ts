@@ -7,7 +7,7 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { compileBidSheet } from '../domain/bid-sheet.ts';
 import { bidRecords, type FeedRecords, makeAwards } from '../domain/feed-records.ts';
 import {

@@ -1,6 +1,6 @@
 /** The changing state of an event in SQL: its status, the times of its status, and its rounds. */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { Round, SourcingEvent } from '../domain/sourcing-event.ts';
 
 type EventState = Pick<SourcingEvent, 'status' | 'published' | 'closed' | 'rounds'>;

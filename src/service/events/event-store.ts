@@ -1,7 +1,7 @@
 /** The event in SQL, loaded whole: lots, rounds, invitations, bids and scenario awards. */
 import { uuid } from '#contract/scalars.ts';
 import type { Column } from '#contract/sourcing-event.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Bid, Cells, Invitation, Lot, Round, ScenarioAward, SourcingEvent } from '../domain/sourcing-event.ts';
 

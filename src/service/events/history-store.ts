@@ -1,5 +1,5 @@
 /** The history of an event in SQL: a list in the event's row, written in the transaction of the change. */
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { type HistoryEntry, historyEntriesMax } from '../domain/history.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 

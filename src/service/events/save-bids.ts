@@ -1,5 +1,5 @@
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { Bid } from '../domain/sourcing-event.ts';
 import { cellsJson } from './event-store.ts';
 

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { cellsOfValues, type InvitedContacts } from '../domain/event-payload.ts';
 import { createdEntry } from '../domain/history.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { feedTriggers } from '#contract/webhook.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FeedRecord } from '../domain/feed-records.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';

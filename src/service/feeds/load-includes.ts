@@ -6,7 +6,7 @@ import type { IncludeName } from '#contract/feed.ts';
 import type { Column, includedColumn } from '#contract/sourcing-event.ts';
 import type { includedSupplier } from '#contract/supplier.ts';
 import type { Written } from '#contract/written.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { withDefaults } from '../events/event-store.ts';
 import { loadQuestionsByIds } from '../rfi/question-store.ts';
 import { type RelatedIds, relatedIds } from './stored-record.ts';

@@ -16,7 +16,7 @@ import {
   tagFilterPrefix,
 } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { type PreparedStatement, prepared } from '#platform/database/database.ts';
+import { type PreparedStatement, prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Answer, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';

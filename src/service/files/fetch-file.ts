@@ -1,5 +1,6 @@
 import { contentType, type FileFetchError } from '#contract/file.ts';
-import { FetchError, type GuardedFetch, type GuardedRequest } from '#platform/guarded-fetch.ts';
+import type { GuardedRequest } from '#platform/guarded-fetch/guarded-request.ts';
+import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 
 type Limits = Pick<GuardedRequest, 'allowedNetworks' | 'timeoutMs' | 'responseBytesMax' | 'signal'>;
 

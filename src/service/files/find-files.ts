@@ -1,7 +1,7 @@
 /** Looks up files for other rooms. A file of another organisation is treated as missing. */
 import type { ShownFile } from '#contract/file.ts';
 import type { Issue } from '#contract/issue.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 /** The ids (UUIDs in lower case) that name no file of the organisation: each once, in the order of `ids`. */
 export async function missingFileIds(sql: Sql, organisationId: string, ids: readonly string[]): Promise<string[]> {

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { StoredBytes } from '#platform/file-storage.ts';
 

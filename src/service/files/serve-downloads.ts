@@ -9,7 +9,7 @@
 import { pipeline } from 'node:stream/promises';
 import type { Express, Request, Response } from 'express';
 import type { Clock } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import type { ByteRange, FileStorage, OpenFile } from '#platform/file-storage.ts';
 import { allowNotModified } from '#platform/http/endpoint.ts';

@@ -5,7 +5,7 @@
  */
 import { addMicros } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { Logger } from '#platform/log.ts';
 

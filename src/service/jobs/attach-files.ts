@@ -7,7 +7,7 @@
 import type { AttachedFile, FileFetchError } from '#contract/file.ts';
 import type { JobPayload } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { parseCidrs } from '#platform/network-guard.ts';

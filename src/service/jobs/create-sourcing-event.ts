@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Issue } from '#contract/issue.ts';
 import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { checkEventPayload, payloadFromTemplate, payloadOf } from '../domain/event-payload.ts';
 import { announce } from '../events/announce.ts';

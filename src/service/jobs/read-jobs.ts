@@ -3,7 +3,7 @@ import { type JobType, job, jobTypeNames, jobTypes, listJobsQuery } from '#contr
 import { manageList } from '#contract/list.ts';
 import { uuid } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';

@@ -1,6 +1,6 @@
 import type { Issue } from '#contract/issue.ts';
 import type { CreateSourcingEventPayload } from '#contract/sourcing-event.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { emailKey } from '../domain/supplier-change.ts';
 import type { ResolvedPayload } from '../events/write-event.ts';
 import { refuse } from './refuse.ts';

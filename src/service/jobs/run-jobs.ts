@@ -6,7 +6,7 @@
 import type { Issue } from '#contract/issue.ts';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { AppError } from '#platform/errors.ts';
 import { toAppError } from '#platform/http/problem.ts';
 import { parseInput } from '#platform/input.ts';

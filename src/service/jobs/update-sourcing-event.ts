@@ -2,7 +2,7 @@ import type { Issue } from '#contract/issue.ts';
 import type { CreateSourcingEventPayload, EventChanges } from '#contract/sourcing-event.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Clock } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { checkEventPayload, mergePayload, payloadOf } from '../domain/event-payload.ts';
 import { type Entered, rebaseBids, updateRefusals } from '../domain/event-update.ts';
 import type { SourcingEvent } from '../domain/sourcing-event.ts';

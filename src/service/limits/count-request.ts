@@ -9,7 +9,8 @@
 import { effectiveLimit, type Limit, type LimitName, type Window } from '#contract/limits.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import { type Database, prepared, type Sql } from '#platform/database/database.ts';
+import type { Database } from '#platform/database/database.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { CountedCall } from '#platform/http/endpoint.ts';
 import type { KeyIdentity } from '../caller.ts';

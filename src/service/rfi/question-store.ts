@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { QuestionInput } from '#contract/rfi.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError, throwIssues } from '#platform/errors.ts';
 import { renderQuestion, replaceQuestions } from '../domain/rfi.ts';
 import type { Question, SourcingEvent } from '../domain/sourcing-event.ts';

@@ -1,6 +1,6 @@
 /** The suppliers' answers to an event's RFI questions in SQL. */
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { Answered } from '../domain/rfi.ts';
 import type { RfiResponse } from '../domain/sourcing-event.ts';
 

@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto';
 import type { SupplierChange } from '#contract/supplier.ts';
 import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { Logger } from '#platform/log.ts';
 import { applySupplierChange, emailKey, type SupplierState } from '../domain/supplier-change.ts';
 import { isWorthRepeating, type RunUnitOfWork } from '../unit-of-work.ts';

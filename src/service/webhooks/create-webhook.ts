@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { webhooksMaxDefault } from '#contract/limits.ts';
 import { createdWebhook, createWebhookRequest } from '#contract/webhook.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { endpoint, type NoQuery } from '#platform/http/endpoint.ts';
 import { domainAllowed } from '#platform/network-guard.ts';

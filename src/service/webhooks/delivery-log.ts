@@ -2,7 +2,7 @@
  * The delivery log: what was sent to an organisation's webhooks, when, and what came back; newest first. An item is a
  * notification with all its attempts. The operator reads the log of an organisation, the organisation that of one webhook.
  */
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { renderList } from '../list-envelope.ts';
 
 interface ShownAttempt {

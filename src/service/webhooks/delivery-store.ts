@@ -13,7 +13,7 @@
  * same bytes. Source: API document, "Events"; decisions, "Webhooks".
  */
 import { addMicros, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import { prepared, type Sql } from '#platform/database/database.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import { disabledAfterMs, givenUpAfterMs, retryDelayMs } from './retry-schedule.ts';
 
 /** A notification that this process has claimed. */

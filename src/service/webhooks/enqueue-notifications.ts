@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { laterOf, type Timestamp } from '#contract/timestamp.ts';
 import type { Trigger } from '#contract/webhook.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 
 export interface Notification {

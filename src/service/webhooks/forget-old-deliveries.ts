@@ -1,5 +1,5 @@
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 /**
  * Deletes deliveries that finished more than `keptDays` ago, with their attempts. Deliveries that are not finished

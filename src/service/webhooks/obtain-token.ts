@@ -1,7 +1,7 @@
 /** The OAuth parameters of a webhook are taken only when they work: a token is obtained before they are stored. */
 import type { Issue } from '#contract/issue.ts';
 import type { WebhookAuthentication } from '#contract/webhook.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Cidr, parseCidrs } from '#platform/network-guard.ts';
 import type { AccessTokens } from './access-tokens.ts';

@@ -5,7 +5,7 @@
  */
 import { uuid } from '#contract/scalars.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { UnitOfWork } from '../unit-of-work.ts';
 import { resumeWebhook } from './delivery-store.ts';

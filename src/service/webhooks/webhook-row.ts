@@ -1,7 +1,7 @@
 /** A webhook's row in the database, and its form in answers. Source: API document, "Webhook". */
 import { uuid } from '#contract/scalars.ts';
 import type { Trigger } from '#contract/webhook.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 
 export interface WebhookRow {

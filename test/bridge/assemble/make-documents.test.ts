@@ -8,7 +8,7 @@ import { storeResources } from '#bridge/mirror/store-resources.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import type { FeedName } from '#contract/feed.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { answerRecord, bidRecord, questionObject } from '../documents/records.ts';
 import { eventRecord, flowOf, idOf, lotAwardRecord } from '../parts.ts';

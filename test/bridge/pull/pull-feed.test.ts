@@ -8,7 +8,7 @@ import { addMicros } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Counter, Registry } from '#platform/metrics.ts';
-import { testOutgoing } from '../../harness/programs.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { type FeedSource, startFeedSource } from '../feed-source.ts';
 import {
@@ -54,7 +54,7 @@ async function startPuller(options: { pageSize?: number; retries?: number; throt
     source: settings,
     client: createSourceClient({
       settings: { baseUrl: source.url, apiKey: 'feed-key', timeoutMs: 5_000, retries: options.retries ?? 0 },
-      fetch: (await testOutgoing()).fetch,
+      fetch: testOutgoing().fetch,
       clock,
     }),
     database: process.database,

@@ -8,7 +8,7 @@ import { silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { testOutgoing } from '../../harness/programs.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { testClock } from '../parts.ts';
 
@@ -39,7 +39,7 @@ async function start(names: readonly string[]) {
       sweepMs: 10_000,
       database: db.database,
       signals,
-      fetch: (await testOutgoing()).fetch,
+      fetch: testOutgoing().fetch,
       secrets: createSecretBox(Buffer.alloc(32, 7)),
       clock,
       log: silentLogger,

@@ -9,7 +9,8 @@ import { listen } from '#platform/http/server.ts';
 import { createLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
-import { closeAfterFile, testCertificates } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
 
 export const testSecrets: SecretBox = createSecretBox(Buffer.alloc(32, 7));
 
@@ -67,7 +68,7 @@ export async function startReceiver(options: {
   application.addDirect(route);
   options.mount?.(application);
   application.finish();
-  const tls = options.plain ? {} : { tls: await testCertificates(), publicHost: 'localhost' };
+  const tls = options.plain ? {} : { tls: testCertificates(), publicHost: 'localhost' };
   const stalled = options.stalledMs === undefined ? {} : { stalledMs: options.stalledMs };
   const server = await listen(application.listener, { host: '127.0.0.1', port: 0, ...tls, ...stalled });
   let stopped: Promise<void> | undefined;

@@ -5,9 +5,12 @@ import type { WebhookDeps } from '#bridge/webhooks/webhook-deps.ts';
 import { createSourceClient } from '#client/source-client.ts';
 import type { WebhookCalls } from '#client/webhook-calls.ts';
 import { systemClock } from '#platform/clock.ts';
-import type { Database, Sql } from '#platform/database/database.ts';
-import { type TestOrganisation, type TestService, testOutgoing } from '../../harness/programs.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
 import type { TestDatabase } from '../../harness/test-database.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import type { TestService } from '../../harness/test-service.ts';
 import { testSecrets } from '../receive/receiver.ts';
 
 /** The error with which a command ends whose process dies. */
@@ -52,7 +55,7 @@ export function createCommander(
   async function deps(death?: Death): Promise<WebhookDeps> {
     const client = createSourceClient({
       settings: { baseUrl: service.url, apiKey: organisation.key, timeoutMs: 30_000, retries: 3 },
-      fetch: (await testOutgoing()).fetch,
+      fetch: testOutgoing().fetch,
       clock: systemClock,
     });
     const altered: WebhookCalls = { ...client, ...options.alter?.(client) };
@@ -94,7 +97,7 @@ export function createCommander(
     atService: async () => (await organisation.call('GET', '/api/webhooks?page_size=1000')).body.result,
     arrived: async () => {
       const tested = await testWebhooks(
-        { ...(await deps()), fetch: (await testOutgoing()).fetch },
+        { ...(await deps()), fetch: testOutgoing().fetch },
         { timeoutMs: 10_000, signal: new AbortController().signal },
       );
       return tested.filter(({ arrived }) => arrived).length;

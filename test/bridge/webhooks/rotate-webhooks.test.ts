@@ -6,8 +6,9 @@ import { signBody } from '#contract/signature.ts';
 import { systemClock } from '#platform/clock.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { startTestService, testOutgoing } from '../../harness/programs.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { testClock } from '../parts.ts';
 import { type Receiver, startReceiver, testSecrets } from '../receive/receiver.ts';
 import { type Commander, createCommander, type Death, survives } from './commander.ts';
@@ -103,7 +104,7 @@ test('during a rotation every process accepts what the old and the new key sign'
   if (old === undefined) throw new Error('no key');
   const processes: Receiver[] = [];
   for (let count = 0; count < 3; count += 1) processes.push(await startReceiver({ database: db.database }));
-  const { fetch } = await testOutgoing();
+  const { fetch } = testOutgoing();
   const refused: unknown[] = [];
   let sent = 0;
   const send = async (key: string, kind: string) => {

@@ -10,8 +10,9 @@ import { testWebhooks } from '#bridge/webhooks/test-webhook.ts';
 import { authenticationOf, webhookUrlOf } from '#bridge/webhooks/webhook-deps.ts';
 import { systemClock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { startTestService, testOutgoing } from '../../harness/programs.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { testClock } from '../parts.ts';
 import { type Receiver, startReceiver, testSecrets } from '../receive/receiver.ts';
 import { type Bearer, type Commander, createCommander } from './commander.ts';
@@ -75,7 +76,7 @@ test('an API key that may not list webhooks is an error, and does not count as a
 test('a test arrives in the inbox', async () => {
   const { uuid, url } = await register();
   const tested = await testWebhooks(
-    { ...(await commander.deps()), fetch: (await testOutgoing()).fetch },
+    { ...(await commander.deps()), fetch: testOutgoing().fetch },
     { timeoutMs: 10_000, signal: stop },
   );
   expect(tested).toEqual([{ uuid, url, arrived: true, tookMs: expect.any(Number), findings: [] }]);
@@ -86,7 +87,7 @@ test('the findings of a test that does not arrive name the service, the network 
   const { uuid } = await register(closed.url);
   await closed.stop();
   const clock = testClock();
-  const deps = { ...(await commander.deps()), fetch: (await testOutgoing()).fetch, clock };
+  const deps = { ...(await commander.deps()), fetch: testOutgoing().fetch, clock };
   const look = async () => (await testWebhooks(deps, { timeoutMs: 2_000, signal: stop }))[0];
   const down = await look();
   expect(down).toMatchObject({ uuid, arrived: false, tookMs: null });
@@ -99,7 +100,7 @@ test('the findings of a test that does not arrive name the service, the network 
 });
 
 test('without a webhook to test the error says what to do', async () => {
-  const deps = { ...(await commander.deps()), fetch: (await testOutgoing()).fetch };
+  const deps = { ...(await commander.deps()), fetch: testOutgoing().fetch };
   await expect(testWebhooks(deps, { timeoutMs: 1, signal: stop })).rejects.toMatchObject({
     publicMessage: expect.stringContaining('bridge webhooks register --source main'),
   });
@@ -123,7 +124,7 @@ test('the service gets a token that the bridge issues, and its notifications are
   const bearing = await startReceiver({
     database: db.database,
     source: {
-      bearer: await createBearerCheck(bearer, { ...(await testOutgoing()), secrets: testSecrets, clock: systemClock }),
+      bearer: await createBearerCheck(bearer, { ...testOutgoing(), secrets: testSecrets, clock: systemClock }),
     },
     mount: ({ express }) =>
       mountTokenEndpoint(express, { clients: [bearer], secrets: testSecrets, clock: systemClock }),

@@ -11,7 +11,7 @@ import { startTcpFaultProxy } from '#connector/testing/tcp-fault-proxy.ts';
 import { systemClock } from '#platform/clock.ts';
 import { ensureLocalCertificates } from '#platform/local-ca.ts';
 import { silentLogger } from '#platform/log.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

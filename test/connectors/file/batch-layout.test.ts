@@ -1,4 +1,7 @@
-/** Batches that a reader takes away: each document once, whatever dies or sleeps in the middle of a write. */
+/**
+ * The layout `batch`, with a reader that removes the files: each document is imported once, whatever is killed or
+ * paused during a write.
+ */
 import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,9 +16,9 @@ import type { Folder } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
 import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
 import type { FileSettings } from '../../../connectors/file/settings.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { findScratchRoot } from '../../harness/scratch-root.ts';
-import { dyingFolder, losingFolder, steerFolder } from './dying-folder.ts';
+import { dyingFolder, interceptFolder, losingFolder } from './dying-folder.ts';
 import { operation } from './operations.ts';
 
 const never = new AbortController().signal;
@@ -30,10 +33,10 @@ const layoutIn = (folder: Folder, more?: Record<string, unknown>) =>
   createBatchLayout(folder, settingsOf(more), testContext().context);
 const fresh = async (more?: Record<string, unknown>) => layoutIn(await openLocalFolder(root), more);
 
-/** What the reader has imported: for each document what came, in its order. */
+/** What the reader has imported: the states of each document, in their order. */
 type Imported = Map<string, string[]>;
 
-/** Imports what has a manifest, and removes it. */
+/** Imports the batches that have a manifest, and removes their files. */
 async function importAll(imported: Imported): Promise<void> {
   for (const name of (await readdir(root)).sort()) {
     if (!name.endsWith('.manifest.json')) continue;
@@ -52,7 +55,7 @@ async function importAll(imported: Imported): Promise<void> {
   }
 }
 
-/** Goes on as the bridge does after a kill: asks, and writes what is not in place. */
+/** Continues as the bridge does after a kill: calls lookup, and writes what is not in place. */
 async function recover(layout: Awaited<ReturnType<typeof fresh>>, operations: readonly Operation[]) {
   let open = [...operations];
   for (let round = 0; open.length > 0 && round < 5; round += 1) {
@@ -62,7 +65,7 @@ async function recover(layout: Awaited<ReturnType<typeof fresh>>, operations: re
           open.map(({ document }) => document),
           never,
         )
-      ).map((one) => [one.key, one]),
+      ).map((entry) => [entry.key, entry]),
     );
     open = open.filter(({ action, document, contentHash }) => {
       const held = found.get(document.key);
@@ -74,21 +77,23 @@ async function recover(layout: Awaited<ReturnType<typeof fresh>>, operations: re
   expect(open).toEqual([]);
 }
 
-/** What there is before, and what is then written: a creation, an amendment, a cancellation. */
+/**
+ * Writes and imports first versions; returns the operations to test (create, amend, cancel) and the expected imports.
+ */
 async function prepare(
   kind: 'award' | 'file',
   imported: Imported,
   more: Record<string, unknown> = {},
-  take = importAll,
+  importFiles = importAll,
 ) {
   const [created, amended, cancelled] = [0, 1, 2].map((n) => sampleOf(kind, n)) as [Sample, Sample, Sample];
   const layout = await fresh(more);
   const first = [amended, cancelled].map((sample) => operation('create', sample, sample.versions[0]));
   await layout.write(first, never);
-  await take(imported);
+  await importFiles(imported);
   const operations = [
     operation('create', created, created.versions[0]),
-    // To a batch it is as a creation; the bytes of each file are steps of their own, and each step is tried.
+    // For a batch an amend is the same as a create. It is left out for files, whose bytes would add steps to test.
     ...(kind === 'file' ? [] : [operation('amend', amended, amended.versions[1])]),
     operation('cancel', cancelled, cancelled.withdrawn as Document),
   ];
@@ -103,9 +108,9 @@ async function prepare(
 }
 
 describe.each(['award', 'file'] as const)('a write of kind %s', (kind) => {
-  // Before each thing that a write does to the folder, and after the last.
+  // Killed before each step of a write, and after the last one.
   test.each([true, false])(
-    'that is killed anywhere is done once by the next process (the reader comes before it: %s)',
+    'that is killed at any step is completed once by the next process (the reader imports before it: %s)',
     async (isReaderFirst) => {
       await atEachPoint(async (at) => {
         const imported: Imported = new Map();
@@ -122,33 +127,33 @@ describe.each(['award', 'file'] as const)('a write of kind %s', (kind) => {
     },
   );
 
-  test('in whose middle a process falls asleep is not done again when it wakes, after another has done it', async () => {
+  test('of a process that is paused at any step is not repeated when it continues, after another has done it', async () => {
     await atEachPoint(async (at) => {
       const imported: Imported = new Map();
       const { operations, expected } = await prepare(kind, imported);
-      const { sleeper, sleep } = await sleeperIn(kind, imported, expected);
-      const { wake, isOver } = await sleep(at, operations);
+      const { paused, writeAndPause } = await pausedProcess(kind, imported, expected);
+      const { resume, isOver } = await writeAndPause(at, operations);
       await recover(await fresh(), operations);
-      await wake();
-      // Now that it is awake, the bridge asks again what there is.
+      await resume();
+      // The bridge calls lookup again.
       await recover(await fresh(), operations);
       await importAll(imported);
       expect([at, imported]).toEqual([at, expected]);
-      expect(await sleeper.lookup([], never)).toEqual([]);
+      expect(await paused.lookup([], never)).toEqual([]);
       return isOver;
     });
   });
 });
 
-test('a write in whose middle a process falls asleep changes nothing any more once another was told what there is', async () => {
+test('a write of a process that is paused at any step changes nothing after another process has looked up', async () => {
   await atEachPoint(async (at) => {
     const imported: Imported = new Map();
     const { operations } = await prepare('award', imported);
-    const { sleep } = await sleeperIn('award', imported, new Map());
-    const { wake, isOver } = await sleep(at, operations);
+    const { writeAndPause } = await pausedProcess('award', imported, new Map());
+    const { resume, isOver } = await writeAndPause(at, operations);
     const documents = operations.map(({ document }) => document);
     const found = await (await fresh()).lookup(documents, never);
-    await wake();
+    await resume();
     expect([at, await (await fresh()).lookup(documents, never)]).toEqual([at, found]);
     await importAll(imported);
     for (const { document, action, contentHash } of operations) {
@@ -162,16 +167,16 @@ test('a write in whose middle a process falls asleep changes nothing any more on
   });
 });
 
-test('what another process has told of, and has not done yet, is not taken for done', async () => {
+test('a batch that another process has recorded and not published is published first', async () => {
   await atEachPoint(async (at) => {
     const imported: Imported = new Map();
     const { operations, expected } = await prepare('award', imported);
-    const { sleep } = await sleeperIn('award', imported, expected);
-    const { wake, isOver } = await sleep(at, operations);
-    // It dies before the first of its files gets its name.
+    const { writeAndPause } = await pausedProcess('award', imported, expected);
+    const { resume, isOver } = await writeAndPause(at, operations);
+    // The other process is killed before the first of its files gets its name.
     const local = await openLocalFolder(root);
     await layoutIn({ ...local, move: () => Promise.reject(new Error('killed')) }).write(operations, never);
-    const outcomes = await wake();
+    const outcomes = await resume();
     await recover(
       await fresh(),
       operations.filter((_, index) => !('reference' in (outcomes[index] as Outcome))),
@@ -182,7 +187,7 @@ test('what another process has told of, and has not done yet, is not taken for d
   });
 });
 
-test('a write in which an answer of the folder is lost anywhere, and which goes on, is done once', async () => {
+test('a write in which the answer to any step is lost, and which continues, is done once', async () => {
   let unknown = 0;
   await atEachPoint(async (at) => {
     const imported: Imported = new Map();
@@ -192,13 +197,14 @@ test('a write in which an answer of the folder is lost anywhere, and which goes 
     const outcomes = await layout.write(operations, never);
     if (outcomes.some(({ status }) => status === 'unknown')) unknown += 1;
     const isOver = count() < at;
-    // What is to be tried again is tried again without a question, as by the bridge; what is unknown is asked for.
+    // Like the bridge: `retry` is written again without a lookup, `unknown` after one.
     const again = operations.filter((_, index) => outcomes[index]?.status === 'retry');
     const second = again.length > 0 ? await layout.write(again, never) : [];
     await recover(
       layout,
       operations.filter(
-        (one, index) => outcomes[index]?.status === 'unknown' || second[again.indexOf(one)]?.status === 'unknown',
+        (operation, index) =>
+          outcomes[index]?.status === 'unknown' || second[again.indexOf(operation)]?.status === 'unknown',
       ),
     );
     await importAll(imported);
@@ -208,13 +214,13 @@ test('a write in which an answer of the folder is lost anywhere, and which goes 
   expect(unknown).toBeGreaterThan(2);
 });
 
-test('two who write different documents in turn into one journal do not hold each other up for long', async () => {
-  const [one, other] = [await fresh(), await fresh()];
+test('two processes that write different documents with one journal rarely make each other retry', async () => {
+  const [first, second] = [await fresh(), await fresh()];
   let refused = 0;
   for (let n = 0; n < 20; n += 1)
     for (const [layout, kind] of [
-      [one, 'award'],
-      [other, 'supplier'],
+      [first, 'award'],
+      [second, 'supplier'],
     ] as const) {
       const sample = sampleOf(kind, n);
       const write = async () =>
@@ -226,14 +232,14 @@ test('two who write different documents in turn into one journal do not hold eac
   expect(refused).toBeLessThan(10);
 });
 
-test('a write that is told to stop at any step is done or not done, as it says', async () => {
+test('a write that is aborted at any step is done or not done, as its outcomes say', async () => {
   const seen = new Set<string>();
   await atEachPoint(async (at) => {
     const imported: Imported = new Map();
     const { operations, expected } = await prepare('award', imported);
     const before: Imported = new Map(imported);
     const stop = new AbortController();
-    const { folder, count } = await steerFolder(root, async (n) => {
+    const { folder, count } = await interceptFolder(root, async (n) => {
       if (n === at) stop.abort();
     });
     const outcomes = await layoutIn(folder).write(operations, stop.signal);
@@ -247,7 +253,7 @@ test('a write that is told to stop at any step is done or not done, as it says',
   expect([...seen]).toEqual(['retry,retry,retry', 'created,updated,cancelled']);
 });
 
-test('a name that somebody else has is left alone, and pauses the flow', async () => {
+test('a name that a foreign file has is not touched, and pauses the flow', async () => {
   const sample = sampleOf('award');
   const layout = await fresh({ name: 'awards_{sequence}' });
   await writeFile(join(root, 'awards_00000001.manifest.json'), 'theirs');
@@ -258,7 +264,7 @@ test('a name that somebody else has is left alone, and pauses the flow', async (
   expect(await readFile(join(root, 'awards_00000001.manifest.json'), 'utf8')).toBe('theirs');
 });
 
-test('a write that is repeated under its idempotency key changes nothing, by whichever process', async () => {
+test('a write that is repeated under its idempotency key changes nothing, in any process', async () => {
   const imported: Imported = new Map();
   const { operations, expected } = await prepare('award', imported);
   const layout = await fresh();
@@ -270,23 +276,23 @@ test('a write that is repeated under its idempotency key changes nothing, by whi
   expect(imported).toEqual(expected);
 });
 
-test('a writer that is killed anywhere, and the next process too while it puts that right, lose and double nothing', async () => {
+test('a writer that is killed at any step, and the next process that is killed in its recovery, lose and double nothing', async () => {
   let killedTwice = 0;
   await atEachPoint(async (at) => {
     let isOver = false;
-    for (let then = 1; !isOver; then += 1) {
+    for (let secondAt = 1; !isOver; secondAt += 1) {
       root = await scratchRootOf();
       const imported: Imported = new Map();
       const { operations, expected } = await prepare('award', imported);
       const first = await dyingFolder(root, at);
       await layoutIn(first.folder).write(operations, never);
-      const second = await dyingFolder(root, then);
+      const second = await dyingFolder(root, secondAt);
       await recover(layoutIn(second.folder), operations).catch(() => undefined);
-      if (then % 2 === 0) await importAll(imported);
+      if (secondAt % 2 === 0) await importAll(imported);
       await recover(await fresh(), operations);
       await importAll(imported);
-      expect([at, then, imported]).toEqual([at, then, expected]);
-      isOver = second.count() < then;
+      expect([at, secondAt, imported]).toEqual([at, secondAt, expected]);
+      isOver = second.count() < secondAt;
       killedTwice += 1;
       if (isOver && first.count() < at) return true;
     }
@@ -295,66 +301,66 @@ test('a writer that is killed anywhere, and the next process too while it puts t
   expect(killedTwice).toBeGreaterThan(200);
 });
 
-// Without a manifest there may be but one file, whose name is all that tells.
+// Without a manifest a batch has a single file here, and its name shows that it is complete.
 describe.each(['json', 'none'] as const)('with manifest: %s', (manifest) => {
   const more = { manifest, format: 'jsonl' };
-  const take = manifest === 'json' ? importAll : importLines;
+  const importFiles = manifest === 'json' ? importAll : importLines;
 
-  test('a write in whose middle a process falls asleep is not done again, though all that was done was merged', async () => {
-    let sleptThroughMerges = 0;
+  test('a write of a process that is paused at any step is not repeated, although all records were merged', async () => {
+    let pausedDuringMerges = 0;
     await atEachPoint(async (at) => {
       const imported: Imported = new Map();
-      const { operations, expected } = await prepare('award', imported, more, take);
-      const { sleep } = await sleeperIn('award', imported, expected, more, take);
-      const { wake, isOver } = await sleep(at, operations);
+      const { operations, expected } = await prepare('award', imported, more, importFiles);
+      const { writeAndPause } = await pausedProcess('award', imported, expected, more, importFiles);
+      const { resume, isOver } = await writeAndPause(at, operations);
       const other = await fresh(more);
       await recover(other, operations);
       for (let n = 10; n < 20; n += 1) {
         const sample = sampleOf('supplier', n);
         const [outcome] = await other.write([operation('create', sample, sample.versions[0])], never);
         expect(outcome).toMatchObject({ status: 'created' });
-        if (n % 2 === 0) await take(imported);
+        if (n % 2 === 0) await importFiles(imported);
       }
-      sleptThroughMerges += isOver ? 0 : 1;
-      const outcomes = await wake();
+      pausedDuringMerges += isOver ? 0 : 1;
+      const outcomes = await resume();
       await recover(
         await fresh(more),
         operations.filter((_, index) => !('reference' in (outcomes[index] as Outcome))),
       );
-      await take(imported);
+      await importFiles(imported);
       for (const key of expected.keys()) expect([at, key, imported.get(key)]).toEqual([at, key, expected.get(key)]);
       expect(imported.size).toBe(expected.size + 10);
       expect(await readdir(join(root, '.sourcing-bridge', 'staged'))).toEqual([]);
       return isOver;
     });
-    expect(sleptThroughMerges).toBeGreaterThan(10);
+    expect(pausedDuringMerges).toBeGreaterThan(10);
   });
 
-  test('a lookup in whose middle a process falls asleep answers what is so when it wakes, and loses nothing', async () => {
+  test('a lookup of a process that is paused at any step returns what is true when it continues, and loses nothing', async () => {
     await atEachPoint(async (at) => {
       const imported: Imported = new Map();
-      const { operations, expected } = await prepare('award', imported, more, take);
-      // There is something to put right: it dies before the first of its files gets its name.
+      const { operations, expected } = await prepare('award', imported, more, importFiles);
+      // There is something to recover: a process was killed before the first of its files got its name.
       const local = await openLocalFolder(root);
       await layoutIn({ ...local, move: () => Promise.reject(new Error('killed')) }, more).write(operations, never);
-      const { folder, asleep, awake } = await sleepingFolder(at);
+      const { folder, untilPaused, resume } = await pausingFolder(at);
       const documents = operations.map(({ document }) => document);
-      const asking = layoutIn(folder, more).lookup(documents, never);
-      const isOver = await asleep(asking);
+      const looking = layoutIn(folder, more).lookup(documents, never);
+      const isOver = await untilPaused(looking);
       const other = await fresh(more);
       await recover(other, operations);
       const sample = sampleOf('award', 5);
       const versions = [sample.versions[0], sample.versions[1], sample.versions[0], sample.versions[1]];
       for (const version of [...versions, ...versions]) await other.write([operation('amend', sample, version)], never);
-      await take(imported);
-      awake();
-      const found = await asking;
+      await importFiles(imported);
+      resume();
+      const found = await looking;
       for (const { action, document, contentHash } of operations)
         expect(found.find(({ key }) => key === document.key)?.contentHash).toBe(
           action === 'cancel' ? undefined : contentHash,
         );
       expect(await (await fresh(more)).lookup(documents, never)).toEqual(found);
-      await take(imported);
+      await importFiles(imported);
       for (const key of expected.keys()) expect([at, key, imported.get(key)]).toEqual([at, key, expected.get(key)]);
       expect(imported.get(sample.key)).toHaveLength(8);
       return isOver;
@@ -362,7 +368,7 @@ describe.each(['json', 'none'] as const)('with manifest: %s', (manifest) => {
   });
 });
 
-test('what was interrupted comes before what is written next, also of other documents', async () => {
+test('an interrupted batch is published before the next one, also when that has other documents', async () => {
   await atEachPoint(async (at) => {
     const [first, second] = [sampleOf('award', 0), sampleOf('award', 1)];
     const { folder, count } = await dyingFolder(root, at);
@@ -372,23 +378,23 @@ test('what was interrupted comes before what is written next, also of other docu
     const keys = await Promise.all(
       manifests.map(async (name) => JSON.parse(await readFile(join(root, name), 'utf8')).documents[0].key as string),
     );
-    // It was committed, or it was not: there is nothing between.
+    // The first batch was recorded as a whole, or not at all.
     expect([[second.key], [first.key, second.key]]).toContainEqual(keys);
     const found = await (await fresh({ name: '{sequence}' })).lookup([first.versions[0]], never);
     expect([at, found.map(({ key }) => key)]).toEqual([at, keys.filter((key) => key === first.key)]);
-    // Nothing comes later under an earlier number, and nothing waits.
+    // No file appears later under an earlier number, and none stays staged.
     expect((await readdir(root)).filter((name) => name.endsWith('.manifest.json')).sort()).toEqual(manifests);
     expect(await readdir(join(root, '.sourcing-bridge', 'staged'))).toEqual([]);
     return count() < at;
   });
 });
 
-test('what another process has committed meanwhile is not merged while its files wait for their names', async () => {
+test('a record that another process has added meanwhile is not merged while its files are staged', async () => {
   let waited = 0;
   await atEachPoint(async (at) => {
     const imported: Imported = new Map();
-    const [mine, theirs] = [sampleOf('award', 0), sampleOf('award', 1)];
-    const [my, their] = [mine, theirs].map((sample) => operation('create', sample, sample.versions[0])) as [
+    const samples = [sampleOf('award', 0), sampleOf('award', 1)];
+    const [own, other] = samples.map((sample) => operation('create', sample, sample.versions[0])) as [
       Operation,
       Operation,
     ];
@@ -397,28 +403,28 @@ test('what another process has committed meanwhile is not merged while its files
       const sample = sampleOf('supplier', n);
       await before.write([operation('create', sample, sample.versions[0])], never);
     }
-    const { folder, asleep, awake } = await sleepingFolder(at);
-    const writing = layoutIn(folder).write([my], never);
-    const isOver = await asleep(writing);
+    const { folder, untilPaused, resume } = await pausingFolder(at);
+    const writing = layoutIn(folder).write([own], never);
+    const isOver = await untilPaused(writing);
     const local = await openLocalFolder(root);
-    // The eighth record: with it there is enough to merge.
+    // The eighth record is the first that makes a merge possible.
     const move = (from: string, to: string) =>
       to.includes('_00000008') ? Promise.reject(new Error('killed')) : local.move(from, to);
-    await layoutIn({ ...local, move }).write([their], never);
+    await layoutIn({ ...local, move }).write([other], never);
     const staged = await readdir(join(root, '.sourcing-bridge', 'staged'));
     if (staged.some((name) => name.startsWith('000000000008-'))) waited += 1;
-    awake();
+    resume();
     const [outcome] = (await writing) as [Outcome];
-    await recover(await fresh(), [...('reference' in outcome ? [] : [my]), their]);
+    await recover(await fresh(), [...('reference' in outcome ? [] : [own]), other]);
     await importAll(imported);
-    for (const { document, contentHash } of [my, their])
+    for (const { document, contentHash } of [own, other])
       expect([at, imported.get(document.key)]).toEqual([at, [`awarded ${contentHash}`]]);
     return isOver;
   });
   expect(waited).toBeGreaterThan(3);
 });
 
-/** Imports each file of lines, and removes it. */
+/** Imports each JSON Lines file, and removes it. */
 async function importLines(imported: Imported): Promise<void> {
   for (const name of (await readdir(root)).sort()) {
     if (!name.endsWith('.jsonl')) continue;
@@ -430,7 +436,7 @@ async function importLines(imported: Imported): Promise<void> {
   }
 }
 
-/** Before each thing that a write does, until `run` says that it was over before. */
+/** Calls `run` for each step of a write, with a new folder, until `run` returns that the write had ended before. */
 async function atEachPoint(run: (at: number) => Promise<boolean>): Promise<void> {
   let isOver = false;
   let at = 0;
@@ -439,57 +445,57 @@ async function atEachPoint(run: (at: number) => Promise<boolean>): Promise<void>
     root = await scratchRootOf();
     isOver = await run(at);
   }
-  // As many as a write needs at least: staging, telling, naming.
+  // A write has at least this many steps: staging, recording, publishing.
   expect(at).toBeGreaterThan(10);
 }
 
-/** A folder in which a process falls asleep before the n-th thing that it does. */
-async function sleepingFolder(at = Number.POSITIVE_INFINITY) {
-  const { promise: awake, resolve: wake } = Promise.withResolvers<void>();
-  const { promise: isAsleep, resolve: fallAsleep } = Promise.withResolvers<void>();
-  let sleepsAt = at;
-  const { folder, count } = await steerFolder(root, async (n) => {
-    if (n !== sleepsAt) return;
-    fallAsleep();
-    await awake;
+/** A folder in which a process is paused before its n-th step. */
+async function pausingFolder(at = Number.POSITIVE_INFINITY) {
+  const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
+  const { promise: paused, resolve: pause } = Promise.withResolvers<void>();
+  let pausesAt = at;
+  const { folder, count } = await interceptFolder(root, async (n) => {
+    if (n !== pausesAt) return;
+    pause();
+    await resumed;
   });
   return {
     folder,
-    /** Sleeps so many things from now on. */
-    sleepIn: (steps: number) => {
-      sleepsAt = count() + steps;
+    /** Pauses it before the given number of further steps. */
+    pauseAfter: (steps: number) => {
+      pausesAt = count() + steps;
     },
-    /** Waits until it sleeps; true when the work was over before. */
-    asleep: (work: Promise<unknown>) => Promise.race([isAsleep.then(() => false), work.then(() => true)]),
-    awake: () => wake(),
+    /** Waits until it is paused; returns true when the work has ended before. */
+    untilPaused: (work: Promise<unknown>) => Promise.race([paused.then(() => false), work.then(() => true)]),
+    resume: () => resume(),
   };
 }
 
-/** A process that has written before: what it knows of the journal is from then. */
-async function sleeperIn(
+/** A process that has written before, and knows the journal as it was then. */
+async function pausedProcess(
   kind: 'award' | 'file',
   imported: Imported,
   expected: Imported,
   more: Record<string, unknown> = {},
-  take = importAll,
+  importFiles = importAll,
 ) {
-  const { folder, sleepIn, asleep, awake } = await sleepingFolder();
-  const sleeper = layoutIn(folder, more);
+  const { folder, pauseAfter, untilPaused, resume } = await pausingFolder();
+  const paused = layoutIn(folder, more);
   const other = sampleOf(kind, 3);
-  await sleeper.write([operation('create', other, other.versions[0])], never);
-  await take(imported);
+  await paused.write([operation('create', other, other.versions[0])], never);
+  await importFiles(imported);
   expected.set(other.key, imported.get(other.key) ?? []);
   return {
-    sleeper,
-    sleep: async (at: number, operations: readonly Operation[]) => {
-      sleepIn(at);
-      const writing = sleeper.write(operations, never);
-      const isOver = await asleep(writing);
+    paused,
+    writeAndPause: async (at: number, operations: readonly Operation[]) => {
+      pauseAfter(at);
+      const writing = paused.write(operations, never);
+      const isOver = await untilPaused(writing);
       return {
         isOver,
-        /** Gives what it answers. */
-        wake: async () => {
-          awake();
+        /** Lets the write continue; returns its outcomes. */
+        resume: async () => {
+          resume();
           return writing;
         },
       };
@@ -497,13 +503,13 @@ async function sleeperIn(
   };
 }
 
-/** In memory, if there is room: of these there are hundreds. */
+/** A new folder, in memory if there is room, because there are hundreds of them. */
 let scratch: string | undefined;
-let made = 0;
+let created = 0;
 async function scratchRootOf(): Promise<string> {
   scratch ??= await mkdtemp(join(await findScratchRoot(tmpdir()), 'outbox-'));
-  made += 1;
-  return join(scratch, String(made));
+  created += 1;
+  return join(scratch, String(created));
 }
 afterAll(async () => {
   if (scratch !== undefined) await rm(scratch, { recursive: true, force: true });

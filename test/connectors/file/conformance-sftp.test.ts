@@ -1,4 +1,4 @@
-/** Proves the file connector against a real OpenSSH server, whose folder the ERP reads. */
+/** The conformance of the file connector against a real OpenSSH server, whose folder the ERP reads. */
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { conformance } from 'sourcing-bridge/connector/testing';
@@ -7,11 +7,11 @@ import { batchTarget, documentTarget } from '../../../connectors/file/conformanc
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
 
 const missing = await whyNoSshd();
-/** A session is a tenth of a second: SFTP_FAULT_POINTS=32 tries as many faults as there are, in both layouts. */
-const { SFTP_FAULT_POINTS: wholePoints } = process.env;
-const faultPoints = Number(wholePoints ?? 3);
+/** Opening a session takes 0.1 s, so few faults are tried. SFTP_FAULT_POINTS=32 tries all of them, in both layouts. */
+const { SFTP_FAULT_POINTS: wantedPoints } = process.env;
+const faultPoints = Number(wantedPoints ?? 3);
 
-describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : ` (left out: ${missing})`}`, () => {
+describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
   let server: SshServer;
   const inbox = (name: string) => () => join(server.folder, name);
   beforeAll(async () => {
@@ -24,8 +24,8 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
 
   const over = {
     proxy: { protocol: 'tcp', address: () => `127.0.0.1:${server.port}` },
-    settled: async () => undefined,
-    notApplicable: { 'expired login': 'it lasts as long as its connection' },
+    idle: async () => undefined,
+    notApplicable: { 'expired login': 'the login lasts as long as its connection' },
     faultPoints,
   } as const;
   const sftp = (address: string) => {
@@ -47,7 +47,7 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
       settings: (address) => ({ directory: inbox('batches')(), layout: 'batch', batch_size: 20, sftp: sftp(address) }),
     }),
   ];
-  for (const target of wholePoints === undefined ? targets.slice(-1) : targets)
+  for (const target of wantedPoints === undefined ? targets.slice(-1) : targets)
     describe(target.against, () => {
       for (const { title, run } of conformance(target)) test(title, run);
     });

@@ -7,7 +7,7 @@ import { type AwardDocument, type Document, documentKinds } from '#connector/doc
 import { testContext } from '#connector/testing/test-context.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import fileConnector from '../../../connectors/file/index.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const event = '00000000-0000-4000-8000-000000000001';
 const supplier = '00000000-0000-4000-8000-000000000002';
@@ -69,7 +69,7 @@ const csv = () => readFile(join(folder, `${base}.csv`), 'utf8');
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 describe('writing an award', () => {
-  test('gives two files under names that follow from its key, readable by others, and nothing else', async () => {
+  test('makes two files under names that follow from its key, and nothing else', async () => {
     expect(await write(operationOf(documentOf()))).toEqual([{ status: 'created', reference: `${base}.json` }]);
     expect((await readdir(folder)).sort()).toEqual([`${base}.csv`, `${base}.json`]);
     expect(await json()).toEqual({
@@ -81,7 +81,7 @@ describe('writing an award', () => {
     });
   });
 
-  test('gives a CSV (RFC 4180) with a row for each lot and the bid sheet beside it', async () => {
+  test('makes a CSV (RFC 4180) with a row per lot and the bid sheet as columns', async () => {
     await write(operationOf(documentOf()));
     const who = `${event},R-1,"Krzesła, ""biurowe""",${supplier},4711,"株式会社\r\nテスト"`;
     expect(await csv()).toBe(
@@ -95,7 +95,7 @@ describe('writing an award', () => {
     );
   });
 
-  test('twice gives the same two files, and an amendment replaces them', async () => {
+  test('twice makes the same two files, and an amend replaces them', async () => {
     await write(operationOf(documentOf()));
     const before = [await json(), await csv()];
     await write(operationOf(documentOf()));
@@ -106,7 +106,7 @@ describe('writing an award', () => {
     expect(await readdir(folder)).toHaveLength(2);
   });
 
-  test('that was taken back leaves a document without lines that says so', async () => {
+  test('that is cancelled leaves a withdrawn document without lines', async () => {
     await write(operationOf(documentOf()));
     const [outcome] = await write(operationOf(documentOf({ lines: [], total_cost: '0' }), 'cancel', 'empty'));
     expect(outcome).toEqual({ status: 'cancelled', reference: `${base}.json` });
@@ -114,7 +114,7 @@ describe('writing an award', () => {
     expect((await csv()).split('\r\n')).toHaveLength(2);
   });
 
-  test('never shows half a file under its name, however often one looks while it is replaced', async () => {
+  test('never shows half a file under its name while it is replaced', async () => {
     const stop = new AbortController();
     const big = documentOf({
       supplier: { id: supplier, name: 'plain' },
@@ -139,12 +139,12 @@ describe('writing an award', () => {
     for (let count = 0; count < 10; count += 1) await write(operationOf(big, 'amend', `hash-${count}`));
     stop.abort();
     await Promise.all([watching, reading]);
-    // 2,000 lots; in the CSV also the head and what follows the last line's end.
+    // 2,000 lots; the CSV also has the header and the empty text after the last line end.
     expect([...sizes]).toEqual(['2000 2002']);
     expect(looks).toBeGreaterThan(0);
   });
 
-  test('that may go no further is left when it is told to stop', async () => {
+  test('with an aborted signal writes nothing', async () => {
     const stop = new AbortController();
     stop.abort();
     const outcomes = await session.write([operationOf(documentOf())], stop.signal);
@@ -152,7 +152,7 @@ describe('writing an award', () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  test('keeps inside its folder whatever the key, and apart from other keys', async () => {
+  test('stays within its folder for any key, and two keys never share a name', async () => {
     const keys = ['../../etc/passwd', 'a/b', 'a_b', 'a%5f%b', 'A\u0000b', 'ä/ö', 'a//b'];
     await write(...keys.map((key) => operationOf(documentOf({ key }))));
     const files = (await readdir(folder)).filter((name) => name.endsWith('.json'));
@@ -163,49 +163,49 @@ describe('writing an award', () => {
 });
 
 describe('lookup', () => {
-  const look = () => session.lookup([documentOf()], never);
+  const lookUp = () => session.lookup([documentOf()], never);
 
   test('finds what was written, and nothing else', async () => {
-    expect(await look()).toEqual([]);
+    expect(await lookUp()).toEqual([]);
     await write(operationOf(documentOf()));
-    expect(await look()).toEqual([{ key: documentOf().key, reference: `${base}.json`, contentHash: 'hash-1' }]);
+    expect(await lookUp()).toEqual([{ key: documentOf().key, reference: `${base}.json`, contentHash: 'hash-1' }]);
     expect(await session.lookup([documentOf({ key: `${event}/${event}` })], never)).toEqual([]);
   });
 
   test('does not find a withdrawn award', async () => {
     await write(operationOf(documentOf()), operationOf(documentOf({ lines: [] }), 'cancel', 'empty'));
-    expect(await look()).toEqual([]);
+    expect(await lookUp()).toEqual([]);
   });
 
   test.each([
     ['the CSV was replaced and the JSON not', () => writeFile(join(folder, `${base}.csv`), 'newer')],
     ['the CSV is gone', () => rm(join(folder, `${base}.csv`))],
     ['the JSON is damaged', () => writeFile(join(folder, `${base}.json`), '{"content_hash":"hash-1"')],
-    ['the JSON is of somebody else', () => writeFile(join(folder, `${base}.json`), '[1]')],
-  ])('does not vouch for the content when %s', async (_what, damage) => {
+    ['the JSON is a foreign file', () => writeFile(join(folder, `${base}.json`), '[1]')],
+  ])('returns no content hash when %s', async (_what, damage) => {
     await write(operationOf(documentOf()));
     await damage();
-    expect(await look()).toEqual([{ key: documentOf().key, reference: `${base}.json`, contentHash: undefined }]);
+    expect(await lookUp()).toEqual([{ key: documentOf().key, reference: `${base}.json`, contentHash: undefined }]);
   });
 });
 
 describe('a folder', () => {
-  test('is made when it is not there, and relative to the data directory', async () => {
+  test('is created when it is missing, relative to the data directory', async () => {
     expect(await readdir(dataDir)).toEqual(['inbox']);
     expect(await session.check()).toEqual([{ name: 'folder', ok: true, message: `${folder} can be written.` }]);
   });
 
-  test('that cannot be made stops the start with a message that names it', async () => {
+  test('that cannot be created stops the start with a message that names it', async () => {
     await writeFile(join(dataDir, 'taken'), '');
     await expect(openAt('taken/inbox')).rejects.toMatchObject({
       type: 'config',
       message: expect.stringMatching(
-        `^The folder ${join(dataDir, 'taken/inbox')} \\(settings.directory\\) cannot be made: Error: ENOTDIR`,
+        `^The folder ${join(dataDir, 'taken/inbox')} \\(settings.directory\\) cannot be created: Error: ENOTDIR`,
       ) as string,
     });
   });
 
-  test('that went away or is in the way makes awards wait, and they are written when it is back', async () => {
+  test('that is missing or replaced by a file makes awards wait, and they are written when it is back', async () => {
     await rm(folder, { recursive: true });
     await writeFile(folder, 'a file');
     expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'retry', error: { type: 'transient' } }]);
@@ -213,7 +213,7 @@ describe('a folder', () => {
     expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'created' }]);
   });
 
-  test('in which the JSON cannot be replaced leaves the outcome unknown: the CSV is there already', async () => {
+  test('in which the JSON cannot be replaced leaves the outcome unknown, because the CSV is there already', async () => {
     await mkdir(join(folder, `${base}.json`, 'in the way'), { recursive: true });
     expect(await write(operationOf(documentOf()))).toMatchObject([{ status: 'unknown' }]);
     expect((await readdir(folder)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
@@ -226,7 +226,7 @@ describe('a folder', () => {
     await chmod(folder, 0o700);
   });
 
-  test("is freed at the start of what a kill left long ago; fresh and other people's files stay", async () => {
+  test('loses old leftovers of a kill at the start; new ones and foreign files stay', async () => {
     const old = new Date(Date.now() - 3_600_000);
     for (const name of ['.award_x.json.0123.tmp', '.award_new.json.0123.tmp', '.other.tmp', 'award_x.json'])
       await writeFile(join(folder, name), '');
@@ -321,16 +321,16 @@ describe.each(kinds)('writing a document of kind %s', (kind) => {
   });
   const held = async () => JSON.parse(await readFile(join(folder, `${names[kind]}.json`), 'utf8'));
 
-  test('is found again by lookup, as long as it is not withdrawn and what is beside it fits', async () => {
-    const beside = kind === 'file' ? 'bin' : 'lines' in document ? 'csv' : undefined;
+  test('is found by lookup while it is not withdrawn, with its hash while its companions fit', async () => {
+    const companion = kind === 'file' ? 'bin' : 'lines' in document ? 'csv' : undefined;
     expect(await write(operation('create'))).toEqual([{ status: 'created', reference: `${names[kind]}.json` }]);
-    const files = [...(beside ? [`${names[kind]}.${beside}`] : []), `${names[kind]}.json`];
+    const files = [...(companion ? [`${names[kind]}.${companion}`] : []), `${names[kind]}.json`];
     expect((await readdir(folder)).sort()).toEqual(files.sort());
     expect(await held()).toMatchObject({ state: 'current', content_hash: 'hash-1', ...document });
     const found = { key: document.key, reference: `${names[kind]}.json` };
     expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash: 'hash-1' }]);
-    if (beside) await writeFile(join(folder, `${names[kind]}.${beside}`), 'newer');
-    const contentHash = beside ? undefined : 'hash-1';
+    if (companion) await writeFile(join(folder, `${names[kind]}.${companion}`), 'newer');
+    const contentHash = companion ? undefined : 'hash-1';
     expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash }]);
     expect(await write(operation('amend', 'hash-2'))).toMatchObject([{ status: 'updated' }]);
     expect(await session.lookup([document], never)).toEqual([{ ...found, contentHash: 'hash-2' }]);
@@ -341,7 +341,7 @@ describe.each(kinds)('writing a document of kind %s', (kind) => {
 });
 
 describe('the lines of a quotation', () => {
-  test('are a row for each bid, with the sheet and the fields of the mapping', async () => {
+  test('are a row per bid, with the sheet and the fields of the mapping', async () => {
     await write({ ...operationOf(documentOf()), document: others.quotation });
     const who = `${event},,Chairs,${supplier},,Ärmel`;
     expect(await readFile(join(folder, `${names.quotation}.csv`), 'utf8')).toBe(
@@ -357,7 +357,7 @@ describe('the lines of a quotation', () => {
 });
 
 describe('the lines of RFI answers', () => {
-  test('are a row for each answer; the chosen options are its value', async () => {
+  test('are a row per answer, with the chosen options as its value', async () => {
     await write({ ...operationOf(documentOf()), document: others['rfi-answers'] });
     expect(await readFile(join(folder, `${names['rfi-answers']}.csv`), 'utf8')).toBe(
       [
@@ -377,7 +377,7 @@ describe('a file', () => {
     ...given,
   });
 
-  test('has its bytes beside its document, under a name of ours, and they go when it is withdrawn', async () => {
+  test('has its bytes beside its document, under the connector’s own name, and a withdrawal removes them', async () => {
     await write(written({ file }));
     expect(await readFile(join(folder, `${names.file}.bin`))).toEqual(Buffer.from(bytes));
     expect(JSON.parse(await readFile(join(folder, `${names.file}.json`), 'utf8'))).toMatchObject({
@@ -390,23 +390,23 @@ describe('a file', () => {
     expect(await readdir(folder)).toEqual([`${names.file}.json`]);
   });
 
-  test('whose bytes cannot be read is tried again, and nothing is written', async () => {
-    const away = { name: 'x', read: async () => Promise.reject(new Error('the link has expired')) };
-    expect(await write(written({ file: away }))).toEqual([
+  test('whose bytes cannot be read is a retry, and nothing is written', async () => {
+    const unreadable = { name: 'x', read: async () => Promise.reject(new Error('the link has expired')) };
+    expect(await write(written({ file: unreadable }))).toEqual([
       { status: 'retry', error: { type: 'transient', message: 'the link has expired' } },
     ]);
     expect(await readdir(folder)).toEqual([]);
   });
 });
 
-test('a supplier whose name another one has, where names do not differ by case, gets one of its own', async () => {
+test('a supplier whose file name another one has, on a file system that ignores case, gets a name of its own', async () => {
   const named = (key: string, name: string) => ({
     ...operationOf(documentOf()),
     document: { ...others.supplier, key, external_id: key, name } as Document,
   });
   const [upper, lower] = [named('V-1', 'Upper'), named('v-1', 'Lower')];
   await write(upper);
-  // What such a file system shows under the other name.
+  // Such a file system shows the file under the other name, too.
   await rename(join(folder, 'supplier_V-1.json'), join(folder, 'supplier_v-1.json'));
   const [outcome] = await write(lower);
   expect(outcome).toEqual({ status: 'created', reference: `supplier_v-1_${sha256('v-1')}.json` });
@@ -416,14 +416,14 @@ test('a supplier whose name another one has, where names do not differ by case, 
   expect(await session.lookup([lower.document], never)).toMatchObject([
     { key: 'v-1', reference: `supplier_v-1_${sha256('v-1')}.json`, contentHash: 'hash-1' },
   ]);
-  // And again, under the same name.
+  // The next write uses the same name.
   expect(await write({ ...lower, action: 'amend' })).toMatchObject([
     { reference: `supplier_v-1_${sha256('v-1')}.json` },
   ]);
   expect(await readdir(folder)).toHaveLength(2);
 });
 
-test('a key that is longer than a file name may be gets one of its own all the same', async () => {
+test('keys that are too long for a file name get different names', async () => {
   const keys = ['x', 'y'].map((end) => `${'ü'.repeat(120)}${end}`);
   await write(...keys.map((key) => operationOf(documentOf({ key }))));
   expect((await readdir(folder)).filter((name) => name.endsWith('.json'))).toHaveLength(2);
@@ -441,7 +441,7 @@ describe('names by template', () => {
   const visible = async () => (await readdir(folder)).filter((name) => !name.startsWith('.')).sort();
   const name = `R-1_award_${event}_${supplier}_20300131`;
 
-  test('are kept when what they were made of changes, also by another process on another day', async () => {
+  test('are kept when their values change, also by another process on another day', async () => {
     const first = await openWith(clock);
     expect(await first.write([operationOf(documentOf())], never)).toEqual([
       { status: 'created', reference: `${name}.json` },
@@ -457,7 +457,7 @@ describe('names by template', () => {
     expect(await visible()).toEqual([`${name}.csv`, `${name}.json`]);
   });
 
-  test('of bytes are their own, apart from others of that name, and kept; they go when the file is withdrawn', async () => {
+  test('of bytes are the files’ own names with a checksum, and are kept; a withdrawal removes the bytes', async () => {
     const at = await openWith(clock);
     const fileOf = (key: string, eventName = 'Chairs'): Operation => ({
       ...operationOf(documentOf()),

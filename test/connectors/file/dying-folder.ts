@@ -1,28 +1,28 @@
-/** A local folder in whose midst a process dies, or falls asleep: before the n-th thing that it does to it. */
+/** A local folder that can fail, be lost or block at the n-th step that a process makes in it. */
 import { TransientError, UnknownOutcome } from '#connector/errors.ts';
 import type { Folder } from '../../../connectors/file/folder.ts';
 import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
 
-export interface SteeredFolder {
+export interface InterceptedFolder {
   readonly folder: Folder;
-  /** How many things were done. */
+  /** The number of steps so far. */
   readonly count: () => number;
 }
 
-const steered = ['read', 'look', 'list', 'write', 'move', 'add', 'flush', 'remove'] as const;
+const intercepted = ['read', 'stat', 'list', 'write', 'move', 'moveIfFree', 'flush', 'remove'] as const;
 
 /**
- * `before` is asked before each thing that is done; while it has not answered, nothing happens. `after` is asked when it
- * has been done, before anybody hears of it.
+ * Calls `before` before each step, and waits for it. Calls `after` when the step is done, before its caller gets the
+ * result.
  */
-export async function steerFolder(
+export async function interceptFolder(
   root: string,
   before: (n: number) => Promise<void>,
   after: (n: number, name: string) => Promise<void> = async () => undefined,
-): Promise<SteeredFolder> {
+): Promise<InterceptedFolder> {
   const folder = await openLocalFolder(root);
   let count = 0;
-  const calls = steered.map((name) => {
+  const calls = intercepted.map((name) => {
     const call = folder[name] as (...given: unknown[]) => Promise<unknown>;
     const guarded = async (...given: unknown[]) => {
       count += 1;
@@ -37,16 +37,16 @@ export async function steerFolder(
   return { folder: { ...folder, ...(Object.fromEntries(calls) as Partial<Folder>) }, count: () => count };
 }
 
-/** The connection to it breaks before the answer to the n-th: it was done, and who asked does not know. */
-export function losingFolder(root: string, at: number): Promise<SteeredFolder> {
-  const goOn = () => Promise.resolve();
-  return steerFolder(root, goOn, async (n, name) => {
+/** The connection breaks before the answer to the n-th step: the step is done, and its caller does not know. */
+export function losingFolder(root: string, at: number): Promise<InterceptedFolder> {
+  const proceed = () => Promise.resolve();
+  return interceptFolder(root, proceed, async (n, name) => {
     if (n !== at) return;
-    throw name === 'move' || name === 'add' ? new UnknownOutcome('lost') : new TransientError('lost');
+    throw name === 'move' || name === 'moveIfFree' ? new UnknownOutcome('lost') : new TransientError('lost');
   });
 }
 
-/** Dead from the n-th on: nothing is done any more, and nobody hears of it. */
-export function dyingFolder(root: string, at: number): Promise<SteeredFolder> {
-  return steerFolder(root, (n) => (n >= at ? Promise.reject(new Error('killed')) : Promise.resolve()));
+/** The process is killed before the n-th step: no further step is done. */
+export function dyingFolder(root: string, at: number): Promise<InterceptedFolder> {
+  return interceptFolder(root, (n) => (n >= at ? Promise.reject(new Error('killed')) : Promise.resolve()));
 }

@@ -1,4 +1,4 @@
-/** The journal of batches: what was written last under each key, however many there are and whoever dies. */
+/** The journal: the last write of each document, with many documents, concurrent processes and kills at any step. */
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,10 +6,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Document } from '#connector/documents.ts';
 import { UnknownOutcome } from '#connector/errors.ts';
 import type { Folder } from '../../../connectors/file/folder.ts';
-import { createJournal, type Journal, neverWritten, Overtaken } from '../../../connectors/file/journal.ts';
+import { createJournal, type Journal } from '../../../connectors/file/journal.ts';
+import { Overtaken } from '../../../connectors/file/journal-errors.ts';
+import { neverWritten } from '../../../connectors/file/journal-lines.ts';
 import { openLocalFolder } from '../../../connectors/file/local-folder.ts';
 import { findScratchRoot } from '../../harness/scratch-root.ts';
-import { dyingFolder, steerFolder } from './dying-folder.ts';
+import { dyingFolder, interceptFolder } from './dying-folder.ts';
 
 const never = new AbortController().signal;
 let root: string;
@@ -33,7 +35,7 @@ async function hashes(journal: Awaited<ReturnType<typeof openJournal>>, keys: re
   return documents.map((document) => found.get(document)?.contentHash);
 }
 
-test('tells what was written last, also after merges, and keeps few files', async () => {
+test('returns the last write of each document, also after merges, and keeps few files', async () => {
   const journal = await openJournal();
   const expected = new Map<string, string>();
   for (let sequence = 1; sequence <= 100; sequence += 1) {
@@ -46,11 +48,11 @@ test('tells what was written last, also after merges, and keeps few files', asyn
     await journal.merge(never);
   }
   expect(await hashes(await openJournal(), [...expected.keys(), 'another'])).toEqual([...expected.values(), undefined]);
-  // 100 writes: one file of 64, four of 8, four of one.
+  // 100 records: one file of 64, four of 8, four of one record.
   expect(await names()).toHaveLength(9);
 });
 
-test('finds each of many keys without reading them all', async () => {
+test('finds each of many keys without reading the whole file', async () => {
   const journal = await openJournal();
   const count = 24_000;
   const size = count / 8;
@@ -84,7 +86,7 @@ test('finds each of many keys without reading them all', async () => {
   expect(bytes).toBeLessThan((await stat(join(root, 'j', 'log', name))).size / 4);
 });
 
-test('finds each document of a record that is large and names many files, before and after it is merged', async () => {
+test('finds each document of a large record with many files, before and after it is merged', async () => {
   const journal = await openJournal();
   const keys = Array.from({ length: 1_000 }, (_, n) => `key ${n}`);
   const files = keys.map((key) => `attachments/00000000-0000-4000-8000-000000000001/${key}${'x'.repeat(120)}.pdf`);
@@ -103,9 +105,9 @@ test('finds each document of a record that is large and names many files, before
   expect(await hashes(await openJournal(), keys)).toEqual(expected);
 });
 
-test('of two who write at once lets one go on', async () => {
-  const [one, other] = [await openJournal(), await openJournal()];
-  const results = await Promise.allSettled([one.add(1, [entry('a', '1')]), other.add(1, [entry('a', '2')])]);
+test('lets one of two concurrent writers succeed', async () => {
+  const [first, second] = [await openJournal(), await openJournal()];
+  const results = await Promise.allSettled([first.add(1, [entry('a', '1')]), second.add(1, [entry('a', '2')])]);
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
     reason: expect.any(Overtaken) as unknown,
@@ -114,53 +116,53 @@ test('of two who write at once lets one go on', async () => {
   expect(await hashes(await openJournal(), ['a'])).toEqual([winner]);
 });
 
-test('whoever sleeps anywhere in a write never claims what is not so, also when the others were merged meanwhile', async () => {
+test('a process that is paused at any step of an add never claims what is not true, also after merges by others', async () => {
   const claims = { added: 0, overtaken: 0, unknown: 0 };
-  await atEachSleep(async (own, { folder, asleep, awake }) => {
+  await atEachPause(async (own, { folder, untilPaused, resume }) => {
     const writing = createJournal(folder, 'j', Date.now)
-      .add(1, [entry('same', 'sleeper'), entry('own', 'sleeper')])
+      .add(1, [entry('same', 'paused'), entry('own', 'paused')])
       .then(
         () => 'added' as const,
         (error: unknown) =>
           error instanceof Overtaken ? 'overtaken' : error instanceof UnknownOutcome ? 'unknown' : error,
       );
-    const isOver = await asleep(writing);
+    const isOver = await untilPaused(writing);
     const others = createJournal(await openLocalFolder(own), 'j', Date.now);
     const { next } = await others.read();
     for (let sequence = next; sequence < next + 9; sequence += 1) await others.add(sequence, [entry('same', 'other')]);
     await others.merge(never);
-    awake();
+    resume();
     const claim = (await writing) as keyof typeof claims;
     claims[claim] += 1;
     await others.merge(never);
     const fresh = createJournal(await openLocalFolder(own), 'j', Date.now);
     expect(await hashes(fresh, ['same'])).toEqual(['other']);
     const [held] = await hashes(fresh, ['own']);
-    // Its number was free while nobody else had read the journal: then it is there, whoever merged it.
-    expect(held).toBe(next === 1 ? undefined : 'sleeper');
-    expect({ added: ['sleeper'], overtaken: [undefined], unknown: ['sleeper', undefined] }[claim]).toContain(held);
+    // The record counts if its number was taken before the other process read the journal, even after a merge.
+    expect(held).toBe(next === 1 ? undefined : 'paused');
+    expect({ added: ['paused'], overtaken: [undefined], unknown: ['paused', undefined] }[claim]).toContain(held);
     expect((await fresh.read()).next).toBe(next + 9);
     return isOver;
   });
   expect(claims.added).toBeGreaterThan(0);
-  // Before its link with a name that is taken: it is not, once the others are merged.
+  // A process that stood still before its link finds the name taken, or free again after a merge.
   expect(claims.overtaken + claims.unknown).toBeGreaterThan(3);
 });
 
-test('a number that others have, whose name is not free, is refused for certain', async () => {
+test('a number that another process has taken is always refused while its file exists', async () => {
   let overtaken = 0;
-  await atEachSleep(async (own, { folder, asleep, awake }) => {
+  await atEachPause(async (own, { folder, untilPaused, resume }) => {
     const writing = createJournal(folder, 'j', Date.now)
-      .add(1, [entry('a', 'sleeper')])
+      .add(1, [entry('a', 'paused')])
       .then(
         () => undefined,
         (error: unknown) => error,
       );
-    const isOver = await asleep(writing);
+    const isOver = await untilPaused(writing);
     const others = createJournal(await openLocalFolder(own), 'j', Date.now);
     const { next } = await others.read();
     await others.add(next, [entry('a', 'other')]);
-    awake();
+    resume();
     const error = await writing;
     expect(error instanceof Overtaken).toBe(next === 1);
     expect(error === undefined).toBe(next === 2);
@@ -171,28 +173,28 @@ test('a number that others have, whose name is not free, is refused for certain'
   expect(overtaken).toBeGreaterThan(1);
 });
 
-test('tells what others have written or were told of since one looked last, through merges', async () => {
-  const [one, other] = [await openJournal(), await openJournal()];
+test('reports what others have written or looked up since the last read, also after merges', async () => {
+  const [own, other] = [await openJournal(), await openJournal()];
   const [a, b, c] = ['a', 'b', 'c'].map(documentOf) as [Document, Document, Document];
   const touched = async (journal: Journal) => {
     const { touchedByOthers } = await journal.read();
     return [...(await touchedByOthers([a, b, c]))].map(({ key }) => key);
   };
-  await one.add(1, [entry('a', '1'), entry('b', '1')]);
-  expect([await touched(one), await touched(other)]).toEqual([[], []]);
+  await own.add(1, [entry('a', '1'), entry('b', '1')]);
+  expect([await touched(own), await touched(other)]).toEqual([[], []]);
   await other.add(2, [entry('b', '2'), entry('d', '2')]);
-  expect([await touched(other), await touched(one), await touched(one)]).toEqual([[], ['b'], []]);
+  expect([await touched(other), await touched(own), await touched(own)]).toEqual([[], ['b'], []]);
   await other.add(3, [{ document: c, write: neverWritten }]);
   for (let sequence = 4; sequence <= 9; sequence += 1) await other.add(sequence, [entry('d', `${sequence}`)]);
   await other.merge(never);
   expect(await names()).toHaveLength(2);
-  expect([await touched(other), await touched(one), await touched(one)]).toEqual([[], ['c'], []]);
+  expect([await touched(other), await touched(own), await touched(own)]).toEqual([[], ['c'], []]);
   await other.add(10, [entry('d', '10')]);
-  expect([await touched(other), await touched(one)]).toEqual([[], []]);
-  expect(await hashes(one, ['a', 'b', 'd'])).toEqual(['1', '2', '10']);
+  expect([await touched(other), await touched(own)]).toEqual([[], []]);
+  expect(await hashes(own, ['a', 'b', 'd'])).toEqual(['1', '2', '10']);
 });
 
-test('keeps what the newest record says of its batch, and does not merge it', async () => {
+test('keeps the batch of the newest record, and does not merge that record', async () => {
   const journal = await openJournal();
   for (let sequence = 1; sequence <= 8; sequence += 1) {
     const batch = { id: `batch ${sequence}`, files: ['x', 'y'] };
@@ -208,8 +210,8 @@ test('keeps what the newest record says of its batch, and does not merge it', as
   expect(await newestBatch(await openJournal())).toBeUndefined();
 });
 
-test('forgets what was withdrawn long ago, when everything before it is merged; whoever was away so long asks again', async () => {
-  const [journal, away] = [await openJournal(), await openJournal()];
+test('forgets old withdrawals when everything before them is merged; a process that missed them treats the documents as touched', async () => {
+  const [journal, absent] = [await openJournal(), await openJournal()];
   const stateOf = async (key: string) => {
     const { find } = await (await openJournal()).read();
     const document = documentOf(key);
@@ -217,11 +219,11 @@ test('forgets what was withdrawn long ago, when everything before it is merged; 
   };
   const meanwhile: unknown[] = [];
   for (let sequence = 1; sequence <= 1_025; sequence += 1) {
-    // First written, then withdrawn: what it hides must not come up.
+    // Each was written, then withdrawn: the earlier write must not reappear.
     const isWithdrawn = sequence > 16 && sequence % 2 === 0;
     const key = sequence === 600 ? 'k1' : `k${isWithdrawn ? sequence - 1 : sequence}`;
     await journal.add(sequence, [entry(key, `${sequence}`, isWithdrawn ? 'withdrawn' : 'current')]);
-    if (sequence === 2) await away.read();
+    if (sequence === 2) await absent.read();
     await journal.merge(never);
     if ([65, 130, 512].includes(sequence)) meanwhile.push(await stateOf('k17'));
   }
@@ -235,12 +237,12 @@ test('forgets what was withdrawn long ago, when everything before it is merged; 
     'withdrawn',
     'withdrawn',
   ]);
-  const { touchedByOthers } = await away.read();
+  const { touchedByOthers } = await absent.read();
   const [k2, unknown] = [documentOf('k2'), documentOf('unknown')];
   expect([...(await touchedByOthers([k2, unknown]))]).toEqual([unknown]);
 });
 
-test('killed anywhere in a merge, holds what it held, and the next merge leaves nothing of it', async () => {
+test('keeps its content after a kill at any step of a merge, and the next merge removes all remains', async () => {
   let isOver = false;
   let at = 1;
   for (; !isOver; at += 1) {
@@ -260,22 +262,22 @@ test('killed anywhere in a merge, holds what it held, and the next merge leaves 
   expect(at).toBeGreaterThan(10);
 });
 
-test('of two who merge at once, one asleep anywhere while the other goes on and merges more, holds what it held', async () => {
-  await atEachSleep(async (own, { folder, asleep, awake }) => {
+test('keeps its content when one of two merging processes is paused at any step while the other continues', async () => {
+  await atEachPause(async (own, { folder, untilPaused, resume }) => {
     await addEight(own);
     const merging = createJournal(folder, 'j', Date.now)
       .merge(never)
       .catch((error: unknown) => {
         if (!(error instanceof Overtaken)) throw error;
       });
-    const isOver = await asleep(merging);
+    const isOver = await untilPaused(merging);
     const other = createJournal(await openLocalFolder(own), 'j', Date.now);
     await other.merge(never);
     for (let sequence = 10; sequence <= 65; sequence += 1) {
       await other.add(sequence, [entry('same', `${sequence}`)]);
       await other.merge(never);
     }
-    awake();
+    resume();
     await merging;
     const next = createJournal(await openLocalFolder(own), 'j', Date.now);
     expect(await hashes(next, ['same', 'only 1', 'only 8'])).toEqual(['65', '1', '8']);
@@ -286,7 +288,7 @@ test('of two who merge at once, one asleep anywhere while the other goes on and 
   });
 });
 
-test('that has lost what it had is not taken for an empty one, and a gap is not taken for a journal', async () => {
+test('that has lost records is not taken for an empty one, and a gap is an error', async () => {
   const journal = await openJournal();
   for (let sequence = 1; sequence <= 3; sequence += 1) await journal.add(sequence, [entry('a', '1')]);
   await rm(join(root, 'j', 'log', nameOf(2, 2)));
@@ -298,7 +300,7 @@ test('that has lost what it had is not taken for an empty one, and a gap is not 
 const nameOf = (first: number, last: number) =>
   `${[first, last].map((number) => String(number).padStart(12, '0')).join('-')}.jsonl`;
 
-/** Enough to merge, and the newest. */
+/** Adds enough records for a merge, and a newest one. */
 async function addEight(own: string): Promise<void> {
   const journal = createJournal(await openLocalFolder(own), 'j', Date.now);
   for (let sequence = 1; sequence <= 8; sequence += 1)
@@ -307,33 +309,33 @@ async function addEight(own: string): Promise<void> {
 }
 
 const newestBatch = async (journal: Journal) => {
-  const { newestBatch: asked } = await journal.read();
-  return asked();
+  const snapshot = await journal.read();
+  return snapshot.newestBatch();
 };
 
-interface Sleeper {
+interface Pausing {
   readonly folder: Folder;
-  /** Waits until it sleeps; true when it has ended without. */
-  readonly asleep: (work: Promise<unknown>) => Promise<boolean>;
-  readonly awake: () => void;
+  /** Waits until the work is paused; returns true when it has ended before. */
+  readonly untilPaused: (work: Promise<unknown>) => Promise<boolean>;
+  readonly resume: () => void;
 }
 
-/** Before each thing that is done to a folder of its own, until `run` says that it was over before. */
-async function atEachSleep(run: (own: string, sleeper: Sleeper) => Promise<boolean>): Promise<void> {
+/** Calls `run` for each step in a new folder, until `run` returns that the work had ended before. */
+async function atEachPause(run: (own: string, pausing: Pausing) => Promise<boolean>): Promise<void> {
   let isOver = false;
   let at = 0;
   while (!isOver) {
     at += 1;
     const own = join(root, `${at}`);
-    const sleeping = Promise.withResolvers<boolean>();
+    const paused = Promise.withResolvers<boolean>();
     const { promise, resolve } = Promise.withResolvers<void>();
-    const { folder } = await steerFolder(own, async (n) => {
+    const { folder } = await interceptFolder(own, async (n) => {
       if (n !== at) return;
-      sleeping.resolve(false);
+      paused.resolve(false);
       await promise;
     });
-    const asleep = (work: Promise<unknown>) => Promise.race([sleeping.promise, work.then(() => true)]);
-    isOver = await run(own, { folder, asleep, awake: () => resolve() });
+    const untilPaused = (work: Promise<unknown>) => Promise.race([paused.promise, work.then(() => true)]);
+    isOver = await run(own, { folder, untilPaused, resume: () => resolve() });
   }
   expect(at).toBeGreaterThan(3);
 }

@@ -1,4 +1,4 @@
-/** Writers that are killed with -9 at random instants, on the file system and over SFTP. */
+/** Writers that are killed with -9 at random moments, on the file system and over SFTP. */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -12,18 +12,19 @@ import { testContext } from '#connector/testing/test-context.ts';
 import { systemClock } from '#platform/clock.ts';
 import connector from '../../../connectors/file/index.ts';
 import { seededRandom } from '../../faults/seeded-random.ts';
-import { closeAfterFile, scratchFolder } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
 
 const never = new AbortController().signal;
 const random = seededRandom(Number(process.env['PROPERTY_SEED'] ?? 1));
 const missing = await whyNoSshd();
-/** Of each kind of writer; FILE_KILLS=50 looks for longer. Over SFTP what is added is a server that goes on. */
+/** The number of kills per writer; FILE_KILLS=50 tries more. Over SFTP the server survives the writer. */
 const { FILE_KILLS: killsWanted } = process.env;
 const killsOf = { local: Number(killsWanted ?? 2), remote: Number(killsWanted ?? 1) };
 
-/** A folder that the connector may write, and its settings for it. */
+/** A folder that the connector may write, and the settings for it. */
 interface Place {
   readonly folder: string;
   readonly settings: Record<string, unknown>;
@@ -40,8 +41,8 @@ async function remotePlace(): Promise<Place> {
   return { folder, settings: { directory: folder, sftp } };
 }
 
-/** Sixteen writes: in each a creation, and the next version of what the write before has created. */
-function workOf(): Operation[][] {
+/** Sixteen writes; each has a create, and an amend of the document that the write before has created. */
+function makeWork(): Operation[][] {
   const samples = Array.from({ length: 16 }, (_, n) => sampleOf('award', n));
   return samples.map((sample, n) => {
     const before = samples[n - 1];
@@ -52,7 +53,7 @@ function workOf(): Operation[][] {
   });
 }
 
-/** Starts a writer and kills it in the midst of a write; gives how many were answered. */
+/** Starts a writer and kills it during a write; returns how many writes were answered. */
 async function writeAndKill(settings: unknown, batches: readonly Operation[][]): Promise<number> {
   const file = join(await scratchFolder(), 'work.json');
   await writeFile(file, JSON.stringify({ settings, batches }));
@@ -62,20 +63,20 @@ async function writeAndKill(settings: unknown, batches: readonly Operation[][]):
     child.kill('SIGKILL');
     await ended;
   });
-  let said = '';
+  let output = '';
   child.stdout.on('data', (chunk) => {
-    said += String(chunk);
+    output += String(chunk);
   });
-  let complaint = '';
+  let errors = '';
   child.stderr.on('data', (chunk) => {
-    complaint += String(chunk);
+    errors += String(chunk);
   });
   const at = 1 + Math.floor(random.upTo(batches.length - 3));
-  await expect.poll(() => said.includes(`begin ${at}\n`) || complaint, { interval: 1, timeout: 30_000 }).toBe(true);
+  await expect.poll(() => output.includes(`begin ${at}\n`) || errors, { interval: 1, timeout: 30_000 }).toBe(true);
   await systemClock.sleep(random.upTo(15));
   child.kill('SIGKILL');
   await ended;
-  return said.split('\n').filter((line) => line.startsWith('done')).length;
+  return output.split('\n').filter((line) => line.startsWith('done')).length;
 }
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
@@ -93,21 +94,21 @@ const visible = async (folder: string) => (await readdir(folder)).filter((name) 
 const parsed = async (folder: string, name: string) =>
   JSON.parse(await readFile(join(folder, name), 'utf8')) as Written;
 
-/** What stands there, by key: no file is half, whenever one looks. */
-async function documentsIn(folder: string, isSettled: boolean): Promise<Map<string, string>> {
+/** The content hashes in the folder, by key; each file must be complete at any time. */
+async function documentsIn(folder: string, isRecovered: boolean): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   for (const name of await visible(folder)) {
     if (!name.endsWith('.json')) continue;
     const { key, content_hash, lines_file, lines_sha256 } = await parsed(folder, name);
     found.set(key, content_hash);
     const lines = sha256(await readFile(join(folder, lines_file)));
-    // A kill between the two renames shows by this, until the next process has written both.
-    expect(isSettled ? lines : lines_sha256).toBe(lines_sha256);
+    // After a kill between the two renames they differ, until the next process has written both.
+    expect(isRecovered ? lines : lines_sha256).toBe(lines_sha256);
   }
   return found;
 }
 
-/** What came in batches, in their order, by key; each operation once. */
+/** The last content hashes of all batches, by key; each operation must occur once. */
 async function batchesIn(folder: string): Promise<Map<string, string>> {
   const found = new Map<string, string>();
   const ids: string[] = [];
@@ -135,7 +136,7 @@ describe.each([
   ['over SFTP', remotePlace, killsOf.remote, missing],
 ] as const)('a writer %s', (_where, place, kills, missing) => {
   test.skipIf(missing !== undefined).each(['document', 'batch'] as const)(
-    `that is killed at any instant leaves no half file, and the next one ends with each document once (%s)${missing === undefined ? '' : `: ${missing}`}`,
+    `that is killed at any moment leaves no half file, and the next one ends with each document once (%s)${missing === undefined ? '' : `: ${missing}`}`,
     { timeout: 60_000 + kills * 15_000 },
     async (layout) => {
       const { folder, settings } = await place();
@@ -144,7 +145,7 @@ describe.each([
         await mkdir(own);
         await chmod(own, 0o777);
         const all = { ...settings, directory: own, layout };
-        const batches = workOf();
+        const batches = makeWork();
         const answered = await writeAndKill(all, batches);
         if (layout === 'document') await documentsIn(own, false);
         const session = await connector.open(connector.settings.parse(all), testContext().context);
@@ -155,7 +156,9 @@ describe.each([
           );
           const open = operations.filter(
             ({ document, contentHash }) =>
-              !found.some((one) => one.key === document.key && 'contentHash' in one && one.contentHash === contentHash),
+              !found.some(
+                (entry) => entry.key === document.key && 'contentHash' in entry && entry.contentHash === contentHash,
+              ),
           );
           const outcomes = await session.write(open, never);
           expect(outcomes.every((outcome) => 'reference' in outcome)).toBe(true);
@@ -169,15 +172,18 @@ describe.each([
   );
 });
 
-/** A part of what the killed write had begun to write may wait to be cleared away; nothing of what was told of. */
+/**
+ * The staged files of recorded batches: there must be none. Staged files of a batch that was not recorded may wait for
+ * their removal.
+ */
 async function stagedIn(folder: string): Promise<string[]> {
   const journal = join(folder, '.sourcing-bridge');
   const [staged, log] = (await Promise.all(
     ['staged', 'log'].map((name) => readdir(join(journal, name)).catch(() => [])),
   )) as [string[], string[]];
   const names = log.filter((name) => !name.startsWith('.'));
-  const told = await Promise.all(names.map((name) => readFile(join(journal, 'log', name), 'utf8')));
+  const records = await Promise.all(names.map((name) => readFile(join(journal, 'log', name), 'utf8')));
   return staged.filter((name) =>
-    told.some((text) => text.includes(`{"batch":"${name.slice(0, name.lastIndexOf('.'))}"`)),
+    records.some((text) => text.includes(`{"batch":"${name.slice(0, name.lastIndexOf('.'))}"`)),
   );
 }

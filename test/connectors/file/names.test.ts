@@ -1,4 +1,4 @@
-/** File names: safe everywhere, and never one for two documents. */
+/** File names are safe on every file system, and two documents never share one. */
 import { assert, constantFrom, pre, property, string } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Document } from '#connector/documents.ts';
@@ -10,14 +10,14 @@ const supplierOf = (key: string, name = 'x') =>
 const fill = (template: string, document: Document) =>
   fillTemplate(template, (placeholder) => placeholderValue(placeholder, document, now));
 
-const safe = (name: string) => {
+const expectSafe = (name: string) => {
   expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200);
   expect(name).not.toMatch(/[/\\<>:"|?*\p{Cc}]|^\.|[. ]$/u);
   expect(name).not.toMatch(/^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i);
   expect(name).not.toBe('');
 };
 
-test('values of a document are in the name as far as they are safe there', () => {
+test('a name has the values of the document, without unsafe characters', () => {
   const award = {
     kind: 'award',
     key: 'e1/s1',
@@ -31,7 +31,7 @@ test('values of a document are in the name as far as they are safe there', () =>
 });
 
 test.each(['{key}', '{supplier.name}_{key}', '{key}{supplier.name}', '{supplier.name}-{key}-{date}'])(
-  'two suppliers never share a name (%s), also where capitals do not count',
+  'two suppliers never share a name (%s), also where case does not count',
   (template) => {
     const text = string({
       unit: constantFrom('a', 'A', '1', '-', '_', '/', '%', 'ü', '😀'),
@@ -39,24 +39,21 @@ test.each(['{key}', '{supplier.name}_{key}', '{key}{supplier.name}', '{supplier.
       maxLength: 200,
     });
     assert(
-      property(text, text, text, text, (oneKey, oneName, otherKey, otherName) => {
-        pre(oneKey !== otherKey);
-        const [one, other] = [
-          fill(template, supplierOf(oneKey, oneName)),
-          fill(template, supplierOf(otherKey, otherName)),
-        ];
-        safe(one);
-        expect(one.toLowerCase()).not.toBe(other.toLowerCase());
+      property(text, text, text, text, (keyA, nameA, keyB, nameB) => {
+        pre(keyA !== keyB);
+        const [a, b] = [fill(template, supplierOf(keyA, nameA)), fill(template, supplierOf(keyB, nameB))];
+        expectSafe(a);
+        expect(a.toLowerCase()).not.toBe(b.toLowerCase());
       }),
     );
   },
 );
 
-test('a key of any text gives a safe name', () => {
+test('any key makes a safe name', () => {
   expect.hasAssertions();
   assert(
     property(string({ unit: 'binary', minLength: 1 }), (key) => {
-      safe(baseName(supplierOf(key)));
+      expectSafe(baseName(supplierOf(key)));
     }),
   );
 });
@@ -77,12 +74,12 @@ describe("a file's own name", () => {
     expect(ownName(given)).toBe(expected);
   });
 
-  test('is safe whatever it is', () => {
+  test('is made safe, whatever it is', () => {
     expect.hasAssertions();
-    assert(property(string({ unit: 'binary' }), (name) => safe(ownName(name))));
+    assert(property(string({ unit: 'binary' }), (name) => expectSafe(ownName(name))));
   });
 
-  test('keeps its ending when something is put behind it', () => {
+  test('keeps its ending when a suffix is added', () => {
     expect([beforeEnding('a.b.pdf', '-1'), beforeEnding('a', '-1')]).toEqual(['a.b-1.pdf', 'a-1']);
   });
 });

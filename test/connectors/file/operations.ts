@@ -4,7 +4,7 @@ import type { Operation } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
 import type { Sample } from '#connector/testing/sample-documents.ts';
 
-/** What is to be true of a sample; a new idempotency key each time. */
+/** An operation for a sample, with a new idempotency key each time. */
 export function operation(action: Operation['action'], { file }: Pick<Sample, 'file'>, document: Document): Operation {
   return {
     action,

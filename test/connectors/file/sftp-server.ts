@@ -1,36 +1,38 @@
 /**
- * An SFTP server in this process (of the library `ssh2`), for what OpenSSH cannot be made to do here: to let users in by
- * a password, which needs the accounts of the machine, and to know nothing but the protocol's third version.
+ * An SFTP server in this process, made with the library `ssh2`, for what OpenSSH cannot do in tests: to accept a
+ * password, which needs accounts of the machine, and to support nothing beyond version 3 of the protocol.
  */
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { type FileHandle, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import ssh2, { type AuthContext, type SFTPWrapper } from 'ssh2';
-import { closeAfterFile, scratchFolder } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 const { OPEN_MODE, STATUS_CODE, flagsToString } = ssh2.utils.sftp;
 
 export interface PlainSftpServer {
   readonly port: number;
   readonly fingerprint: string;
-  /** What paths are relative to. */
+  /** Paths are relative to it. */
   readonly folder: string;
-  /** The ways in that were tried, with the passwords that were told, in their order. */
-  readonly tries: readonly string[];
+  /** The login attempts in their order, with the passwords that were sent. */
+  readonly attempts: readonly string[];
 }
 
 interface Options {
-  /** How it takes the password of `user`. */
-  readonly takes: readonly ('password' | 'keyboard-interactive')[];
+  /** The methods by which it accepts the password. */
+  readonly accepts: readonly ('password' | 'keyboard-interactive')[];
   readonly password: string;
-  /** What it asks for, by keyboard-interactive; a second one is asked when the first answer is right. */
+  /** Its questions by keyboard-interactive, all asked at once. */
   readonly prompts?: readonly { prompt: string; echo: boolean }[];
-  /** What its rename does where something has the name. */
+  /** What its rename does when a file has the new name. */
   readonly rename: 'refuses' | 'replaces';
 }
 
+/** Starts the server on a free port; closed after the test file. */
 export async function startPlainSftpServer({
-  takes,
+  accepts,
   password,
   prompts = [{ prompt: 'Password:', echo: false }],
   rename: renames,
@@ -38,27 +40,27 @@ export async function startPlainSftpServer({
   const folder = await scratchFolder();
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const hostKey = privateKey.export({ type: 'sec1', format: 'pem' });
-  const tries: string[] = [];
+  const attempts: string[] = [];
   const clients = new Set<{ end(): void }>();
   const server = new ssh2.Server({ hostKeys: [hostKey] }, (client) => {
     clients.add(client);
     client.on('close', () => clients.delete(client));
     client.on('error', () => undefined);
-    // The types know it of a client only. Without it each small answer waits for the one before to be confirmed.
+    // Only the client's type has it. Without it each small answer waits for the acknowledgement of the one before.
     (client as unknown as ssh2.Client).setNoDelay(true);
     client.on('authentication', (login: AuthContext) => {
-      const refuse = () => login.reject([...takes]);
-      if (!(takes as readonly string[]).includes(login.method)) {
-        tries.push(login.method);
+      const refuse = () => login.reject([...accepts]);
+      if (!(accepts as readonly string[]).includes(login.method)) {
+        attempts.push(login.method);
         return refuse();
       }
       if (login.method === 'password') {
-        tries.push(`password ${login.password}`);
+        attempts.push(`password ${login.password}`);
         return login.password === password ? login.accept() : refuse();
       }
       if (login.method !== 'keyboard-interactive') return refuse();
       login.prompt([...prompts], (answers) => {
-        tries.push(['asked', ...answers].join(' '));
+        attempts.push(['asked', ...answers].join(' '));
         return answers.join() === password ? login.accept() : refuse();
       });
     });
@@ -75,7 +77,7 @@ export async function startPlainSftpServer({
     port: (server.address() as { port: number }).port,
     fingerprint: `SHA256:${createHash('sha256').update(key.getPublicSSH()).digest('base64').replaceAll('=', '')}`,
     folder,
-    tries,
+    attempts,
   };
 }
 
@@ -164,7 +166,7 @@ function serve(sftp: SFTPWrapper, folder: string, renames: Options['rename']): v
     done(id, async () => {
       if (renames === 'replaces') await rename(at(from), at(to));
       else {
-        // In one step, as OpenSSH does: of several who want a name one gets it.
+        // As OpenSSH does it: of several clients that want the name one succeeds.
         await link(at(from), at(to));
         await rm(at(from));
       }

@@ -1,4 +1,4 @@
-/** The file connector and a real OpenSSH server: who it trusts, what it tells, and servers that can do less. */
+/** The file connector with SFTP servers: trust, logins, lost connections, and servers without extensions. */
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { NoSuchFile } from '../../../connectors/file/folder.ts';
 import fileConnector from '../../../connectors/file/index.ts';
 import { createSftpConnection, trustFingerprints } from '../../../connectors/file/sftp-connection.ts';
 import { createSftpFolder } from '../../../connectors/file/sftp-folder.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { type SshServer, startSshd, whyNoSshd } from '../../harness/sshd.ts';
 import { operation } from './operations.ts';
 import { type PlainSftpServer, startPlainSftpServer } from './sftp-server.ts';
@@ -46,144 +46,134 @@ function awards(count: number): Operation[] {
 const statuses = async (session: Session, operations: readonly Operation[]) =>
   (await session.write(operations, never)).map(({ status }) => status);
 
-describe.skipIf(missing !== undefined)(
-  `an SFTP server${missing === undefined ? '' : ` (left out: ${missing})`}`,
-  () => {
-    let server: SshServer;
-    beforeAll(async () => {
-      server = await startSshd();
-    });
+describe.skipIf(missing !== undefined)(`an SFTP server${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
+  let server: SshServer;
+  beforeAll(async () => {
+    server = await startSshd();
+  });
 
-    test('that shows another key than the settings name is told nothing, and the flow pauses with both keys', async () => {
-      const other = 'SHA256:uNiVztksCsDhcc0u9e8BrrJXVGDIRDrKzVxZqCZzg7E';
-      const before = server.log.length;
-      const session = await open(server, {}, { fingerprint: other });
-      expect(await session.write(awards(1), never)).toMatchObject([
-        { status: 'retry', error: { type: 'config', message: expect.stringContaining(server.fingerprint) as string } },
-      ]);
-      expect(await session.check()).toMatchObject([{ name: 'server', ok: false }]);
-      expect(server.log.slice(before).join()).not.toMatch(/Accepted|Failed|publickey/);
-    });
+  test('that shows another key than the settings name gets no login, and the flow pauses with the key in the message', async () => {
+    const other = 'SHA256:uNiVztksCsDhcc0u9e8BrrJXVGDIRDrKzVxZqCZzg7E';
+    const before = server.log.length;
+    const session = await open(server, {}, { fingerprint: other });
+    expect(await session.write(awards(1), never)).toMatchObject([
+      { status: 'retry', error: { type: 'config', message: expect.stringContaining(server.fingerprint) as string } },
+    ]);
+    expect(await session.check()).toMatchObject([{ name: 'server', ok: false }]);
+    expect(server.log.slice(before).join()).not.toMatch(/Accepted|Failed|publickey/);
+  });
 
-    test('is known by a known_hosts file, and not by one that has no key of it', async () => {
-      const folder = await scratchFolder();
-      const [good, bad] = [join(folder, 'good'), join(folder, 'bad')];
-      await writeFile(good, `# mine\nelsewhere ssh-ed25519 AAAA\n${server.knownHost}\n`);
-      await writeFile(bad, `elsewhere ${server.knownHost.split(' ').slice(1).join(' ')}\n`);
-      const session = await open(server, {}, { fingerprint: undefined, known_hosts_file: good });
-      expect((await session.check()).every(({ ok }) => ok)).toBe(true);
-      await expect(open(server, {}, { fingerprint: undefined, known_hosts_file: bad })).rejects.toMatchObject({
-        type: 'config',
-        message: expect.stringContaining(`[127.0.0.1]:${server.port}`) as string,
-      });
+  test('is trusted by a known_hosts file that has its key, and not by another one', async () => {
+    const folder = await scratchFolder();
+    const [good, bad] = [join(folder, 'good'), join(folder, 'bad')];
+    await writeFile(good, `# mine\nelsewhere ssh-ed25519 AAAA\n${server.knownHost}\n`);
+    await writeFile(bad, `elsewhere ${server.knownHost.split(' ').slice(1).join(' ')}\n`);
+    const session = await open(server, {}, { fingerprint: undefined, known_hosts_file: good });
+    expect((await session.check()).every(({ ok }) => ok)).toBe(true);
+    await expect(open(server, {}, { fingerprint: undefined, known_hosts_file: bad })).rejects.toMatchObject({
+      type: 'config',
+      message: expect.stringContaining(`[127.0.0.1]:${server.port}`) as string,
     });
+  });
 
-    test('that does not let the user in pauses the flow; a passphrase that is wrong stops the start', async () => {
-      const session = await open(
-        server,
-        {},
-        { private_key_file: undefined, passphrase: undefined, password: 'hunter2' },
-      );
-      const [outcome] = await session.write(awards(1), never);
-      expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
-      expect(JSON.stringify(outcome)).not.toContain('hunter2');
-      await expect(open(server, {}, { passphrase: 'wrong' })).rejects.toMatchObject({ type: 'config' });
-    });
+  test('that refuses the login pauses the flow; a wrong passphrase stops the start', async () => {
+    const session = await open(server, {}, { private_key_file: undefined, passphrase: undefined, password: 'hunter2' });
+    const [outcome] = await session.write(awards(1), never);
+    expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
+    expect(JSON.stringify(outcome)).not.toContain('hunter2');
+    await expect(open(server, {}, { passphrase: 'wrong' })).rejects.toMatchObject({ type: 'config' });
+  });
 
-    test('whose folder is missing, or may not be written, pauses the flow and says which', async () => {
-      const nowhere = await open(server, { directory: join(server.folder, 'nowhere') });
-      expect(await nowhere.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
-      expect((await nowhere.check()).find(({ ok }) => !ok)?.message).toContain('nowhere');
-      const closed = join(server.folder, 'closed');
-      await mkdir(closed);
-      await chmod(closed, 0o555);
-      const session = await open(server, { directory: closed });
-      expect(await session.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
-      expect((await session.check()).find(({ ok }) => !ok)?.message).toContain('give the user the right');
-    });
+  test('whose folder is missing, or may not be written, pauses the flow with a message that names it', async () => {
+    const nowhere = await open(server, { directory: join(server.folder, 'nowhere') });
+    expect(await nowhere.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
+    expect((await nowhere.check()).find(({ ok }) => !ok)?.message).toContain('nowhere');
+    const closed = join(server.folder, 'closed');
+    await mkdir(closed);
+    await chmod(closed, 0o555);
+    const session = await open(server, { directory: closed });
+    expect(await session.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'config' } }]);
+    expect((await session.check()).find(({ ok }) => !ok)?.message).toContain('grant the user the right');
+  });
 
-    test('that went away and came back is used again by the same session', async () => {
-      const session = await open(server);
-      expect(await statuses(session, awards(2))).toEqual(['created', 'created']);
-      await server.cut();
-      const operations = awards(2);
-      const outcomes = await session.write(operations, never);
-      // The end of the connection may have been seen already.
-      for (const { status } of outcomes) expect(['created', 'retry', 'unknown']).toContain(status);
-      await server.stop();
-      expect(await statuses(session, awards(1))).toEqual(['retry']);
-      await server.start();
-      expect(await statuses(session, awards(2))).toEqual(['created', 'created']);
-    });
+  test('that was stopped and started is used again by the same session', async () => {
+    const session = await open(server);
+    expect(await statuses(session, awards(2))).toEqual(['created', 'created']);
+    await server.cut();
+    const operations = awards(2);
+    const outcomes = await session.write(operations, never);
+    // The session may have noticed the end of the connection already.
+    for (const { status } of outcomes) expect(['created', 'retry', 'unknown']).toContain(status);
+    await server.stop();
+    expect(await statuses(session, awards(1))).toEqual(['retry']);
+    await server.start();
+    expect(await statuses(session, awards(2))).toEqual(['created', 'created']);
+  });
 
-    test('gets a large file whole, in pieces that overtake each other', async () => {
-      const session = await open(server);
-      const bytes = Buffer.alloc(5_000_001, 'a line that is long enough to notice when a piece of it goes astray\n');
-      const sample = sampleOf('file');
-      const file = { name: 'large.bin', read: async () => bytes };
-      expect(await session.write([{ ...operation('create', sample, sample.versions[0]), file }], never)).toMatchObject([
-        { status: 'created' },
-      ]);
-      expect(bytes.equals(await readFile(join(server.folder, `file_${sample.key}.bin`)))).toBe(true);
-      expect(await session.lookup([sample.versions[0]], never)).toMatchObject([{ key: sample.key }]);
-    });
+  test('gets a large file completely, in chunks that may overtake each other', async () => {
+    const session = await open(server);
+    const bytes = Buffer.alloc(5_000_001, 'a line that is long enough to notice when a piece of it goes astray\n');
+    const sample = sampleOf('file');
+    const file = { name: 'large.bin', read: async () => bytes };
+    expect(await session.write([{ ...operation('create', sample, sample.versions[0]), file }], never)).toMatchObject([
+      { status: 'created' },
+    ]);
+    expect(bytes.equals(await readFile(join(server.folder, `file_${sample.key}.bin`)))).toBe(true);
+    expect(await session.lookup([sample.versions[0]], never)).toMatchObject([{ key: sample.key }]);
+  });
 
-    test('whose reader removes the folders that it has emptied gets all files of a batch all the same', async () => {
-      const folder = join(server.folder, 'emptied');
-      await mkdir(folder);
-      await chmod(folder, 0o777);
-      const session = await open(server, { directory: folder, layout: 'batch', file_folder: 'attachments/of' });
-      const write = (n: number) => {
-        const sample = sampleOf('file', n);
-        return statuses(session, [operation('create', sample, sample.versions[0])]);
-      };
-      expect(await write(0)).toEqual(['created']);
-      await rm(join(folder, 'attachments'), { recursive: true });
-      expect(await write(1)).toEqual(['created']);
-      expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(1);
-      // And the folder of what waits for its name.
-      await rm(join(folder, '.sourcing-bridge', 'staged'), { recursive: true });
-      expect(await write(2)).toEqual(['created']);
-      expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(2);
-    });
+  test('whose reader removes empty folders still gets all files of a batch', async () => {
+    const folder = join(server.folder, 'emptied');
+    await mkdir(folder);
+    await chmod(folder, 0o777);
+    const session = await open(server, { directory: folder, layout: 'batch', file_folder: 'attachments/of' });
+    const write = (n: number) => {
+      const sample = sampleOf('file', n);
+      return statuses(session, [operation('create', sample, sample.versions[0])]);
+    };
+    expect(await write(0)).toEqual(['created']);
+    await rm(join(folder, 'attachments'), { recursive: true });
+    expect(await write(1)).toEqual(['created']);
+    expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(1);
+    // Also when the folder of staged files was removed.
+    await rm(join(folder, '.sourcing-bridge', 'staged'), { recursive: true });
+    expect(await write(2)).toEqual(['created']);
+    expect(await readdir(join(folder, 'attachments', 'of'))).toHaveLength(2);
+  });
 
-    test('leaves nothing behind but what was written', async () => {
-      const folder = join(server.folder, 'clean');
-      await mkdir(folder);
-      await chmod(folder, 0o777);
-      const session = await open(server, { directory: folder, layout: 'batch' });
-      await session.check();
-      await session.write(awards(2), never);
-      expect((await readdir(folder)).map((name) => name.replace(/\d{8}T\d{6}Z/, '<time>')).sort()).toEqual([
-        '.sourcing-bridge',
-        'award_<time>_00000001.csv',
-        'award_<time>_00000001.manifest.json',
-      ]);
-      expect(await readdir(join(folder, '.sourcing-bridge', 'staged'))).toEqual([]);
-      expect(await readdir(join(folder, '.sourcing-bridge', 'log'))).toEqual(['000000000001-000000000001.jsonl']);
-    });
-  },
-);
+  test('has only the written files and the journal after a write', async () => {
+    const folder = join(server.folder, 'clean');
+    await mkdir(folder);
+    await chmod(folder, 0o777);
+    const session = await open(server, { directory: folder, layout: 'batch' });
+    await session.check();
+    await session.write(awards(2), never);
+    expect((await readdir(folder)).map((name) => name.replace(/\d{8}T\d{6}Z/, '<time>')).sort()).toEqual([
+      '.sourcing-bridge',
+      'award_<time>_00000001.csv',
+      'award_<time>_00000001.manifest.json',
+    ]);
+    expect(await readdir(join(folder, '.sourcing-bridge', 'staged'))).toEqual([]);
+    expect(await readdir(join(folder, '.sourcing-bridge', 'log'))).toEqual(['000000000001-000000000001.jsonl']);
+  });
+});
 
-describe.skipIf(missing !== undefined)('an SFTP server that knows no extensions', () => {
-  test.each(['document', 'batch'])(
-    'is written to all the same, and check() says what it lacks (%s)',
-    async (layout) => {
-      const server = await startSshd({ denied: ['posix-rename', 'fsync', 'hardlink'] });
-      const session = await open(server, { layout });
-      const checked = await session.check();
-      expect(checked.find(({ name }) => name === 'rename')?.message).toContain('cannot replace a file in one step');
-      const sample = sampleOf('award');
-      const [v1, v2] = sample.versions;
-      expect(await statuses(session, [operation('create', sample, v1)])).toEqual(['created']);
-      const amend = operation('amend', sample, v2);
-      expect(await statuses(session, [amend])).toEqual(['updated']);
-      expect(await session.lookup([v2], never)).toMatchObject([{ contentHash: amend.contentHash }]);
-      const written = (await readdir(server.folder)).filter((name) => !name.startsWith('.'));
-      expect(written).toHaveLength(layout === 'batch' ? 4 : 2);
-      expect((await stat(join(server.folder, written[0] ?? ''))).size).toBeGreaterThan(0);
-    },
-  );
+describe.skipIf(missing !== undefined)('an SFTP server without extensions', () => {
+  test.each(['document', 'batch'])('can still be written, and check() reports what it lacks (%s)', async (layout) => {
+    const server = await startSshd({ denied: ['posix-rename', 'fsync', 'hardlink'] });
+    const session = await open(server, { layout });
+    const checked = await session.check();
+    expect(checked.find(({ name }) => name === 'rename')?.message).toContain('cannot replace a file in one step');
+    const sample = sampleOf('award');
+    const [v1, v2] = sample.versions;
+    expect(await statuses(session, [operation('create', sample, v1)])).toEqual(['created']);
+    const amend = operation('amend', sample, v2);
+    expect(await statuses(session, [amend])).toEqual(['updated']);
+    expect(await session.lookup([v2], never)).toMatchObject([{ contentHash: amend.contentHash }]);
+    const written = (await readdir(server.folder)).filter((name) => !name.startsWith('.'));
+    expect(written).toHaveLength(layout === 'batch' ? 4 : 2);
+    expect((await stat(join(server.folder, written[0] ?? ''))).size).toBeGreaterThan(0);
+  });
 });
 
 test('the password, the key and its passphrase are secrets', () => {
@@ -199,9 +189,9 @@ test('the password, the key and its passphrase are secrets', () => {
   expect([parsed.sftp['password'], parsed.sftp['passphrase']]).toEqual([expect.any(Secret), expect.any(Secret)]);
 });
 
-describe('a server that takes a password', () => {
+describe('a server that accepts a password', () => {
   const password = 'correct horse 7/Q ü';
-  const right = ['created', 'created'];
+  const bothCreated = ['created', 'created'];
   const openPlain = async (server: PlainSftpServer, login: Login, more: Record<string, unknown> = {}) => {
     const sftp = { host: '127.0.0.1', port: server.port, user: 'bridge', fingerprint: server.fingerprint, ...login };
     const settings = fileConnector.settings.parse({ directory: '.', ...more, sftp });
@@ -210,51 +200,51 @@ describe('a server that takes a password', () => {
     return session;
   };
   const start = (options: Partial<Parameters<typeof startPlainSftpServer>[0]>) =>
-    startPlainSftpServer({ takes: ['password'], password, rename: 'refuses', ...options });
+    startPlainSftpServer({ accepts: ['password'], password, rename: 'refuses', ...options });
 
-  test('lets the user in by it', async () => {
+  test('gets it once', async () => {
     const server = await start({});
-    expect(await statuses(await openPlain(server, { password }), awards(2))).toEqual(right);
-    expect(server.tries).toEqual([`password ${password}`]);
+    expect(await statuses(await openPlain(server, { password }), awards(2))).toEqual(bothCreated);
+    expect(server.attempts).toEqual([`password ${password}`]);
   });
 
-  test('and is told a wrong one once, as many lock a user out after some: the flow pauses', async () => {
-    const server = await start({ takes: ['password', 'keyboard-interactive'] });
+  test('gets a wrong one only once, because many servers lock a user after some failures: the flow pauses', async () => {
+    const server = await start({ accepts: ['password', 'keyboard-interactive'] });
     const session = await openPlain(server, { password: 'hunter2' });
     const [outcome] = await session.write(awards(1), never);
     expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
     expect(JSON.stringify(outcome)).not.toContain('hunter2');
-    expect(server.tries).toEqual(['password hunter2']);
+    expect(server.attempts).toEqual(['password hunter2']);
   });
 
-  test('only when it asks for it (keyboard-interactive) lets the user in; a wrong one pauses the flow', async () => {
-    const server = await start({ takes: ['keyboard-interactive'] });
-    expect(await statuses(await openPlain(server, { password }), awards(2))).toEqual(right);
-    expect(server.tries.slice(1)).toEqual([`asked ${password}`]);
+  test('only by keyboard-interactive gets it when it asks; a wrong one pauses the flow', async () => {
+    const server = await start({ accepts: ['keyboard-interactive'] });
+    expect(await statuses(await openPlain(server, { password }), awards(2))).toEqual(bothCreated);
+    expect(server.attempts.slice(1)).toEqual([`asked ${password}`]);
     const [outcome] = await (await openPlain(server, { password: 'hunter2' })).write(awards(1), never);
     expect(outcome).toMatchObject({ status: 'retry', error: { type: 'auth' } });
     expect(JSON.stringify(outcome)).not.toContain('hunter2');
-    expect(server.tries.filter((one) => one === 'asked hunter2')).toHaveLength(1);
+    expect(server.attempts.filter((attempt) => attempt === 'asked hunter2')).toHaveLength(1);
   });
 
   test.each([
     [
-      'for two things',
+      'two questions',
       [
         { prompt: 'Password:', echo: false },
         { prompt: 'Code:', echo: false },
       ],
     ],
-    ['for what is shown', [{ prompt: 'Your name?', echo: true }]],
-  ])('and asks %s is not told the password', async (_what, prompts) => {
-    const server = await start({ takes: ['keyboard-interactive'], prompts });
+    ['a question whose answer is shown', [{ prompt: 'Your name?', echo: true }]],
+  ])('and asks %s does not get the password', async (_what, prompts) => {
+    const server = await start({ accepts: ['keyboard-interactive'], prompts });
     const session = await openPlain(server, { password });
     expect(await session.write(awards(1), never)).toMatchObject([{ status: 'retry', error: { type: 'auth' } }]);
-    expect(server.tries.slice(1)).toEqual(['asked']);
+    expect(server.attempts.slice(1)).toEqual(['asked']);
   });
 
-  describe.each(['refuses', 'replaces'] as const)('and whose rename %s what has the name', (rename) => {
-    test.each(['document', 'batch'])('is written to, and files are replaced (%s)', async (layout) => {
+  describe.each(['refuses', 'replaces'] as const)('and whose rename %s an existing file', (rename) => {
+    test.each(['document', 'batch'])('can be written, and files are replaced (%s)', async (layout) => {
       const server = await start({ rename });
       const session = await openPlain(server, { password }, { layout, name: namesOf[layout] });
       const checked = await session.check();
@@ -274,7 +264,7 @@ describe('a server that takes a password', () => {
       );
     });
 
-    test('gives a name that is free to one, and to nobody who comes later', async () => {
+    test('gives a free name to one client, and not to a later one', async () => {
       const server = await start({ rename });
       const folder = () =>
         createSftpFolder(
@@ -288,19 +278,19 @@ describe('a server that takes a password', () => {
           '',
           'the server',
         );
-      const [one, other] = [folder(), folder()];
-      await one.write('a', Buffer.from('a'));
-      await other.write('b', Buffer.from('b'));
-      // At once where the server says who was first; one after the other where it does not.
+      const [first, second] = [folder(), folder()];
+      await first.write('a', Buffer.from('a'));
+      await second.write('b', Buffer.from('b'));
+      // Concurrently where the server decides which client is first; else one after the other.
       const both =
         rename === 'refuses'
-          ? await Promise.all([one.add('a', 'x'), other.add('b', 'x')])
-          : [await one.add('a', 'x'), await other.add('b', 'x')];
+          ? await Promise.all([first.moveIfFree('a', 'x'), second.moveIfFree('b', 'x')])
+          : [await first.moveIfFree('a', 'x'), await second.moveIfFree('b', 'x')];
       expect(both.filter(Boolean)).toHaveLength(1);
       expect(await readFile(join(server.folder, 'x'), 'utf8')).toBe(both[0] ? 'a' : 'b');
-      await expect(one.move('gone', 'x')).rejects.toBeInstanceOf(NoSuchFile);
+      await expect(first.move('gone', 'x')).rejects.toBeInstanceOf(NoSuchFile);
       expect(await readFile(join(server.folder, 'x'), 'utf8')).toBe(both[0] ? 'a' : 'b');
-      await Promise.all([one.close(), other.close()]);
+      await Promise.all([first.close(), second.close()]);
     });
   });
 });

@@ -1,11 +1,11 @@
-/** Files as an ERP's interface wants them: columns, separators, encodings, and what they refuse. */
+/** CSV and JSON Lines as an ERP wants them: columns, separators, encodings, and refused documents. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { AwardDocument, Document, QuotationDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import fileConnector from '../../../connectors/file/index.ts';
-import { scratchFolder } from '../../harness/programs.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { operation } from './operations.ts';
 
 const never = new AbortController().signal;
@@ -46,7 +46,7 @@ function awardOf(more: Partial<AwardDocument> = {}): AwardDocument {
   };
 }
 
-/** What is written to the folder: each file's bytes, by its name without the time. */
+/** Writes documents; returns the outcomes and the bytes of each file by its name. */
 async function written(settings: Record<string, unknown>, ...documents: Document[]) {
   const dataDir = await scratchFolder();
   const session = await fileConnector.open(
@@ -84,7 +84,7 @@ const columns = [
   { name: 'LOEKZ', from: 'action' },
 ];
 
-test('columns are chosen and named by the settings, with the decimals, dates and separators of an ERP', async () => {
+test('the settings choose and name columns, decimals, dates and separators', async () => {
   const { text } = await written(
     { columns, csv: { delimiter: ';', decimal_separator: ',', dates: 'DD.MM.YYYY', line_ends: 'lf' } },
     awardOf(),
@@ -95,7 +95,7 @@ test('columns are chosen and named by the settings, with the decimals, dates and
   );
 });
 
-test('cells that a spreadsheet would take for formulas are made harmless when that is asked for; numbers stay', async () => {
+test('with formulas: quote, cells that a spreadsheet would take for formulas are quoted; numbers stay', async () => {
   const texts = ['=1', '+1', '-1', '@x', '\tx', '＝1', '-2.5', '+a', '- 1', '1=1', '-1e5'];
   const lines = texts.map((lot) => ({ lot, share: '1', cost: '-1.5', values: [] }));
   const settings = {
@@ -114,7 +114,7 @@ test('cells that a spreadsheet would take for formulas are made harmless when th
   );
 });
 
-test('cells with quotes, separators or line ends of any kind are quoted, and all when that is asked for', async () => {
+test('cells with quotes, separators or any line ends are quoted, and all cells with quotes: always', async () => {
   const lines = ['a"b', 'a,b', 'a\nb', 'a\rb', 'a b'].map((lot) => ({ lot, share: '1', cost: '1', values: [] }));
   const chosen = [
     { name: 'lot', from: 'line.lot' },
@@ -138,7 +138,7 @@ test.each([
   ['iso-8859-1', 'ü½', [0xfc, 0xbd]],
   ['utf-8-bom', 'ü', [0xef, 0xbb, 0xbf, 0xc3, 0xbc]],
   ['utf-8', 'ü', [0xc3, 0xbc]],
-] as const)('%s holds "%s", or refuses that document alone and names the character', async (encoding, name, bytes) => {
+] as const)('%s encodes "%s", or refuses only that document and names the character', async (encoding, name, bytes) => {
   const chosen = [
     { name: 'N', from: 'supplier.name' },
     { name: 'S', from: 'state' },
@@ -158,7 +158,7 @@ test.each([
   expect(content).toEqual(expected);
 });
 
-test('a document that lacks what a column needs, or has a text for a number, is refused with the column', async () => {
+test('a document without a required value, or with a text for a number, is refused with the column’s name', async () => {
   const needs = [
     { name: 'MATNR', from: 'line.fields.Nothing', required: true },
     { name: 'S', from: 'state' },
@@ -181,7 +181,7 @@ test('a document that lacks what a column needs, or has a text for a number, is 
   ]);
 });
 
-test('the bid sheet can be a table of its own, with a row for each line and column', async () => {
+test('the bid sheet can be a separate table, with a row for each line and column', async () => {
   const { files } = await written({ bid_sheet: 'table' }, awardOf());
   expect([...files.keys()]).toEqual(['award_00000001.csv', 'award_00000001_bid_sheet.csv']);
   expect(files.get('award_00000001_bid_sheet.csv')?.toString()).toBe(
@@ -192,7 +192,7 @@ test('the bid sheet can be a table of its own, with a row for each line and colu
   expect(files.get('award_00000001.csv')?.toString()).not.toContain('sheet:');
 });
 
-test('what is withdrawn is a row that says so, and each bid of an auction is one of its own', async () => {
+test('a withdrawn document is a row with its state, and each bid of an auction is a row', async () => {
   const quotation: QuotationDocument = {
     kind: 'quotation',
     key: 'e1/s1',
@@ -209,7 +209,7 @@ test('what is withdrawn is a row that says so, and each bid of an auction is one
   );
 });
 
-test('JSON Lines have a document a line, whole', async () => {
+test('JSON Lines have one whole document per line', async () => {
   const { files } = await written({ format: 'jsonl' }, awardOf(), awardOf({ key: 'e1/s2' }));
   const lines = (files.get('award_00000001.jsonl')?.toString() ?? '').split('\n');
   expect(lines).toHaveLength(3);
@@ -224,7 +224,7 @@ test('JSON Lines have a document a line, whole', async () => {
 test.each([
   ['ok', 'award_00000001.ok'],
   ['done', 'award_00000001.done'],
-] as const)('a trigger file %s has the checksums as sha256sum reads them', async (manifest, name) => {
+] as const)('a manifest %s has the checksums as sha256sum reads them', async (manifest, name) => {
   const { files } = await written({ manifest }, awardOf());
   expect(files.get(name)?.toString()).toMatch(/^[0-9a-f]{64} {2}award_00000001\.csv\n$/);
 });
@@ -258,10 +258,10 @@ test.each([
   [{ journal: '../journal' }, 'journal', ''],
   [{ csv: { delimiter: ',', decimal_separator: ',' } }, 'csv', 'another delimiter'],
   [{ csv: { dates: 'DD/MMM' } }, 'csv', 'YYYY'],
-  [{ sftp: { host: 'h', user: 'u', password: 'p' } }, 'sftp', 'anybody could pose as the server'],
-  [{ sftp: { host: 'h', user: 'u', fingerprint: `SHA256:${'a'.repeat(43)}` } }, 'sftp', 'give a password'],
+  [{ sftp: { host: 'h', user: 'u', password: 'p' } }, 'sftp', 'another server could pose as this one'],
+  [{ sftp: { host: 'h', user: 'u', fingerprint: `SHA256:${'a'.repeat(43)}` } }, 'sftp', 'set a password'],
   [{ sftp: { host: 'h', user: 'u', password: 'p', fingerprint: 'ab:cd' } }, 'sftp', 'ssh-keygen'],
-] as const)('settings that cannot work are refused where they stand: %j', (given, path, message) => {
+] as const)('settings that cannot work are refused by name: %j', (given, path, message) => {
   const parsed = fileConnector.settings.safeParse({ directory: 'out', layout: 'batch', ...given });
   const issues = parsed.error?.issues ?? [];
   expect(issues.map((issue) => String(issue.path[0]))).toContain(path);

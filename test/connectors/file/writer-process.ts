@@ -1,6 +1,6 @@
 /**
- * A process that writes awards through the file connector, a few at a time, until it is killed or done, and says what was
- * answered. Arguments: the settings and the operations as JSON in a file.
+ * A process that writes awards through the file connector, a few at a time, until it is killed or done, and prints
+ * which writes were answered. Argument: the path of a JSON file with the settings and the operations.
  */
 import { readFileSync } from 'node:fs';
 import type { Operation } from '#connector/connector.ts';

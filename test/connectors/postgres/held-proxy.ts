@@ -1,6 +1,6 @@
 /** A proxy that can hold what a client has sent even after the client has gone, as a network may. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { closeAfterFile } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
 
 export interface HeldProxy {
   readonly port: number;

@@ -10,7 +10,8 @@ import { silentLogger } from '#platform/log.ts';
 import { killPostgres } from '../../faults/kill-postgres.ts';
 import { seededRandom } from '../../faults/seeded-random.ts';
 import { startTcpProxy } from '../../faults/tcp-proxy.ts';
-import { closeAfterFile, scratchFolder } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 
 /** Every other round also kills the database. POSTGRES_KILLS=50 runs more rounds. */
 const rounds = Number(process.env['POSTGRES_KILLS'] ?? 2);

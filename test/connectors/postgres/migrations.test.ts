@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { escapeIdentifier } from 'pg';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { closeAfterFile } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { award, messageOf, never, openSession, operationOf, statuses } from './sessions.ts';
 

@@ -4,7 +4,7 @@
  */
 import { escapeIdentifier } from 'pg';
 import type { Document } from '#connector/documents.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 type Row = Record<string, unknown>;
 

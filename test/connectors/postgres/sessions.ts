@@ -4,7 +4,7 @@ import type { FileContent, Operation, Outcome, Session } from '#connector/connec
 import type { AwardDocument, Document } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import connector from '../../../connectors/postgres/index.ts';
-import { closeAfterFile } from '../../harness/programs.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
 
 export const never = new AbortController().signal;
 

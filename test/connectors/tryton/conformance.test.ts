@@ -1,4 +1,6 @@
-/** The conformance kit against a real Tryton; what it holds is asked of it with a client of its own. */
+/**
+ * The conformance kit against a real Tryton. A client that does not belong to the connector reads what Tryton holds.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
 import { conformance, type HeldObject } from 'sourcing-bridge/connector/testing';
@@ -10,8 +12,8 @@ import { type TrytonDatabase, type TrytonServer, trytonUsers } from '../../tryto
 
 const backend = process.env['TRYTON_BACKEND'];
 const against = backend === 'postgresql' ? 'Tryton 6.0 on PostgreSQL' : 'Tryton 6.0 on SQLite';
-/** Where a run is for Tryton (TRYTON_BACKEND is set), every kind meets every fault; else those that matter most. */
-const isForTryton = backend !== undefined;
+/** With TRYTON_BACKEND, the kit runs every fault for every kind; without it, only the most important ones. */
+const isFullRun = backend !== undefined;
 
 describeTryton('the Tryton connector', () => {
   let server: TrytonServer;
@@ -22,7 +24,7 @@ describeTryton('the Tryton connector', () => {
     server = await startTestTryton();
     database = await server.newDatabase();
     admin = await database.logIn('admin');
-    // What the kit's documents need beyond the seed.
+    // The seed has no currency for the kit's documents, and no rules that make Tryton refuse the poisoned ones.
     const kwd = { code: 'KWD', name: 'Kuwaiti Dinar', symbol: 'KD', digits: 3, rounding: decimal('0.001') };
     await admin.create('currency.currency', [kwd]);
     for (const [model, field] of [
@@ -30,7 +32,7 @@ describeTryton('the Tryton connector', () => {
       ['purchase.request.quotation.line', 'description'],
       ['ir.attachment', 'name'],
     ])
-      await forbid(admin, model as string, field as string);
+      await forbidPoison(admin, model as string, field as string);
   });
 
   const target = {
@@ -56,36 +58,36 @@ describeTryton('the Tryton connector', () => {
       name: string,
       archived: boolean,
     ) => {
-      const made = stream === 'supplier' ? changeSupplier(admin, name, archived) : changeRequisition(database, name);
-      return (await made) as RecordOf<Stream>;
+      const change = stream === 'supplier' ? changeSupplier(admin, name, archived) : changeRequisition(database, name);
+      return (await change) as RecordOf<Stream>;
     },
   };
 
   const tests = conformance({
     ...target,
-    ...(isForTryton ? { faultPoints: 6 } : { faultPoints: 2, faultKinds: ['supplier', 'award'] }),
+    ...(isFullRun ? { faultPoints: 6 } : { faultPoints: 2, faultKinds: ['supplier', 'award'] }),
   });
-  for (const { title, run } of tests) test(title, run, patienceMs);
+  for (const { title, run } of tests) test(title, run, checkTimeoutMs);
 });
 
-/** The kit kills and cuts at each request of a write, and each time looks at what the server holds. */
-const patienceMs = 300_000;
+/** Long: the kit breaks the connection at each request of a write, and looks each time at what the server holds. */
+const checkTimeoutMs = 300_000;
 
-/** Tryton refuses tabs in names, and the connector writes blanks for them. */
+/** The document with blanks for tabs: Tryton refuses tabs in names, so the connector writes blanks. */
 function adapt(document: Document): Document {
   return JSON.parse(JSON.stringify(document).replaceAll(String.raw`\t`, ' ')) as Document;
 }
 
-const word = 'POISON';
+const poisonWord = 'POISON';
 
-/** As an administrator forbids things in Tryton: by a rule for everybody. */
-async function forbid(admin: TrytonClient, model: string, field: string): Promise<void> {
-  const [one] = await admin.search('ir.model', [['model', '=', model]], ['id']);
-  const domain = JSON.stringify([['OR', [field, '=', null], [field, 'not like', `%${word}%`]]]);
+/** Adds a rule for all users, as an administrator would: no record may have the poison word in this field. */
+async function forbidPoison(admin: TrytonClient, model: string, field: string): Promise<void> {
+  const [row] = await admin.search('ir.model', [['model', '=', model]], ['id']);
+  const domain = JSON.stringify([['OR', [field, '=', null], [field, 'not like', `%${poisonWord}%`]]]);
   await admin.create('ir.rule.group', [
     {
-      name: `No ${word}`,
-      model: one.id,
+      name: `No ${poisonWord}`,
+      model: row.id,
       global_p: true,
       perm_read: false,
       perm_write: true,
@@ -100,11 +102,11 @@ function poison(document: Document): Document {
     case 'supplier':
       return { ...document, fields: { identifier_eu_vat: 'DE123' } };
     case 'quotation':
-      return { ...document, lines: document.lines.map((line) => ({ ...line, fields: { description: word } })) };
+      return { ...document, lines: document.lines.map((line) => ({ ...line, fields: { description: poisonWord } })) };
     case 'file':
       return document;
     default:
-      return { ...document, event: { ...document.event, name: word } };
+      return { ...document, event: { ...document.event, name: poisonWord } };
   }
 }
 
@@ -189,7 +191,7 @@ async function heldIn(admin: TrytonClient, document: Document): Promise<HeldObje
       }));
     }
     default:
-      throw new Error(`The connector takes no ${document.kind}.`);
+      throw new Error(`The connector does not take documents of the kind ${document.kind}.`);
   }
 }
 
@@ -233,7 +235,7 @@ async function changeSupplier(admin: TrytonClient, name: string, archived: boole
   };
 }
 
-/** Approved, as the employee and her superior do it. */
+/** Creates a requisition and approves it, as an employee and her superior do it. */
 async function changeRequisition(database: TrytonDatabase, name: string): Promise<RequisitionRecord> {
   const requester = await database.logIn('requester');
   const [product] = await requester.search('product.product', [['code', '=', 'STEEL']], ['default_uom']);
@@ -250,9 +252,9 @@ async function changeRequisition(database: TrytonDatabase, name: string): Promis
   ]);
   await requester.call('purchase.requisition', 'wait', [[requisition]]);
   await requester.call('purchase.requisition', 'approve', [[requisition]]);
-  const [made] = await requester.search('purchase.requisition', [['id', '=', requisition]], ['number']);
+  const [approved] = await requester.search('purchase.requisition', [['id', '=', requisition]], ['number']);
   return {
-    reference_id: made.number,
+    reference_id: approved.number,
     name,
     description: name,
     requested_by: 'Rita Requester',

@@ -12,12 +12,12 @@ import {
   idOf,
   messageOf,
   never,
-  openFaultyWay,
   openSession,
   openTestTryton,
   operation,
   referenceOf,
   settingsOf,
+  startTrytonProxy,
   write,
 } from './tryton-session.ts';
 
@@ -46,7 +46,7 @@ describeTryton('Tryton', () => {
     return found[0];
   }
 
-  test('a party that was made by hand is the supplier’s: what differs is written, nothing is made twice', async () => {
+  test('a party that a user created is the supplier’s: only what differs is written, and nothing is created twice', async () => {
     const supplier = supplierOf('V-1002', {
       name: 'Établissements Lefèvre',
       contacts: [
@@ -71,7 +71,7 @@ describeTryton('Tryton', () => {
     expect((await partyOf('V-1002')).active).toBeFalsy();
   });
 
-  test('a supplier that Tryton cannot even be asked about is unclear, and those beside it are found', async () => {
+  test('a supplier that Tryton cannot search for is unclear; the others of the same lookup are found', async () => {
     const [first, second] = [supplierOf('ASK-1'), supplierOf('ASK-2')];
     const created = await session.write([operation('create', first), operation('create', second)], never);
     const odd = supplierOf('half a character \ud800');
@@ -82,32 +82,32 @@ describeTryton('Tryton', () => {
     ]);
   });
 
-  test('what Tryton refuses of a supplier is told in its words, and a wrong country with what to do', async () => {
+  test('a refusal shows Tryton’s own words; a wrong country also what to do', async () => {
     const vat = await write(session, 'create', supplierOf('BAD-1', { fields: { identifier_eu_vat: 'DE1' } }));
     expect(vat).toMatchObject({ status: 'rejected', error: { type: 'data' } });
     expect(messageOf(vat)).toMatch(/^Tryton: .*DE1/u);
     const country = await write(session, 'create', supplierOf('BAD-2', { fields: { country: 'Germany' } }));
-    expect(messageOf(country)).toContain('no country with the code "Germany": give it as two letters');
+    expect(messageOf(country)).toContain('no country with the code "Germany": use the two letters');
   });
 
-  test('an address that somebody saves in the moment of a write is not written over: it is tried again', async () => {
+  test('an address that a user saves at the moment of a write is not overwritten: the write is tried again', async () => {
     const [party] = await admin.search('party.party', [['code', '=', 'V-1001']], ['name', 'addresses']);
-    const way = await openFaultyWay(server.url, [], async (method) => {
+    const proxy = await startTrytonProxy(server.url, [], async (method) => {
       if (method === 'model.party.party.write')
         await admin.call('party.address', 'write', [party.addresses, { street: 'Am Hafen 9' }]);
       return false;
     });
-    const through = await openSession(database, { url: way.url });
+    const through = await openSession(database, { url: proxy.url });
     const supplier = supplierOf('V-1001', { name: party.name, fields: { street: 'Neue Str. 1' } });
     expect(await write(through, 'amend', supplier)).toMatchObject({ status: 'retry', error: { type: 'locked' } });
     expect((await partyOf('V-1001'))['addresses.']).toMatchObject([{ street: 'Am Hafen 9' }]);
     await through.close();
-    await way.close();
+    await proxy.close();
     expect((await write(session, 'amend', supplier)).status).toBe('updated');
     expect((await partyOf('V-1001'))['addresses.']).toMatchObject([{ street: 'Neue Str. 1' }]);
   });
 
-  test('bids of two suppliers answer the same requests; withdrawn ones are rejected, and may come again', async () => {
+  test('bids of two suppliers answer the same requests; withdrawn bids are rejected, and may come back', async () => {
     const event = { id: randomUUID(), name: 'Chairs 2030', type: 'RFQ', is_test: false, tags: [] };
     const first = quotationOf(event, 'V-1001', '49.9');
     const second = quotationOf(event, 'V-1003', '48');
@@ -115,21 +115,21 @@ describeTryton('Tryton', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['created', 'created']);
     const fields = ['state', 'number', 'supplier.code', 'lines.request', 'lines.unit_price', 'lines.quantity'];
     const read = async () => admin.search('purchase.request.quotation', [], fields);
-    const [one, other] = await read();
-    expect(one).toMatchObject({ state: 'received', 'lines.': [{ unit_price: '49.9', quantity: 10 }] });
-    expect(other).toMatchObject({
+    const [firstHeld, secondHeld] = await read();
+    expect(firstHeld).toMatchObject({ state: 'received', 'lines.': [{ unit_price: '49.9', quantity: 10 }] });
+    expect(secondHeld).toMatchObject({
       state: 'received',
       'supplier.': { code: 'V-1003' },
       'lines.': [{ unit_price: '48' }],
     });
-    expect(other['lines.'][0].request).toBe(one['lines.'][0].request);
+    expect(secondHeld['lines.'][0].request).toBe(firstHeld['lines.'][0].request);
     const requests = await admin.search('purchase.request', [], ['state', 'description', 'product.code']);
     expect(requests).toMatchObject([{ state: 'received', 'product.': { code: 'LOT' } }]);
     expect(requests[0].description).toMatch(/^Chairs\n/u);
 
     const cheaper = quotationOf(event, 'V-1003', '47.5', second);
     expect(await write(session, 'amend', cheaper)).toMatchObject({ status: 'updated' });
-    expect((await read())[1]['lines.']).toMatchObject([{ id: other['lines.'][0].id, unit_price: '47.5' }]);
+    expect((await read())[1]['lines.']).toMatchObject([{ id: secondHeld['lines.'][0].id, unit_price: '47.5' }]);
     expect((await write(session, 'cancel', { ...cheaper, lines: [] })).status).toBe('cancelled');
     expect((await read())[1].state).toBe('rejected');
     expect(await session.lookup([second], never)).toEqual([]);
@@ -147,7 +147,7 @@ describeTryton('Tryton', () => {
     expect((await write(session, 'amend', bid, referenceOf(created))).status).toBe('unchanged');
   });
 
-  test('a quotation is found though users write the supplier’s number there, and their copy is not taken for it', async () => {
+  test('a quotation is found although users replace its reference, and a user’s copy is not mistaken for it', async () => {
     const event = { id: randomUUID(), name: 'Numbered', type: 'RFQ', is_test: false, tags: [] };
     const bid = quotationOf(event, 'V-1001', '49.9');
     const created = await write(session, 'create', bid);
@@ -167,14 +167,14 @@ describeTryton('Tryton', () => {
     expect(await session.lookup([bid], never)).toEqual([]);
   });
 
-  test('a quotation whose attachment was not made any more is found by its reference, and gets it with the next write', async () => {
+  test('a quotation whose attachment was not created is found by its reference, and the next write attaches it', async () => {
     const event = { id: randomUUID(), name: 'Cut off', type: 'RFQ', is_test: false, tags: [] };
     const bid = quotationOf(event, 'V-1001', '49.9');
-    const way = await openFaultyWay(server.url, [], (method) => method === 'model.ir.attachment.create');
-    const through = await openSession(database, { url: way.url });
+    const proxy = await startTrytonProxy(server.url, [], (method) => method === 'model.ir.attachment.create');
+    const through = await openSession(database, { url: proxy.url });
     expect((await write(through, 'create', bid)).status).toBe('rejected');
     await through.close();
-    await way.close();
+    await proxy.close();
     const [found] = await session.lookup([bid], never);
     expect(await write(session, 'create', bid)).toEqual({ status: 'updated', reference: referenceOf(found) });
     const attachments = await admin.search('ir.attachment', [['resource', '=', referenceOf(found)]], ['link']);
@@ -191,7 +191,7 @@ describeTryton('Tryton', () => {
     ).toHaveLength(1);
   });
 
-  test('a quotation becomes that of another party when the supplier gets another code', async () => {
+  test('a quotation moves to another party if the supplier’s code changes', async () => {
     const event = { id: randomUUID(), name: 'Renumbered', type: 'RFQ', is_test: false, tags: [] };
     const bid = quotationOf(event, 'V-1001', '49.9');
     const created = await write(session, 'create', bid);
@@ -206,7 +206,7 @@ describeTryton('Tryton', () => {
     });
   });
 
-  test('a purchase request that was cancelled is left alone: new bids answer a new one, those that are there stay', async () => {
+  test('a cancelled purchase request is left alone: new bids answer a new request, existing bids keep theirs', async () => {
     const event = { id: randomUUID(), name: 'Cancelled request', type: 'RFQ', is_test: false, tags: [] };
     const first = quotationOf(event, 'V-1001', '49.9');
     const requestOf = async (outcome: Outcome) => {
@@ -232,22 +232,22 @@ describeTryton('Tryton', () => {
 
   test('bids answer the purchase request that the mapping names', async () => {
     const request = { quantity: 10, description: 'Chairs', company: 1 };
-    const [made] = await admin.create('purchase.request', [request]);
+    const [requestId] = await admin.create('purchase.request', [request]);
     const event = { id: randomUUID(), name: 'Requested', type: 'RFQ', is_test: false, tags: [] };
     const bid = quotationOf(event, 'V-1001', '49.9');
-    const lines = bid.lines.map((line) => ({ ...line, fields: { request: String(made) } }));
+    const lines = bid.lines.map((line) => ({ ...line, fields: { request: String(requestId) } }));
     const plain = await openSession(database, { product: undefined, quotation_state: 'draft' });
     const created = await write(plain, 'create', { ...bid, lines });
     await plain.close();
     const domain = [['id', '=', idOf(created)]];
     const [quotation] = await admin.search('purchase.request.quotation', domain, ['state', 'lines.request']);
-    expect(quotation).toMatchObject({ state: 'draft', 'lines.': [{ request: made }] });
+    expect(quotation).toMatchObject({ state: 'draft', 'lines.': [{ request: requestId }] });
     const twice = lines.flatMap((line) => [line, { ...line, lot: 'Stools' }]);
     const refused = await write(session, 'amend', { ...bid, lines: twice }, referenceOf(created));
-    expect(messageOf(refused)).toContain(`Lot "Chairs" and another one name the purchase request ${made}`);
+    expect(messageOf(refused)).toContain(`Lot "Chairs" and another one name the purchase request ${requestId}`);
   });
 
-  test('files and answers are attached to the supplier, or to its purchase where the settings say so', async () => {
+  test('files and answers are attached to the supplier, or to its purchase if the settings say so', async () => {
     const bytes = Uint8Array.from({ length: 300 }, (_, index) => index % 256);
     const award = awardOf([{ lot: 'Chairs', quantity: '1', unit_price: '1' }]);
     const file: DocumentOf<'file'> = {
@@ -277,13 +277,13 @@ describeTryton('Tryton', () => {
     await onPurchase.close();
   });
 
-  test('a fault that Tryton tells after it has committed makes nothing twice', async () => {
+  test('after a fault that follows the commit, nothing is created twice', async () => {
     const methods = ['purchase.purchase', 'purchase.product_supplier', 'purchase.request.quotation', 'ir.attachment'];
-    const way = await openFaultyWay(
+    const proxy = await startTrytonProxy(
       server.url,
       methods.map((model) => `model.${model}.create`),
     );
-    const through = await openSession(database, { url: way.url, awards: 'both' });
+    const through = await openSession(database, { url: proxy.url, awards: 'both' });
     const counts = async () =>
       Promise.all(methods.map(async (model) => (await admin.search(model, [], ['id'])).length));
     const before = await counts();
@@ -311,46 +311,46 @@ describeTryton('Tryton', () => {
       const found = await through.lookup(documents, never);
       expect(found).toMatchObject(outcomes.map((outcome) => ({ reference: referenceOf(outcome) })));
     }
-    expect(way.left()).toEqual([]);
+    expect(proxy.pendingFaults()).toEqual([]);
     const after = await counts();
     // Each purchase and each quotation has an attachment of its own.
     expect(after.map((count, index) => count - (before[index] ?? 0))).toEqual([2, 2, 2, 6]);
     await through.close();
-    await way.close();
+    await proxy.close();
   });
 
-  test('a user who may only read is told the right that is missing, and the flow pauses', async () => {
+  test('for a user who may only read, the check names the missing right, and the flow pauses', async () => {
     const { login, password } = trytonUsers.reader;
     const reading = await openSession(database, { user: login, password });
     const results = await reading.check();
-    const told = Object.fromEntries(results.map(({ name, ok, message }) => [name, `${ok} ${message}`]));
-    expect(told['login']).toMatch(/^true .*company Buyer GmbH/u);
-    expect(told['purchases']).toBe(
+    const messages = Object.fromEntries(results.map(({ name, ok, message }) => [name, `${ok} ${message}`]));
+    expect(messages['login']).toMatch(/^true .*company Buyer GmbH/u);
+    expect(messages['purchases']).toBe(
       'false The user reader cannot create and change purchases: add the user to the group Purchase.',
     );
-    expect(told['quotations']).toMatch(/^true .*matters only when the flow delivers quotations/u);
+    expect(messages['quotations']).toMatch(/^true .*matters only when the flow delivers quotations/u);
     const refused = await write(reading, 'create', supplierOf('NO-1'));
     expect(refused).toMatchObject({ status: 'retry', error: { type: 'auth' } });
     expect(messageOf(refused)).toContain('You are not allowed to access "Party"');
     await reading.close();
   });
 
-  test('a wrong password, company, product or database is said in a sentence that names the setting', async () => {
-    const told = async (more: Record<string, unknown>) => {
+  test('for a wrong password, company, product or database, the check names the setting', async () => {
+    const failures = async (more: Record<string, unknown>) => {
       const opened = await openSession(database, more);
       const results = await opened.check();
       await opened.close();
       return results.filter(({ ok }) => !ok).map(({ message }) => message);
     };
-    expect(await told({})).toEqual([]);
-    expect(await told({ password: 'wrong' })).toEqual([
+    expect(await failures({})).toEqual([]);
+    expect(await failures({ password: 'wrong' })).toEqual([
       'Tryton refused the login of the user connector: check settings.user and settings.password.',
     ]);
-    expect(await told({ company: 'Nobody' })).toEqual([
+    expect(await failures({ company: 'Nobody' })).toEqual([
       'Tryton has no company with the code or name "Nobody" (settings.company).',
     ]);
-    expect(await told({ product: 'NONE' })).toEqual(['Tryton has no active product with the code "NONE".']);
-    expect((await told({ database: 'nowhere' }))[0]).toContain('settings.database');
+    expect(await failures({ product: 'NONE' })).toEqual(['Tryton has no active product with the code "NONE".']);
+    expect((await failures({ database: 'nowhere' }))[0]).toContain('settings.database');
     const closed = tryton.settings.parse({
       ...(settingsOf(database) as object),
       password: 'x',
@@ -361,7 +361,7 @@ describeTryton('Tryton', () => {
     await away.close();
   });
 
-  test('a read shows a supplier again when only its address, contact or identifier has changed', async () => {
+  test('a read returns a supplier again if only its address, contact or identifier has changed', async () => {
     const reading = await openSession(database, { read_overlap_seconds: 0 });
     const [{ id }] = await admin.search('party.party', [['code', '=', 'V-1003']], ['id']);
     const read = async (from?: string) => {

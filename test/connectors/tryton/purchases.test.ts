@@ -8,11 +8,11 @@ import {
   idOf,
   messageOf,
   never,
-  openFaultyWay,
   openSession,
   openTestTryton,
   operation,
   referenceOf,
+  startTrytonProxy,
   withLots,
   write,
 } from './tryton-session.ts';
@@ -51,7 +51,7 @@ describeTryton('purchases in Tryton', () => {
     await admin.call('purchase.purchase', 'confirm', [[purchase]]);
   }
 
-  test('an award is a draft to the supplier’s address, with the exact prices, what it saves, and the bid sheet', async () => {
+  test('an award becomes a draft to the supplier’s address, with exact prices, the savings and the bid sheet', async () => {
     const sheet = [{ column: 'Incoterm', value: '=DAP' }];
     const award = awardOf([{ ...lamps, cost: '86.4192', historic_cost: '90', savings: '3.5808', values: sheet }]);
     const created = await write(session, 'create', award);
@@ -72,12 +72,12 @@ describeTryton('purchases in Tryton', () => {
     expect(attachment.data.toString('utf8')).toBe(
       "\uFEFFLot,Share,Quantity,Unit price,Cost,Historic cost,Savings,Currency,Incoterm\r\nLamps,1,7,12.3456,86.4192,90,3.5808,EUR,'=DAP\r\n",
     );
-    // A person can confirm it as it stands.
+    // A user can confirm the draft without changes.
     await confirm(idOf(created));
     expect((await purchaseOf(idOf(created))).state).toBe('processing');
   });
 
-  test('an amendment touches the lots that differ: the others keep their lines, and no second purchase is made', async () => {
+  test('an amendment changes only the lots that differ: the others keep their lines, and no second purchase is created', async () => {
     const award = awardOf([chairs, desks]);
     const created = await write(session, 'create', award);
     const before = await purchaseOf(idOf(created));
@@ -91,7 +91,7 @@ describeTryton('purchases in Tryton', () => {
     expect((await purchaseOf(idOf(created)))['lines.']).toMatchObject([{ description: 'Lamps' }]);
   });
 
-  test('what users edit and add in a draft stays while the award does not change there', async () => {
+  test('users’ edits and additions in a draft stay as long as the award does not change the same values', async () => {
     const award = awardOf([chairs, desks]);
     const created = await write(session, 'create', award);
     const id = idOf(created);
@@ -124,7 +124,7 @@ describeTryton('purchases in Tryton', () => {
     expect(comment).toBe('Ask Rita');
   });
 
-  test('where users and the award have changed the same, nothing is written, and both values are told', async () => {
+  test('if users and the award have changed the same value, nothing is written, and the conflict shows both', async () => {
     const award = awardOf([chairs, desks]);
     const created = await write(session, 'create', award);
     const id = idOf(created);
@@ -139,18 +139,18 @@ describeTryton('purchases in Tryton', () => {
       ]),
     );
     expect(refused).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
-    expect(messageOf(refused)).toContain('Lot "Chairs": the quantity is 12 in Tryton, and 15 awarded.');
+    expect(messageOf(refused)).toContain('Lot "Chairs": the quantity is 12 in Tryton, but 15 is awarded.');
     expect(await purchaseOf(id)).toEqual(before);
-    // Set to what the award says, it is no conflict any more.
+    // As soon as the line has the awarded value, there is no conflict any more.
     await editLine(id, lineOf(before, 'Chairs').id, { quantity: 15 });
-    const settled = withLots(award, [
+    const same = withLots(award, [
       { ...chairs, quantity: '15' },
       { ...desks, quantity: '5' },
     ]);
-    expect((await write(session, 'amend', settled)).status).toBe('updated');
+    expect((await write(session, 'amend', same)).status).toBe('updated');
   });
 
-  test('a confirmed purchase is never changed: the conflict tells its state and the difference by lot', async () => {
+  test('a confirmed purchase is never changed: the conflict shows its state and the differences by lot', async () => {
     const award = awardOf([chairs, desks]);
     const created = await write(session, 'create', award);
     const id = idOf(created);
@@ -171,13 +171,13 @@ describeTryton('purchases in Tryton', () => {
     const kept = await write(session, 'cancel', withLots(award, []), referenceOf(created));
     expect(kept).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
     expect(await purchaseOf(id)).toEqual(before);
-    // With nothing to change in it, it is no conflict.
+    // An award that changes nothing in the purchase is no conflict.
     const same = withLots(award, [{ ...chairs, savings: '5' }, desks]);
     expect((await write(session, 'amend', same, referenceOf(created))).status).toBe('updated');
     expect((await purchaseOf(id))['lines.']).toEqual(before['lines.']);
   });
 
-  test('a purchase that a user has cancelled is not made anew; one that the award has cancelled is', async () => {
+  test('a purchase that a user has cancelled is not created again; one that was cancelled with its award is', async () => {
     const award = awardOf([chairs]);
     const created = await write(session, 'create', award);
     await admin.call('purchase.purchase', 'cancel', [[idOf(created)]]);
@@ -194,7 +194,7 @@ describeTryton('purchases in Tryton', () => {
     expect(await session.lookup([award], never)).toHaveLength(1);
   });
 
-  test('it is found though users write their own reference, and their copy of it is not taken for it', async () => {
+  test('a purchase is found although users replace its reference, and a user’s copy is not mistaken for it', async () => {
     const award = awardOf([chairs]);
     const created = await write(session, 'create', award);
     const id = idOf(created);
@@ -207,14 +207,14 @@ describeTryton('purchases in Tryton', () => {
     expect((await purchaseOf(copy))['lines.']).toMatchObject([{ description: 'Chairs' }]);
   });
 
-  test('without its attachment it is still found by its reference, and gets the attachment again', async () => {
+  test('a purchase without its attachment is found by its reference, and gets the attachment again', async () => {
     const award = awardOf([chairs]);
     const created = await write(session, 'create', award);
     const domain = [['resource', '=', referenceOf(created)]];
     const attachments = () => admin.search('ir.attachment', domain, ['link', 'description']);
     const [attachment] = await attachments();
     await admin.call('ir.attachment', 'delete', [[attachment.id]]);
-    // Another document's, as of answers that are attached to purchases.
+    // The attachment of another document, as answers have when they are attached to purchases.
     await admin.create('ir.attachment', [{ name: 'x', link: 'SB-0000000000000000', resource: referenceOf(created) }]);
     expect(await session.lookup([award], never)).toMatchObject([{ reference: referenceOf(created) }]);
     const again = await write(session, 'create', withLots(award, [desks]));
@@ -223,7 +223,7 @@ describeTryton('purchases in Tryton', () => {
     expect((await attachments()).map(({ link }) => link)).toContain(attachment.link);
   });
 
-  test('a price or quantity that Tryton would not keep is refused with the lot, unless rounding is set', async () => {
+  test('a price or quantity that Tryton would not keep exactly is refused, with the lot, unless rounding is set', async () => {
     const price = await write(session, 'create', awardOf([chairs, { ...desks, unit_price: '1.00005' }]));
     expect(price).toMatchObject({ status: 'rejected', error: { type: 'data' } });
     expect(messageOf(price)).toContain('Lot "Desks": 1.00005 has more decimals than a price in Tryton takes (4)');
@@ -235,7 +235,7 @@ describeTryton('purchases in Tryton', () => {
     await rounding.close();
   });
 
-  test('a supplier that Tryton does not have is made with its name, or the award is refused, as the settings say', async () => {
+  test('a supplier that Tryton does not have is created with its name, or its award is refused, as the settings say', async () => {
     const supplier = { id: 'a0000000-0000-4000-8000-000000000001', external_id: 'NEW-1', name: 'New Chairs Ltd' };
     const award = awardOf([chairs], { supplier });
     const strict = await openSession(database, { missing_supplier: 'reject' });
@@ -249,13 +249,13 @@ describeTryton('purchases in Tryton', () => {
     expect(purchase.invoice_address).not.toBeNull();
   });
 
-  test('purchases are left as quotations where that is set; what cannot become one leaves nothing', async () => {
+  test('purchases become quotations if the settings say so; one that cannot become a quotation leaves nothing', async () => {
     const quoting = await openSession(database, { purchase_state: 'quotation' });
     const created = await write(quoting, 'create', awardOf([chairs]));
     expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'quotation', number: expect.stringMatching(/\d/) });
-    // With two of them and none set, goods have no warehouse to go to, which Tryton asks for only now.
-    const places = ['Input', 'Output', 'Storage'].map((name) => ({ name: `Second ${name}`, type: 'storage' }));
-    const [input_location, output_location, storage_location] = await admin.create('stock.location', places);
+    // With two warehouses and none set, the purchase has no warehouse. Tryton requires one only for a quotation.
+    const locations = ['Input', 'Output', 'Storage'].map((name) => ({ name: `Second ${name}`, type: 'storage' }));
+    const [input_location, output_location, storage_location] = await admin.create('stock.location', locations);
     const inside = { input_location, output_location, storage_location };
     const second = { name: 'Second', code: 'WH2', type: 'warehouse', ...inside };
     const [warehouse] = await admin.create('stock.location', [second]);
@@ -271,7 +271,7 @@ describeTryton('purchases in Tryton', () => {
     await quoting.close();
   });
 
-  test('a lot that is no longer awarded goes from a quotation, too, which is a quotation again with its number', async () => {
+  test('a lot that is no longer awarded is removed from a quotation, too, which stays a quotation with its number', async () => {
     const quoting = await openSession(database, { purchase_state: 'quotation' });
     const award = awardOf([chairs, desks, lamps]);
     const created = await write(quoting, 'create', award);
@@ -284,12 +284,13 @@ describeTryton('purchases in Tryton', () => {
       'lines.': [{ description: 'Chairs' }, { description: 'Desks' }],
     });
     await quoting.close();
-    // Cut off in between, it is not taken for one that a user has taken back; that one stays a draft.
-    const way = await openFaultyWay(server.url, [], (method) => method === 'model.purchase.purchase.quote');
-    const through = await openSession(database, { url: way.url });
+    // If the amendment is cut off while the purchase is a draft, the next write makes it a quotation again. A purchase
+    // that a user has set back to draft stays a draft.
+    const proxy = await startTrytonProxy(server.url, [], (method) => method === 'model.purchase.purchase.quote');
+    const through = await openSession(database, { url: proxy.url });
     await write(through, 'amend', withLots(award, [chairs]));
     await through.close();
-    await way.close();
+    await proxy.close();
     expect(await purchaseOf(idOf(created))).toMatchObject({ state: 'draft', number });
     expect(await session.lookup([award], never)).toMatchObject([{ contentHash: undefined }]);
     expect((await write(session, 'amend', withLots(award, [chairs]))).status).toBe('updated');
@@ -299,25 +300,25 @@ describeTryton('purchases in Tryton', () => {
     expect((await purchaseOf(idOf(created))).state).toBe('draft');
   });
 
-  test('a draft that cannot become a quotation is not deleted with what somebody has written into it meanwhile', async () => {
-    const way = await openFaultyWay(server.url, [], async (method) => {
+  test('a draft that cannot become a quotation is not deleted if a user has changed it in the meantime', async () => {
+    const proxy = await startTrytonProxy(server.url, [], async (method) => {
       if (method !== 'model.purchase.purchase.quote') return false;
       const [draft] = await admin.search('purchase.purchase', [['description', '=', 'Worked on']], ['id']);
       await admin.call('purchase.purchase', 'write', [[draft.id], { comment: 'Ask Rita' }]);
       return true;
     });
-    const through = await openSession(database, { url: way.url, purchase_state: 'quotation' });
+    const through = await openSession(database, { url: proxy.url, purchase_state: 'quotation' });
     const award = awardOf([chairs]);
     const outcome = await write(through, 'create', { ...award, event: { ...award.event, name: 'Worked on' } });
-    expect(outcome).toMatchObject({ status: 'unknown', message: expect.stringContaining('somebody works on it') });
+    expect(outcome).toMatchObject({ status: 'unknown', message: expect.stringContaining('a user has changed it') });
     expect(await admin.search('purchase.purchase', [['description', '=', 'Worked on']], ['comment'])).toMatchObject([
       { comment: 'Ask Rita' },
     ]);
     await through.close();
-    await way.close();
+    await proxy.close();
   });
 
-  test('an award goes to the new party when its supplier gets a code that Tryton does not have', async () => {
+  test('an award moves to a new party if its supplier gets a code that Tryton does not have', async () => {
     const both = await openSession(database, { awards: 'both' });
     const award = awardOf([{ ...chairs, lot: 'Moved' }]);
     const created = await write(both, 'create', award);
@@ -335,19 +336,19 @@ describeTryton('purchases in Tryton', () => {
     await both.close();
   });
 
-  test('a supplier whose making ended in a fault is found, and the award is written', async () => {
-    const way = await openFaultyWay(server.url, ['model.party.party.create']);
-    const through = await openSession(database, { url: way.url });
+  test('if creating a supplier ended in a fault, the supplier is found, and the award is written', async () => {
+    const proxy = await startTrytonProxy(server.url, ['model.party.party.create']);
+    const through = await openSession(database, { url: proxy.url });
     const supplier = { id: 'a0000000-0000-4000-8000-000000000002', external_id: 'FAULT-1', name: 'Fault Ltd' };
     const created = await write(through, 'create', awardOf([chairs], { supplier }));
     expect((await purchaseOf(idOf(created)))['party.'].code).toBe('FAULT-1');
-    expect(way.left()).toEqual([]);
+    expect(proxy.pendingFaults()).toEqual([]);
     expect(await admin.search('party.party', [['code', '=', 'FAULT-1']], ['id'])).toHaveLength(1);
     await through.close();
-    await way.close();
+    await proxy.close();
   });
 
-  test('a record that Tryton cannot even be asked about fails alone', async () => {
+  test('a record that Tryton cannot search for fails alone', async () => {
     const half = { id: 'a0000000-0000-4000-8000-000000000003', external_id: 'half a character \ud800', name: 'x' };
     const awards = [awardOf([chairs]), awardOf([chairs], { supplier: half }), awardOf([desks])];
     const operations = awards.map((award) => operation('create', award));
@@ -364,7 +365,7 @@ describeTryton('purchases in Tryton', () => {
     ]);
   });
 
-  test('an award can become the supplier’s prices, beside the purchase or instead of it', async () => {
+  test('an award can become supplier prices, in addition to the purchase or instead of it', async () => {
     const pricing = await openSession(database, { awards: 'both' });
     const award = awardOf([{ ...chairs, fields: { product: 'BOLT-M8' } }, desks]);
     const pricesOf = async () => {
@@ -401,7 +402,7 @@ describeTryton('purchases in Tryton', () => {
     await only.close();
   });
 
-  test('a field of the mapping that the connector does not know is refused, with those that it knows', async () => {
+  test('an unknown field of the mapping is refused with a list of the known fields', async () => {
     const refused = await write(session, 'create', awardOf([{ ...chairs, fields: { Material: 'LOT' } }]));
     expect(messageOf(refused)).toContain(
       'the field "Material", which the Tryton connector does not know. It knows: product',

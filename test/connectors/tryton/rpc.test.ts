@@ -1,6 +1,6 @@
 /**
- * How answers are told apart. A real Tryton gives most of these only at moments that no test can choose, so a stand-in
- * gives them as Tryton was seen to.
+ * How the connector interprets Tryton's answers. A real Tryton sends most of these only at moments that a test cannot
+ * choose. Here a stand-in sends answers that were observed from Tryton.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -34,7 +34,7 @@ beforeEach(async () => {
     calls.push(call);
     authorizations.push(request.headers.authorization);
     const index = calls.filter(({ method }) => method === call.method).length;
-    return answerTo(call, index) ?? { body: { id: 0, result: usual(call.method, index) } };
+    return answerTo(call, index) ?? { body: { id: 0, result: usualResult(call.method, index) } };
   };
   const server = createServer((request, response) => {
     void answer(request).then(({ status = 200, body }) =>
@@ -45,9 +45,9 @@ beforeEach(async () => {
     server.listen(0, '127.0.0.1', resolve);
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const given = { url, database: 'erp', user: 'bridge', password: 'secret word' };
+  const values = { url, database: 'erp', user: 'bridge', password: 'secret word' };
   connect = (more = {}) =>
-    createTryton(settings.parse({ ...given, ...more }), { clock: systemClock, caPem: undefined });
+    createTryton(settings.parse({ ...values, ...more }), { clock: systemClock, caPem: undefined });
   tryton = connect();
   return () => server.close();
 });
@@ -59,7 +59,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString('utf8');
 }
 
-function usual(method: string, index: number): unknown {
+function usualResult(method: string, index: number): unknown {
   if (method === 'common.db.login') return [3, `key-${index}`];
   if (method === 'model.res.user.get_preferences') return { company: 1, language: 'de' };
   if (method === 'model.company.company.search_read') return [{ id: 1, rec_name: 'Buyer GmbH' }];
@@ -70,25 +70,25 @@ const anything = { parse: (value: unknown) => value, safeParse: (data: unknown) 
 const change = () => tryton.change('party.party.write', [[1], {}], anything, never);
 const ask = () => tryton.ask('party.party.read', [[1], []], anything, never);
 
-function answered(error: unknown): void {
+function answerWith(error: unknown): void {
   answerTo = ({ method }) => (method.startsWith('model.party') ? { body: { id: 0, error } } : undefined);
 }
 
 test.each([
   [
-    'a refusal is the record’s',
+    'a refusal concerns the record',
     ['UserError', ['The code on party must be unique.', '', null]],
     'data',
     /must be unique/u,
   ],
   [
-    'a right that is missing is the login’s',
+    'a missing right concerns the login',
     ['UserError', ['You are not allowed to access "Party".', '', null]],
     'auth',
     /groups/u,
   ],
   [
-    'a rule that forbids a record is the record’s',
+    'a rule that forbids a record concerns the record',
     [
       'UserError',
       [
@@ -101,30 +101,35 @@ test.each([
     /rules/u,
   ],
   [
-    'what somebody has deleted meanwhile is tried again',
+    'a record that a user has deleted in the meantime is tried again',
     ['UserError', ['You are trying to write to records "1" of "Party" that don\'t exist anymore.', '', null]],
     'locked',
     /exist anymore/u,
   ],
   [
-    'what somebody has changed meanwhile is tried again',
+    'a record that a user has changed in the meantime is tried again',
     ['ConcurrencyException', 'Records were modified in the meanwhile'],
     'locked',
     /modified/u,
   ],
-  ['a warning is told, not confirmed', ['UserWarning', ['name.1', 'Are you sure?', '']], 'data', /Are you sure\?/u],
-  ['a model that is not there is a module that is not activated', ["'party.party'", ''], 'config', /module/u],
-  ['a deadlock passes', ['deadlock detected\nDETAIL: …', ''], 'transient', /deadlock/u],
-  ['a locked SQLite passes', ['database is locked', ''], 'transient', /locked/u],
   [
-    'a database that went away leaves it open whether it was done',
+    'a warning is reported and not confirmed',
+    ['UserWarning', ['name.1', 'Are you sure?', '']],
+    'data',
+    /Are you sure\?/u,
+  ],
+  ['a missing model means that its module is not activated', ["'party.party'", ''], 'config', /module/u],
+  ['after a deadlock, the call is tried again', ['deadlock detected\nDETAIL: …', ''], 'transient', /deadlock/u],
+  ['if SQLite is locked, the call is tried again', ['database is locked', ''], 'transient', /locked/u],
+  [
+    'if Tryton loses the database, it is unknown whether the change was made',
     ['server closed the connection unexpectedly', ''],
     'unknown',
     /closed the connection/u,
   ],
-  ['a fault of Tryton’s own is the record’s', ["'nope'", ''], 'data', /nope/u],
+  ['an unexpected fault of Tryton concerns the record', ["'nope'", ''], 'data', /nope/u],
 ] as const)('%s', async (_, error, type, message) => {
-  answered(error);
+  answerWith(error);
   await expect(change()).rejects.toMatchObject({ type, message: expect.stringMatching(message) });
 });
 
@@ -132,18 +137,18 @@ test.each([
   ['nothing in it', {}],
   ['null', null],
   ['a list', []],
-])('a 200 with %s is no success: after a change nobody knows, and a question is not answered', async (_, body) => {
+])('a 200 with %s is no success: the outcome of a change is unknown, and a query fails', async (_, body) => {
   answerTo = ({ method }) => (method.startsWith('model.party') ? { body } : undefined);
   await expect(change()).rejects.toMatchObject({ type: 'unknown', message: expect.stringContaining('neither result') });
   await expect(ask()).rejects.toMatchObject({ type: 'config' });
 });
 
-test('a question whose database went away changes nothing, and passes', async () => {
-  answered(['server closed the connection unexpectedly', '']);
+test('if Tryton loses the database during a query, the query is tried again', async () => {
+  answerWith(['server closed the connection unexpectedly', '']);
   await expect(ask()).rejects.toMatchObject({ type: 'transient' });
 });
 
-test('where the settings say so, a warning is confirmed for this once, and the call is made again', async () => {
+test('with warnings: accept, a warning is confirmed once, and the call is repeated', async () => {
   await tryton.close();
   tryton = connect({ warnings: 'accept' });
   answerTo = ({ method }, index) =>
@@ -156,14 +161,14 @@ test('where the settings say so, a warning is confirmed for this once, and the c
   expect(calls.filter(({ method }) => method === 'model.party.party.write')).toHaveLength(2);
 });
 
-test('a warning that comes back each time ends as a refusal', async () => {
+test('a warning that comes back each time ends as an error of the record', async () => {
   await tryton.close();
   tryton = connect({ warnings: 'accept' });
-  answered(['UserWarning', ['name.1', 'Are you sure?', '']]);
+  answerWith(['UserWarning', ['name.1', 'Are you sure?', '']]);
   await expect(change()).rejects.toMatchObject({ type: 'data' });
 });
 
-test('each call has the user’s context in English with the company, and the session that the login gave', async () => {
+test('each call has the user’s context, in English and with the company, and the session of the login', async () => {
   await ask();
   expect(calls.at(-1)).toMatchObject({
     method: 'model.party.party.read',
@@ -191,7 +196,7 @@ test.each([
   await expect(ask()).rejects.toMatchObject({ type, message: expect.stringMatching(message) });
 });
 
-test('a second factor, which nobody is there to give, is said', async () => {
+test('a login that asks for a second factor is reported: the bridge has none', async () => {
   const body = { id: 0, error: ['LoginException', ['sms', 'Code', 'char']] };
   answerTo = ({ method }) => (method === 'common.db.login' ? { body } : undefined);
   await expect(ask()).rejects.toMatchObject({ type: 'auth', message: expect.stringContaining('more than a password') });

@@ -1,4 +1,4 @@
-/** Sessions of the Tryton connector on a test's own database, and documents that are short enough to be read. */
+/** Sessions of the Tryton connector in a database of the test's own, and short documents. */
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -11,6 +11,7 @@ import tryton from '../../../connectors/tryton/index.ts';
 import { startTestTryton } from '../../tryton/tryton-in-tests.ts';
 import { type TrytonDatabase, trytonUsers } from '../../tryton/tryton-server.ts';
 
+/** A signal that never aborts. */
 export const never = new AbortController().signal;
 
 export function settingsOf(database: TrytonDatabase, more: Record<string, unknown> = {}): unknown {
@@ -23,7 +24,7 @@ export async function openSession(database: TrytonDatabase, more: Record<string,
   return tryton.open(settingsOf(database, more), testContext().context);
 }
 
-/** A database of its own, who may do everything there, and a session of the connector, which is the caller's to close. */
+/** A new database, its administrator, and a session of the connector, which the caller closes. */
 export async function openTestTryton() {
   const server = await startTestTryton();
   const database = await server.newDatabase();
@@ -31,13 +32,13 @@ export async function openTestTryton() {
 }
 
 /**
- * A way to Tryton on which the first answer to each method of these is lost, and a fault of Tryton's own comes instead.
- * `before` is run before a call gets to Tryton; where it gives true, the fault comes instead of the call.
+ * A proxy to Tryton that answers with a fault of Tryton's own: once for each of these methods, instead of Tryton's
+ * answer. And instead of any call for which `replaces` returns true: that call does not reach Tryton.
  */
-export async function openFaultyWay(
+export async function startTrytonProxy(
   target: string,
   methods: readonly string[],
-  before: (method: string) => Promise<boolean> | boolean = () => false,
+  replaces: (method: string) => Promise<boolean> | boolean = () => false,
 ) {
   const faults = new Set(methods);
   const server = createServer((request, response) => {
@@ -45,7 +46,7 @@ export async function openFaultyWay(
       const body = await buffer(request);
       const { method } = JSON.parse(body.toString('utf8')) as { method: string };
       const sendFault = () => response.writeHead(200, { 'content-type': 'application/json' }).end(fault);
-      if (await before(method)) return void sendFault();
+      if (await replaces(method)) return void sendFault();
       const { authorization = '' } = request.headers;
       const headers = { 'content-type': 'application/json', ...(authorization === '' ? {} : { authorization }) };
       const answer = await fetch(new URL(request.url ?? '/', target), { method: 'POST', headers, body });
@@ -58,8 +59,8 @@ export async function openFaultyWay(
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** Methods whose fault has not come yet. */
-    left: () => [...faults],
+    /** The methods whose fault was not sent yet. */
+    pendingFaults: () => [...faults],
     close: async () => {
       const closed = once(server, 'close');
       server.close();
@@ -76,7 +77,7 @@ export function operation(action: Operation['action'], document: Document, refer
   return { action, document, contentHash, idempotencyKey: randomUUID(), reference };
 }
 
-/** One operation, alone. */
+/** Writes one operation. */
 export async function write(
   session: Session,
   action: Operation['action'],
@@ -87,10 +88,10 @@ export async function write(
   return outcome as Outcome;
 }
 
-/** Of one that was done, or found. */
+/** The reference in a successful outcome or in a lookup's result. Throws for any other. */
 export function referenceOf(outcome: Outcome | Found | Unclear | undefined): string {
   if (outcome && 'reference' in outcome) return outcome.reference;
-  throw new Error(`It was not done, or not found: ${JSON.stringify(outcome)}`);
+  throw new Error(`There is no reference in ${JSON.stringify(outcome)}`);
 }
 
 export function idOf(outcome: Outcome): number {
@@ -99,12 +100,12 @@ export function idOf(outcome: Outcome): number {
 
 export function messageOf(outcome: Outcome): string {
   if ('error' in outcome) return outcome.error.message;
-  throw new Error(`It was no error: ${JSON.stringify(outcome)}`);
+  throw new Error(`There is no error in ${JSON.stringify(outcome)}`);
 }
 
 type Lot = Pick<AwardLine, 'lot' | 'quantity' | 'unit_price'> & Partial<AwardLine>;
 
-/** An award to a supplier that Tryton has, unless `more` names another; the cost is that of a unit. */
+/** An award to a supplier that Tryton has, unless `more` names another one. The cost of a lot is its unit price. */
 export function awardOf(lots: readonly Lot[], more: Partial<AwardDocument> = {}): AwardDocument {
   const event = { id: randomUUID(), name: 'Office chairs', type: 'RFQ', is_test: false, tags: [] };
   const supplier = { id: randomUUID(), external_id: 'V-1001', name: 'Müller & Söhne KG' };

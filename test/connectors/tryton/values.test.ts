@@ -19,17 +19,17 @@ test.each([
   ['-0.00', '0'],
   ['-12.30', '-12.3'],
   ['007', '7'],
-])('%s is the decimal %s', (given, plain) => {
-  expect(plainDecimal(given)).toBe(plain);
+])('%s is the decimal %s', (text, plain) => {
+  expect(plainDecimal(text)).toBe(plain);
 });
 
-test.each(['', 'n/a', 'NaN', 'Infinity', '1,5', '0x10'])('"%s" is no decimal, and not taken for 0', (given) => {
-  expect(() => plainDecimal(given)).toThrow(`"${given}" is not a decimal number`);
+test.each(['', 'n/a', 'NaN', 'Infinity', '1,5', '0x10'])('"%s" is refused as a decimal, and not read as 0', (text) => {
+  expect(() => plainDecimal(text)).toThrow(`"${text}" is not a decimal number`);
 });
 
-test('only a day that the calendar has is a date', () => {
+test('only a day of the calendar is a date', () => {
   expect(['2030-12-31', '2028-02-29', '0001-01-01'].filter((day) => !isDate(day))).toEqual([]);
-  const none = [
+  const invalid = [
     '2030-02-29',
     '2030-13-01',
     '2030-00-10',
@@ -38,7 +38,7 @@ test('only a day that the calendar has is a date', () => {
     '2030-1-1',
     '2030-12-31T00:00:00Z',
   ];
-  expect(none.filter(isDate)).toEqual([]);
+  expect(invalid.filter(isDate)).toEqual([]);
 });
 
 test.each([
@@ -48,11 +48,11 @@ test.each([
   ['9.9999', 3, '10'],
   ['0.4', 0, '0'],
   ['12', 2, '12'],
-])('%s with %i decimals is %s', (given, decimals, rounded) => {
-  expect(roundedHalfUp(given, decimals)).toBe(rounded);
+])('%s with %i decimals is %s', (text, decimals, rounded) => {
+  expect(roundedHalfUp(text, decimals)).toBe(rounded);
 });
 
-test('rounding is never further away than half of the last decimal, whatever the number of digits', () => {
+test('rounding changes a value by at most half a unit of the last decimal, whatever the number of digits', () => {
   const digits = fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n });
   fc.assert(
     fc.property(digits, fc.integer({ min: 0, max: 20 }), (units, decimals) => {
@@ -66,17 +66,17 @@ test('rounding is never further away than half of the last decimal, whatever the
   );
 });
 
-test('a quantity becomes a number only when the number stands for exactly it', () => {
+test('a quantity becomes a number only if the number is exactly the quantity', () => {
   expect(floatOf('2.50')).toBe(2.5);
   expect(floatOf('123456789012.345')).toBe(123456789012.345);
   expect(floatOf('12345678901234567.8')).toBeUndefined();
 });
 
-test('what is one line holds nothing that Tryton refuses in one', () => {
+test('a one-line text holds no character that Tryton refuses there', () => {
   expect(oneLine(' a\tb\r\nc\v ')).toBe('a b c');
 });
 
-test('markers differ where kind, key or lot do, are the same each time, and are short enough to be searched for', () => {
+test('markers differ if kind, key or lot differ, are always the same for one document, and have 16 characters', () => {
   const markers = [
     markerOf('award', 'a/b'),
     markerOf('quotation', 'a/b'),
@@ -92,12 +92,12 @@ test.each([
   // held, written, wanted: changes, conflicts
   ['nothing has changed', 5, 5, 5, [], []],
   ['the award has changed', 5, 5, 6, ['quantity'], []],
-  ['a user has edited', 7, 5, 5, [], []],
+  ['a user has edited it', 7, 5, 5, [], []],
   ['both have changed', 7, 5, 6, [], ['quantity']],
-  ['both have changed to the same', 6, 5, 6, [], []],
-  ['nobody knows what was written', 7, undefined, 6, ['quantity'], []],
-])('when %s, nobody’s change is lost', (_, held, written, wanted, changes, conflicts) => {
-  const merged = merge({ quantity: held }, written === undefined ? undefined : { quantity: written }, {
+  ['both have changed to the same value', 6, 5, 6, [], []],
+  ['it is not known what was written last', 7, undefined, 6, ['quantity'], []],
+])('if %s, no change is lost', (_, held, lastWritten, wanted, changes, conflicts) => {
+  const merged = merge({ quantity: held }, lastWritten === undefined ? undefined : { quantity: lastWritten }, {
     quantity: wanted,
   });
   expect(merged.changes.map(({ field }) => field)).toEqual(changes);

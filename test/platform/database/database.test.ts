@@ -3,10 +3,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import * as fc from 'fast-check';
 import { DatabaseError } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createDatabase, type Database, prepared, type Sql } from '#platform/database/database.ts';
+import { createDatabase, type Database } from '#platform/database/database.ts';
+import { prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { createLogger, silentLogger } from '#platform/log.ts';
-import { startGoodbyeServer } from '../../harness/goodbye-server.ts';
+import { startShutdownServer } from '../../harness/shutdown-server.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../harness/test-database.ts';
 
 let test: TestDatabase;
@@ -240,7 +241,7 @@ async function cutAfter(statement: string): Promise<{ url: string; close(): Prom
   };
 }
 
-describe('a database that is away', () => {
+describe('a database that cannot be reached', () => {
   const withPassword = 'postgres://someone:pass%40word@127.0.0.1:1/nowhere';
 
   it('is unavailable, with the cause, the place and without the password', async () => {
@@ -320,7 +321,7 @@ describe('a database that is away', () => {
   });
 
   it('ends no process when its error comes in one packet with its greeting', async () => {
-    const server = await startGoodbyeServer(test.url, (connection) => connection <= 2);
+    const server = await startShutdownServer(test.url, (connection) => connection <= 2);
     const other = openOther(server.url, 1);
     expect(await failure(other.query('select 1'))).toMatchObject({ code: 'unavailable', recovery: { do: 'retry' } });
     const inTransaction = other.transaction((tx) => tx.query('select 1'));

@@ -47,7 +47,7 @@ it('applies each file once when eight start at the same time', async () => {
   await Promise.all(all.map((each) => each.close()));
 });
 
-it('leaves nothing of a file that fails, names it and its line, and goes on from there', async () => {
+it('leaves nothing of a file that fails, names it and its line, and continues with it once it is fixed', async () => {
   await write('003_third.sql', 'insert into shop.a values (10);\n\ninsert into shop.nowhere values (1);');
   await expect(run()).rejects.toThrow(/003_third\.sql failed at line 3: .*shop\.nowhere/);
   expect(await rows()).toEqual([1, 2]);

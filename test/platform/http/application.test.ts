@@ -110,7 +110,7 @@ describe('a handler that throws', () => {
     },
   );
 
-  test('a part that is away is a 503 and one warning, not an error', async () => {
+  test('an unavailable part is a 503 and one warning, not an error', async () => {
     const { url, logged } = await startTestApplication(throwing(new AppError('unavailable', 'The database is away.')));
     const answer = await fetch(`${url}/broken`);
     expect(answer.status).toBe(503);

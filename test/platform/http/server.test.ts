@@ -5,8 +5,8 @@ import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { AppError } from '#platform/errors.ts';
 import { listen } from '#platform/http/server.ts';
-import { testCertificates } from '../../harness/programs.ts';
 import { connectRaw } from '../../harness/raw-connection.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
 import { startTestApplication } from './test-application.ts';
 
 /** An application with `/slow`, which answers when the test releases it. */
@@ -97,7 +97,7 @@ describe('a graceful close', () => {
   });
 
   test('under TLS closes idle connections and those in their handshake, and lets a request finish', async () => {
-    const { certPem, keyPem, caPem } = await testCertificates();
+    const { certPem, keyPem, caPem } = testCertificates();
     const { server, entered, release } = await startSlow({ tls: { certPem, keyPem } });
     const connectSecurely = async () => {
       const socket = connectTls({ port: server.port, host: 'localhost', ca: caPem });
@@ -131,7 +131,7 @@ describe('input that cannot be read as a request', () => {
     ['a line that is no HTTP', 'nonsense\r\n\r\n', 400],
     ['a header without a name', 'GET /notes HTTP/1.1\r\nHost: test\r\n: x\r\n\r\n', 400],
     ['no Host', 'GET /notes HTTP/1.1\r\n\r\n', 400],
-    ['what nobody can expect', 'GET /notes HTTP/1.1\r\nHost: test\r\nExpect: wonders\r\n\r\n', 417],
+    ['an unknown expectation', 'GET /notes HTTP/1.1\r\nHost: test\r\nExpect: wonders\r\n\r\n', 417],
     ['two lengths', 'POST /notes HTTP/1.1\r\nHost: test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', 400],
     [
       'a length beside chunks',

@@ -16,7 +16,9 @@ const note = z.strictObject({ text: z.string().optional(), tags: z.array(z.strin
 /** What the endpoints were called with, newest last. */
 export type Seen = Call<object, unknown, unknown>[];
 
-/** Every endpoint answers with its call: `/notes` reads and takes notes, `/notes/:id` has an id, POST `/touch` no body. */
+/**
+ * Every endpoint answers with its call: `/notes` reads and takes notes, `/notes/:id` has an id, POST `/touch` no body.
+ */
 export function noteEndpoints(seen: Seen = []): Endpoint<object>[] {
   const remember = async (call: Call<object, unknown, unknown>, status = 200) => {
     seen.push(call);

@@ -2,9 +2,11 @@
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
 import { createKeyUses, plainAddress } from '#service/key-uses.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, request, startRecordedService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { processedSubmission } from '../../harness/sourcing.ts';
+import { startRecordedService } from '../../harness/test-service.ts';
 
 const clock = createManualClock(Date.UTC(2030, 0, 1));
 const service = await startRecordedService({ clock });

@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { deliveryList } from '#contract/admin.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService } from '../../harness/programs.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { createHook, type Hook } from '../../harness/webhook-receiver.ts';
 
 const [second, hour] = [1_000, 3_600_000];

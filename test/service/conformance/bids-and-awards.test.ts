@@ -1,10 +1,10 @@
-/** The records of the latest bids feed and of the awards feed, every field with its exact value, worked out by hand. */
+/** The records of the latest bids feed and the awards feed: every field with its exact value, worked out by hand. */
 import { expect, test } from 'vitest';
 import { createEvent, desk, readWholeFeed } from '../../harness/sourcing.ts';
-import { at, createWorld, someUuid } from './world.ts';
+import { at, someUuid, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { organisation, requests, supplierIds } = world;
+const conformance = await startConformanceService();
+const { organisation, requests, supplierIds } = conformance;
 const [firstRequest, secondRequest] = requests;
 const { S1, S2 } = supplierIds;
 
@@ -50,7 +50,7 @@ const feed = (name: 'latest-bids' | 'awards', event: string) =>
   readWholeFeed(organisation, name, `sourcing_event=${event}`);
 const usd = (value: string) => ({ value, currency: 'USD' });
 
-/** What both suppliers were given by the buyer, in the columns' order, with what each entered. */
+/** The cells of a supplier's row, in the columns' order: the buyer's values and the supplier's. */
 const rowOfA = (price: object, terms: string, each: string) => [
   { column_name: 'Item', value: 'Chair, red' },
   { column_name: 'Volume', value: '10' },
@@ -69,14 +69,14 @@ const rowOfB = (price: string, terms: string, each: string) => [
 ];
 
 const uuid = expect.stringMatching(someUuid);
-/** One microsecond for each record that was written before it at the same time. */
+/** The time of a record: a microsecond later for each record that was appended before it at the same time. */
 const after = (minute: number, micros: number) => at(minute).replace(/0Z$/, `${micros}Z`);
 
-test('RFQ: a record for each complete bid, then what changes, is withdrawn, edited and awarded', async () => {
-  world.moveTo(1);
+test('RFQ: a record for each complete bid, and new records after changes, withdrawals, edits and awards', async () => {
+  conformance.moveTo(1);
   const event = await createEvent(organisation, payload());
   await command(event, 'publish');
-  world.moveTo(2);
+  conformance.moveTo(2);
   await command(event, 'bids', {
     supplier: 'S1',
     lots: [
@@ -85,13 +85,13 @@ test('RFQ: a record for each complete bid, then what changes, is withdrawn, edit
     ],
     global: { Terms: 'net 30' },
   });
-  world.moveTo(3);
+  conformance.moveTo(3);
   await command(event, 'bids', {
     supplier: 'S2',
     lots: [{ lot: 'A', values: { Price: '2.40' } }, { lot: 'B' }],
     global: { Terms: 'net 10' },
   });
-  // The lot's own request; the event serves only that one, and so does the other lot. S2's bid on B is not complete.
+  // The event serves only lot A's request, so the records of lot B name it, too. S2's bid on B is incomplete.
   const common = { id: uuid, sourcing_event: event, sourcing_request: secondRequest };
   const records = [
     // 10 * (2.00 USD * 0.9 = 1.80) * 1.5
@@ -127,8 +127,8 @@ test('RFQ: a record for each complete bid, then what changes, is withdrawn, edit
   const [firstA, firstB, secondA] = first;
   expect(new Set(first.map(({ id }) => id)).size).toBe(3);
 
-  // Awarded and closed: lot A is shared, of lot B nobody has anything.
-  world.moveTo(4);
+  // Awarded and closed: lot A is shared, lot B is not awarded.
+  conformance.moveTo(4);
   const awards = [
     { lot: 'A', supplier: 'S1', share_awarded: '0.75' },
     { lot: 'A', supplier: 'S2', share_awarded: '0.25' },
@@ -170,11 +170,11 @@ test('RFQ: a record for each complete bid, then what changes, is withdrawn, edit
   expect(awardOfB).toEqual({ ...common, lot_name: 'B', awards: [], modified: after(4, 1) });
   expect(awarded).toHaveLength(2);
 
-  // Reopened: what changes gets new records under their ids, at the end of the feed, and nothing else does.
-  world.moveTo(5);
+  // Reopened: only changed records are appended again at the end of the feed, with the same ids.
+  conformance.moveTo(5);
   await command(event, 'reopen');
   await command(event, 'bids', { supplier: 'S2', lots: [{ lot: 'A', values: { Price: '2.00' } }] });
-  world.moveTo(6);
+  conformance.moveTo(6);
   await command(event, 'bids/withdraw', { supplier: 'S1', lots: ['A'] });
   const lowered = {
     ...secondA,
@@ -186,8 +186,8 @@ test('RFQ: a record for each complete bid, then what changes, is withdrawn, edit
   expect(await feed('latest-bids', event)).toEqual([firstB, lowered, withdrawn]);
   expect(await feed('awards', event)).toEqual(awarded);
 
-  // Un-awarded: lot A reads like lot B, which never was awarded and has not changed.
-  world.moveTo(7);
+  // The award is removed: lot A's record is like that of lot B, which was never awarded and has not changed.
+  conformance.moveTo(7);
   await command(event, 'award', { scenario: null });
   await command(event, 'close');
   const unawarded = { ...common, id: awardOfA.id, lot_name: 'A', awards: [], modified: at(7) };
@@ -195,8 +195,8 @@ test('RFQ: a record for each complete bid, then what changes, is withdrawn, edit
   expect(await feed('latest-bids', event)).toEqual([firstB, lowered, withdrawn]);
 });
 
-test('awards show the winning bids as they stood at the closing: no losing bid, nothing of an earlier round', async () => {
-  world.moveTo(10);
+test('awards show the winning bids at the time of closing: no losing bid, and nothing of an earlier round', async () => {
+  conformance.moveTo(10);
   const event = await createEvent(organisation, payload());
   await command(event, 'publish');
   const bid = (supplier: string, price: string, terms: string) =>
@@ -215,7 +215,7 @@ test('awards show the winning bids as they stood at the closing: no losing bid, 
   await command(event, 'award', { scenario: 's' });
   await command(event, 'close');
   const common = { id: uuid, sourcing_event: event, sourcing_request: secondRequest, scenario_name: 's' };
-  // 10 * 4 * 1.5 against 90, and 4 * 4 * 1.5. What was given for the whole event stands in every lot.
+  // 10 * 4 * 1.5 against 90, and 4 * 4 * 1.5. Values for the whole event are in every lot's row.
   expect(await feed('awards', event)).toEqual([
     {
       ...common,
@@ -241,8 +241,8 @@ test('awards show the winning bids as they stood at the closing: no losing bid, 
   ]);
 });
 
-test('English auction: one bid with the primary cost; without a request there is none in the record', async () => {
-  world.moveTo(20);
+test('English auction: one bid with the primary cost; a record without a request names none', async () => {
+  conformance.moveTo(20);
   const lots = sheet.lots.map(({ name, values }) => ({ name, values }));
   const bid_sheet = { ...sheet, lots };
   const event = await createEvent(organisation, payload({ event_type: 'ENGLISH', bid_sheet }));
@@ -267,7 +267,7 @@ test('English auction: one bid with the primary cost; without a request there is
 });
 
 test('Dutch auction: each ask price with its volume, as it was entered', async () => {
-  world.moveTo(30);
+  conformance.moveTo(30);
   const event = await createEvent(organisation, {
     ...payload({ event_type: 'DUTCH', sourcing_requests: [firstRequest] }),
     bid_sheet: { lots: [{ name: 'A' }, { name: 'B', sourcing_request: secondRequest }] },
@@ -283,11 +283,11 @@ test('Dutch auction: each ask price with its volume, as it was entered', async (
   await command(event, 'bids', { supplier: 'S2', lots });
   const common = { id: uuid, sourcing_event: event, supplier: S2, bids: offers, bid_sheet_values: [] };
   expect(await feed('latest-bids', event)).toEqual([
-    // Two requests are served, and this lot names none.
+    // The event serves two requests, and this lot names neither.
     { ...common, lot_name: 'A', modified: at(30) },
     { ...common, sourcing_request: secondRequest, lot_name: 'B', modified: after(30, 1) },
   ]);
-  world.moveTo(31);
+  conformance.moveTo(31);
   await command(event, 'close');
   const none = { id: uuid, sourcing_event: event, awards: [] };
   expect(await feed('awards', event)).toEqual([

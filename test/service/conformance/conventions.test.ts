@@ -1,13 +1,13 @@
-/** The general conventions of the two documents, over everything that a populated organisation answers. */
+/** The general conventions of the two documents, in all answers about an organisation with data of every kind. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { parseTimestamp } from '#contract/timestamp.ts';
 import { uploadFile } from '../../harness/files.ts';
 import { createEvent, createRequest, desk, endedJob, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
-import { at, createWorld, someUuid } from './world.ts';
+import { at, someUuid, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { service, organisation, requests } = world;
+const conformance = await startConformanceService();
+const { service, organisation, requests } = conformance;
 const admin = `/admin/organisations/${organisation.id}`;
 
 const input = { column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'NUMBER' };
@@ -30,8 +30,8 @@ const sheet = {
   })),
 };
 
-/** Everything that an organisation can have, at minute 1. */
-world.moveTo(1);
+/** Data of every kind, at minute 1. */
+conformance.moveTo(1);
 const file = await uploadFile(organisation);
 const questions = [
   { uuid: randomUUID(), identifier: '1', question_text: 'How many?', input_type: 'NUMBER', precision: 2 },
@@ -64,7 +64,7 @@ const dutch = await createEvent(organisation, {
   suppliers: [{ external_id: 'S1' }],
   bid_sheet: { lots: [{ name: 'A' }] },
 });
-for (const one of [event, dutch]) await desk(organisation, 'POST', `${one}/publish`);
+for (const id of [event, dutch]) await desk(organisation, 'POST', `${id}/publish`);
 await desk(organisation, 'POST', `${dutch}/bids`, {
   supplier: 'S1',
   lots: [{ lot: 'A', offers: [{ value: '1.50', volume: '100' }] }],
@@ -121,7 +121,7 @@ interface Leaf {
   value: unknown;
 }
 
-/** Every value that is neither object nor list, with the name of the member that it stands in. */
+/** Every value that is neither an object nor a list, with the name of its member. */
 function leaves(value: unknown, path = '', name = ''): Leaf[] {
   if (Array.isArray(value)) return value.flatMap((item) => leaves(item, `${path}[]`, name));
   if (typeof value !== 'object' || value === null) return [{ path, name, value }];
@@ -142,27 +142,27 @@ async function leavesOf(path: string): Promise<Leaf[]> {
   return found;
 }
 
-/** Members that hold a time, by the documents and by what the desk and the operator are shown beside them. */
+/** Members that have a time, by the documents and in the answers to the desk and the operator. */
 const times = new Set(
   `created published closed modified starts ends last_successful_bid last_failed_bid last_accessed last_changed needed_by
    expires_at revoked_at time due`.split(/\s+/),
 );
 
 test.each([...reads, `${admin}/api-keys`, `${admin}/deliveries`])(
-  '%s is JSON, and every time in it is ISO 8601 in UTC with microseconds',
+  '%s is JSON, and its times are ISO 8601 in UTC with microseconds',
   async (path) => {
     const all = await leavesOf(path);
     const form = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
     const known = all.filter(({ name, value }) => times.has(name) && value !== null);
     expect(known.filter(({ value }) => typeof value !== 'string' || !form.test(value))).toEqual([]);
-    // What reads like a time stands in none but these members.
+    // No other member has a value that looks like a time.
     const others = all.filter(({ value }) => typeof value === 'string' && parseTimestamp(value) !== undefined);
     expect(others.filter(({ name }) => !times.has(name))).toEqual([]);
     expect([path, known.length > 0]).toEqual([path, !['/api/manage/suppliers', '/api/webhooks'].includes(path)]);
   },
 );
 
-/** Members that hold the identifier of an event, a supplier, a question, a job, a submission or a file. */
+/** Members that have the id of an event, a supplier, a question, a job, a submission or a file. */
 const identifiers = new Set(
   `id uuid sourcing_event sourcing_request sourcing_requests sourcing_events supplier question_uuid parent_question_uuid
    document_file_uuids attachment_file_uuids file_uuid created_entity created_by organisation webhook`.split(/\s+/),
@@ -171,7 +171,7 @@ const identifiers = new Set(
 test.each(reads)('%s: every identifier is a UUID string', async (path) => {
   const all = await leavesOf(path);
   const found = all.filter(({ name, value }) => identifiers.has(name) && value !== null);
-  // Of answers the document says that their id is an integer; the desk names suppliers by their external_id.
+  // By the document, the id of an RFI response is an integer. The desk names suppliers by their external_id.
   const isException = ({ path: place, name }: Leaf) =>
     (path.includes('rfi-responses') && place === 'data[].id') ||
     (path.startsWith('/desk/') && (name === 'supplier' || place === 'answers[].id'));
@@ -180,7 +180,7 @@ test.each(reads)('%s: every identifier is a UUID string', async (path) => {
   expect([path, found.length > 0]).toEqual([path, path !== '/api/manage/suppliers']);
 });
 
-/** The integers that the document's tables name; every other number is text. */
+/** The integers in the document's tables; every other number is a text. */
 const integers = new Set([
   'data[].lot_count',
   'data[].scenario_count',
@@ -203,7 +203,7 @@ const decimals = new Set([
   'data[].awards[].historic_cost',
 ]);
 
-test('in feeds money, quantities and values are strings, and no number is there that the document does not name', async () => {
+test('in feeds money, quantities and values are strings; the only numbers are those of the document', async () => {
   const all = (await Promise.all(feeds.map(leavesOf))).flat();
   const numbers = all.filter(({ value }) => typeof value === 'number');
   const answerIds = numbers.filter(({ path }) => path === 'data[].id');
@@ -219,14 +219,14 @@ test('in feeds money, quantities and values are strings, and no number is there 
   expect(values.filter(({ value }) => typeof value !== 'string')).toEqual([]);
 });
 
-test('feeds hold no null but `next`, and show empty arrays that carry meaning', async () => {
+test('feeds have no null except `next`, and show empty arrays that have a meaning', async () => {
   const nulls = (await Promise.all(feeds.map(leavesOf))).flat().filter(({ value }) => value === null);
   expect(new Set(nulls.map(({ path }) => path))).toEqual(new Set(['next']));
   const unawarded = (await readWholeFeed(organisation, 'awards')).find(({ lot_name: lot }) => lot === 'B');
   expect(unawarded.awards).toEqual([]);
 });
 
-test('a record that was stored before its feed had a field is served and found as it is, without it', async () => {
+test('a record that was stored before its feed had a field is served and found without the field', async () => {
   const own = await service.organisation();
   const old = await createEvent(own, { name: 'Old', tags: [{ name: 'Region', value: 'EMEA' }], category: 'Furniture' });
   await service.db.database.query(
@@ -241,12 +241,12 @@ test('a record that was stored before its feed had a field is served and found a
     ['New', 'Furniture'],
   ]);
   expect(records[0]).not.toHaveProperty('category');
-  // The next time that it changes it has the field.
+  // After its next change it has the field.
   await desk(own, 'POST', `${old}/publish`);
   expect((await readWholeFeed(own, 'sourcing-events')).at(-1)).toMatchObject({ name: 'Old', category: 'Furniture' });
 });
 
-/** One instant in every form that the documents accept: minute 600, or its day. */
+/** The instant of minute 600, or its day, in every form that the documents accept. */
 const forms = [
   '2030-01-01T10:00:00Z',
   '2030-01-01T10:00:00+00:00',
@@ -257,7 +257,7 @@ const forms = [
 const instant = at(600);
 
 describe.each(forms)('the time %s', (form) => {
-  test('in a body is that instant, wherever a time is taken', async () => {
+  test('in a body is that instant, in every member that takes a time', async () => {
     const draft = await createEvent(organisation, {
       name: 'Timed',
       rounds: [{ starts: form }, { starts: at(601), ends: '2030-01-02' }],
@@ -302,7 +302,7 @@ describe.each(forms)('the time %s', (form) => {
     expect(answered.answers[0].value).toBe('2030-01-01');
   });
 
-  test('in a query is that instant, wherever a time is taken', async () => {
+  test('in a query is that instant, in every parameter that takes a time', async () => {
     const own = await service.organisation();
     const made = await createEvent(own, { name: 'Timed', suppliers: [] });
     await desk(own, 'POST', `${made}/publish`);
@@ -310,7 +310,7 @@ describe.each(forms)('the time %s', (form) => {
       change_data: { suppliers: [{ external_id: 'S', name: 'S' }] },
     });
     await expect.poll(async () => (await own.call('GET', '/api/manage/suppliers')).body.count).toBe(1);
-    // All of it was made at minute 600 to the microsecond, for whatever asks.
+    // Everything that the queries find is set to minute 600 exactly.
     const { database } = service.db;
     for (const [table, column] of [
       ['jobs', 'created'],
@@ -335,7 +335,7 @@ describe.each(forms)('the time %s', (form) => {
       expect([asked, await countOf(`${asked}=${given}`), await countOf(`${asked}=${earlier}`)]).toEqual([asked, 1, 0]);
     for (const feed of ['latest-bids', 'awards', 'rfi-responses'])
       expect(await countOf(`/api/feeds/${feed}?modified_after=${given}&modified_before=${given}`)).toBe(0);
-    // A plus sign that was not encoded is a blank, and means the same.
+    // An unencoded plus sign is read as a blank, and accepted as a plus.
     expect(await countOf(`/api/jobs?created_after=${form}&created_before=${form}`)).toBe(1);
   });
 });

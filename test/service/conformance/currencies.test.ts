@@ -1,6 +1,5 @@
 /** Decisions, "Currencies": wherever the service takes a currency, an unknown code is refused with its path. */
 import { describe, expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import {
   createEvent,
   createSuppliers,
@@ -10,6 +9,7 @@ import {
   jobEnd,
   readEvent,
 } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

@@ -1,15 +1,17 @@
-/** Sentences of the decisions that concern the whole service, and have no place of their own among the other tests. */
+/** Sentences of the decisions about the whole service that no other test file covers. */
 import { expect, test } from 'vitest';
-import { createDatabase, type Sql } from '#platform/database/database.ts';
+import { createDatabase } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
-import { eventually, startTestService } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createEvent, createSuppliers, endedJob } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
-test('no secret stands anywhere in the database: keys as hashes, signing keys and client secrets sealed', async () => {
+test('the database has no secret in plain text: keys are hashed, signing keys and client secrets sealed', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
   const [receiver, tokenServer] = [await startWebhookReceiver(), await startTokenServer()];
@@ -26,7 +28,7 @@ test('no secret stands anywhere in the database: keys as hashes, signing keys an
     },
   });
   await createEvent(organisation, { name: 'x' });
-  await eventually('it was notified', async () => receiver.received.length > 0);
+  await eventually('the notification arrives', async () => receiver.received.length > 0);
   const { key } = (
     await service.operator('POST', `/admin/organisations/${organisation.id}/api-keys`, { name: 'second' })
   ).body;
@@ -47,16 +49,20 @@ test('no secret stands anywhere in the database: keys as hashes, signing keys an
       const written = Buffer.from(secret).toString(encoding).replace(/=+$/, '');
       expect([secret, encoding, everything.includes(written)]).toEqual([secret, encoding, false]);
     }
-  // Without its prefix, and as the bytes that it is written for.
+  // Also not the decoded bytes of a key without its prefix.
   for (const secret of [organisation.key, key])
     expect(everything).not.toContain(Buffer.from(secret.slice(3), 'base64url').toString('hex'));
 });
 
-test('while the database is away every call is 503 with Retry-After, and afterwards all is as it was', async () => {
+test('while the database is down every call is 503 with Retry-After, and afterwards the service works again', async () => {
   const db = await createTestDatabase();
-  const nobody = createDatabase({ url: 'postgres://127.0.0.1:1/nobody', log: silentLogger, applicationName: 'test' });
-  let isAway = false;
-  const now = () => (isAway ? nobody : db.database);
+  const unreachable = createDatabase({
+    url: 'postgres://127.0.0.1:1/nobody',
+    log: silentLogger,
+    applicationName: 'test',
+  });
+  let isDown = false;
+  const now = () => (isDown ? unreachable : db.database);
   const query: Sql['query'] = (statement, params) => now().query(statement, params);
   const database = {
     ...db.database,
@@ -66,7 +72,7 @@ test('while the database is away every call is 503 with Retry-After, and afterwa
   const service = await startTestService({ db: { ...db, database } });
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1']);
-  isAway = true;
+  isDown = true;
   const calls: [string, string, object?][] = [
     ['GET', '/api/manage/suppliers'],
     ['GET', '/api/feeds/awards'],
@@ -86,11 +92,11 @@ test('while the database is away every call is 503 with Retry-After, and afterwa
   const alive = await fetch(`${service.url}/healthz`);
   const ready = await fetch(`${service.url}/readyz`);
   expect([alive.status, ready.status]).toEqual([200, 503]);
-  isAway = false;
+  isDown = false;
   const { body } = await organisation.call('GET', '/api/manage/suppliers');
   expect(body.count).toBe(1);
   expect((await endedJob(organisation, '/api/jobs/create-sourcing-events', { name: 'x' })).status).toBe('COMPLETED');
-  await nobody.close();
+  await unreachable.close();
 });
 
 interface Schema {
@@ -102,7 +108,7 @@ interface Schema {
   $ref?: string;
 }
 
-test('the OpenAPI document says of every optional member of the event payload what leaving it out means', () => {
+test('the OpenAPI document states what each optional member of the event payload means when it is left out', () => {
   const documents = createApiDocuments() as unknown as Record<
     string,
     { components: { schemas: Record<string, Schema> } }
@@ -110,15 +116,15 @@ test('the OpenAPI document says of every optional member of the event payload wh
   const schemas = documents['public']?.components.schemas;
   const payload = schemas?.['CreateSourcingEvent'];
   const behind = ({ $ref, ...own }: Schema): Schema => ({ ...schemas?.[$ref?.split('/').at(-1) ?? ''], ...own });
-  /** Optional members with neither a default nor words about their absence. */
-  const silent = (schema: Schema | undefined, path: string): string[] =>
+  /** The optional members with neither a default nor a sentence about their absence. */
+  const undescribed = (schema: Schema | undefined, path: string): string[] =>
     Object.entries(schema?.properties ?? {}).flatMap(([name, referring]) => {
       const member = behind(referring);
-      const says =
+      const isDescribed =
         schema?.required?.includes(name) === true || 'default' in member || member.description?.includes('Left out: ');
-      return [...(says ? [] : [`${path}${name}`]), ...silent(member, `${path}${name}.`)];
+      return [...(isDescribed ? [] : [`${path}${name}`]), ...undescribed(member, `${path}${name}.`)];
     });
   expect(payload?.required).toEqual(['name']);
-  // A contact of the event has what is known of it, and columns have roles that somebody gave them.
-  expect(silent(payload, '')).toEqual(['event_contact.name', 'event_contact.email']);
+  // An event contact may have only a name or an e-mail: leaving one out needs no explanation.
+  expect(undescribed(payload, '')).toEqual(['event_contact.name', 'event_contact.email']);
 });

@@ -1,18 +1,18 @@
-/** API document, "Response envelopes": every member of every envelope, on each endpoint that has one. */
+/** API document, "Response envelopes": every member of every envelope, for each endpoint that has an envelope. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { request } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { changeSuppliers, createEvent, createRequest, createSuppliers, desk } from '../../harness/sourcing.ts';
-import { createWorld } from './world.ts';
+import { startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { service, organisation, apiKeyId } = world;
+const conformance = await startConformanceService();
+const { service, organisation, apiKeyId } = conformance;
 const hook = { name: 'hook', url: 'https://localhost:1/', triggers: ['TEST'] };
 
 const key = async (scopes: string[]) =>
   service.operator('POST', `/admin/organisations/${organisation.id}/api-keys`, { name: 'more', scopes });
 
-/** Each list of `/api`, with what makes three items of it. */
+/** Each list of `/api`, with a function that creates an item of it. */
 const manageLists: [string, (number: number) => Promise<unknown>][] = [
   ['/api/manage/suppliers', async () => undefined],
   ['/api/manage/supplier_changes', (number) => changeSuppliers(organisation, { external_id: 'S1', name: `${number}` })],
@@ -21,13 +21,13 @@ const manageLists: [string, (number: number) => Promise<unknown>][] = [
 ];
 
 describe.each(manageLists)('GET %s', (path, make) => {
-  test('is a list envelope with every member of a manage answer, and no other', async () => {
+  test('is a list envelope with exactly the members of a manage answer', async () => {
     for (let number = 0; number < 3; number += 1) await make(number);
     const whole = (await organisation.call('GET', `${path}?page_size=1000`)).body;
     const { count, gsn } = whole;
     expect(count).toBeGreaterThanOrEqual(3);
     const link = (page: number, size: number) => `${service.url}${path}?page_number=${page}&page_size=${size}`;
-    const beside = { used_endpoints: [path], gsn, includes: {}, extras: {} };
+    const common = { used_endpoints: [path], gsn, includes: {}, extras: {} };
     expect(whole).toEqual({
       result: whole.result,
       count: whole.result.length,
@@ -36,7 +36,7 @@ describe.each(manageLists)('GET %s', (path, make) => {
       num_pages: 1,
       next: null,
       previous: null,
-      ...beside,
+      ...common,
     });
     const second = await organisation.call('GET', `${path}/?page_size=1&page_number=2`);
     expect(second.body).toEqual({
@@ -47,15 +47,15 @@ describe.each(manageLists)('GET %s', (path, make) => {
       num_pages: count,
       next: link(3, 1),
       previous: link(1, 1),
-      ...beside,
+      ...common,
     });
     expect((await organisation.call('GET', path)).body.page_size).toBe(20);
     expect([typeof count, Number.isInteger(gsn)]).toEqual(['number', true]);
   });
 
-  test('of an organisation that has nothing is one empty page', async () => {
-    const nobody = await service.organisation();
-    expect((await nobody.call('GET', path)).body).toEqual({
+  test('of an organisation without items is one empty page', async () => {
+    const emptyOrganisation = await service.organisation();
+    expect((await emptyOrganisation.call('GET', path)).body).toEqual({
       result: [],
       count: 0,
       page_size: 20,
@@ -71,12 +71,12 @@ describe.each(manageLists)('GET %s', (path, make) => {
   });
 });
 
-test('default page size: 20 of 21 items, and the rest by next', async () => {
+test('the default page has 20 of 21 items, and next leads to the rest', async () => {
   const other = await service.organisation();
-  const ids = Array.from({ length: 21 }, (_none, index) => `S${String(index).padStart(2, '0')}`);
+  const ids = Array.from({ length: 21 }, (_, index) => `S${String(index).padStart(2, '0')}`);
   await createSuppliers(other, ids);
   const { body } = await other.call('GET', '/api/manage/suppliers');
-  const idsOf = (result: { external_id: string }[]) => result.map((one) => one.external_id);
+  const idsOf = (result: { external_id: string }[]) => result.map((supplier) => supplier.external_id);
   expect(idsOf(body.result)).toEqual(ids.slice(0, 20));
   expect(body).toMatchObject({ count: 21, page_size: 20, num_pages: 2, previous: null });
   const { pathname, search } = new URL(body.next);
@@ -85,7 +85,7 @@ test('default page size: 20 of 21 items, and the rest by next', async () => {
   expect(rest).toMatchObject({ page_number: 2, next: null, previous: expect.stringContaining('page_number=1') });
 });
 
-test('a single item: result, used_endpoints, gsn, includes and extras, and no other member', async () => {
+test('a single item has result, used_endpoints, gsn, includes and extras, and no other member', async () => {
   const submitted = await organisation.call('POST', '/api/manage/supplier_changes', {
     change_data: { suppliers: [{ external_id: 'S2', name: 'Again' }] },
   });
@@ -108,7 +108,7 @@ test('a single item: result, used_endpoints, gsn, includes and extras, and no ot
     });
 });
 
-test('job endpoints and those of one webhook answer the object directly', async () => {
+test('the endpoints of a job and of a webhook answer with the object, without an envelope', async () => {
   const submitted = await organisation.call('POST', '/api/jobs/create-sourcing-requests', { name: 'x' });
   const webhook = await organisation.call('POST', '/api/webhooks', hook);
   for (const { body } of [
@@ -123,7 +123,7 @@ test('job endpoints and those of one webhook answer the object directly', async 
   }
 });
 
-test('a feed: data and next, and includes only when it was asked for; next is null at the end', async () => {
+test('a feed has data and next, and includes only on request; next is null on the last page', async () => {
   const event = await createEvent(organisation, {
     name: 'x',
     suppliers: [{ external_id: 'S1' }],

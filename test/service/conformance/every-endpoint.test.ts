@@ -1,11 +1,12 @@
-/** What the documents say of every call, held against every endpoint of the two tables. */
+/** The rules of the documents for every call, tested with every endpoint of the two tables. */
 import { randomUUID } from 'node:crypto';
 import { request as rawRequest } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { jobTypes } from '#contract/job.ts';
 import type { Endpoint } from '#platform/http/endpoint.ts';
-import { request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { createEvent, createSuppliers } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { operatorEndpoints, organisationEndpoints } from '../endpoint-tables.ts';
 import { fullBodies } from './examples.ts';
 
@@ -22,7 +23,7 @@ const listed = (endpoints: readonly Endpoint<never>[], key: string): Listed[] =>
   endpoints.map((endpoint) => ({ name: `${endpoint.method} ${endpoint.path}`, endpoint, key }));
 const all = [...listed(organisationEndpoints, organisation.key), ...listed(operatorEndpoints, service.adminToken)];
 
-/** With ids that name nothing, except for the organisation's own. */
+/** A path with unknown ids, except for the organisation's own id. */
 const pathOf = (template: string) =>
   template
     .replace('/organisations/:id', `/organisations/${organisation.id}`)
@@ -40,12 +41,12 @@ const send = (
   });
 };
 
-/** For the titles. */
-const named = (list: readonly Listed[]) => list.map((one) => [one.name, one] as const);
+/** The endpoints with their names, for the titles. */
+const named = (list: readonly Listed[]) => list.map((entry) => [entry.name, entry] as const);
 
 const paths = (body: { errors?: { path: string }[] }) => body.errors?.map(({ path }) => path);
 
-test('there is a full example for every endpoint that takes a body with members', () => {
+test('every endpoint that takes a body with members has a full example', () => {
   const taking = all.filter(({ endpoint }) => endpoint.body && !endpoint.body.safeParse(undefined).success);
   expect(taking.map(({ name }) => name).filter((name) => !(name in fullBodies))).toEqual([]);
   const names = new Set(all.map(({ name }) => name));
@@ -54,10 +55,10 @@ test('there is a full example for every endpoint that takes a body with members'
 
 test.each(named(all.filter(({ endpoint }) => endpoint.body)))(
   '%s: a body that is not JSON is 415 or 400',
-  async (_name, one) => {
+  async (_name, entry) => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/xml'])
-      expect((await send(one, { body: '{}', headers: { 'content-type': type } })).status).toBe(415);
-    const broken = await send(one, { body: '{"a":' });
+      expect((await send(entry, { body: '{}', headers: { 'content-type': type } })).status).toBe(415);
+    const broken = await send(entry, { body: '{"a":' });
     expect([broken.status, broken.headers.get('content-type')]).toEqual([
       400,
       'application/problem+json; charset=utf-8',
@@ -65,57 +66,56 @@ test.each(named(all.filter(({ endpoint }) => endpoint.body)))(
   },
 );
 
-test.each(named(all))('%s: an unknown query parameter is 400 by its name', async (_name, one) => {
-  const answer = await send(one, { suffix: '?zzz=1' });
+test.each(named(all))('%s: an unknown query parameter is 400 with its name', async (_name, entry) => {
+  const answer = await send(entry, { suffix: '?zzz=1' });
   expect([answer.status, paths(answer.body)]).toEqual([400, ['zzz']]);
 });
 
-/** Members under names that the sender chooses. */
+/** Members that are objects with names that the client chooses. */
 const maps = new Set(['fields', 'values', 'global']);
 
-/** Every object in a body, as a copy of the body with one more member in it, and that member's path. */
-function intruded(value: unknown, path = '', isMap = false): { body: unknown; path: string }[] {
+/** Copies of a body, each with an unknown member in another one of its objects, and the path of that member. */
+function withUnknownMember(value: unknown, path = '', isMap = false): { body: unknown; path: string }[] {
   if (Array.isArray(value))
     return value.flatMap((item, index) =>
-      intruded(item, `${path}[${index}]`).map((inner) => ({ ...inner, body: value.with(index, inner.body) })),
+      withUnknownMember(item, `${path}[${index}]`).map((inner) => ({ ...inner, body: value.with(index, inner.body) })),
     );
   if (typeof value !== 'object' || value === null) return [];
   const inside = Object.entries(value).flatMap(([name, member]) =>
-    intruded(member, path === '' ? name : `${path}.${name}`, maps.has(name) && !Array.isArray(member)).map((inner) => ({
-      ...inner,
-      body: { ...value, [name]: inner.body },
-    })),
+    withUnknownMember(member, path === '' ? name : `${path}.${name}`, maps.has(name) && !Array.isArray(member)).map(
+      (inner) => ({
+        ...inner,
+        body: { ...value, [name]: inner.body },
+      }),
+    ),
   );
   return isMap ? inside : [{ body: { ...value, zzz: 1 }, path: path === '' ? 'zzz' : `${path}.zzz` }, ...inside];
 }
 
 const withExamples = all.filter(({ name }) => name in fullBodies);
 
-test.each(named(withExamples))(
-  '%s: a member that is not known is 400 by its path, wherever it stands',
-  async (_name, one) => {
-    const bodies = intruded(fullBodies[one.name]);
-    expect(bodies.length).toBeGreaterThan(0);
-    for (const { body, path } of bodies) {
-      const answer = await send(one, { body });
-      expect([path, answer.status, paths(answer.body)]).toEqual([path, 400, expect.arrayContaining([path])]);
-    }
-  },
-);
+test.each(named(withExamples))('%s: an unknown member at any place is 400 with its path', async (_name, entry) => {
+  const bodies = withUnknownMember(fullBodies[entry.name]);
+  expect(bodies.length).toBeGreaterThan(0);
+  for (const { body, path } of bodies) {
+    const answer = await send(entry, { body });
+    expect([path, answer.status, paths(answer.body)]).toEqual([path, 400, expect.arrayContaining([path])]);
+  }
+});
 
-test.each(named(all))('%s: with and without its trailing slash it answers alike', async (_name, one) => {
-  const fixed = { ...one, endpoint: { ...one.endpoint, path: pathOf(one.endpoint.path) } };
-  const bare = await send(fixed, { body: one.endpoint.method === 'GET' ? undefined : { zzz: 1 } });
-  const slashed = await send(fixed, { suffix: '/', body: one.endpoint.method === 'GET' ? undefined : { zzz: 1 } });
+test.each(named(all))('%s: the answer is the same with and without a final slash', async (_name, entry) => {
+  const fixed = { ...entry, endpoint: { ...entry.endpoint, path: pathOf(entry.endpoint.path) } };
+  const bare = await send(fixed, { body: entry.endpoint.method === 'GET' ? undefined : { zzz: 1 } });
+  const slashed = await send(fixed, { suffix: '/', body: entry.endpoint.method === 'GET' ? undefined : { zzz: 1 } });
   expect([slashed.status, slashed.body]).toEqual([bare.status, bare.body]);
 });
 
-test('every path answers 405 with Allow to the methods that it does not have', async () => {
+test('every path answers 405 with Allow to a method that it does not have', async () => {
   for (const [path, ones] of Map.groupBy(all, ({ endpoint }) => endpoint.path)) {
     const methods = new Set(ones.map(({ endpoint }) => endpoint.method as string));
     if (methods.has('GET')) methods.add('HEAD');
     const [{ key } = { key: '' }] = ones;
-    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((one) => !methods.has(one))) {
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((entry) => !methods.has(entry))) {
       const answer = await request(method, service.url + pathOf(path), { key });
       expect([method, path, answer.status]).toEqual([method, path, 405]);
       expect(new Set(answer.headers.get('allow')?.split(', '))).toEqual(methods);
@@ -130,16 +130,16 @@ describe('Idempotency-Key on every POST under /api', () => {
     return name.endsWith('/test') || name.endsWith('/resend') ? undefined : fullBodies[name];
   };
 
-  test.each(named(posts))('%s: the same body has the first answer again, another one is 409', async (_name, one) => {
+  test.each(named(posts))('%s: the same body returns the first answer, another body is 409', async (_name, entry) => {
     const hook = await organisation.call('POST', '/api/webhooks', bodyOf('POST /api/webhooks'));
     const at = `/api/webhooks/${hook.body.uuid}`;
     await organisation.call('POST', `${at}/test`);
     const [delivery] = (await organisation.call('GET', `${at}/deliveries`)).body.result;
-    const url = service.url + one.endpoint.path.replace(':uuid', hook.body.uuid).replace(':id', delivery.id);
+    const url = service.url + entry.endpoint.path.replace(':uuid', hook.body.uuid).replace(':id', delivery.id);
     const headers = { 'idempotency-key': randomUUID() };
-    const body = bodyOf(one.name);
+    const body = bodyOf(entry.name);
     const post = (sent: unknown) =>
-      request('POST', url, { key: one.key, headers, ...(sent === undefined ? {} : { body: sent }) });
+      request('POST', url, { key: entry.key, headers, ...(sent === undefined ? {} : { body: sent }) });
     const [first, second] = [await post(body), await post(body)];
     const { signing_key: _shownOnce, ...shown } = first.body;
     expect([second.status, second.body]).toEqual([first.status, shown]);
@@ -150,14 +150,14 @@ describe('Idempotency-Key on every POST under /api', () => {
   });
 });
 
-/** A body that is as right as the example, and says something else. */
+/** Another valid body than the example. */
 function another(body: object): unknown {
   const text = JSON.stringify(body).replaceAll('"00000000-', '"10000000-');
   return JSON.parse(text.replaceAll(/"(One|Chairs|hook)"/g, '"Other"'));
 }
 
 describe('GET under /api', () => {
-  test('carries an ETag, and If-None-Match gives 304; is compressed when the client asks', async () => {
+  test('has an ETag, answers If-None-Match with 304, and is compressed when the client asks', async () => {
     const own = await service.organisation();
     await createSuppliers(
       own,
@@ -190,7 +190,7 @@ describe('GET under /api', () => {
       expect([path, again.status, again.body]).toEqual([path, 304, '']);
       const { encoding, bytes } = await compressed(url, own.key);
       const { length } = JSON.stringify(first.body);
-      // What is short is not worth it.
+      // Short answers are not compressed.
       expect([path, length >= 1_000 ? ['gzip'] : ['gzip', 'none']]).toEqual([path, expect.arrayContaining([encoding])]);
       expect(bytes).toBeLessThanOrEqual(length);
       encodings.push(encoding);
@@ -199,7 +199,7 @@ describe('GET under /api', () => {
   });
 });
 
-/** As it comes over the wire: fetch would unpack it. */
+/** The answer as it is sent: fetch would decompress it. */
 function compressed(url: string, key: string): Promise<{ encoding: string; bytes: number }> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${key}`, 'accept-encoding': 'gzip' };

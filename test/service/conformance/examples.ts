@@ -1,4 +1,4 @@
-/** For each endpoint that takes a body, one with every member that it can have. Where ids matter, they name nothing. */
+/** For each endpoint that takes a body, a body with every possible member. Its ids name nothing that exists. */
 import { type JobType, jobTypes } from '#contract/job.ts';
 
 const id = '00000000-0000-4000-8000-000000000000';
@@ -64,7 +64,7 @@ const files = [
   { file_name: 'b.txt', url: 'https://files.example/b' },
 ];
 
-export const jobPayloads: Record<JobType, object> = {
+export const fullJobPayloads: Record<JobType, object> = {
   CREATE_SOURCING_EVENT: event,
   CREATE_SOURCING_EVENT_FROM_TEMPLATE: { template: id, ...event },
   CREATE_SOURCING_REQUEST: {
@@ -89,7 +89,7 @@ const bid = {
   global: cells,
 };
 
-/** By method and path template. */
+/** The bodies by method and path template. */
 export const fullBodies: Record<string, object> = {
   'POST /api/manage/supplier_changes': {
     change_data: {
@@ -105,7 +105,7 @@ export const fullBodies: Record<string, object> = {
     },
   },
   ...Object.fromEntries(
-    Object.entries(jobTypes).map(([type, { path }]) => [`POST /api/jobs/${path}`, jobPayloads[type as JobType]]),
+    Object.entries(jobTypes).map(([type, { path }]) => [`POST /api/jobs/${path}`, fullJobPayloads[type as JobType]]),
   ),
   'POST /api/jobs': { type: 'CREATE_SOURCING_EVENT', ...event },
   'POST /api/webhooks': {

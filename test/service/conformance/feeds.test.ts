@@ -1,24 +1,27 @@
-/** What the documents say of all feeds alike: the size of a page and what it costs, and what is told of an update. */
+/**
+ * The rules of the documents for all feeds: the size of a page, the cost of a page, and the notifications of updates.
+ */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { feedNames } from '#contract/feed.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { createFeedWriter } from '../../harness/feed-writer.ts';
-import { request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { createEvent, createSuppliers, desk, endedJob, readWholeFeed } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const db = await createTestDatabase();
 const asked: { text: string; params: readonly unknown[] }[] = [];
-/** Keeps what it is asked. */
+/** A database that records its statements. */
 const query: Sql['query'] = (statement, params = []) => {
   asked.push({ text: typeof statement === 'string' ? statement : statement.text, params });
   return db.database.query(statement, params);
 };
 const service = await startTestService({ db: { ...db, database: { ...db.database, query } } });
 
-test.each(feedNames)('%s: a page holds 100 records unless told, and at most 1,000', async (feed) => {
+test.each(feedNames)('%s: a page has 100 records by default, and at most 1,000', async (feed) => {
   const organisation = await service.organisation();
   await db.database.query(
     `insert into service.feed_records (organisation_id, feed, id, modified, sourcing_event, visible, content_hash, body)
@@ -28,7 +31,7 @@ test.each(feedNames)('%s: a page holds 100 records unless told, and at most 1,00
     [organisation.id, feed],
   );
   const sizeOf = async (parameters: string) => {
-    // These records say nothing but when they changed, and would not pass for documented ones.
+    // These records have only a time of change; the check against the OpenAPI document would refuse them.
     const answer = await fetch(`${service.url}/api/feeds/${feed}${parameters}`, {
       headers: { authorization: `Bearer ${organisation.key}` },
     });
@@ -67,19 +70,19 @@ test('the last of ten thousand pages reads as many rows as the first', async () 
   };
   const cursor = Buffer.from('latest-bids 2030-01-01T00:00:00.099990Z').toString('base64url');
   const [first, last] = [await costOf('?page_size=10'), await costOf(`?page_size=10&cursor=${cursor}`)];
-  // One more tells whether anything follows; behind the last there is none.
+  // One more row shows whether a page follows; after the last page there is none.
   expect([first, last]).toEqual([11, 10]);
 });
 
-/** Rows that the scans of a plan gave or threw away. */
+/** The rows that the scans of a plan returned or dropped. */
 function rowsRead(plan: object | undefined): number {
   const { Plans: inner, ...node } = plan as { Plans?: object[]; 'Node Type': string } & Record<string, unknown>;
-  const below = (inner ?? []).reduce((sum, one) => sum + rowsRead(one), 0);
+  const below = (inner ?? []).reduce((sum, node) => sum + rowsRead(node), 0);
   const own = node['Node Type'].includes('Scan') ? Number(node['Actual Rows']) * Number(node['Actual Loops']) : 0;
   return below + own + Number(node['Rows Removed by Filter'] ?? 0);
 }
 
-test('a filtered walk holds what the filter says on every page, and ends with null', async () => {
+test('every page of a filtered feed has only matching records, and the last page has next null', async () => {
   const organisation = await service.organisation();
   const writer = createFeedWriter(service, organisation);
   const events = [randomUUID(), randomUUID()];
@@ -91,7 +94,7 @@ test('a filtered walk holds what the filter says on every page, and ends with nu
   );
 });
 
-test('each feed has its trigger, whose payload names the event, its request and the newest record', async () => {
+test("each feed has its trigger, with the event, its request and the newest record's time in the payload", async () => {
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1']);
   const receiver = await startWebhookReceiver();

@@ -1,30 +1,30 @@
-/** Jobs: every field with its exact value in each state, for each type; and the payload that the document exemplifies. */
+/** Jobs: every field with its exact value in each state, for each type; and the document's example of a payload. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uploadFile } from '../../harness/files.ts';
 import { createEvent, endedJob, jobEnd, readEvent } from '../../harness/sourcing.ts';
-import { at, createWorld, holdWorkers, someUuid } from './world.ts';
+import { at, holdWorkers, someUuid, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { service, organisation, requests } = world;
+const conformance = await startConformanceService();
+const { service, organisation, requests } = conformance;
 const uuid = expect.stringMatching(someUuid);
 
-test('a job: id, type, status and created while it is pending, and created_entity when it has completed', async () => {
-  world.moveTo(1);
-  const release = await holdWorkers(world);
+test('a job has id, type, status and created while it is pending, and created_entity when it has completed', async () => {
+  conformance.moveTo(1);
+  const release = await holdWorkers(conformance);
   const submitted = await organisation.call('POST', '/api/jobs/create-sourcing-events', { name: 'Chairs' });
   const pending = { id: uuid, type: 'CREATE_SOURCING_EVENT', status: 'PENDING', created: at(1) };
   expect([submitted.status, submitted.body]).toEqual([202, pending]);
   expect((await organisation.call('GET', `/api/jobs/${submitted.body.id}`)).body).toEqual(submitted.body);
-  world.moveTo(5);
+  conformance.moveTo(5);
   await release();
   const done = await jobEnd(organisation, submitted.body.id);
   expect(done).toEqual({ ...submitted.body, status: 'COMPLETED', created_entity: uuid });
   expect((await readEvent(organisation, done.created_entity)).name).toBe('Chairs');
 });
 
-test('each type: what it shows when it has completed, and nothing else', async () => {
-  world.moveTo(10);
+test('a completed job of each type has exactly these fields', async () => {
+  conformance.moveTo(10);
   const file = await uploadFile(organisation, 'certificate.pdf');
   const event = await createEvent(organisation, { name: 'Template', settings: { is_template: true } });
   const attached = [{ file_name: 'a.txt', content: '' }];
@@ -79,7 +79,7 @@ test('each type: what it shows when it has completed, and nothing else', async (
     });
 });
 
-test('a job that fails: the reason in errors, and neither an entity nor a detail', async () => {
+test('a failed job has the reason in errors, and neither an entity nor a detail', async () => {
   const missing = randomUUID();
   const reasons: [string, object, object][] = [
     [
@@ -105,7 +105,7 @@ test('a job that fails: the reason in errors, and neither an entity nor a detail
   }
 });
 
-test('the payload that the document exemplifies makes an event of exactly that', async () => {
+test("the document's example of a payload makes exactly that event", async () => {
   const payload = {
     name: 'Office supplies',
     description: 'Paper and pens',
@@ -139,7 +139,7 @@ test('the payload that the document exemplifies makes an event of exactly that',
     column_roles: { lot_identifier: 'Article' },
     primary_cost_calculation: '[Quantity] * [Unit Price]',
     settings: { is_test: true },
-    // With no suppliers, formulas or schedule of its own.
+    // Without suppliers, formulas and rounds.
     suppliers: [],
     rounds: [],
   });

@@ -1,16 +1,16 @@
-/** RFI answers as the feed shows them, and the questions that it includes: every field with its exact value. */
+/** RFI answers in the feed, and the included questions: every field with its exact value. */
 import { expect, test } from 'vitest';
 import { uploadFile } from '../../harness/files.ts';
 import { createEvent, desk, readWholeFeed } from '../../harness/sourcing.ts';
-import { at, createWorld } from './world.ts';
+import { at, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { organisation, requests, supplierIds } = world;
+const conformance = await startConformanceService();
+const { organisation, requests, supplierIds } = conformance;
 
 const files = [await uploadFile(organisation, 'spec.pdf'), await uploadFile(organisation, 'drawing.pdf')] as const;
 const uuidOf = (place: number) => `00000000-0000-4000-8000-00000000000${place}`;
 
-/** One question of each input type, as they are sent. */
+/** A question of each input type, as they are sent. */
 const questions = [
   {
     uuid: uuidOf(1),
@@ -75,7 +75,7 @@ const answers = [
   { question_uuid: uuidOf(7), document_file_uuids: [files[1], files[0]] },
 ];
 
-world.moveTo(1);
+conformance.moveTo(1);
 const event = await createEvent(organisation, {
   name: 'Chairs',
   suppliers: [{ external_id: 'S1' }, { external_id: 'S2' }],
@@ -83,15 +83,15 @@ const event = await createEvent(organisation, {
   questions,
 });
 await desk(organisation, 'POST', `${event}/publish`);
-world.moveTo(2);
+conformance.moveTo(2);
 await desk(organisation, 'POST', `${event}/answers`, { supplier: 'S1', answers });
-world.moveTo(3);
+conformance.moveTo(3);
 const inPounds = [{ question_uuid: uuidOf(3), value: '5', currency: 'GBP' }];
 await desk(organisation, 'POST', `${event}/answers`, { supplier: 'S2', answers: inPounds });
 
 const stamp = (minute: number, micros: number) => at(minute).replace(/0Z$/, `${micros}Z`);
 
-test('a record for each answered question of each supplier, every field of it and no other', async () => {
+test('each answer of each supplier has a record with exactly these fields', async () => {
   const records = await readWholeFeed(organisation, 'rfi-responses');
   const of = (place: number, supplier = 'S1') => ({
     id: expect.any(Number),
@@ -119,7 +119,7 @@ test('a record for each answered question of each supplier, every field of it an
       ],
       modified: stamp(2, 4),
     },
-    // 23:30 west of Greenwich is the next day in UTC.
+    // 23:30 with an offset west of Greenwich is the next day in UTC.
     { ...of(6), value: '2000-01-01', modified: stamp(2, 5) },
     { ...of(7), document_file_uuids: [files[1], files[0]], modified: stamp(2, 6) },
     { ...of(3, 'S2'), value: '5', currency: 'GBP', modified: at(3) },
@@ -129,7 +129,7 @@ test('a record for each answered question of each supplier, every field of it an
   expect(new Set(ids).size).toBe(8);
 });
 
-test('include=questions: the question of each record, every field of it and no other', async () => {
+test('include=questions shows the question of each record with exactly these fields', async () => {
   const { body } = await organisation.call('GET', '/api/feeds/rfi-responses?include=questions');
   const defaults = {
     sourcing_event: event,
@@ -166,8 +166,8 @@ test('include=questions: the question of each record, every field of it and no o
   });
 });
 
-test('the feed is filtered by event, request, tag and time, as the others are, and by all that is given', async () => {
-  world.moveTo(5);
+test('the feed is filtered by event, request, tag and time, and all given filters must match', async () => {
+  conformance.moveTo(5);
   const question = '10000000-0000-4000-8000-000000000000';
   const other = await createEvent(organisation, {
     name: 'Desks',
@@ -177,7 +177,7 @@ test('the feed is filtered by event, request, tag and time, as the others are, a
     questions: [{ uuid: question, identifier: '1', question_text: '?', input_type: 'TEXT' }],
   });
   await desk(organisation, 'POST', `${other}/publish`);
-  world.moveTo(6);
+  conformance.moveTo(6);
   const value = [{ question_uuid: question, value: 'Desks' }];
   await desk(organisation, 'POST', `${other}/answers`, { supplier: 'S1', answers: value });
   const all = await readWholeFeed(organisation, 'rfi-responses');
@@ -213,8 +213,8 @@ test('the feed is filtered by event, request, tag and time, as the others are, a
   });
 });
 
-test('a file keeps its uuid through answers, edits and updates of the feed, and every uuid resolves', async () => {
-  world.moveTo(10);
+test('a file keeps its uuid through answers, edits and updates of the feed, and every uuid can be downloaded', async () => {
+  conformance.moveTo(10);
   const edited = questions.map((question) => ({ ...question, question_text: `${question.question_text} (edited)` }));
   await desk(organisation, 'PUT', `${event}/questions`, edited);
   await desk(organisation, 'POST', `${event}/pause`);
@@ -223,8 +223,10 @@ test('a file keeps its uuid through answers, edits and updates of the feed, and 
   await desk(organisation, 'POST', `${event}/publish`);
   const { body } = await organisation.call('GET', `/api/feeds/rfi-responses?include=questions&sourcing_event=${event}`);
   const named = [
-    ...body.data.flatMap((one: { document_file_uuids?: string[] }) => one.document_file_uuids ?? []),
-    ...body.includes.questions.flatMap((one: { attachment_file_uuids: string[] }) => one.attachment_file_uuids),
+    ...body.data.flatMap((record: { document_file_uuids?: string[] }) => record.document_file_uuids ?? []),
+    ...body.includes.questions.flatMap(
+      (question: { attachment_file_uuids: string[] }) => question.attachment_file_uuids,
+    ),
   ];
   expect(named).toEqual([files[1], files[1], files[0], files[0], files[1]]);
   const submitted = await organisation.call('POST', '/api/jobs/generate-file-download-links', { file_uuids: named });

@@ -1,8 +1,8 @@
 /** Decisions, "Rounds": which round is COMPLETE, and which times a round shows. */
 import { describe, expect, test } from 'vitest';
 import { createManualClock, withoutTimers } from '../../harness/manual-clock.ts';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock: withoutTimers(clock) });

@@ -1,11 +1,11 @@
-/** The sourcing event as the feed shows it, every field with its exact value, through an event's whole life. */
+/** The sourcing event in the feed: every field with its exact value, from the draft to the deletion. */
 import { expect, test } from 'vitest';
 import { createEvent, desk, readEvent } from '../../harness/sourcing.ts';
 import type { AnyRecord } from '../../harness/watch-feeds.ts';
-import { at, createWorld, someUuid } from './world.ts';
+import { at, someUuid, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { organisation, apiKeyId, supplierIds, contactIds, requests } = world;
+const conformance = await startConformanceService();
+const { organisation, apiKeyId, supplierIds, contactIds, requests } = conformance;
 
 const input = { column_type: 'INPUT', input_by: 'BUYER_INPUT', input_type: 'NUMBER' };
 const payload = {
@@ -20,7 +20,7 @@ const payload = {
   category: 'Furniture',
   event_contact: { name: 'Eve', email: 'eve@buyer.example' },
   suppliers: [{ external_id: 'S3' }, { external_id: 'S1', contacts: ['BOB@one.example'] }, { external_id: 'S2' }],
-  // The first at its own time, the second right after it.
+  // The first round begins at its own time, the second right after it.
   rounds: [
     { starts: '2030-01-01T02:10:00+02:00', ends: '2030-01-01T00:20:00Z' },
     { ends: '2030-01-01T00:40:00.000000Z' },
@@ -47,7 +47,7 @@ const contact = (supplier: string, name: string, email: string) => ({
   supplier: supplierIds[supplier],
 });
 
-/** As the document's table has it, in its order; what is null is not there. */
+/** The record with the fields of the document's table, in its order; null fields are left out. */
 const draft = {
   name: 'Chairs 2030',
   reference_id: 'PR-17',
@@ -103,7 +103,8 @@ const draft = {
   modified: at(1),
 };
 
-const withSuppliers = (...changes: object[]) => draft.suppliers.map((one, index) => ({ ...one, ...changes[index] }));
+const withSuppliers = (...changes: object[]) =>
+  draft.suppliers.map((supplier, index) => ({ ...supplier, ...changes[index] }));
 const command = (event: string, path: string, body: object = {}, method = 'POST') =>
   desk(organisation, method, `${event}/${path}`, body);
 const bid = (event: string, supplier: string, prices: Record<string, string | undefined>) =>
@@ -112,18 +113,18 @@ const bid = (event: string, supplier: string, prices: Record<string, string | un
     lots: Object.entries(prices).map(([lot, price]) => ({ lot, values: price === undefined ? {} : { Price: price } })),
   });
 
-/** The record, which must be of this minute. */
+/** The record that was appended in this minute. */
 async function recordOf(event: string, minute: number): Promise<AnyRecord> {
-  return world.eventRecord(event, ({ modified }) => modified === at(minute));
+  return conformance.eventRecord(event, ({ modified }) => modified === at(minute));
 }
 
-test('an event from draft to its deletion: every field of the record, and no other', async () => {
-  world.moveTo(1);
+test('the record of an event has exactly these fields, from its draft to its deletion', async () => {
+  conformance.moveTo(1);
   const event = await createEvent(organisation, payload);
   expect(event).toMatch(someUuid);
   expect(await recordOf(event, 1)).toEqual({ id: event, ...draft });
 
-  world.moveTo(2);
+  conformance.moveTo(2);
   await command(event, 'publish');
   const invited = { invite_count: 1 };
   const published = {
@@ -135,14 +136,14 @@ test('an event from draft to its deletion: every field of the record, and no oth
   };
   expect(await recordOf(event, 2)).toEqual({ id: event, ...published });
 
-  // The first round is active from minute 10 on. S2 bids on two lots, and one of them is not complete.
-  world.moveTo(12);
+  // The first round is active from minute 10 on. S2 bids on two lots, one of them incomplete.
+  conformance.moveTo(12);
   await bid(event, 'S1', { A: '2.50', B: '1.00' });
-  world.moveTo(13);
+  conformance.moveTo(13);
   await bid(event, 'S2', { A: '2.00', B: undefined });
-  world.moveTo(14);
+  conformance.moveTo(14);
   await command(event, 'invitations', { suppliers: ['S2'] });
-  world.moveTo(20);
+  conformance.moveTo(20);
   const taken = (minute: number) => ({
     ...invited,
     accepted: true,
@@ -159,14 +160,14 @@ test('an event from draft to its deletion: every field of the record, and no oth
   };
   expect(await recordOf(event, 20)).toEqual({ id: event, ...afterFirst });
 
-  world.moveTo(30);
+  conformance.moveTo(30);
   const awards = [
     { lot: 'A', supplier: 'S1', share_awarded: '0.4' },
     { lot: 'A', supplier: 'S2', share_awarded: '0.6' },
     { lot: 'B', supplier: 'S1', share_awarded: '0.25' },
   ];
   await command(event, 'scenarios/best', { awards }, 'PUT');
-  await command(event, 'scenarios/nobody', { awards: [] }, 'PUT');
+  await command(event, 'scenarios/nothing', { awards: [] }, 'PUT');
   await command(event, 'award', { scenario: 'best' });
   await command(event, 'close');
   // 0.4 * 10 * 2.50 + 0.6 * 10 * 2.00 + 0.25 * 10 * 1.00 = 10 + 12 + 2.5; two lots of three.
@@ -182,13 +183,13 @@ test('an event from draft to its deletion: every field of the record, and no oth
   };
   expect(await recordOf(event, 30)).toEqual({ id: event, ...closed });
 
-  // Published and closed once more: each shows its latest time, and the round is interim without an award.
-  world.moveTo(31);
+  // Published and closed again: each shows its latest time, and meanwhile the round has no award.
+  conformance.moveTo(31);
   await command(event, 'reopen');
   await command(event, 'award', { scenario: null });
-  world.moveTo(32);
+  conformance.moveTo(32);
   await command(event, 'unpublish');
-  world.moveTo(33);
+  conformance.moveTo(33);
   await command(event, 'publish');
   const open = { starts: at(20), status: 'ACTIVE' };
   const republished = {
@@ -196,11 +197,11 @@ test('an event from draft to its deletion: every field of the record, and no oth
     status: 'OPEN',
     published: at(33),
     rounds: [firstRound, open],
-    suppliers: afterFirst.suppliers.map((one) => ({ ...one, invite_count: one.invite_count + 1 })),
+    suppliers: afterFirst.suppliers.map((supplier) => ({ ...supplier, invite_count: supplier.invite_count + 1 })),
     modified: at(33),
   };
   expect(await recordOf(event, 33)).toEqual({ id: event, ...republished });
-  world.moveTo(34);
+  conformance.moveTo(34);
   await command(event, 'close');
   const closedAgain = {
     ...republished,
@@ -211,13 +212,13 @@ test('an event from draft to its deletion: every field of the record, and no oth
   };
   expect(await recordOf(event, 34)).toEqual({ id: event, ...closedAgain });
 
-  world.moveTo(35);
+  conformance.moveTo(35);
   await command(event, 'delete');
   expect(await recordOf(event, 35)).toEqual({ id: event, ...closedAgain, status: 'DELETED', modified: at(35) });
 });
 
-test('an event of which only the name is known: what has no value is not there', async () => {
-  world.moveTo(50);
+test('the record of an event with only a name has no fields without a value', async () => {
+  conformance.moveTo(50);
   const event = await createEvent(organisation, { name: 'Bare', event_type: 'DUTCH', event_contact: { name: 'Eve' } });
   expect(await recordOf(event, 50)).toEqual({
     id: event,
@@ -244,13 +245,13 @@ test('an event of which only the name is known: what has no value is not there',
   expect([bot, sourcing_requests, reference_id, category, published, closed]).toEqual(Array.from({ length: 6 }));
 });
 
-test('pausing is no point of the feed: its record lags behind the live event until it is resumed', async () => {
-  world.moveTo(60);
+test('pausing appends no record: the feed lags behind the event until it is resumed', async () => {
+  conformance.moveTo(60);
   const event = await createEvent(organisation, { name: 'Paused' });
   await command(event, 'publish');
-  const before = await world.eventRecord(event, ({ status }) => status === 'OPEN');
-  world.moveTo(61);
+  const before = await conformance.eventRecord(event, ({ status }) => status === 'OPEN');
+  conformance.moveTo(61);
   await command(event, 'pause');
   expect((await readEvent(organisation, event)).status).toBe('PAUSED');
-  expect(await world.eventRecord(event, () => true)).toEqual(before);
+  expect(await conformance.eventRecord(event, () => true)).toEqual(before);
 });

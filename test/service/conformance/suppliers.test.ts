@@ -1,14 +1,14 @@
-/** Suppliers and their change submissions: every field with its exact value, before and after the processing. */
+/** Suppliers and their change submissions: every field with its exact value, before and after processing. */
 import { expect, test } from 'vitest';
 import { changeSuppliers, processedSubmission } from '../../harness/sourcing.ts';
-import { at, createWorld, holdWorkers, someUuid } from './world.ts';
+import { at, holdWorkers, someUuid, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { service, organisation, apiKeyId } = world;
+const conformance = await startConformanceService();
+const { service, organisation, apiKeyId } = conformance;
 const suppliersPath = '/api/manage/suppliers';
 const changesPath = '/api/manage/supplier_changes';
 
-test('a supplier: external_id, name, fields, archived and contacts, which may be empty', async () => {
+test('a supplier has external_id, name, fields, archived and contacts, which may be empty', async () => {
   const first = {
     external_id: 'S1',
     name: 'Möbel & Söhne',
@@ -33,9 +33,9 @@ test('a supplier: external_id, name, fields, archived and contacts, which may be
   expect((await organisation.call('GET', `${suppliersPath}/S1`)).body.result).toEqual(first);
 });
 
-test('a submission: every field before it is processed, after it, and after one that had problems', async () => {
-  world.moveTo(10);
-  const release = await holdWorkers(world);
+test('a submission has exactly these fields before processing, after it, and after problems', async () => {
+  conformance.moveTo(10);
+  const release = await holdWorkers(conformance);
   const submit = async (...suppliers: object[]) =>
     (await organisation.call('POST', changesPath, { change_data: { suppliers } })).body.result;
   const good = await submit({ external_id: 'N1', name: 'New' }, { external_id: 'S2', name: 'Second' });
@@ -61,7 +61,7 @@ test('a submission: every field before it is processed, after it, and after one 
   };
   expect((await organisation.call('GET', pathname)).body.result).toEqual(waiting);
 
-  world.moveTo(12);
+  conformance.moveTo(12);
   await release();
   const done = {
     ...waiting,
@@ -90,7 +90,7 @@ test('a submission: every field before it is processed, after it, and after one 
     ],
   };
   expect(await processedSubmission(organisation, bad.uuid)).toEqual(problem);
-  // The list shows them alike, newest first.
+  // The list shows the same, newest first.
   const { body } = await organisation.call('GET', `${changesPath}/?page_size=2`);
   expect(body.result).toEqual([problem, done]);
 });
@@ -131,7 +131,7 @@ test.each<[string, unknown, string[]]>([
   expect(await count()).toBe(before);
 });
 
-test('several suppliers of one body: the unknown are created and the known updated, by the same shape', async () => {
+test('several suppliers in a body: unknown ones are created and known ones updated, by the same members', async () => {
   const entry = (external_id: string, name: string) => ({
     external_id,
     name,
@@ -144,7 +144,7 @@ test('several suppliers of one body: the unknown are created and the known updat
     'Supplier N2 created',
   ]);
   const read = async (id: string) => (await organisation.call('GET', `${suppliersPath}/${id}`)).body.result;
-  // One e-mail may stand at two suppliers; contacts that are left out stay.
+  // Two suppliers may have the same e-mail; contacts that are left out stay.
   expect(await read('N2')).toEqual({ ...entry('N2', 'Newer'), archived: false });
   expect(await read('S1')).toEqual({
     ...entry('S1', 'Renamed'),

@@ -1,8 +1,8 @@
-/** Decisions, "Limits on values": each at its limit is taken and kept, and one more is 400 by its path. */
+/** Decisions, "Limits on values": a value at its limit is stored, and one beyond it is 400 with its path. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, endedJob, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import type { AnyRecord } from '../../harness/watch-feeds.ts';
 
 const service = await startTestService();
@@ -17,7 +17,7 @@ const textColumn = (name: string, by = 'BUYER_INPUT') => ({
   input_type: 'TEXT',
 });
 
-/** What an event payload has at a limit: the member with a text of so many characters, and where that text shows. */
+/** The limits of an event payload: its length, a payload with a text of that length, and where the text is shown. */
 const ofEvent: [string, number, (text: string) => object, string, (event: AnyRecord) => unknown][] = [
   ['event name', 120, (name) => ({ name }), 'name', ({ name }) => name],
   ['description', 1_000, (description) => ({ description }), 'description', ({ description }) => description],
@@ -61,26 +61,29 @@ const ofEvent: [string, number, (text: string) => object, string, (event: AnyRec
   ],
 ];
 
-test.each(ofEvent)('%s: %i characters are kept, and one more is refused', async (_what, most, payload, path, shown) => {
-  const fits = await createEvent(organisation, { name: 'x', ...payload(long(most)) });
-  expect(shown(await readEvent(organisation, fits))).toBe(long(most));
-  const answer = await organisation.call('POST', '/api/jobs/create-sourcing-events', {
-    name: 'x',
-    ...payload(long(most + 1)),
-  });
-  expect([answer.status, answer.body.errors.map((error: { path: string }) => error.path)]).toEqual([400, [path]]);
-  // An update is held to the same.
-  const updated = await organisation.call('POST', '/api/jobs/update-sourcing-event', {
-    sourcing_event: fits,
-    ...payload(long(most + 1)),
-  });
-  expect([updated.status, updated.body.errors.map((error: { path: string }) => error.path)]).toEqual([400, [path]]);
-  const ended = await endedJob(organisation, '/api/jobs/update-sourcing-event', {
-    sourcing_event: fits,
-    ...payload(long(most)),
-  });
-  expect(ended.status).toBe('COMPLETED');
-});
+test.each(ofEvent)(
+  '%s: %i characters are stored, and one more is refused',
+  async (_what, most, payload, path, shown) => {
+    const fits = await createEvent(organisation, { name: 'x', ...payload(long(most)) });
+    expect(shown(await readEvent(organisation, fits))).toBe(long(most));
+    const answer = await organisation.call('POST', '/api/jobs/create-sourcing-events', {
+      name: 'x',
+      ...payload(long(most + 1)),
+    });
+    expect([answer.status, answer.body.errors.map((error: { path: string }) => error.path)]).toEqual([400, [path]]);
+    // The same limit holds for an update.
+    const updated = await organisation.call('POST', '/api/jobs/update-sourcing-event', {
+      sourcing_event: fits,
+      ...payload(long(most + 1)),
+    });
+    expect([updated.status, updated.body.errors.map((error: { path: string }) => error.path)]).toEqual([400, [path]]);
+    const ended = await endedJob(organisation, '/api/jobs/update-sourcing-event', {
+      sourcing_event: fits,
+      ...payload(long(most)),
+    });
+    expect(ended.status).toBe('COMPLETED');
+  },
+);
 
 const text = randomUUID();
 const number = randomUUID();
@@ -131,7 +134,7 @@ test.each<[string, object, object, string]>([
   expect(record).toMatchObject(fits);
 });
 
-test("a supplier's cell has 10,000 characters, and one more is refused", async () => {
+test("a supplier's cell may have 10,000 characters, and one more is refused", async () => {
   const bid = (value: string) =>
     organisation.call('POST', `/desk/events/${event}/bids`, {
       supplier: 'S1',

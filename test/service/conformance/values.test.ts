@@ -1,7 +1,7 @@
 /** Decisions, "Values": decimals of shares, negative values, and bids without lots. */
 import { describe, expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

@@ -1,13 +1,15 @@
-/** A webhook: every field with its exact value in each answer that shows one, with OAuth parameters and without. */
+/**
+ * A webhook: every field with its exact value in each answer that shows webhooks, with and without OAuth parameters.
+ */
 import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { eventually } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
-import { at, createWorld, someUuid } from './world.ts';
+import { at, someUuid, startConformanceService } from './conformance-service.ts';
 
-const world = await createWorld();
-const { organisation } = world;
+const conformance = await startConformanceService();
+const { organisation } = conformance;
 const receiver = await startWebhookReceiver();
 const tokenServer = await startTokenServer();
 
@@ -22,9 +24,13 @@ const authentication = {
 };
 
 test.each<[string, object, object]>([
-  ['the least', {}, { description: '' }],
-  ['all', { description: 'to the inbox', signing_alg: 'HMAC_SHA256', authentication }, { description: 'to the inbox' }],
-])('given %s: the fields, and the key in the first answer only', async (_what, given, shown) => {
+  ['only the required members', {}, { description: '' }],
+  [
+    'all members',
+    { description: 'to the inbox', signing_alg: 'HMAC_SHA256', authentication },
+    { description: 'to the inbox' },
+  ],
+])('with %s: the fields, and the signing key in the first answer only', async (_what, given, shown) => {
   const triggers = ['LATEST_BIDS_FEED_UPDATED', 'SOURCING_EVENTS_FEED_UPDATED'];
   const made = await organisation.call('POST', '/api/webhooks', { name: 'ERP', url: receiver.url, triggers, ...given });
   expect(made.status).toBe(201);
@@ -48,16 +54,16 @@ test.each<[string, object, string]>([
   ['no name', { name: undefined }, 'name'],
   ['no url', { url: undefined }, 'url'],
   ['no triggers', { triggers: undefined }, 'triggers'],
-  ['a name that is no text', { name: 1 }, 'name'],
-  ['a description that is no text', { description: {} }, 'description'],
-  ['authentication that is no object', { authentication: 'x' }, 'authentication'],
+  ['a name that is not a text', { name: 1 }, 'name'],
+  ['a description that is not a text', { description: {} }, 'description'],
+  ['authentication that is not an object', { authentication: 'x' }, 'authentication'],
   ['authentication without a type', { authentication: { ...authentication, type: undefined } }, 'authentication.type'],
   [
     'authentication without parameters',
     { authentication: { ...authentication, parameters: undefined } },
     'authentication.parameters',
   ],
-])('%s: 400 with its path, and no webhook', async (_what, changes, path) => {
+])('%s: 400 with the path, and no webhook', async (_what, changes, path) => {
   const count = async () => (await organisation.call('GET', '/api/webhooks')).body.count;
   const before = await count();
   const hook = { name: 'ERP', url: receiver.url, triggers: ['TEST'], ...changes };
@@ -66,14 +72,17 @@ test.each<[string, object, string]>([
   expect(await count()).toBe(before);
 });
 
-test('a notification: POST to the url over HTTPS, with trigger, timestamp and payload', async () => {
-  world.moveTo(3);
+test('a notification is a POST to the url over HTTPS, with trigger, timestamp and payload', async () => {
+  conformance.moveTo(3);
   const hook = { name: 'ERP', url: `${receiver.url}?tenant=1`, triggers: ['AWARDS_FEED_UPDATED'] };
   const { uuid } = (await organisation.call('POST', '/api/webhooks', hook)).body;
   receiver.received.length = 0;
   const tested = await organisation.call('POST', `/api/webhooks/${uuid}/test`);
   expect([tested.status, tested.body]).toEqual([202, { detail: `A test notification to ${hook.url} is scheduled.` }]);
-  const [received] = await eventually('it came', async () => receiver.received.length > 0 && receiver.received);
+  const [received] = await eventually(
+    'the notification arrives',
+    async () => receiver.received.length > 0 && receiver.received,
+  );
   expect(received?.json).toEqual({
     trigger: 'TEST',
     timestamp: at(3),
@@ -82,15 +91,15 @@ test('a notification: POST to the url over HTTPS, with trigger, timestamp and pa
   expect([received?.method, new URL(receiver.url).protocol]).toEqual(['POST', 'https:']);
 });
 
-test('a signing key does not expire: ten years later it signs as on the first day', async () => {
+test('a signing key does not expire: it still signs after ten years', async () => {
   const hook = { name: 'ERP', url: receiver.url, triggers: ['AWARDS_FEED_UPDATED'] };
   const { uuid, signing_key: key } = (await organisation.call('POST', '/api/webhooks', hook)).body;
   for (const minute of [10, 10 * 366 * 24 * 60]) {
-    world.moveTo(minute);
+    conformance.moveTo(minute);
     receiver.received.length = 0;
     expect((await organisation.call('POST', `/api/webhooks/${uuid}/test`)).status).toBe(202);
-    // By its time: one that was sent before the clock moved may come again.
-    const received = await eventually('it came', async () =>
+    // Found by its time: a notification that was sent before the clock moved may arrive again.
+    const received = await eventually('the notification arrives', async () =>
       receiver.received.find(({ json }) => json.timestamp === at(minute)),
     );
     const mac = createHmac('sha256', key).update(received.body).digest('hex');

@@ -1,7 +1,7 @@
 /** Scenarios and awards: what may be awarded, what closing publishes, and what changes when lots are awarded again. */
 import { describe, expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

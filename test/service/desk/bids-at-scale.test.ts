@@ -1,9 +1,10 @@
 /** Each command takes as many SQL statements for a thousand lots as for one. */
 import { describe, expect, test } from 'vitest';
-import type { Database, Sql } from '#platform/database/database.ts';
-import { startTestService } from '../../harness/programs.ts';
+import type { Database } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 /** The most statements of one transaction: that is the command's own, not one of the work that it woke. */
 let statements = 0;

@@ -4,8 +4,8 @@
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

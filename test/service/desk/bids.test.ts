@@ -1,7 +1,7 @@
 /** Bids, withdrawals, the buyer's edits and the buyer's values: what is stored, and what the feed then shows. */
 import { describe, expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock });

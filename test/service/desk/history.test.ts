@@ -1,9 +1,11 @@
 /** What `GET /desk/events/{id}` says of an event's past: each change of its state and of its rounds, when and why. */
 import { describe, expect, test } from 'vitest';
 import { liveEvent } from '#contract/live-event.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock, withoutTimers } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock: withoutTimers(clock) });

@@ -3,9 +3,9 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { QuestionInput } from '#contract/rfi.ts';
 import { uploadFile } from '../../harness/files.ts';
-import { startTestService } from '../../harness/programs.ts';
 import { answersTo, questionLists } from '../../harness/rfi.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { uploadFile } from '../../harness/files.ts';
-import { startTestService } from '../../harness/programs.ts';
 import { questionLists } from '../../harness/rfi.ts';
 import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

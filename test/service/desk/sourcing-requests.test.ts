@@ -1,8 +1,8 @@
 /** Sourcing requests: created by a job, shown by the desk with the events that serve them. */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createRequest, desk, endedJob } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/desk/sourcing-requests';

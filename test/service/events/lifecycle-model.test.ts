@@ -4,9 +4,10 @@
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock, withoutTimers } from '../../harness/manual-clock.ts';
-import { eventually, startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
 let sweepRuns = false;
@@ -16,7 +17,7 @@ let sweepRuns = false;
  */
 const service = await startTestService({
   clock: withoutTimers(clock),
-  lets: (lane) => lane !== 'rounds' || sweepRuns,
+  isSignalled: (lane) => lane !== 'rounds' || sweepRuns,
 });
 const organisation = await service.organisation();
 await createSuppliers(organisation, ['S1']);

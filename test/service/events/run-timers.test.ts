@@ -7,16 +7,13 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { silentLogger } from '#platform/log.ts';
 import { createRoundTimers } from '#service/events/run-timers.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock, type ManualClock, withoutTimers } from '../../harness/manual-clock.ts';
-import {
-  eventually,
-  request,
-  startTestService,
-  type TestOrganisation,
-  type TestService,
-} from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
 import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import { watchFeeds } from '../../harness/watch-feeds.ts';
 
 const minute = 60_000;

@@ -4,8 +4,9 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { feedNames } from '#contract/feed.ts';
 import { createFeedWriter, type WrittenEvent, type WrittenRecord } from '../../harness/feed-writer.ts';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { createEvent, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

@@ -2,11 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { feedPages } from '#contract/feed.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { loadIncludes } from '#service/feeds/load-includes.ts';
 import { createFeedWriter } from '../../harness/feed-writer.ts';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { changeSuppliers, createEvent, createRequest, desk, eventPayload } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 

@@ -6,12 +6,13 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type FeedName, feedNames } from '#contract/feed.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { appendFeedRecords, hideFeedRecords } from '#service/feeds/append-feed-records.ts';
 import { writtenChange } from '../../harness/feed-writer.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 
 const feeds = ['sourcing-events', 'latest-bids', 'awards'] as const;
 interface FeedRecord {

@@ -4,10 +4,12 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { FeedName } from '#contract/feed.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { type FeedsSeen, watchFeeds } from '../../harness/watch-feeds.ts';
 
 const clock = createManualClock();

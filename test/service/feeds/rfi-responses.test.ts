@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uploadFile } from '../../harness/files.ts';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import {
   createEvent,
   createSuppliers,
@@ -12,6 +11,8 @@ import {
   readEvent,
   readWholeFeed,
 } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const trigger = 'RFI_RESPONSES_FEED_UPDATED';

@@ -6,9 +6,10 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { createDownloadToken, readDownloadToken } from '#service/files/download-token.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkJob, linkTo, problemOf, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startRecordedService } from '../../harness/programs.ts';
+import { startRecordedService } from '../../harness/test-service.ts';
 
 const clock = createManualClock();
 const storage = await breakableStorage();
@@ -22,8 +23,8 @@ afterEach(() => {
   storage.found = (file) => file;
 });
 
-describe('a link job', () => {
-  test('gives each file’s name and URL, in the order asked for, and names those that do not resolve', async () => {
+describe('a job for links', () => {
+  test('returns the name and URL of each file, in the order of the request, and names unknown files', async () => {
     const [first, second] = [await uploadFile(organisation, 'first.pdf'), await uploadFile(organisation, 'second.pdf')];
     const foreign = await uploadFile(other, 'foreign.pdf');
     const nowhere = randomUUID();
@@ -42,7 +43,7 @@ describe('a link job', () => {
     for (const { download_url: url } of job.detail.data) expect(url.startsWith(`${service.url}/downloads/`)).toBe(true);
   });
 
-  test('completes when no file resolves, with an empty data array', async () => {
+  test('with unknown files only completes with an empty data array', async () => {
     const id = randomUUID();
     const job = await linkJob(organisation, [id]);
     expect(job).toMatchObject({
@@ -51,14 +52,14 @@ describe('a link job', () => {
     });
   });
 
-  test('answers a file that is asked for twice, in whatever case, once', async () => {
+  test('returns a file once that is requested twice, also with its id in upper case', async () => {
     const [id, nowhere] = [await uploadFile(organisation), randomUUID()];
     const { detail } = await linkJob(organisation, [id, nowhere, id.toUpperCase(), nowhere]);
-    expect(detail.data.map((one: { file_uuid: string }) => one.file_uuid)).toEqual([id]);
+    expect(detail.data.map((entry: { file_uuid: string }) => entry.file_uuid)).toEqual([id]);
     expect(detail.errors).toEqual([{ file_uuid: nowhere, error: 'not_found' }]);
   });
 
-  test('takes 50 files and refuses 51', async () => {
+  test('accepts 50 files and refuses 51', async () => {
     const id = await uploadFile(organisation);
     const ids = [id, ...Array.from({ length: 49 }, () => randomUUID())];
     expect((await linkJob(organisation, ids)).detail.errors).toHaveLength(49);
@@ -67,7 +68,7 @@ describe('a link job', () => {
       expect((await organisation.call('POST', path, { file_uuids: wrong })).status).toBe(400);
   });
 
-  test('is submitted through POST /api/jobs, too', async () => {
+  test('can be submitted by POST /api/jobs', async () => {
     const id = await uploadFile(organisation);
     const { status, body } = await organisation.call('POST', '/api/jobs', {
       type: 'GENERATE_FILE_DOWNLOAD_LINKS',
@@ -83,7 +84,7 @@ describe('a link job', () => {
 });
 
 describe('a download', () => {
-  test('needs no key and carries what keeps a browser from running it', async () => {
+  test('needs no key, and has the headers that keep a browser from running it', async () => {
     const html = '<script>alert(1)</script>';
     const id = await uploadFile(organisation, 'page.html', html, 'text/html');
     const { status, headers, bytes } = await download(await linkTo(organisation, id));
@@ -98,14 +99,14 @@ describe('a download', () => {
     });
   });
 
-  test('is sent as it is and with its length, also to a client that takes compressed answers', async () => {
+  test('is sent uncompressed with its length, also to a client that accepts compression', async () => {
     const id = await uploadFile(organisation, 'long.txt', 'a'.repeat(100_000), 'text/plain');
     const answer = await fetch(await linkTo(organisation, id), { headers: { 'accept-encoding': 'gzip, br' } });
     expect([answer.headers.get('content-encoding'), answer.headers.get('content-length')]).toEqual([null, '100000']);
     expect((await answer.text()).length).toBe(100_000);
   });
 
-  test('HEAD answers the same headers without the body, and opens nothing that stays open', async () => {
+  test('HEAD has the same headers without the body, and leaves no file open', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation, 'head.pdf', Buffer.alloc(500_000)));
     const names = ['content-type', 'content-length', 'content-disposition', 'cache-control', 'x-content-type-options'];
     const get = await download(url);
@@ -131,16 +132,16 @@ describe('a download', () => {
     ['📎.pdf', 'attachment; filename="?.pdf"; filename*=UTF-8\'\'%F0%9F%93%8E.pdf'],
     ['100%41.pdf', 'attachment; filename="100%41.pdf"; filename*=UTF-8\'\'100%2541.pdf'],
     ["x'; filename=evil.exe", 'attachment; filename="x\'; filename=evil.exe"'],
-  ])('names the file %s so that every client reads it right', async (name, disposition) => {
+  ])('names the file %s so that every client reads the name correctly', async (name, disposition) => {
     const url = await linkTo(organisation, await uploadFile(organisation, name));
     expect((await download(url)).headers.get('content-disposition')).toBe(disposition);
   });
 
-  test('any name that an upload takes makes one header line that reads back as that name', async () => {
+  test('any name that an upload accepts makes one header line, from which the name can be read', async () => {
     const id = await uploadFile(organisation);
     const names = fc
       .string({ unit: 'binary', minLength: 1, maxLength: 100 })
-      // oxlint-disable-next-line no-control-regex -- they are what an upload refuses
+      // oxlint-disable-next-line no-control-regex -- an upload refuses these characters
       .filter((name) => !/[\u0000-\u001f\u007f/\\]/.test(name) && name.isWellFormed());
     await fc.assert(
       fc.asyncProperty(names, async (name) => {
@@ -222,14 +223,14 @@ describe('a download', () => {
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
-  test('may be repeated while the link is good', async () => {
+  test('may be repeated while the link is valid', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     expect([(await download(url)).status, (await download(`${url}/`)).status]).toEqual([200, 200]);
   });
 });
 
-describe('a link is good for 60 seconds after the job has completed', () => {
-  test('at 59.999 seconds the file, at 60 a 403 that says what to do', async () => {
+describe('a link is valid for 60 seconds after the job has completed', () => {
+  test('after 59.999 seconds it returns the file, after 60 a 403 that says what to do', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     clock.advance(59_999);
     expect((await download(url)).status).toBe(200);
@@ -240,7 +241,7 @@ describe('a link is good for 60 seconds after the job has completed', () => {
     expect((await download(url, 'HEAD')).status).toBe(403);
   });
 
-  test('a download that has begun in time is not cut off', async () => {
+  test('a download that has begun in time is not interrupted', async () => {
     const bytes = Buffer.alloc(3_000_000, 1);
     const url = await linkTo(organisation, await uploadFile(organisation, 'big', bytes));
     const answer = await fetch(url);
@@ -253,7 +254,7 @@ describe('a token', () => {
   const secrets = createSecretBox(Buffer.alloc(32, 1));
   const id = '01234567-89ab-cdef-0123-456789abcdef';
 
-  test('gives the id back until the millisecond of its end, for every id and time', () => {
+  test('returns the id until the millisecond of its expiry, for every id and time', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.integer({ min: 1, max: 253_402_300_799_999 }), (file, expires) => {
         const token = createDownloadToken(secrets, file, expires);
@@ -264,7 +265,7 @@ describe('a token', () => {
     );
   });
 
-  test('of which any one bit is changed is refused', () => {
+  test('with any single bit changed is refused', () => {
     const bytes = Buffer.from(createDownloadToken(secrets, id, 1_000_000), 'base64url');
     for (let bit = 0; bit < bytes.length * 8; bit++) {
       const altered = Buffer.from(bytes);
@@ -273,7 +274,7 @@ describe('a token', () => {
     }
   });
 
-  test('that is shorter, longer, spelled otherwise or anything else is refused', () => {
+  test('that is shorter, longer or spelled differently is refused', () => {
     const token = createDownloadToken(secrets, id, 1_000_000);
     expect(readDownloadToken(secrets, token, 0)).toBe(id);
     for (let length = 0; length < token.length; length++)
@@ -292,14 +293,14 @@ describe('a token', () => {
     expect(readDownloadToken(secrets, token, 0)).toBeUndefined();
   });
 
-  test('forged, of an expired link and of a file that does not exist get the same 403', async () => {
+  test('that is forged, expired or of an unknown file is the same 403', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     const token = url.slice(url.lastIndexOf('/') + 1);
     const foreign = createDownloadToken(secrets, randomUUID(), clock.nowMs() + 60_000);
     const altered = `${token.startsWith('A') ? 'B' : 'A'}${token.slice(1)}`;
     const wrong = await Promise.all(
-      [altered, token.slice(1), foreign, 'x', '%00', '%F0%9F%93%8E', 'a%2Fb'].map((one) =>
-        download(`${service.url}/downloads/${one}`),
+      [altered, token.slice(1), foreign, 'x', '%00', '%F0%9F%93%8E', 'a%2Fb'].map((forged) =>
+        download(`${service.url}/downloads/${forged}`),
       ),
     );
     clock.advance(60_000);
@@ -309,10 +310,10 @@ describe('a token', () => {
   });
 });
 
-describe('what goes wrong', () => {
+describe('failures', () => {
   const logged = (text: string) => lines.filter((line) => line.includes(text));
 
-  test('a file whose bytes are gone is a 500 problem, and the log says which', async () => {
+  test('a file without its bytes is a 500 problem, and the log names the file', async () => {
     const id = await uploadFile(organisation);
     const url = await linkTo(organisation, id);
     await storage.remove(id);
@@ -328,14 +329,14 @@ describe('what goes wrong', () => {
     ]);
   });
 
-  test('a file of which bytes are lost is a 500, and not a shorter file', async () => {
+  test('a file that lost some of its bytes is a 500, not a shorter file', async () => {
     const id = await uploadFile(organisation, 'x', 'ten bytes.');
     const url = await linkTo(organisation, id);
     await service.db.database.query('update service.files set size = 11 where id = $1', [id]);
     expect((await download(url)).status).toBe(500);
   });
 
-  test('a storage that is away is 503 with Retry-After', async () => {
+  test('a storage that is down is 503 with Retry-After', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     storage.before = () => {
       throw storageUnavailable('open a file', new Error('away'));
@@ -344,7 +345,7 @@ describe('what goes wrong', () => {
     expect([status, headers.has('retry-after')]).toEqual([503, true]);
   });
 
-  test('a storage that fails in the middle breaks the connection: half a file never looks whole', async () => {
+  test('a storage that fails during the download breaks the connection, so half a file never looks complete', async () => {
     const id = await uploadFile(organisation, 'x', Buffer.alloc(1000));
     const url = await linkTo(organisation, id);
     storage.found = (file) => {
@@ -364,7 +365,7 @@ describe('what goes wrong', () => {
     await eventually('it is logged', async () => logged('the disk is gone').length > 0);
   });
 
-  test('a client that hangs up releases the file, and is no error', async () => {
+  test('a client that disconnects releases the file, and is no error in the log', async () => {
     const id = await uploadFile(organisation, 'x', Buffer.alloc(5_000_000));
     const url = new URL(await linkTo(organisation, id));
     const opened: Readable[] = [];
@@ -376,7 +377,7 @@ describe('what goes wrong', () => {
     const socket = connect(Number(url.port), url.hostname);
     socket.write(`GET ${url.pathname} HTTP/1.1\r\nHost: x\r\n\r\n`);
     await new Promise((resolve) => socket.once('data', resolve));
-    // It takes no more than the first piece: the rest waits in the storage and not in memory.
+    // The client reads no more than the first chunk: the rest stays in the storage, not in memory.
     socket.pause();
     expect(opened[0]?.destroyed).toBe(false);
     socket.destroy();
@@ -384,7 +385,7 @@ describe('what goes wrong', () => {
     expect(lines.slice(before).filter((line) => JSON.parse(line).level !== 'debug')).toEqual([]);
   });
 
-  test('no line of the log holds a token', async () => {
+  test('no log line has a token', async () => {
     const url = await linkTo(organisation, await uploadFile(organisation));
     const token = url.slice(url.lastIndexOf('/') + 1);
     await download(url);

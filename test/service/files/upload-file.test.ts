@@ -3,9 +3,11 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { storageUnavailable } from '#platform/file-storage.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createUploadSweep } from '#service/files/sweep-uploads.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo, sha256, upload, uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const bodyBytesMax = 100_000;
 const dayMs = 24 * 60 * 60 * 1000;
@@ -19,25 +21,25 @@ const { database } = service.db;
 const countOf = async (table: string) =>
   Number((await database.query<{ n: number }>(`select count(*)::int as n from service.${table}`))[0]?.n);
 
-/** Sweeps until it is so: one that comes while the last is still removing starts nothing. */
+/** Sweeps until `look` is true: a sweep during the removal of the previous one starts nothing. */
 const sweepUntil = (what: string, look: () => Promise<boolean>) =>
   eventually(what, async () => {
     await service.service.sweep();
     return look();
   });
 
-const noteOf = async (created: string): Promise<string> => {
-  const [note] = await database.query<{ id: string }>(
+const insertUpload = async (created: string): Promise<string> => {
+  const [uploadRow] = await database.query<{ id: string }>(
     'insert into service.file_uploads (id, created) values (gen_random_uuid(), $1) returning id',
     [created],
   );
-  return note?.id ?? '';
+  return uploadRow?.id ?? '';
 };
-const isNoted = async (id: string) =>
+const hasUpload = async (id: string) =>
   (await database.query('select from service.file_uploads where id = $1', [id])).length > 0;
 
 describe('an upload', () => {
-  test('answers 201 with uuid, name, size and SHA-256, and the bytes come back as they were', async () => {
+  test('answers 201 with uuid, name, size and SHA-256, and the download has the same bytes', async () => {
     const bytes = Buffer.from([0, 255, 13, 10, 128, 0]);
     const { status, headers, body } = await upload(organisation, bytes);
     expect(status).toBe(201);
@@ -58,13 +60,13 @@ describe('an upload', () => {
     'multipart/form-data; boundary="a b"',
     'application/vnd.oasis.opendocument.spreadsheet',
     "text/csv; header=present; name*=UTF-8''x",
-  ])('of any content type is taken as it is: %s', async (type) => {
+  ])('of any content type is stored as it is: %s', async (type) => {
     const id = await uploadFile(organisation, 'x', '{"not": json', type);
     const read = await download(await linkTo(organisation, id));
     expect([read.headers.get('content-type'), read.bytes.toString()]).toEqual([type, '{"not": json']);
   });
 
-  test('of nothing is an empty file', async () => {
+  test('without bytes is an empty file', async () => {
     const { body } = await upload(organisation, '');
     // sha256sum < /dev/null
     const sha256OfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
@@ -85,14 +87,14 @@ describe('an upload', () => {
     expect([status, body.file_name]).toEqual([201, name]);
   });
 
-  test('is not repeated by an Idempotency-Key: the bytes are gone before they could be compared', async () => {
+  test('ignores an Idempotency-Key: the bytes are not kept, so they could not be compared', async () => {
     const headers = { 'idempotency-key': 'the same' };
     const [first, second] = [await upload(organisation, 'one', headers), await upload(organisation, 'two', headers)];
     expect([first.status, second.status]).toEqual([201, 201]);
     expect(second.body.sha256).toBe(sha256('two'));
   });
 
-  test('needs a key of scope desk before anything else is looked at', async () => {
+  test('needs a key of scope desk, which is checked before anything else', async () => {
     const made = await service.operator('POST', `/admin/organisations/${organisation.id}/api-keys`, {
       name: 'no desk',
       scopes: ['manage', 'jobs', 'feeds', 'webhooks'],
@@ -130,14 +132,14 @@ describe('a header', () => {
     [{ 'content-type': '' }, 'Content-Type', /at least 3|media type|missing/],
     [{ 'content-type': 'pdf' }, 'Content-Type', /media type/],
     [{ 'content-type': 'text/plain; charset' }, 'Content-Type', /media type/],
-  ])('that is missing or wrong is 400 and named: %j', async (headers, name, text) => {
+  ])('that is missing or wrong is named in the 400: %j', async (headers, name, text) => {
     const { status, body } = await upload(organisation, 'x', headers);
     expect(status).toBe(400);
     expect(body.errors).toEqual([{ path: name, message: expect.stringMatching(text) }]);
     expect(body.detail).toContain(`The header ${name} `);
   });
 
-  test('both are named when both are missing', async () => {
+  test('each missing header is named when both are missing', async () => {
     const answer = await fetch(`${service.url}/desk/files`, {
       method: 'POST',
       headers: { authorization: `Bearer ${organisation.key}` },
@@ -147,7 +149,7 @@ describe('a header', () => {
     expect([answer.status, errors.map(({ path }) => path)]).toEqual([400, ['X-File-Name', 'Content-Type']]);
   });
 
-  test('Content-Encoding is 415: what is stored would not be of the type that is told', async () => {
+  test('Content-Encoding is 415: the stored bytes would not have the stated type', async () => {
     expect((await upload(organisation, 'x', { 'content-encoding': 'gzip' })).status).toBe(415);
   });
 
@@ -163,11 +165,11 @@ describe('a header', () => {
 describe('the size', () => {
   const whole = Buffer.alloc(bodyBytesMax, 1);
 
-  test('of exactly the limit is taken', async () => {
+  test('of exactly the limit is accepted', async () => {
     expect((await upload(organisation, whole)).body).toMatchObject({ size: bodyBytesMax, sha256: sha256(whole) });
   });
 
-  test.each(['announced', 'in chunks'])('of one byte more is 413 and leaves no file, %s', async (how) => {
+  test.each(['announced', 'in chunks'])('of one byte more is 413, and leaves no file: %s', async (how) => {
     const [files, stored] = [await countOf('files'), storage.stored.size];
     const more = Buffer.concat([whole, Buffer.of(1)]);
     const body = how === 'announced' ? more : new Blob([more]).stream();
@@ -182,7 +184,7 @@ describe('the size', () => {
   });
 });
 
-test('a storage that does not answer does not keep the sweep from closing', async () => {
+test('a storage that does not answer does not block the closing of the sweep', async () => {
   const hung = Promise.withResolvers<void>();
   const sweep = createUploadSweep({
     database,
@@ -190,15 +192,15 @@ test('a storage that does not answer does not keep the sweep from closing', asyn
     clock: createManualClock(),
     log: silentLogger,
   });
-  const note = await noteOf('2029-01-01T00:00:00Z');
+  const uploadRow = await insertUpload('2029-01-01T00:00:00Z');
   sweep.start();
   await sweep.close();
-  expect(await isNoted(note)).toBe(true);
+  expect(await hasUpload(uploadRow)).toBe(true);
   hung.resolve();
 });
 
-describe('what goes wrong on the way', () => {
-  test('a sender that hangs up leaves no file and no bytes', async () => {
+describe('failures during an upload', () => {
+  test('a client that disconnects leaves no file and no bytes', async () => {
     const [files, stored] = [await countOf('files'), storage.stored.size];
     const notes = await countOf('file_uploads');
     const sending = httpRequest(`${service.url}/desk/files`, {
@@ -214,12 +216,12 @@ describe('what goes wrong on the way', () => {
     sending.write('the beginning');
     await eventually('the upload has begun', async () => (await countOf('file_uploads')) > notes);
     sending.destroy();
-    // Another upload goes through meanwhile and afterwards.
+    // Other uploads succeed meanwhile and afterwards.
     await uploadFile(organisation);
     expect([await countOf('files'), storage.stored.size]).toEqual([files + 1, stored + 1]);
   });
 
-  test('a storage that is away is 503 with Retry-After, and no file', async () => {
+  test('a storage that is down is 503 with Retry-After, and leaves no file', async () => {
     const files = await countOf('files');
     storage.before = () => {
       throw storageUnavailable('write a file', new Error('no space left on /dev/secret'));
@@ -231,7 +233,7 @@ describe('what goes wrong on the way', () => {
     expect(await countOf('files')).toBe(files);
   });
 
-  test('bytes without a row, as a crash leaves them, are removed after a day and not before', async () => {
+  test('bytes without a file, as a crash leaves them, are removed after a day and not before', async () => {
     await database.query(`alter table service.files add constraint never check (file_name <> 'crash') not valid`);
     const before = new Set(storage.stored);
     expect((await upload(organisation, 'x', { 'x-file-name': 'crash' })).status).toBe(500);
@@ -240,8 +242,8 @@ describe('what goes wrong on the way', () => {
     const kept = await uploadFile(organisation);
 
     clock.advance(dayMs - 1_000);
-    const older = await noteOf('2029-01-01T00:00:00Z');
-    await sweepUntil('an older one is removed', async () => !(await isNoted(older)));
+    const older = await insertUpload('2029-01-01T00:00:00Z');
+    await sweepUntil('an older one is removed', async () => !(await hasUpload(older)));
     expect(storage.stored.has(orphan)).toBe(true);
 
     clock.advance(2_000);
@@ -250,21 +252,21 @@ describe('what goes wrong on the way', () => {
     expect(storage.stored.has(kept)).toBe(true);
   });
 
-  test('a storage that cannot remove keeps the note, and the next sweep removes', async () => {
-    const note = await noteOf('2029-01-01T00:00:00Z');
-    let tried = 0;
+  test('an upload whose bytes cannot be removed is kept, and the next sweep removes it', async () => {
+    const uploadRow = await insertUpload('2029-01-01T00:00:00Z');
+    let removals = 0;
     storage.before = (call) => {
-      tried += 1;
+      removals += 1;
       if (call === 'remove') throw storageUnavailable('remove a file', new Error('away'));
     };
-    await sweepUntil('it was tried', async () => tried > 0);
-    expect(await isNoted(note)).toBe(true);
+    await sweepUntil('a removal was attempted', async () => removals > 0);
+    expect(await hasUpload(uploadRow)).toBe(true);
     storage.before = () => undefined;
-    await sweepUntil('it is removed', async () => !(await isNoted(note)));
+    await sweepUntil('it is removed', async () => !(await hasUpload(uploadRow)));
   });
 
-  test.each(['has given up', 'is giving up at this moment'])(
-    'an upload that the sweep %s becomes no file: 503, to be sent again',
+  test.each(['has abandoned', 'is removing'])(
+    'an upload that the sweep %s becomes no file: 503, and the client sends it again',
     async (when) => {
       const files = await countOf('files');
       const stored = Promise.withResolvers<void>();
@@ -286,7 +288,7 @@ describe('what goes wrong on the way', () => {
           await removed.promise;
         }
       };
-      if (when === 'has given up') removed.resolve();
+      if (when === 'has abandoned') removed.resolve();
       const sent = upload(organisation, 'slow');
       const id = await entered.promise;
       clock.advance(dayMs + 1_000);
@@ -295,11 +297,11 @@ describe('what goes wrong on the way', () => {
         begun = true;
       });
       await sweepUntil('the removal has begun', async () => begun);
-      if (when === 'has given up') await eventually('it is given up', async () => !(await isNoted(id)));
+      if (when === 'has abandoned') await eventually('the upload row is deleted', async () => !(await hasUpload(id)));
       stored.resolve();
       expect((await sent).status).toBe(503);
       removed.resolve();
-      await sweepUntil('it is not noted any more', async () => !(await isNoted(id)));
+      await sweepUntil('the upload row is deleted', async () => !(await hasUpload(id)));
       expect(await countOf('files')).toBe(files);
       expect((await database.query('select from service.files where id = $1', [id])).length).toBe(0);
     },

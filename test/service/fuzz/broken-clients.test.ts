@@ -1,17 +1,20 @@
-/** Clients that stop in the middle, send slowly, come by the thousand or talk without waiting: the others are served meanwhile, and nothing of it stays. */
+/**
+ * Clients that stop in the middle of a request, send slowly, open thousands of connections or do not wait for answers:
+ * other clients are served meanwhile, and no connection or transaction stays open.
+ */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { linkTo, uploadFile } from '../../harness/files.ts';
-import { eventually } from '../../harness/programs.ts';
 import { connectRaw } from '../../harness/raw-connection.ts';
-import { closeConnections, send } from './send.ts';
-import { createWorld } from './world.ts';
+import { createFuzzFixture } from './fuzz-fixture.ts';
+import { closeConnections, send } from './send-request.ts';
 
-const world = await createWorld();
+const fixture = await createFuzzFixture();
 afterAll(closeConnections);
-const { port } = new URL(world.service.url);
-const key = `Authorization: Bearer ${world.organisation.key}`;
+const { port } = new URL(fixture.service.url);
+const key = `Authorization: Bearer ${fixture.organisation.key}`;
 
 const head = (line: string, ...headers: string[]) =>
   [`${line} HTTP/1.1`, 'Host: test', key, ...headers, '', ''].join('\r\n');
@@ -20,7 +23,7 @@ const json = 'Content-Type: application/json';
 const jobHead = (bytes: number, ...more: string[]) => head(`POST ${jobs}`, json, `Content-Length: ${bytes}`, ...more);
 
 const open: Socket[] = [];
-/** Connections that are gone with the test; what they are told is read and thrown away. */
+/** Opens connections that are closed with the test; their answers are read and dropped. */
 async function connections(count: number, text = ''): Promise<Socket[]> {
   const sockets = Array.from({ length: count }, () => connect(Number(port), '127.0.0.1'));
   open.push(...sockets);
@@ -37,12 +40,12 @@ async function connections(count: number, text = ''): Promise<Socket[]> {
 
 const sockets = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
 
-/** A call as everybody makes it, in good time. */
-async function isServed(): Promise<void> {
+/** Makes ordinary calls, and checks that they are answered in good time. */
+async function expectService(): Promise<void> {
   const started = performance.now();
-  for (const path of ['/healthz', '/readyz', '/api/feeds/latest-bids', `/desk/events/${world.events.open}`]) {
-    const headers = { authorization: `Bearer ${world.organisation.key}` };
-    expect((await send(world, { method: 'GET', path, headers })).status).toBe(200);
+  for (const path of ['/healthz', '/readyz', '/api/feeds/latest-bids', `/desk/events/${fixture.events.open}`]) {
+    const headers = { authorization: `Bearer ${fixture.organisation.key}` };
+    expect((await send(fixture, { method: 'GET', path, headers })).status).toBe(200);
   }
   expect(performance.now() - started).toBeLessThan(4_000);
 }
@@ -50,44 +53,44 @@ async function isServed(): Promise<void> {
 let before: Record<string, string>;
 let socketsBefore: number;
 beforeEach(async () => {
-  await world.restore();
-  before = await world.digest();
-  await isServed();
+  await fixture.restore();
+  before = await fixture.digest();
+  await expectService();
   socketsBefore = sockets();
 });
 
 afterEach(async () => {
   for (const socket of open.splice(0)) socket.destroy();
-  await isServed();
-  expect(world.complaints()).toEqual([]);
-  // The service may keep ten to its database, and the test one to the service.
-  await eventually('every connection is gone', async () => sockets() <= socketsBefore + 11);
-  const [row] = await world.service.db.database.query<{ stuck: number }>(
+  await expectService();
+  expect(fixture.takeLoggedProblems()).toEqual([]);
+  // The service may keep ten connections to its database, and the test one to the service.
+  await eventually('every connection is closed', async () => sockets() <= socketsBefore + 11);
+  const [row] = await fixture.service.db.database.query<{ stuck: number }>(
     `select count(*)::int as stuck from pg_stat_activity where datname = current_database() and state like 'idle in%'`,
   );
   expect(row?.stuck).toBe(0);
 });
 
-test('a hundred bodies that are sent by half hold up nobody, and are forgotten when they are cut', async () => {
+test('a hundred half-sent bodies delay no other client, and change nothing when they are aborted', async () => {
   await connections(50, `${jobHead(1_000)}{"name":"half`);
   await connections(25, `${head(`POST ${jobs}`, json, 'Transfer-Encoding: chunked')}5\r\n{"nam`);
   await connections(
     25,
     `${head('POST /desk/files', 'Content-Type: text/plain', 'X-File-Name: a', 'Content-Length: 9')}half`,
   );
-  await isServed();
+  await expectService();
   for (const socket of open.splice(0)) socket.destroy();
-  await world.settled();
-  expect(await world.digest()).toEqual(before);
+  await fixture.waitUntilIdle();
+  expect(await fixture.digest()).toEqual(before);
 });
 
-test('two hundred clients that do not come to the end of their headers hold up nobody', async () => {
+test('two hundred clients that never finish their headers delay no other client', async () => {
   await connections(200, `GET /api/feeds/awards HTTP/1.1\r\nHost: test\r\n${key}\r\nX-Slow: `);
-  await isServed();
-  expect(await world.digest()).toEqual(before);
+  await expectService();
+  expect(await fixture.digest()).toEqual(before);
 });
 
-test('a request that comes byte by byte is a request like any other', async () => {
+test('a request that is sent byte by byte is processed as any other', async () => {
   const body = '{"name":"Slowly"}';
   const connection = await connectRaw(Number(port));
   connection.socket.setNoDelay(true);
@@ -96,66 +99,66 @@ test('a request that comes byte by byte is a request like any other', async () =
     await new Promise(setImmediate);
   }
   expect(await connection.until('"PENDING"')).toMatch(/^HTTP\/1\.1 202 /);
-  await world.settled();
+  await fixture.waitUntilIdle();
 });
 
 test.each([
-  ['longer than it says', jobHead(10), '{"name":"A longer one"}', [400]],
+  ['longer than its Content-Length', jobHead(10), '{"name":"A longer one"}', [400]],
   [
-    'with a whole request behind it',
+    'followed by a whole request',
     jobHead(12),
     `{"name":"A"}${head('DELETE /api/webhooks/x', 'Connection: close')}`,
     [202, 404],
   ],
   [
-    'with a request inside that its length takes in',
+    'that has a request inside its Content-Length',
     jobHead(200, 'Connection: close'),
     `{"name":"A"}${head('GET /healthz')}${' '.repeat(200)}`,
     [400],
   ],
-])('a body %s is taken at its length', async (_what, headers, body, statuses) => {
+])('a body %s is read up to its Content-Length', async (_what, headers, body, statuses) => {
   const connection = await connectRaw(Number(port));
   connection.send(headers + body);
   await connection.closed();
   expect([...connection.received().matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => Number(status))).toEqual(
     statuses,
   );
-  await world.settled();
+  await fixture.waitUntilIdle();
 });
 
-test('a body that is shorter than it says is refused when the sender hangs up, and changes nothing', async () => {
+test('a body that is shorter than its Content-Length changes nothing when the client disconnects', async () => {
   const connection = await connectRaw(Number(port));
   connection.send(`${jobHead(1_000)}{"name":"A"}`);
   connection.socket.end();
   await connection.closed();
-  await world.settled();
-  expect(await world.digest()).toEqual(before);
+  await fixture.waitUntilIdle();
+  expect(await fixture.digest()).toEqual(before);
 });
 
-test('answers that nobody reads to the end are let go of', async () => {
-  const file = await uploadFile(world.organisation, 'large.bin', Buffer.alloc(8_000_000, 7));
-  const link = new URL(await linkTo(world.organisation, file)).pathname;
+test('answers that clients do not read to the end are released', async () => {
+  const file = await uploadFile(fixture.organisation, 'large.bin', Buffer.alloc(8_000_000, 7));
+  const link = new URL(await linkTo(fixture.organisation, file)).pathname;
   const paths = [link, '/docs/assets/swagger-ui-bundle.js', '/openapi.json', '/api/feeds/latest-bids?page_size=1000'];
   for (const path of paths) {
     const readers = await connections(15, head(`GET ${path}`));
     await Promise.all(readers.map((socket) => once(socket, 'readable').then(() => socket.destroy())));
   }
-  // More than there are connections to the database.
-  for (let count = 0; count < 12; count += 1) await isServed();
+  // More calls than there are connections to the database.
+  for (let count = 0; count < 12; count += 1) await expectService();
 });
 
-test('a thousand connections that say nothing, and a thousand that stay after an answer, cost little', async () => {
-  await isServed();
+test('a thousand silent connections, and a thousand idle ones after an answer, need little memory', async () => {
+  await expectService();
   const bytesBefore = process.memoryUsage().rss;
   await connections(1_000);
-  await isServed();
+  await expectService();
   for (const socket of await connections(1_000)) socket.write('GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n');
-  await isServed();
-  // Both ends of them live in this process.
+  await expectService();
+  // Both ends of each connection are in this process.
   expect(process.memoryUsage().rss - bytesBefore).toBeLessThan(400_000_000);
 });
 
-test('requests that are sent without waiting are answered in their order, each once', async () => {
+test('pipelined requests are answered in their order, each once', async () => {
   const count = 100;
   const connection = await connectRaw(Number(port));
   const bodies = Array.from({ length: count }, (_, index) => `{"name":"Request ${index}"}`);
@@ -171,8 +174,8 @@ test('requests that are sent without waiting are answered in their order, each o
   const statuses = [...connection.received().matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => status);
   expect(statuses).toEqual(Array.from({ length: count }, () => ['200', '202']).flat());
   const ids = [...connection.received().matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id);
-  await world.settled();
-  const made = await world.service.db.database.query<{ id: string; name: string }>(
+  await fixture.waitUntilIdle();
+  const made = await fixture.service.db.database.query<{ id: string; name: string }>(
     `select j.id, r.name from service.jobs j join service.sourcing_requests r on r.id = j.created_entity where j.id = any($1)`,
     [ids],
   );
@@ -180,13 +183,13 @@ test('requests that are sent without waiting are answered in their order, each o
   expect(ids.map((id) => names.get(id ?? ''))).toEqual(Array.from({ length: count }, (_, index) => `Request ${index}`));
 });
 
-test('a client that never reads does not make the service keep its answers', async () => {
+test('the service does not buffer all answers of a client that never reads', async () => {
   const [socket] = await connections(1);
   socket?.pause();
   for (let count = 0; count < 200; count += 1)
     socket?.write('GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: test\r\n\r\n');
   const bytesBefore = process.memoryUsage().rss;
-  await isServed();
+  await expectService();
   // All 200 answers would be 300 MB.
   expect(process.memoryUsage().rss - bytesBefore).toBeLessThan(150_000_000);
 });

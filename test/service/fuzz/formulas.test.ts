@@ -1,7 +1,10 @@
-/** Formulas that try to run code, to hang or to nest without end, as they come over HTTP: refused with their place, or computed, and in either case soon. */
+/**
+ * Formulas over HTTP that try to run code, to take very long or to nest very deeply: refused with their path, or
+ * computed, and in both cases quickly.
+ */
 import { expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import { createEvent, createSuppliers, desk, endedJob, eventPayload, readEvent } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();
@@ -33,7 +36,7 @@ const nested = (levels: number, opening: string, closing: string) =>
 const refused: readonly (readonly [what: string, formula: string])[] = [
   ['a call of the process', 'process.exit(1)'],
   ['a call by a name', 'exit(1)'],
-  ['the way to a constructor', 'constructor.constructor("return process")()'],
+  ['a constructor through a member', 'constructor.constructor("return process")()'],
   ['a constructor', 'constructor(1)'],
   ['a prototype', '__proto__'],
   ['the global object', 'globalThis'],
@@ -42,17 +45,17 @@ const refused: readonly (readonly [what: string, formula: string])[] = [
   ['require', "require('fs')"],
   ['eval', 'eval(1)'],
   ['a template', '`${process.env}`'],
-  ['an expression of a template engine', '${7*7}'],
-  ['another one', '{{7*7}}'],
+  ['an expression of a template engine with ${}', '${7*7}'],
+  ['an expression of a template engine with {{}}', '{{7*7}}'],
   ['an assignment', 'Price = (Volume := 1)'],
   ['an arrow', '(() => 1)()'],
-  ['a statement behind it', 'Price; process.exit(1)'],
+  ['a statement after it', 'Price; process.exit(1)'],
   ['a comment', 'Price // Volume'],
   ['SQL', 'Price) union select current_user --'],
-  ['a name in another script that looks alike', 'Рrice * Volume'],
-  ['a function in another script that looks alike', 'ЅUM(Price)'],
+  ['a name with a look-alike letter of another script', 'Рrice * Volume'],
+  ['a function with a look-alike letter of another script', 'ЅUM(Price)'],
   ['a name with an invisible character', 'Pri\u200Bce'],
-  ['text that runs the other way', 'Price\u202E * 1'],
+  ['text with reversed direction', 'Price\u202E * 1'],
   ['full-width operators', 'Price ＊ Volume'],
   ['a number with an exponent', 'Price * 1e999'],
   ['hexadecimal', 'Price * 0x10'],
@@ -64,10 +67,10 @@ const refused: readonly (readonly [what: string, formula: string])[] = [
   ['a thousand minus signs and parentheses', nested(1_000, '-(', ')')],
   ['parentheses that do not close', '('.repeat(9_000)],
   ['brackets that do not close', '['.repeat(9_000)],
-  ['two thousand names that nobody knows', Array.from({ length: 1_600 }, (_, index) => `n${index}`).join('+')],
+  ['over a thousand unknown names', Array.from({ length: 1_600 }, (_, index) => `n${index}`).join('+')],
 ];
 
-test.each(refused)('%s is refused at once, in every place where a formula may stand', async (_what, formula) => {
+test.each(refused)('%s is refused at once, in every member that takes a formula', async (_what, formula) => {
   const event = await createEvent(organisation, eventPayload());
   for (const [path, payload, place] of [
     [create, payloadWith([], formula), 'primary_cost_calculation'],
@@ -82,7 +85,7 @@ test.each(refused)('%s is refused at once, in every place where a formula may st
     expect([answer.status, answer.body.errors.map((error: { path: string }) => error.path)]).toEqual([400, [place]]);
     expect(answer.body.errors[0].message.length).toBeLessThan(400);
   }
-  // Against the columns of the event it is seen when the job is worked.
+  // A cost formula for the event's own columns is checked when the job runs.
   const job = await inGoodTime(() =>
     endedJob(organisation, '/api/jobs/update-sourcing-event', {
       sourcing_event: event,
@@ -95,23 +98,23 @@ test.each(refused)('%s is refused at once, in every place where a formula may st
   ]);
 });
 
-/** A formula, and the cost of one lot with a volume of 10 at the price given, worked out by hand. */
+/** A formula, and the cost of a lot with a volume of 10 at the given price, worked out by hand. */
 const computed: readonly (readonly [what: string, formula: string, price: string, cost: string | undefined])[] = [
   ['a hundred levels', nested(100, '(', ')'), '7', '7'],
   ['ten thousand characters of a sum', `${'Price+'.repeat(1_665)}Price`, '1', '1666'],
-  // Digits behind the 34th are lost at each step, and none is in front of it here.
+  // Each step drops digits after the 34th; this product has none.
   ['a thousand multiplications', `${'Price*'.repeat(1_000)}Price`, '1', '1'],
-  ['multiplications that grow without end', `${'Price*'.repeat(1_000)}Price`, '99', undefined],
-  ['divisions that shrink without end', `Volume${'/Price'.repeat(1_000)}`, '99', '0'],
-  ['digits beyond all measure', 'ROUND(Price, 1000000000)', '1', undefined],
-  ['digits that are no whole number', 'ROUND(Price, 0.5)', '1', undefined],
+  ['multiplications that grow beyond the limit', `${'Price*'.repeat(1_000)}Price`, '99', undefined],
+  ['divisions that shrink to zero', `Volume${'/Price'.repeat(1_000)}`, '99', '0'],
+  ['too many digits', 'ROUND(Price, 1000000000)', '1', undefined],
+  ['a fractional number of digits', 'ROUND(Price, 0.5)', '1', undefined],
   ['a division by zero', 'Price / (Volume - 10)', '1', undefined],
-  ['a division by zero that nobody reaches', 'IF(Volume = 10, Price, Price / 0)', '3', '3'],
+  ['a division by zero in a branch that is not taken', 'IF(Volume = 10, Price, Price / 0)', '3', '3'],
   ['ten thousand minus signs', `${'-'.repeat(9_990)}Price`, '5', '5'],
 ];
 
 test.each(computed)(
-  '%s is computed for a bid, or leaves it incomplete, within a moment',
+  '%s is computed for a bid, or leaves it incomplete, quickly',
   async (_what, formula, price, cost) => {
     const event = await inGoodTime(() => createEvent(organisation, payloadWith([formulaColumn(formula)], 'Computed')));
     await desk(organisation, 'POST', `${event}/publish`);
@@ -123,7 +126,7 @@ test.each(computed)(
   },
 );
 
-test('columns may be called like the members of every object, and are columns all the same', async () => {
+test('columns may have the names of members that every object has', async () => {
   const names = [
     'constructor',
     'toString',
@@ -163,7 +166,7 @@ async function openEvent(columns: readonly object[], cost: string): Promise<stri
   return event;
 }
 
-test('a circle through five hundred columns is refused at once', async () => {
+test('a circle through four hundred columns is refused at once', async () => {
   const columns = Array.from({ length: 400 }, (_, index) => ({
     name: `c${index}`,
     column_type: 'FORMULA',
@@ -174,7 +177,7 @@ test('a circle through five hundred columns is refused at once', async () => {
   expect(answer.body.errors[0].path).toMatch(/^bid_sheet\.columns/);
 });
 
-test('what would take too long to compute for all lots is refused before there is a bid', async () => {
+test('formulas that would take too long for all lots are refused before there is a bid', async () => {
   const payload = payloadWith([formulaColumn(`${'Price*Price/'.repeat(830)}Price`)], 'Computed');
   const lots = Array.from({ length: 2_000 }, (_, index) => ({ name: `Lot ${index}` }));
   const answer = await inGoodTime(() =>
@@ -183,7 +186,7 @@ test('what would take too long to compute for all lots is refused before there i
   expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'bid_sheet.columns']);
 });
 
-test('nothing of it has been run', () => {
+test('no code of a formula has run', () => {
   expect(Object.keys(Object.prototype)).toEqual([]);
   expect(process.exitCode).toBeUndefined();
 });

@@ -1,18 +1,18 @@
-/** A valid body with something wrong put into one place of it, as JSON text: JSON can say more than a JavaScript value can hold. */
+/** Mutates a valid body in one place. The result is JSON text, which can hold more than a JavaScript value. */
 import * as fc from 'fast-check';
 import { secretOfSeeds } from './seeds.ts';
 
 export type Path = readonly (string | number)[];
 
-export interface SpoiledBody {
+export interface MutatedBody {
   readonly text: string;
-  /** Where something else stands than in the valid body. */
+  /** The path of the mutation. */
   readonly place: Path;
-  /** What stood there; undefined: nothing. */
+  /** The value at that path before the mutation; undefined if there was none. */
   readonly was?: unknown;
 }
 
-/** Texts that are a date, a number, an id or a URL to a careless reader. */
+/** Texts that a lenient parser may take for a date, a number, an id or a URL. */
 const deceptive = [
   '2030-02-30',
   '0000-01-01',
@@ -130,7 +130,7 @@ const deceptive = [
   '\n',
 ].map((text) => JSON.stringify(text));
 
-/** What JSON can say and no schema of ours expects. */
+/** JSON values that no schema of the service expects. */
 const strange = [
   'null',
   'true',
@@ -193,7 +193,7 @@ const manyItems = fc
   .tuple(fc.constantFrom('1', '"a"', '{}', 'null', '[]'), fc.constantFrom(51, 101, 1_001, 20_001))
   .map(([item, times]) => `[${`${item},`.repeat(times - 1)}${item}]`);
 
-/** JSON text of any kind; `known` are values that stand elsewhere, where they are right. */
+/** JSON text of any kind. `known` are values that are valid elsewhere in the body. */
 function anyJson(known: readonly string[]): fc.Arbitrary<string> {
   return fc.oneof(
     { weight: 6, arbitrary: fc.constantFrom(...deceptive) },
@@ -230,18 +230,18 @@ function nodesOf(value: unknown, path: Path = []): Node[] {
   return [{ path, value }, ...inner];
 }
 
-/** What stands at each place, replaced at one of them by JSON text; undefined takes the member or item out. */
-function written(value: unknown, place: Path, text: string | undefined): string | undefined {
+/** The value as JSON text, with `text` at the path `place`; undefined removes the member or item. */
+function jsonWith(value: unknown, place: Path, text: string | undefined): string | undefined {
   const [first, ...rest] = place;
   if (first === undefined) return text;
   if (Array.isArray(value)) {
     const items = value.flatMap((item, index) =>
-      index === first ? (written(item, rest, text) ?? []) : JSON.stringify(item),
+      index === first ? (jsonWith(item, rest, text) ?? []) : JSON.stringify(item),
     );
     return `[${items.join(',')}]`;
   }
   const members = Object.entries(value as object).flatMap(([key, item]) => {
-    const inner = key === first ? written(item, rest, text) : JSON.stringify(item);
+    const inner = key === first ? jsonWith(item, rest, text) : JSON.stringify(item);
     return inner === undefined ? [] : `${JSON.stringify(key)}:${inner}`;
   });
   return `{${members.join(',')}}`;
@@ -250,40 +250,40 @@ function written(value: unknown, place: Path, text: string | undefined): string 
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
- * The body with one place spoiled: replaced, taken out, with a member or an item more. `lures` are ids and names of
- * things that are there, and of some that are not: they stand where one of their kind is right.
+ * The body with one mutation: a value replaced or removed, or a member or item added. `confusableValues` are ids and
+ * names of existing and of missing things: they replace values of the same kind.
  */
-export function spoiled(body: unknown, lures: readonly string[]): fc.Arbitrary<SpoiledBody> {
+export function mutated(body: unknown, confusableValues: readonly string[]): fc.Arbitrary<MutatedBody> {
   const nodes = nodesOf(body);
   const known = nodes.map(({ value }) => JSON.stringify(value)).filter((text) => !text.includes(secretOfSeeds));
   const objects = nodes.filter(({ value }) => typeof value === 'object' && value !== null && !Array.isArray(value));
   const arrays = nodes.filter(({ value }) => Array.isArray(value));
   const inner = nodes.filter(({ path }) => path.length > 0);
   const texts = nodes.filter(({ value }) => typeof value === 'string' && value !== secretOfSeeds);
-  const put = (node: Node, text: string | undefined, place = node.path): SpoiledBody => ({
-    text: written(body, node.path, text) ?? '',
+  const put = (node: Node, text: string | undefined, place = node.path): MutatedBody => ({
+    text: jsonWith(body, node.path, text) ?? '',
     place,
     was: place === node.path ? node.value : undefined,
   });
-  const ways: { weight: number; arbitrary: fc.Arbitrary<SpoiledBody> }[] = [
+  const mutations: { weight: number; arbitrary: fc.Arbitrary<MutatedBody> }[] = [
     {
       weight: 8,
       arbitrary: fc.tuple(fc.constantFrom(...nodes), anyJson(known)).map(([node, text]) => put(node, text)),
     },
   ];
   if (texts.length > 0)
-    ways.push({
+    mutations.push({
       weight: 3,
       arbitrary: fc.tuple(fc.constantFrom(...texts), fc.nat()).map(([node, choice]) => {
         const isId = uuidForm.test(String(node.value));
-        const alike = lures.filter((lure) => uuidForm.test(lure) === isId);
+        const alike = confusableValues.filter((candidate) => uuidForm.test(candidate) === isId);
         return put(node, JSON.stringify(alike[choice % alike.length]));
       }),
     });
   if (inner.length > 0)
-    ways.push({ weight: 1, arbitrary: fc.constantFrom(...inner).map((node) => put(node, undefined)) });
+    mutations.push({ weight: 1, arbitrary: fc.constantFrom(...inner).map((node) => put(node, undefined)) });
   if (objects.length > 0)
-    ways.push({
+    mutations.push({
       weight: 2,
       arbitrary: fc.tuple(fc.constantFrom(...objects), memberNames, anyJson(known)).map(([node, name, text]) => {
         const members = Object.entries(node.value as object).map(
@@ -293,29 +293,30 @@ export function spoiled(body: unknown, lures: readonly string[]): fc.Arbitrary<S
       }),
     });
   if (arrays.length > 0)
-    ways.push({
+    mutations.push({
       weight: 2,
       arbitrary: fc.tuple(fc.constantFrom(...arrays), anyJson(known)).map(([node, text]) => {
         const items = (node.value as unknown[]).map((item) => JSON.stringify(item));
         return put(node, `[${[...items, text].join(',')}]`, [...node.path, items.length]);
       }),
     });
-  return fc.oneof(...ways);
+  return fc.oneof(...mutations);
 }
 
-/** Members whose values stand under names that the sender chooses. */
-const byName: ReadonlySet<unknown> = new Set(['values', 'global', 'fields']);
-const nowhereKnown: ReadonlySet<unknown> = new Set([...everyObjectHas, 'organisation_id', ...noSchemaHas]);
+/** Members that are objects with names that the client chooses. */
+const freelyNamed: ReadonlySet<unknown> = new Set(['values', 'global', 'fields']);
+const unknownEverywhere: ReadonlySet<unknown> = new Set([...everyObjectHas, 'organisation_id', ...noSchemaHas]);
 
 /**
- * Whether this is wrong whatever the endpoint's own schema says, so that a schema that has become too generous is seen:
- * a member that nobody knows, or a value of another JSON type. A text may be null or an object in some places, and an
- * object (a cell) a text.
+ * Whether every correct schema refuses this body: it has a member that no schema has, or a value of another JSON type.
+ * So a schema that has become too lenient is found. In some places a text may be null or an object, and an object (a
+ * cell) may be a text.
  */
-export function isWrongAnywhere({ place, was }: SpoiledBody, value: unknown): boolean {
+export function isInvalidInAnySchema({ place, was }: MutatedBody, value: unknown): boolean {
   const now = place.reduce<unknown>((at, part) => (at as Record<string | number, unknown> | undefined)?.[part], value);
   const name = place.at(-1);
-  if (was === undefined) return typeof name === 'string' && nowhereKnown.has(name) && !byName.has(place.at(-2));
+  if (was === undefined)
+    return typeof name === 'string' && unknownEverywhere.has(name) && !freelyNamed.has(place.at(-2));
   if (now === undefined) return false;
   const change = `${typeOf(was)} ${typeOf(now)}`;
   return typeOf(was) !== typeOf(now) && !['text null', 'text object', 'object text'].includes(change);
@@ -327,33 +328,35 @@ function typeOf(value: unknown): string {
   return typeof value === 'string' ? 'text' : typeof value;
 }
 
-/** The body once for each object in it that has members of its own, with one more. */
-export function withEachUnknown(body: unknown): SpoiledBody[] {
+/** Copies of the body, each with an unknown member in another one of its objects. */
+export function withEachUnknownMember(body: unknown): MutatedBody[] {
   return nodesOf(body)
-    .filter(({ path, value }) => typeOf(value) === 'object' && !byName.has(path.at(-1)))
+    .filter(({ path, value }) => typeOf(value) === 'object' && !freelyNamed.has(path.at(-1)))
     .map(({ path, value }) => ({
-      text: written(body, path, JSON.stringify({ ...(value as object), unknown: 1 })) ?? '',
+      text: jsonWith(body, path, JSON.stringify({ ...(value as object), unknown: 1 })) ?? '',
       place: [...path, 'unknown'],
     }));
 }
 
-/** The body with one of these texts in one of its places. */
-export function spoiledBy(body: unknown, texts: readonly string[]): fc.Arbitrary<SpoiledBody> {
+/** The body with one of these JSON texts in one of its places. */
+export function bodyWith(body: unknown, texts: readonly string[]): fc.Arbitrary<MutatedBody> {
   return fc
     .tuple(fc.constantFrom(...nodesOf(body)), fc.constantFrom(...texts))
-    .map(([{ path }, text]) => ({ text: written(body, path, text) ?? '', place: path }));
+    .map(([{ path }, text]) => ({ text: jsonWith(body, path, text) ?? '', place: path }));
 }
 
-/** The body once for each text that stands in it, with another in its place. Of the items of a list the first is taken. */
-export function withEachText(body: unknown, text: string): SpoiledBody[] {
+/**
+ * Copies of the body, each with another one of its strings replaced by `text`. Of a list only the first item is used.
+ */
+export function withEachStringReplaced(body: unknown, text: string): MutatedBody[] {
   return nodesOf(body)
     .filter(
       ({ path, value }) => typeof value === 'string' && path.every((part) => typeof part === 'string' || part === 0),
     )
-    .map(({ path }) => ({ text: written(body, path, JSON.stringify(text)) ?? '', place: path }));
+    .map(({ path }) => ({ text: jsonWith(body, path, JSON.stringify(text)) ?? '', place: path }));
 }
 
-/** `bid_sheet.columns[2]["a b"]` in its parts. Undefined for text that is no path. */
+/** The parts of a path like `bid_sheet.columns[2]["a b"]`; undefined for a text that is no path. */
 export function pathParts(text: string): Path | undefined {
   const parts: (string | number)[] = [];
   let rest = text;
@@ -367,18 +370,21 @@ export function pathParts(text: string): Path | undefined {
   return parts;
 }
 
-/** Whether a fault there can come from what was spoiled here: one lies on the way to the other. Long names are shown cut. */
-export function areRelated(one: Path, other: Path): boolean {
-  const length = Math.min(one.length, other.length);
-  return Array.from({ length }, (_, index) => index).every((index) => isSame(one[index], other[index]));
+/**
+ * Whether one path is a prefix of the other: then a mutation at one can cause a fault at the other. Shown names are
+ * shortened.
+ */
+export function pathsOverlap(a: Path, b: Path): boolean {
+  const length = Math.min(a.length, b.length);
+  return Array.from({ length }, (_, index) => index).every((index) => isSame(a[index], b[index]));
 }
 
 function isSame(a: string | number | undefined, b: string | number | undefined): boolean {
   return a === b || (typeof a === 'string' && typeof b === 'string' && a.slice(0, 100) === b.slice(0, 100));
 }
 
-/** Whether the path leads through the value: to something in it, or to a member that an object of it lacks. */
-export function leadsInto(value: unknown, path: Path): boolean {
+/** Whether the path leads to a part of the value, or to a member that one of its objects lacks. */
+export function pathExists(value: unknown, path: Path): boolean {
   let at: unknown = value;
   for (const [index, part] of path.entries()) {
     if (typeof at !== 'object' || at === null) return false;
@@ -388,7 +394,7 @@ export function leadsInto(value: unknown, path: Path): boolean {
       at = at[part];
       continue;
     }
-    const key = Object.keys(at).find((one) => isSame(one, part));
+    const key = Object.keys(at).find((name) => isSame(name, part));
     if (key === undefined) return isLast && !Array.isArray(at);
     at = (at as Record<string, unknown>)[key];
   }

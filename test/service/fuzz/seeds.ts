@@ -1,33 +1,37 @@
-/** A valid request for every endpoint, as full as its schema allows: what rubbish is put into. */
+/** A valid request for every endpoint, as full as its schema allows: random input replaces parts of it. */
 import type { Endpoint } from '#platform/http/endpoint.ts';
 import { operatorEndpoints, organisationEndpoints } from '../endpoint-tables.ts';
-import { fullPayload, jobPayloads, type World } from './world.ts';
+import { type FuzzFixture, fullPayload, jobPayloads } from './fuzz-fixture.ts';
 
 export interface Seed {
-  /** Of the path, in its order. */
+  /** The parameters of the path, in its order. */
   readonly params?: readonly string[];
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: unknown;
-  /** Of an endpoint that takes raw bytes. */
+  /** The body of an endpoint that takes raw bytes. */
   readonly bytes?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Stands in seeds where a secret stands: no answer may repeat it. */
+/** The secret in all seeds: no answer may repeat it. */
 export const secretOfSeeds = 'hunter2-hunter2-hunter2';
 
 const paging = { page_number: '1', page_size: '20' };
 const page = { modified_after: '2020-01-01', modified_before: '2040-01-01T00:00:00Z', page_size: '2' };
 
-const commandOn = (event: keyof World['events'], body?: (world: World) => unknown, ...more: readonly string[]) => {
-  return (world: World): Seed[] => [
-    { params: [world.events[event], ...more], ...(body ? { body: body(world) } : { body: {} }) },
+const commandOn = (
+  event: keyof FuzzFixture['events'],
+  body?: (fixture: FuzzFixture) => unknown,
+  ...more: readonly string[]
+) => {
+  return (fixture: FuzzFixture): Seed[] => [
+    { params: [fixture.events[event], ...more], ...(body ? { body: body(fixture) } : { body: {} }) },
   ];
 };
 
 const operatedWith =
   (body: unknown) =>
-  (world: World): Seed[] => [{ params: [world.operated.id], body }];
+  (fixture: FuzzFixture): Seed[] => [{ params: [fixture.operated.id], body }];
 
 const bid = {
   supplier: 'S1',
@@ -41,7 +45,7 @@ const typeOf = (path: string) =>
     .toUpperCase()
     .replaceAll('-', '_');
 
-const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
+const seeds: Readonly<Record<string, (fixture: FuzzFixture) => readonly Seed[]>> = {
   'GET /api/manage/suppliers': () => [
     { query: { ...paging, archived: 'false', name: 'Supplier S1', external_id: 'S1', modified_after: '2020-01-01' } },
   ],
@@ -76,12 +80,12 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
 
   ...Object.fromEntries(
     Object.entries(jobPayloads).flatMap(([path, payload]) => [
-      [`POST /api/jobs/${path}`, (world: World) => [{ body: payload(world) }]],
-      [`GET /api/jobs/${path}/:id`, ({ jobs }: World) => [{ params: [jobs[path] ?? ''] }]],
+      [`POST /api/jobs/${path}`, (fixture: FuzzFixture) => [{ body: payload(fixture) }]],
+      [`GET /api/jobs/${path}/:id`, ({ jobs }: FuzzFixture) => [{ params: [jobs[path] ?? ''] }]],
     ]),
   ),
-  'POST /api/jobs': (world) =>
-    Object.entries(jobPayloads).map(([path, payload]) => ({ body: { type: typeOf(path), ...payload(world) } })),
+  'POST /api/jobs': (fixture) =>
+    Object.entries(jobPayloads).map(([path, payload]) => ({ body: { type: typeOf(path), ...payload(fixture) } })),
   'GET /api/jobs': () => [
     {
       query: {
@@ -105,7 +109,7 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
       ['rfi-responses', 'questions'],
     ].map(([feed = '', include = '']) => [
       `GET /api/feeds/${feed}`,
-      ({ events, request }: World) => [
+      ({ events, request }: FuzzFixture) => [
         {
           query: {
             ...page,
@@ -208,7 +212,7 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
     'best',
   ),
   'POST /desk/events/:id/award': commandOn('open', () => ({ scenario: 'best' })),
-  'PUT /desk/events/:id/questions': commandOn('draft', (world) => fullPayload(9, world).questions),
+  'PUT /desk/events/:id/questions': commandOn('draft', (fixture) => fullPayload(9, fixture).questions),
   'POST /desk/events/:id/answers': commandOn('open', ({ questions, files }) => ({
     supplier: 'S2',
     answers: [
@@ -250,21 +254,29 @@ const seeds: Readonly<Record<string, (world: World) => readonly Seed[]>> = {
   'POST /admin/deliveries/:id/resend': ({ operated }) => [{ params: [operated.delivery], body: {} }],
 };
 
-export interface Target extends Pick<Endpoint<never>, 'method' | 'path' | 'body' | 'query' | 'raw'> {
+export interface TestedEndpoint extends Pick<Endpoint<never>, 'method' | 'path' | 'body' | 'query' | 'raw'> {
   /** `POST /api/jobs` */
   readonly name: string;
   readonly by: 'organisation' | 'operator';
 }
 
 /** Every endpoint of the service's tables. */
-export const targets: readonly Target[] = [
-  ...organisationEndpoints.map((one) => ({ ...one, name: `${one.method} ${one.path}`, by: 'organisation' as const })),
-  ...operatorEndpoints.map((one) => ({ ...one, name: `${one.method} ${one.path}`, by: 'operator' as const })),
+export const testedEndpoints: readonly TestedEndpoint[] = [
+  ...organisationEndpoints.map((endpoint) => ({
+    ...endpoint,
+    name: `${endpoint.method} ${endpoint.path}`,
+    by: 'organisation' as const,
+  })),
+  ...operatorEndpoints.map((endpoint) => ({
+    ...endpoint,
+    name: `${endpoint.method} ${endpoint.path}`,
+    by: 'operator' as const,
+  })),
 ];
 
-/** Throws for an endpoint that was added without one: nothing could be put into it. */
-export function seedsOf(target: Target, world: World): readonly Seed[] {
-  const make = seeds[target.name];
-  if (!make) throw new Error(`${target.name} has no valid request in test/service/fuzz/seeds.ts: write one.`);
-  return make(world);
+/** The valid requests of an endpoint. Throws for an endpoint without seeds: each new endpoint needs one. */
+export function seedsOf(endpoint: TestedEndpoint, fixture: FuzzFixture): readonly Seed[] {
+  const make = seeds[endpoint.name];
+  if (!make) throw new Error(`${endpoint.name} has no valid request in test/service/fuzz/seeds.ts: write one.`);
+  return make(fixture);
 }

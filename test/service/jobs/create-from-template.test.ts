@@ -1,7 +1,6 @@
 /** CREATE_SOURCING_EVENT_FROM_TEMPLATE: an event with the template's members, except for the overrides. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import {
   changeSuppliers,
   createEvent,
@@ -12,6 +11,8 @@ import {
   readEvent,
   readWholeFeed,
 } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/jobs/create-sourcing-events-from-template';

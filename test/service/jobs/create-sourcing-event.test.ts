@@ -1,7 +1,6 @@
 /** CREATE_SOURCING_EVENT: every member of the payload is stored, and everything that it names must exist. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
 import {
   changeSuppliers,
   createEvent,
@@ -12,6 +11,7 @@ import {
   readEvent,
   readWholeFeed,
 } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/jobs/create-sourcing-events';

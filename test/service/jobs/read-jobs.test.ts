@@ -2,8 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { jobTypes } from '#contract/job.ts';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { endedJob } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const { database } = service.db;

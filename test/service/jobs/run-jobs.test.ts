@@ -7,14 +7,12 @@ import { silentLogger } from '#platform/log.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { runJobs } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
-import {
-  eventually,
-  scratchFolder,
-  startTestService,
-  type TestOrganisation,
-  testOutgoing,
-} from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
 import { createSuppliers, endedJob, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const jobs = '/api/jobs/create-sourcing-events';
 const service = await startTestService();
@@ -188,7 +186,7 @@ test('two workers on one organisation at once, as after a lost queue, run each j
     log: silentLogger,
     secrets: createSecretBox(Buffer.alloc(32)),
     storage: createLocalStorage(await scratchFolder()),
-    fetch: (await testOutgoing()).fetch,
+    fetch: testOutgoing().fetch,
     settings: { bodyBytesMax: 1_000 },
   };
   const work = runJobs(deps, 'jobs');

@@ -2,8 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
-import { type HttpAnswer, request, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { type HttpAnswer, request } from '../../harness/request.ts';
 import { endedJob, eventPayload } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const { database } = service.db;

@@ -1,7 +1,7 @@
 /** UPDATE_SOURCING_EVENT: what may be changed in a draft and in an open event, and the bids after a change. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import {
   changeSuppliers,
   createEvent,
@@ -13,6 +13,8 @@ import {
   readEvent,
   readWholeFeed,
 } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/jobs/update-sourcing-event';

@@ -1,4 +1,4 @@
-/** The sliding window against a model of one line: count what was let through in the window that ends now. */
+/** The sliding window against a simple model: count the requests that passed in the window that ends now. */
 import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { createManualClock } from '../../harness/manual-clock.ts';
 import { createTestDatabase } from '../../harness/test-database.ts';
 
 const { database } = await createTestDatabase();
-// Windows as the table has them for `suppliers`: 60 s and 3,600 s.
+// The windows of `suppliers` in the contract's table: 60 s and 3,600 s.
 const windows = [60_000, 3_600_000];
 
 const steps = fc.array(
@@ -21,7 +21,7 @@ const steps = fc.array(
   { maxLength: 40 },
 );
 
-test('lets through what the model lets through, and says the same of the rest and of the wait', async () => {
+test('passes the requests that the model passes, with the same remaining quota and the same wait', async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       const clock = createManualClock();
@@ -36,7 +36,8 @@ test('lets through what the model lets through, and says the same of the rest an
         }
         clock.advance(step.wait);
         const now = clock.nowMs();
-        const within = (at: number) => windows.map((ms) => passed.filter((one) => one > at - ms && one <= at).length);
+        const within = (at: number) =>
+          windows.map((ms) => passed.filter((time) => time > at - ms && time <= at).length);
         const passes = within(now).every((used, index) => used < (quotas[index] ?? 0));
         const answer = await count(
           {
@@ -53,8 +54,8 @@ test('lets through what the model lets through, and says the same of the rest an
           remaining,
         );
         if (passes) continue;
-        // The first moment at which it would pass: a request leaves a window exactly so long after it came.
-        const moments = passed.flatMap((one) => windows.map((ms) => one + ms)).filter((at) => at > now);
+        // The first moment at which the request would pass: counted requests leave a window exactly after its length.
+        const moments = passed.flatMap((time) => windows.map((ms) => time + ms)).filter((at) => at > now);
         const first = moments
           .toSorted((a, b) => a - b)
           .find((at) => within(at).every((used, i) => used < (quotas[i] ?? 0)));
@@ -65,7 +66,7 @@ test('lets through what the model lets through, and says the same of the rest an
   );
 });
 
-test('a clock that goes back, or another process whose clock is behind, makes no room', async () => {
+test('a clock that was set back, or is behind in another process, frees no quota', async () => {
   const apiKeyId = randomUUID();
   const caller = { organisationId: randomUUID(), apiKeyId, limits: { suppliers: { burst: 2, sustained: 100 } } };
   const call = { limit: 'suppliers', path: '/api/manage/suppliers' } as const;
@@ -79,7 +80,7 @@ test('a clock that goes back, or another process whose clock is behind, makes no
   expect((await ahead?.(caller, call))?.refusal?.recovery).toEqual({ do: 'retry', afterMs: 60_000 });
 });
 
-test('a clock that was far ahead and was set right refuses for one window at most, and makes no room', async () => {
+test('a clock that was far ahead and was corrected refuses for one window at most, and frees no quota', async () => {
   const caller = {
     organisationId: randomUUID(),
     apiKeyId: randomUUID(),
@@ -97,7 +98,7 @@ test('a clock that was far ahead and was set right refuses for one window at mos
   expect((await right(caller, call)).refusal?.recovery).toEqual({ do: 'retry', afterMs: 60_000 });
 });
 
-test('many at once on several connections take exactly the quota', async () => {
+test('many requests at once on several connections use exactly the quota', async () => {
   const count = createRequestCounter({ database, clock: createManualClock() });
   const caller = {
     organisationId: randomUUID(),

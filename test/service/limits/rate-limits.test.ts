@@ -1,15 +1,19 @@
-/** Rate limits over HTTP, under a clock that the test moves. The figures are those of the two documents' tables. */
+/** Rate limits over HTTP, with a clock that the test moves. The figures are from the tables of the two documents. */
 import { expect, test } from 'vitest';
 import type { LimitName } from '#contract/limits.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { type HttpAnswer, request, startTestService, type TestService } from '../../harness/programs.ts';
+import { type HttpAnswer, request } from '../../harness/request.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import { organisationEndpoints } from '../endpoint-tables.ts';
 
 const clock = createManualClock();
 const service = await startTestService({ clock });
 
-/** API document, "Limits", and decisions, "Feeds": which bucket counts which endpoint, and [burst, window, sustained, window]. */
+/**
+ * The endpoints of each bucket, and [burst, window, sustained, window]. Source: API document, "Limits", and decisions,
+ * "Feeds".
+ */
 const tables: Record<string, { numbers: [number, number, number, number]; endpoints: string[] }> = {
   suppliers: {
     numbers: [30, 60, 600, 3_600],
@@ -62,7 +66,7 @@ interface Key {
   call(method: string, path: string, body?: unknown): Promise<HttpAnswer>;
 }
 
-/** A new organisation whose limits are on, as every organisation's are that the operator leaves alone. */
+/** A new organisation whose limits are on, as they are by default. */
 async function limited(limits: object = {}, on: TestService = service): Promise<Key> {
   const { id, key } = await on.organisation();
   await putLimits(id, limits, on);
@@ -87,11 +91,11 @@ async function statuses(count: number, call: () => Promise<number>): Promise<num
   return all;
 }
 
-test('each endpoint under /api is counted by the bucket of the tables, and no other is counted', () => {
-  /** The limit of each endpoint; of the one whose body decides, that of most bodies. */
-  const counted = organisationEndpoints.flatMap((one) => {
-    const limit = one.limitOf?.({}) ?? one.limit;
-    return limit === undefined ? [] : [{ name: nameOf(one), limit }];
+test('each endpoint under /api counts for its bucket of the tables, and no other endpoint is counted', () => {
+  /** The limit of each endpoint. Where the body decides, the limit of most bodies. */
+  const counted = organisationEndpoints.flatMap((endpoint) => {
+    const limit = endpoint.limitOf?.({}) ?? endpoint.limit;
+    return limit === undefined ? [] : [{ name: nameOf(endpoint), limit }];
   });
   const found = Map.groupBy(counted, ({ limit }) => limit);
   for (const [limit, { endpoints }] of Object.entries(tables))
@@ -103,12 +107,12 @@ test('each endpoint under /api is counted by the bucket of the tables, and no ot
   expect(counted.length).toBe(organisationEndpoints.filter(({ path }) => path.startsWith('/api/')).length);
 });
 
-/** A status read through the path of a job's type is one endpoint of the tables. */
+/** The endpoint's name in the tables, which have one name for the reads of all job types. */
 function nameOf({ method, path }: { method: string; path: string }): string {
   return `${method} ${path.replace(/^(\/api\/jobs\/)[^/]+(\/:id)$/, '$1:type$2').replace(/(.)\/$/, '$1')}`;
 }
 
-test('POST /api/jobs counts for the bucket of the job type that its body names, whatever else is wrong with it', async () => {
+test('POST /api/jobs counts for the bucket of the job type in its body, also if the body is invalid', async () => {
   const key = await limited({ file_links: { burst: 1, sustained: 10 }, jobs_write: { burst: 2, sustained: 10 } });
   const post = async (body: unknown) => {
     const { status, headers } = await key.call('POST', '/api/jobs', body);
@@ -126,7 +130,7 @@ test('POST /api/jobs counts for the bucket of the job type that its body names, 
   ]);
 });
 
-test('what the operator is told are the numbers of the tables', async () => {
+test('the operator sees the numbers of the tables', async () => {
   const { id } = await service.organisation();
   const expected = Object.fromEntries(
     Object.entries(tables).map(([name, { numbers }]) => [name, { burst: numbers[0], sustained: numbers[2] }]),
@@ -145,7 +149,7 @@ const examples: [string, string, string, unknown?][] = [
   ['file_links', 'POST', '/api/jobs/generate-file-download-links', {}],
 ];
 
-test.each(examples)('%s: the burst of the table passes, and not one more', async (name, method, path, body) => {
+test.each(examples)('%s: exactly the burst of the table passes', async (name, method, path, body) => {
   const [burst, burstSeconds, sustained, sustainedSeconds] = tables[name]?.numbers ?? [0, 0, 0, 0];
   const key = await limited();
   const first = await key.call(method, path, body);
@@ -163,7 +167,7 @@ test.each(examples)('%s: the burst of the table passes, and not one more', async
   expect(refused[0]?.headers.get('ratelimit')).toMatch(new RegExp(`^"${bucket}.burst";r=0;t=${burstSeconds}, `));
 });
 
-test('a refusal is a problem that says how long to wait, and waiting so long passes; a second less does not', async () => {
+test('a refusal is a problem with the time to wait; after that time a request passes, a second earlier not', async () => {
   const key = await limited();
   for (let number = 0; number < 30; number += 1) {
     expect(await read(key)).toBe(200);
@@ -182,7 +186,7 @@ test('a refusal is a problem that says how long to wait, and waiting so long pas
     detail:
       'Too many requests: an API key may make 30 in 60 s and 600 in 3600 s of this kind. Wait 50 s and send it again.',
   });
-  // The first was 10.25 s ago, and leaves its window in 49.75 s.
+  // The first request was 10.25 s ago, and leaves its window in 49.75 s.
   expect(refused.headers.get('retry-after')).toBe('50');
   clock.advance(49_000);
   expect(await read(key)).toBe(429);
@@ -190,7 +194,7 @@ test('a refusal is a problem that says how long to wait, and waiting so long pas
   expect(await read(key)).toBe(429);
   clock.advance(1);
   expect(await read(key)).toBe(200);
-  // Only the first has left: the window slides.
+  // Only the first request has left: the window slides.
   expect(await read(key)).toBe(429);
   clock.advance(99);
   expect(await read(key)).toBe(429);
@@ -198,7 +202,7 @@ test('a refusal is a problem that says how long to wait, and waiting so long pas
   expect(await statuses(2, () => read(key))).toEqual([200, 429]);
 });
 
-test('a refused request does not count: asking all the time puts nothing off', async () => {
+test('a refused request does not count: repeated requests do not lengthen the wait', async () => {
   const key = await limited({ webhooks: { burst: 2, sustained: 100 } });
   expect(await statuses(2, () => read(key))).toEqual([200, 200]);
   for (let second = 0; second < 59; second += 1) {
@@ -209,7 +213,7 @@ test('a refused request does not count: asking all the time puts nothing off', a
   expect(await statuses(3, () => read(key))).toEqual([200, 200, 429]);
 });
 
-test('the sustained window refuses when the burst would not, for as long as it says', async () => {
+test('the sustained window also refuses, when the burst window would not, for as long as it says', async () => {
   const key = await limited({ webhooks: { burst: 5, sustained: 6 } });
   expect(await statuses(5, () => read(key))).toEqual([200, 200, 200, 200, 200]);
   clock.advance(600_000);
@@ -223,7 +227,7 @@ test('the sustained window refuses when the burst would not, for as long as it s
   expect(await statuses(6, () => read(key))).toEqual([200, 200, 200, 200, 200, 429]);
 });
 
-test('one row of the table is one bucket, whatever is asked of it, and both forms of a path', async () => {
+test('a row of the table is one bucket for all of its endpoints, with or without a final slash', async () => {
   const key = await limited({ webhooks: { burst: 4, sustained: 100 } });
   const id = '00000000-0000-4000-8000-000000000000';
   expect((await key.call('GET', '/api/webhooks/')).status).toBe(200);
@@ -238,7 +242,7 @@ test('one row of the table is one bucket, whatever is asked of it, and both form
     ['HEAD', '/api/webhooks/'],
   ] as const)
     expect((await key.call(method, path)).status).toBe(429);
-  // The other rows are untouched.
+  // The other rows are not counted.
   expect(await read(key, '/api/feeds/awards')).toBe(200);
 });
 
@@ -248,7 +252,7 @@ test('each feed has a bucket of its own', async () => {
     expect(await statuses(2, () => read(key, `/api/feeds/${feed}`))).toEqual([200, 429]);
 });
 
-test('each API key is counted by itself, also of one organisation', async () => {
+test('each API key is counted separately, also within one organisation', async () => {
   const key = await limited({ webhooks: { burst: 1, sustained: 10 } });
   expect(await statuses(2, () => read(key))).toEqual([200, 429]);
   const made = await service.operator('POST', `/admin/organisations/${key.organisation}/api-keys`, { name: 'second' });
@@ -258,7 +262,7 @@ test('each API key is counted by itself, also of one organisation', async () => 
   expect(await read(stranger)).toBe(200);
 });
 
-test('who may not call is not counted, and learns nothing of the limits', async () => {
+test('a call without permission is not counted, and its answer reveals no limits', async () => {
   const key = await limited({ webhooks: { burst: 1, sustained: 10 } });
   const made = await service.operator('POST', `/admin/organisations/${key.organisation}/api-keys`, {
     name: 'feeds',
@@ -277,12 +281,12 @@ test('who may not call is not counted, and learns nothing of the limits', async 
   expect(await read(key)).toBe(200);
 });
 
-test('a change counts from the next request on, and the counts go on', async () => {
+test('a change is in force from the next request on, and counted requests stay counted', async () => {
   const key = await limited({ webhooks: { burst: 3, sustained: 100 } });
   expect(await statuses(4, () => read(key))).toEqual([200, 200, 200, 429]);
   await putLimits(key.organisation, { webhooks: { burst: 5, sustained: 100 } });
   expect(await statuses(3, () => read(key))).toEqual([200, 200, 429]);
-  // Lowered below what was used: all but one have to leave the window.
+  // The quota is lowered below the used requests: all but one have to leave the window.
   clock.advance(10_000);
   await putLimits(key.organisation, { webhooks: { burst: 9, sustained: 100 } });
   expect(await read(key)).toBe(200);
@@ -296,7 +300,7 @@ test('a change counts from the next request on, and the counts go on', async () 
   expect(await statuses(2, () => read(key))).toEqual([200, 429]);
 });
 
-test('switched off nothing is counted, said or refused; what is put replaces all that was put before', async () => {
+test('while limits are off, nothing is counted, shown or refused; a PUT replaces all earlier limits', async () => {
   const key = await limited({ webhooks: { burst: 1, sustained: 1 } });
   expect(await statuses(2, () => read(key))).toEqual([200, 429]);
   expect((await putLimits(key.organisation, { enabled: false })).body).toMatchObject({
@@ -321,7 +325,7 @@ test.each([
   [{ webhooks: { burst: 1 } }, 'webhooks.sustained'],
   [{ webhooks: { burst: 1, sustained: 2, per: 'minute' } }, 'webhooks.per'],
   [{ desk: { burst: 1, sustained: 2 } }, 'desk'],
-])('PUT %j is refused by its path, and changes nothing', async (body, path) => {
+])('PUT %j is refused with the path of the fault, and changes nothing', async (body, path) => {
   const { organisation } = await limited({ feeds: { burst: 7, sustained: 8 } });
   const answer = await service.operator('PUT', `/admin/organisations/${organisation}/limits`, body);
   expect([answer.status, answer.body.errors[0].path]).toEqual([400, path]);
@@ -331,7 +335,7 @@ test.each([
   expect(row).toEqual({ limits: { feeds: { burst: 7, sustained: 8 } } });
 });
 
-test('two services on one database never let more through than the limit, and a restart forgets nothing', async () => {
+test('two services on one database together pass no more than the limit, and a restart keeps the counts', async () => {
   const first = await startTestService({ clock: systemClock });
   const second = await startTestService({ clock: systemClock, db: first.db });
   const { key } = await limited({ webhooks: { burst: 40, sustained: 1_000 } }, first);
@@ -348,7 +352,7 @@ test('two services on one database never let more through than the limit, and a 
   expect((await request('GET', `${third.url}/api/webhooks`, { key })).status).toBe(429);
 });
 
-test('what no window holds any more is forgotten, and nothing else', async () => {
+test('only requests that have left every window are deleted', async () => {
   const key = await limited({ supplier_changes_write: { burst: 1, sustained: 1 } });
   const submit = async () => (await key.call('POST', '/api/manage/supplier_changes', {})).status;
   expect(await submit()).toBe(400);

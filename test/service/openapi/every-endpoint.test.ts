@@ -1,8 +1,10 @@
 /** Every operation of the OpenAPI documents succeeds once here, and its answer is held against them. */
 import { expect, test } from 'vitest';
 import { answerCheckOfService } from '../../harness/documented-answers.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, type HttpAnswer, request, startTestService } from '../../harness/programs.ts';
+import { type HttpAnswer, request } from '../../harness/request.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const clock = createManualClock(Date.UTC(2030, 5, 1));

@@ -11,7 +11,9 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { linkTo, uploadFile } from '../../harness/files.ts';
-import { request, scratchFolder, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
+import { scratchFolder } from '../../harness/scratch-folder.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const run = promisify(execFile);

@@ -5,7 +5,8 @@ import { parse } from 'yaml';
 import { listen } from '#platform/http/server.ts';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
 import { serveDocuments } from '#service/openapi/serve-documents.ts';
-import { request, startTestService } from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const get = (path: string, headers: Record<string, string> = {}) => request('GET', service.url + path, { headers });

@@ -5,8 +5,10 @@ import { systemClock } from '#platform/clock.ts';
 import { feedUpdates } from '#service/domain/lifecycle.ts';
 import { playStory } from '#service/simulator/play-story.ts';
 import { plots } from '#service/simulator/plots.ts';
-import { startTestService, type TestOrganisation, testOutgoing } from '../../harness/programs.ts';
 import { readWholeFeed } from '../../harness/sourcing.ts';
+import { testOutgoing } from '../../harness/test-certificates.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const announced = vi.hoisted(() => [] as string[]);
 vi.mock(import('#service/events/announce.ts'), async (load) => {
@@ -21,7 +23,7 @@ vi.mock(import('#service/events/announce.ts'), async (load) => {
 });
 
 const service = await startTestService();
-const { fetch } = await testOutgoing();
+const { fetch } = testOutgoing();
 
 async function play(organisation: TestOrganisation, seed: number): Promise<string[]> {
   const printed: string[] = [];

@@ -1,7 +1,8 @@
-/** Reading suppliers: one by its external_id, whatever stands in it, and the list with its filters. */
+/** Reading suppliers: one by its external_id with any characters, and the list with its filters. */
 import { expect, test } from 'vitest';
-import { startTestService, type TestOrganisation } from '../../harness/programs.ts';
 import { changeSuppliers, createSuppliers } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/manage/suppliers';
@@ -9,10 +10,10 @@ const path = '/api/manage/suppliers';
 async function listed(organisation: TestOrganisation, query: string): Promise<string[]> {
   const answer = await organisation.call('GET', `${path}?${query}`);
   expect(answer.status).toBe(200);
-  return answer.body.result.map((one: { external_id: string }) => one.external_id);
+  return answer.body.result.map((supplier: { external_id: string }) => supplier.external_id);
 }
 
-test('a supplier is read in the manage envelope with fields and contacts, at both forms of the path', async () => {
+test('a supplier is read in the manage envelope with fields and contacts, with or without a final slash', async () => {
   const organisation = await service.organisation();
   await service.operator('POST', `/admin/organisations/${organisation.id}/supplier-attributes`, { name: 'Region' });
   await changeSuppliers(organisation, {
@@ -58,7 +59,7 @@ test('a supplier is read in the manage envelope with fields and contacts, at bot
   }
 });
 
-test('a supplier is found by any external_id that it can have', async () => {
+test('a supplier is found by any valid external_id', async () => {
   const organisation = await service.organisation();
   const ids = [
     'A/B',
@@ -86,7 +87,7 @@ test('a supplier is found by any external_id that it can have', async () => {
   expect(new Set(await listed(organisation, 'page_size=100'))).toEqual(new Set(ids));
 });
 
-test("what is not there, and another organisation's, is not found alike", async () => {
+test("another organisation's supplier is answered as one that does not exist", async () => {
   const organisation = await service.organisation();
   await createSuppliers(await service.organisation(), ['THEIRS']);
   const theirs = await organisation.call('GET', `${path}/THEIRS`);
@@ -96,7 +97,7 @@ test("what is not there, and another organisation's, is not found alike", async 
   expect(await listed(organisation, 'external_id=THEIRS')).toEqual([]);
 });
 
-test('filters take the whole name and identifier, archived or not, and add up', async () => {
+test('filters match the whole name and identifier, and archived; all must match', async () => {
   const organisation = await service.organisation();
   await changeSuppliers(
     organisation,
@@ -114,7 +115,7 @@ test('filters take the whole name and identifier, archived or not, and add up', 
   expect(await listed(organisation, 'name=Acm%25')).toEqual([]);
 });
 
-test('modified_after finds who changed at that time or later; a change that changes nothing is none', async () => {
+test('modified_after finds suppliers that changed at that time or later; an update without a difference is no change', async () => {
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1', 'S2']);
   await createSuppliers(organisation, ['S3']);
@@ -132,7 +133,7 @@ test('modified_after finds who changed at that time or later; a change that chan
 });
 
 test.each(['archived=yes', 'archived=', 'name=', 'modified_after=now', 'page_size=1001', 'modified_before=2030-01-01'])(
-  'the query %s is refused by the name of its parameter',
+  'the query %s is refused with the name of its parameter',
   async (query) => {
     const organisation = await service.organisation();
     const answer = await organisation.call('GET', `${path}?${query}`);
@@ -140,7 +141,7 @@ test.each(['archived=yes', 'archived=', 'name=', 'modified_after=now', 'page_siz
   },
 );
 
-test('a thousand and one suppliers come on pages, each once, and the links keep the filters', async () => {
+test('the pages have each of 1,001 suppliers once, and their links keep the filters', async () => {
   const organisation = await service.organisation();
   const ids = Array.from({ length: 1_001 }, (_, index) => `S${String(index).padStart(4, '0')}`);
   await createSuppliers(organisation, ids.slice(0, 1_000));
@@ -150,7 +151,7 @@ test('a thousand and one suppliers come on pages, each once, and the links keep 
   for (let link = `${path}?archived=false&page_size=300`; ; ) {
     const { body } = await organisation.call('GET', link);
     expect([body.count, body.num_pages]).toEqual([1_001, 4]);
-    all.push(...body.result.map((one: { external_id: string }) => one.external_id));
+    all.push(...body.result.map((supplier: { external_id: string }) => supplier.external_id));
     if (body.next === null) break;
     const next = new URL(body.next);
     expect(next.origin).toBe(service.url);
@@ -163,7 +164,7 @@ test('a thousand and one suppliers come on pages, each once, and the links keep 
   expect(new URL(beyond.previous).searchParams.get('page_number')).toBe('2');
 });
 
-test('gsn never decreases, and an answer counts what it shows and shows what it counts', async () => {
+test('gsn never decreases, and an answer shows exactly the changes that its gsn counts', async () => {
   const organisation = await service.organisation();
   const changing = (async () => {
     for (let number = 0; number < 20; number += 1) await createSuppliers(organisation, [`S${number}`]);
@@ -171,7 +172,7 @@ test('gsn never decreases, and an answer counts what it shows and shows what it 
   const seen: number[] = [];
   while (seen.at(-1) !== 20) {
     const { body } = await organisation.call('GET', path);
-    // Each change here is one new supplier.
+    // Each change is one new supplier.
     expect(body.gsn).toBe(body.count);
     seen.push(body.gsn);
   }

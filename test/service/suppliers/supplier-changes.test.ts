@@ -4,8 +4,10 @@ import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
 import { applySupplierChanges } from '#service/suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
-import { eventually, startTestService, type TestOrganisation } from '../../harness/programs.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { processedSubmission } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const path = '/api/manage/supplier_changes';
@@ -65,7 +67,7 @@ test('a submission is acknowledged with its link, and read in the manage envelop
   });
 });
 
-test('a bad entry leaves its supplier as it was, and the others are applied', async () => {
+test('an invalid entry does not change its supplier, and the others are applied', async () => {
   const organisation = await service.organisation();
   await service.operator('POST', `/admin/organisations/${organisation.id}/supplier-attributes`, { name: 'Region' });
   await change(organisation, { external_id: 'S1', name: 'One', contacts: [{ name: 'Ann', email: 'ann@one.example' }] });
@@ -90,7 +92,7 @@ test('a bad entry leaves its supplier as it was, and the others are applied', as
   ]);
 });
 
-test('a problem is told in state_errors and in change_warnings, with one line of the summary for each supplier', async () => {
+test('a problem is in state_errors and change_warnings; the summary has one line for each supplier', async () => {
   const organisation = await service.organisation();
   await change(organisation, { external_id: 'OLD', name: 'Old' });
   const result = await change(
@@ -116,7 +118,7 @@ test('a problem is told in state_errors and in change_warnings, with one line of
   ]);
 });
 
-test('before it is processed a submission says so, and nothing of its end', async () => {
+test('an unprocessed submission shows its state, and no result', async () => {
   const organisation = await service.organisation();
   const held = new Client({ connectionString: service.db.url });
   await held.connect();
@@ -137,7 +139,7 @@ test('before it is processed a submission says so, and nothing of its end', asyn
   await held.end();
 });
 
-test('a fault of ours ends the submission, says nothing of the inside, and lets the next one through', async () => {
+test('an internal error ends the submission, reveals no internals, and does not block the next one', async () => {
   const organisation = await service.organisation();
   await service.db.database.query(
     `create function fault() returns trigger language plpgsql as
@@ -154,7 +156,7 @@ test('a fault of ours ends the submission, says nothing of the inside, and lets 
   await service.db.database.query('drop trigger fault on service.suppliers; drop function fault');
 });
 
-test('the list of submissions is the manage envelope, newest first, in pages', async () => {
+test('the list of submissions has the manage envelope, newest first, in pages', async () => {
   const organisation = await service.organisation();
   const stranger = await service.organisation();
   await change(stranger, { external_id: 'S1', name: 'Theirs' });
@@ -190,7 +192,7 @@ test('the list of submissions is the manage envelope, newest first, in pages', a
 test('two workers on one organisation at once apply each submission once, in order', async () => {
   const organisation = await service.organisation();
   const { database } = service.db;
-  // Written without a wake-up: only the workers of this test see them.
+  // Inserted without a wake-up: only the workers of this test see them.
   await database.query(
     `insert into service.supplier_submissions (id, organisation_id, state, suppliers, created_by, created, last_changed)
      select gen_random_uuid(), $1, 'UNPROCESSED',
@@ -238,8 +240,8 @@ test('contacts are added, renamed and deleted by e-mail; those left out stay and
   expect(result.change_warnings).toEqual([
     { header: 'Supplier S1', messages: ['there is no contact nobody@one.example to delete'] },
   ]);
-  const [one] = await stored(organisation);
-  expect(one).toMatchObject({
+  const [supplier] = await stored(organisation);
+  expect(supplier).toMatchObject({
     contacts: [
       ['Ann B.', 'ann@one.example'],
       ['cy', 'cy@one.example'],
@@ -254,9 +256,9 @@ test('contacts are added, renamed and deleted by e-mail; those left out stay and
   for (const { id, email } of before) expect([id, undefined]).toContain(kept.get(email));
 });
 
-test('e-mails that JavaScript and a database lower differently block nothing', async () => {
+test('e-mails that JavaScript and a database convert to lower case differently cause no error', async () => {
   const organisation = await service.organisation();
-  // The last letter of a word: lower case of the capital sigma depends on who asks.
+  // At the end of a word, JavaScript and PostgreSQL have different lower cases of the capital sigma.
   const contacts = ['ΟΣ@x.example', 'οσ@x.example', 'ος@x.example', 'İ@x.example', 'K@x.example'];
   const result = await change(organisation, {
     external_id: 'S1',
@@ -277,7 +279,7 @@ test('submissions are applied in the order they came', async () => {
   expect(await stored(organisation)).toMatchObject([{ name: 'Name 10' }, { name: 'Last' }]);
 });
 
-test('the same submission again changes nothing, and gsn counts changes only', async () => {
+test('the same submission again changes nothing; gsn counts only changes', async () => {
   const organisation = await service.organisation();
   await change(organisation, { external_id: 'S1', name: 'One' });
   const again = await change(organisation, { external_id: 'S1', name: 'One' });
@@ -286,7 +288,7 @@ test('the same submission again changes nothing, and gsn counts changes only', a
   expect(body.gsn).toBe(1);
 });
 
-test('a thousand suppliers with contacts are one submission, a thousand and one too many', async () => {
+test('a submission may have 1,000 suppliers with contacts, and not 1,001', async () => {
   const organisation = await service.organisation();
   const suppliers = Array.from({ length: 1_001 }, (_, index) => ({
     external_id: `S${index}`,

@@ -1,9 +1,10 @@
 /** Notifications over real HTTPS, with a clock that the test moves; `service.sweep()` then wakes what is due. */
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startRecordedService } from '../../harness/programs.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
+import { startRecordedService } from '../../harness/test-service.ts';
 import { createHook, type Hook, type Received, startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const [second, minute, hour] = [1_000, 60_000, 3_600_000];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { startTestService } from '../../harness/programs.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const service = await startTestService();
 const organisation = await service.organisation();

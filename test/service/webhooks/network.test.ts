@@ -5,14 +5,17 @@
  */
 import { describe, expect, test } from 'vitest';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { closeAfterFile, eventually, startTestService, testCertificates } from '../../harness/programs.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 /** The addresses that each name resolves to now; no other name exists. */
 const names = new Map<string, string[]>();
-const certificates = await testCertificates();
+const certificates = testCertificates();
 function connections() {
   const made = createGuardedFetch({
     extraCa: certificates.caPem,

@@ -2,14 +2,11 @@
 import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { FetchError } from '#platform/guarded-fetch.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import {
-  eventually,
-  request,
-  startRecordedService,
-  startTestService,
-  type TestOrganisation,
-} from '../../harness/programs.ts';
+import { request } from '../../harness/request.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startRecordedService, startTestService } from '../../harness/test-service.ts';
 import { giveJson, startTokenServer, type TokenRequest, type TokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../../harness/webhook-receiver.ts';
 

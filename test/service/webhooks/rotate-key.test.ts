@@ -1,9 +1,10 @@
 /** Rotates a signing key by the contract's three steps, with a receiver that knows one key at a time. */
 import { expect, test } from 'vitest';
 import { signatureMatches } from '#contract/signature.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService } from '../../harness/programs.ts';
 import { createEvent, eventPayload, readWholeFeed } from '../../harness/sourcing.ts';
+import { startTestService } from '../../harness/test-service.ts';
 import { type Received, startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
 const clock = createManualClock();

@@ -1,8 +1,9 @@
 /** Changing and resuming a webhook, over real HTTPS. */
 import { describe, expect, test } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startRecordedService } from '../../harness/programs.ts';
 import { createEvent, eventPayload } from '../../harness/sourcing.ts';
+import { startRecordedService } from '../../harness/test-service.ts';
 import { giveJson, startTokenServer, type TokenServer } from '../../harness/token-server.ts';
 import { createHook, type Hook } from '../../harness/webhook-receiver.ts';
 

@@ -8,7 +8,7 @@
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 import { type Backfill, insertBackfill, isBackfillOpen } from './backfill-store.ts';
 

@@ -10,7 +10,7 @@ import { lockSources } from '#bridge/due/source-lock.ts';
 import { withoutTime } from '#bridge/mirror/read-version.ts';
 import { type FeedName, feeds, missingMeansDeleted } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 import type { Range } from '../feed/time-range.ts';
 import type { Backfill } from './backfill-store.ts';

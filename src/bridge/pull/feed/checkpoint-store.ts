@@ -21,7 +21,7 @@
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { SourceProfile } from './source-profile.ts';
 

@@ -1,7 +1,7 @@
 /** What the mirror holds of a feed: an answer of the source is compared with it. One operation a function. */
 
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from './checkpoint-store.ts';
 import type { Range } from './time-range.ts';
 

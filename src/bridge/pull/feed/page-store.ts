@@ -9,7 +9,7 @@ import { includedKinds, storeResources } from '#bridge/mirror/store-resources.ts
 import type { FeedName } from '#contract/feed.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';

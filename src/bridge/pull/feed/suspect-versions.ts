@@ -17,7 +17,7 @@
 
 import type { OlderVersion } from '#bridge/mirror/store-records.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from './checkpoint-store.ts';
 import type { Range } from './time-range.ts';
 

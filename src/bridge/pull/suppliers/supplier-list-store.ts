@@ -2,7 +2,7 @@
 
 import { storableText } from '#bridge/storable-text.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 /** Makes the source's row if there is none, due now; makes an existing one due at `latest` if it would be due later. */
 export async function openSupplierList(

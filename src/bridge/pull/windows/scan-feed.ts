@@ -5,7 +5,7 @@
 
 import { readVersionKey } from '#bridge/mirror/read-version.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
 import type { FeedReader } from '../feed/feed-reader.ts';
 import { readKnownIds, readNewestStamp } from '../feed/held-records.ts';

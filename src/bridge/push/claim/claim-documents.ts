@@ -9,7 +9,7 @@ import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import {
   type FlowDocument,

@@ -6,7 +6,7 @@
 import { storableText } from '#bridge/storable-text.ts';
 import type { DocumentKind } from '#connector/documents.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 /** Stands for the hash of a content that the ERP cannot tell; equal to no document's hash. */
 export const unknownContent = 'unknown';

@@ -1,6 +1,6 @@
 import type { FlowSettings } from '#bridge/settings.ts';
 import { msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 
 /**
  * Returns why no withdrawal of this flow may be sent now; undefined when they may be sent. The withdrawals that wait

@@ -7,7 +7,7 @@ import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
-import type { Sql } from '#platform/database/database.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
 import { markDelivered, postpone } from '../claim/flow-document-store.ts';
 

@@ -1,13 +1,13 @@
 /**
  * Computes a formula over the values of one lot, with 34 significant digits at every step. Chains are computed from
- * left to right. Of an IF only the branch taken is computed, so what is missing or impossible in the other is no fault.
+ * left to right. Of an IF only the chosen branch is computed: missing or impossible values in the other are no fault.
  */
 import { Decimal } from '#contract/decimal.ts';
 import { columnLabel, type Expression, type Factor, type Formula } from './parse-formula.ts';
 
 /**
- * `incomplete`: a column that is needed has no value, so the bid is not complete yet. `impossible`: the values are there
- * and cannot be computed with: division by zero, a number too large, a bad count of digits.
+ * `incomplete`: a needed column has no value, so the bid is not complete yet. `impossible`: the values exist, but the
+ * result cannot be computed: division by zero, a number that is too large, a wrong number of digits.
  */
 export type FormulaFailure =
   | { ok: false; reason: 'incomplete'; column: string; message: string }
@@ -22,8 +22,8 @@ const roundDigitsMax = 20;
 const exponentMax = 100;
 
 /**
- * The value of the formula. `valueOf` gives a column's number, made by this project's `Decimal` and in the primary
- * currency; undefined when there is none. A failure's message names the column or the divisor. Throws only what
+ * Returns the value of the formula. `valueOf` returns a column's number, made by this project's `Decimal` and in the
+ * primary currency; undefined when there is none. A failure's message names the column or the divisor. Throws only what
  * `valueOf` throws.
  */
 export function evaluateFormula(
@@ -86,7 +86,7 @@ function compute(node: Expression, valueOf: ValueOf): Decimal {
   }
 }
 
-/** What is computed with the result (totals, savings) has room above it. */
+/** The bound leaves room for later results, like totals and savings. */
 function bounded(value: Decimal): Decimal {
   if (value.e <= exponentMax) return value;
   throw impossible(`a number in the formula grows beyond 10^${exponentMax}`);
@@ -149,7 +149,7 @@ function round(value: Decimal, digits: Decimal): Decimal {
     throw impossible(`ROUND takes a whole number of digits from -${roundDigitsMax} to ${roundDigitsMax}`);
   const places = digits.toNumber();
   if (places >= 0) return value.toDecimalPlaces(places);
-  // Moving the point is exact; only toDecimalPlaces rounds.
+  // Shifting the point is exact; only toDecimalPlaces rounds.
   const unit = ten.pow(-places);
   return bounded(value.dividedBy(unit).toDecimalPlaces(0).times(unit));
 }

@@ -9,18 +9,19 @@
  *     column     = name | "[" any characters "]"
  *     function   = "IF" | "MIN" | "MAX" | "SUM" | "ROUND" | "ABS", in any case
  *
- * A bare name has letters, digits and `_` and does not start with a digit; every other name stands in brackets, exactly
- * as the column is called, and a `]` in it is written twice: `[Price [net]]]`. A bare name is a function only before
- * `(`; in brackets it is always a column. A comparison gives 1 or 0 and is not chained: `1 < 2 < 3` is refused.
+ * A bare name has letters, digits and `_` and does not start with a digit. Every other name is written in brackets,
+ * exactly as the column is called, and a `]` in it is written twice: `[Price [net]]]`. A bare name is a function only
+ * before `(`; a name in brackets is always a column. The value of a comparison is 1 or 0. Comparisons are not chained:
+ * `1 < 2 < 3` is refused.
  *
- * Reading takes time in proportion to the length. Both the length and the nesting are limited, so a hostile text costs
- * an error message, not the stack. Long chains (`a + b + c ...`) are one node each: they do not nest.
+ * Reading takes time in proportion to the length. Both the length and the nesting are limited, so a hostile text leads
+ * to an error message and not to a stack overflow. A long chain (`a + b + c ...`) is one node: it does not nest.
  */
 import { type Decimal, parseDecimal } from '#contract/decimal.ts';
 
 /** The longest formula, in UTF-16 units: the same as the longest cell. */
 export const formulaLengthMax = 10_000;
-/** How many parentheses and function calls may stand inside each other. */
+/** How deeply parentheses and function calls may be nested. */
 export const nestingMax = 100;
 const literalDigitsMax = 34;
 
@@ -36,16 +37,16 @@ export type Expression =
   | { kind: 'compare'; operator: Comparison; left: Expression; right: Expression }
   | { kind: 'call'; name: FunctionName; args: readonly Expression[] };
 
-/** One step of a product; `text` is the operand as it was written, for the message when it divides and is zero. */
+/** One step of a product; `text` is the operand as written, for the message about a division by zero. */
 export interface Factor {
   divide: boolean;
   operand: Expression;
   text: string;
 }
 
-/** A formula that was read without a fault. */
+/** A formula that has no fault. */
 export interface Formula {
-  /** The columns that it names, in both branches of every IF. */
+  /** The columns that it names, also in both branches of every IF. */
   readonly columns: ReadonlySet<string>;
   readonly root: Expression;
 }
@@ -69,7 +70,7 @@ const comparisons: ReadonlyMap<string, Comparison> = new Map([
   ['>=', '>='],
 ]);
 
-/** A column's name as messages show it: in brackets, shortened when it is long. */
+/** A column's name as messages show it: in brackets, and shortened if it is long. */
 export function columnLabel(name: string): string {
   return `[${clip(name)}]`;
 }
@@ -79,7 +80,7 @@ function clip(text: string): string {
   return characters.length <= 60 ? characters.join('') : `${characters.slice(0, 60).join('')}…`;
 }
 
-/** Reads a formula; a refusal says at which character (counted from 1) and what was expected there. Never throws. */
+/** Reads a formula. The message of a fault names the character (from 1) and what was expected there. Never throws. */
 export function parseFormula(text: string): { ok: true; formula: Formula } | { ok: false; message: string } {
   if (text.length > formulaLengthMax)
     return { ok: false, message: `a formula has at most ${formulaLengthMax} characters, this one has ${text.length}` };
@@ -95,14 +96,14 @@ export function parseFormula(text: string): { ok: true; formula: Formula } | { o
   }
 }
 
-/** How many operations it takes to compute the formula, at most: what a lot costs. */
+/** The most operations that the formula takes for one lot. */
 export function operationsOf({ root }: Formula): number {
   return operationsIn(root);
 }
 
 /** Recursion is safe: the parser limits how deep a tree can be. */
 function operationsIn(node: Expression): number {
-  const inAll = (nodes: readonly Expression[]) => nodes.reduce((sum, one) => sum + operationsIn(one), 0);
+  const inAll = (nodes: readonly Expression[]) => nodes.reduce((sum, inner) => sum + operationsIn(inner), 0);
   switch (node.kind) {
     case 'number':
     case 'column':
@@ -130,14 +131,14 @@ class SyntaxFault extends Error {
 
 interface Token {
   kind: 'number' | 'name' | 'column' | 'symbol' | 'end';
-  /** As written; for a column in brackets, the name inside. */
+  /** As written; for a column in brackets, the name between them. */
   text: string;
   start: number;
   end: number;
 }
 
 const space = /\s*/uy;
-// A bracket ends at the first `]` that is not written twice.
+// The brackets end at the first `]` that is not written twice.
 const tokenForm =
   /(\d+(?:\.\d+)?)|([\p{L}_][\p{L}\p{M}\p{N}_]*)|\[((?:[^\]]|\]\])*)\](?!\])|(<>|!=|<=|>=|[-+*/(),=<>])/uy;
 
@@ -204,7 +205,7 @@ class Parser {
     return token;
   }
 
-  /** Takes the symbol if it comes next. */
+  /** Takes the next token if it is this symbol. */
   #take(symbol: string): boolean {
     const token = this.#peek();
     if (token.kind !== 'symbol' || token.text !== symbol) return false;
@@ -293,7 +294,8 @@ class Parser {
       const known = [...functions.keys()].join(', ').toUpperCase();
       throw new SyntaxFault(
         token.start,
-        `there is no function ${clip(token.text)}; there are ${known}. A column name with parentheses stands in [brackets]`,
+        `there is no function ${clip(token.text)}; there are ${known}. ` +
+          'A column name with parentheses stands in [brackets]',
       );
     }
     const args: Expression[] = [];

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
-import { testOutgoing } from '../../../harness/programs.ts';
+import { testOutgoing } from '../../../harness/test-certificates.ts';
 import { giveJson, startTokenServer } from '../../../harness/token-server.ts';
 import { testClock } from '../../parts.ts';
 import { testSecrets } from '../receiver.ts';
 
 const server = await startTokenServer();
-const { fetch } = await testOutgoing();
+const { fetch } = testOutgoing();
 const clock = testClock();
 const settings = {
   type: 'introspection',

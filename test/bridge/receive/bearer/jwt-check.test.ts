@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { createBearerCheck } from '#bridge/receive/bearer/bearer-check.ts';
-import { testOutgoing } from '../../../harness/programs.ts';
+import { testOutgoing } from '../../../harness/test-certificates.ts';
 import { giveJson, startTokenServer } from '../../../harness/token-server.ts';
 import { type TestClock, testClock } from '../../parts.ts';
 import { testSecrets } from '../receiver.ts';
@@ -28,7 +28,7 @@ async function createSigner(alg: string, kid: string | undefined): Promise<Signe
 }
 
 const server = await startTokenServer();
-const { fetch } = await testOutgoing();
+const { fetch } = testOutgoing();
 let clock: TestClock = testClock();
 const [rsa, ec, ed] = [
   await createSigner('RS256', 'rsa'),

@@ -5,7 +5,7 @@ import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { createLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
-import { closeAfterFile } from '../../../harness/programs.ts';
+import { closeAfterFile } from '../../../harness/after-file.ts';
 import { testClock } from '../../parts.ts';
 import { testSecrets } from '../receiver.ts';
 

@@ -1,43 +1,46 @@
-/** Requests exactly as a test writes them, path and headers included; what comes back is held against what any answer must be. */
+/**
+ * Sends requests exactly as a test writes them, path and headers included, and checks what must hold for every answer.
+ */
 import { Agent, request as httpRequest, type OutgoingHttpHeaders } from 'node:http';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { answerCheckOfService } from '../../harness/documented-answers.ts';
-import type { HttpAnswer } from '../../harness/programs.ts';
-import { type Seed, secretOfSeeds, type Target } from './seeds.ts';
-import type { World } from './world.ts';
+import type { HttpAnswer } from '../../harness/request.ts';
+import type { FuzzFixture } from './fuzz-fixture.ts';
+import { type Seed, secretOfSeeds, type TestedEndpoint } from './seeds.ts';
 
-export interface Shot {
+export interface RawRequest {
   readonly method: string;
-  /** With its query, as it goes over the wire. */
+  /** With the query, as it is sent. */
   readonly path: string;
   readonly headers: OutgoingHttpHeaders;
   readonly body?: string | Uint8Array;
 }
 
-/** A service that takes longer is taken to hang. */
+/** A request without an answer for this long fails. */
 const patienceMs = 20_000;
 
 const agent = new Agent({ keepAlive: true });
 
-/** Connections are kept for the next request; a test file closes them when it ends. */
+/** Closes the kept connections; a test file calls it when it ends. */
 export function closeConnections(): void {
   agent.destroy();
 }
 
-/** Sends it and reads the whole answer; rejects when the connection breaks or no answer comes. */
-export function send(world: World, shot: Shot): Promise<HttpAnswer> {
+/** Sends a request and reads the whole answer. Rejects when the connection breaks or there is no answer in time. */
+export function send(fixture: FuzzFixture, request: RawRequest): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
-    const { method, path, body } = shot;
-    // Not every method gets it from Node.
-    const headers = body === undefined ? shot.headers : { 'content-length': Buffer.byteLength(body), ...shot.headers };
+    const { method, path, body } = request;
+    // Node does not set Content-Length for every method.
+    const headers =
+      body === undefined ? request.headers : { 'content-length': Buffer.byteLength(body), ...request.headers };
     const sent = httpRequest(
-      { agent, host: '127.0.0.1', port: new URL(world.service.url).port, method, path, headers },
+      { agent, host: '127.0.0.1', port: new URL(fixture.service.url).port, method, path, headers },
       (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk: Buffer) => chunks.push(chunk));
         response.on('error', reject);
         response.on('end', () => {
-          const text = unpacked(Buffer.concat(chunks), response.headers['content-encoding']).toString();
+          const text = decompressed(Buffer.concat(chunks), response.headers['content-encoding']).toString();
           const answerHeaders = new Headers();
           for (const [name, values] of Object.entries(response.headersDistinct))
             for (const value of values ?? []) answerHeaders.append(name, value);
@@ -56,8 +59,8 @@ export function send(world: World, shot: Shot): Promise<HttpAnswer> {
   });
 }
 
-/** A spoiled Accept-Encoding may ask for any of them. */
-function unpacked(bytes: Buffer, encoding: string | undefined): Buffer {
+/** A mutated Accept-Encoding may ask for any of them. */
+function decompressed(bytes: Buffer, encoding: string | undefined): Buffer {
   if (bytes.length === 0) return bytes;
   if (encoding === 'gzip') return gunzipSync(bytes);
   if (encoding === 'br') return brotliDecompressSync(bytes);
@@ -65,14 +68,14 @@ function unpacked(bytes: Buffer, encoding: string | undefined): Buffer {
 }
 
 /** The valid request of a seed. */
-export function shotOf(world: World, target: Target, seed: Seed): Shot {
-  const key = target.by === 'operator' ? world.service.adminToken : world.organisation.key;
+export function requestOfSeed(fixture: FuzzFixture, endpoint: TestedEndpoint, seed: Seed): RawRequest {
+  const key = endpoint.by === 'operator' ? fixture.service.adminToken : fixture.organisation.key;
   const params = (seed.params ?? []).map(encodeURIComponent);
-  const path = target.path.replace(/:\w+/g, () => params.shift() ?? '');
+  const path = endpoint.path.replace(/:\w+/g, () => params.shift() ?? '');
   const query = new URLSearchParams(seed.query).toString();
   const body = seed.bytes ?? (seed.body === undefined ? undefined : JSON.stringify(seed.body));
   return {
-    method: target.method,
+    method: endpoint.method,
     path: query === '' ? path : `${path}?${query}`,
     headers: {
       authorization: `Bearer ${key}`,
@@ -83,36 +86,36 @@ export function shotOf(world: World, target: Target, seed: Seed): Shot {
   };
 }
 
-/** What shows the inside of the service: a stack, a file, a statement, a message of PostgreSQL's or of a library's. */
-const inside =
+/** Internals of the service: a stack, a file, an SQL statement, a message of PostgreSQL or of a library. */
+const internals =
   /\bat .*\.(ts|js):\d|node_modules|\/(src|work|home)\/|\bservice\.[a-z_]+\b|\b(select|insert into|update|delete from)\b.* (from|values|set|where)\b|violates|duplicate key|invalid input|syntax error|relation "|SQLSTATE|Maximum call stack|is not a function|undefined \(reading|Cannot read|ZodError/i;
 
-/** Throws for an answer that no request may get, whatever it was. */
-export function checkAnswer(world: World, shot: Shot, answer: HttpAnswer): void {
+/** Throws for an answer that no request may get. */
+export function checkAnswer(fixture: FuzzFixture, request: RawRequest, answer: HttpAnswer): void {
   const { status, headers, body } = answer;
   const text = typeof body === 'string' ? body : JSON.stringify(body);
   if (status >= 500) throw new Error(`an answer of ${status}`);
   if (text.includes(secretOfSeeds)) throw new Error('the answer repeats a secret');
-  for (const key of [world.organisation.key, world.operated.key, world.service.adminToken])
+  for (const key of [fixture.organisation.key, fixture.operated.key, fixture.service.adminToken])
     if (text.includes(key)) throw new Error('the answer repeats a key');
-  if (status >= 400 && shot.method !== 'HEAD') {
+  if (status >= 400 && request.method !== 'HEAD') {
     if (!headers.get('content-type')?.startsWith('application/problem+json'))
       throw new Error(`a refusal of the type ${headers.get('content-type')}`);
     for (const member of ['type', 'title', 'detail'])
       if (typeof body[member] !== 'string' || body[member] === '') throw new Error(`a problem without ${member}`);
     if (body.status !== status) throw new Error(`a problem that says ${body.status}`);
-    const shown = inside.exec(body.detail) ?? inside.exec(JSON.stringify(body.errors ?? []));
-    if (shown) throw new Error(`the answer shows the inside: ${shown[0]}`);
+    const shown = internals.exec(body.detail) ?? internals.exec(JSON.stringify(body.errors ?? []));
+    if (shown) throw new Error(`the answer shows internals: ${shown[0]}`);
     if (text.length > 200_000) throw new Error(`a refusal of ${text.length} characters`);
   }
-  // Where a client of the OpenAPI document would look for the operation of this path.
-  if (status >= 400 && shot.method === 'HEAD') return;
-  if (!/[%\\]|\/\/|\/\.|^[^/]/.test(shot.path.split('?')[0] ?? ''))
-    answerCheckOfService().check(shot.method, new URL(shot.path, world.service.url).href, answer);
+  // Paths that a client of the OpenAPI document could call are checked against the document.
+  if (status >= 400 && request.method === 'HEAD') return;
+  if (!/[%\\]|\/\/|\/\.|^[^/]/.test(request.path.split('?')[0] ?? ''))
+    answerCheckOfService().check(request.method, new URL(request.path, fixture.service.url).href, answer);
 }
 
-/** The shot as a person reads it, for the message of a failure. */
-export function shotText({ method, path, headers, body }: Shot): string {
+/** The request as text, for the message of a failure. */
+export function requestText({ method, path, headers, body }: RawRequest): string {
   const { authorization: _key, ...rest } = headers;
   const text = body === undefined ? '' : typeof body === 'string' ? body : Buffer.from(body).toString('latin1');
   const shown =

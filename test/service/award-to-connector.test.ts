@@ -1,11 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { eventually, startTestBridge, startTestService } from '../harness/programs.ts';
+import { eventually } from '../harness/eventually.ts';
 import { registerTestWebhook } from '../harness/register-webhook.ts';
 import { createEvent, createSuppliers, desk, eventPayload } from '../harness/sourcing.ts';
+import { startTestBridge } from '../harness/test-bridge.ts';
+import { startTestService } from '../harness/test-service.ts';
 
-test('an award travels from the desk over a webhook and a feed into the connector', async () => {
+test('an award is delivered from the desk, by a webhook and a feed, to the connector', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
   const { bridge, db, dataDir } = await startTestBridge({
@@ -32,7 +34,7 @@ test('an award travels from the desk over a webhook and a feed into the connecto
     (await readdir(folder)).find((file) => file.endsWith('.json') && !file.startsWith('.')),
   );
   const document = JSON.parse(await readFile(join(folder, name), 'utf8'));
-  // 10 pieces at 2.50 are 25; half of the lot is awarded.
+  // 10 pieces at 2.50 cost 25; half of the lot is awarded.
   expect(document).toMatchObject({ state: 'awarded', currency: 'EUR', total_cost: '12.5', event: { id: event } });
   expect(document.lines).toMatchObject([{ lot: 'A', share: '0.5', cost: '12.5' }]);
 });

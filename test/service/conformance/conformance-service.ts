@@ -1,40 +1,45 @@
 /**
- * The ground of the conformance tests: a service whose clock a test moves, so that every time is known, and an
- * organisation with suppliers, requests and the ids that records speak of.
+ * The service of the conformance tests. The tests move its clock, so every time is known. It has an organisation with
+ * suppliers and requests, and their ids, which records refer to.
  */
 import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
+import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { changeSuppliers, createRequest } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import type { AnyRecord } from '../../harness/watch-feeds.ts';
 
 const startMs = Date.UTC(2030, 0, 1);
 
-/** `at(61)` is one hour and a minute after the world began. */
+/** A timestamp by minutes after the service's start: `at(61)` is an hour and a minute after it. */
 export function at(minute: number): string {
   return `${new Date(startMs + minute * 60_000).toISOString().slice(0, 23)}000Z`;
 }
 
 export const someUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-interface World {
+interface ConformanceService {
   readonly service: TestService;
   readonly organisation: TestOrganisation;
-  /** Of the organisation's API key, which is called `test`. */
+  /** The id of the organisation's API key, whose name is `test`. */
   readonly apiKeyId: string;
   readonly requests: readonly [string, string];
-  /** By `external_id`. */
+  /** The suppliers' ids by `external_id`. */
   readonly supplierIds: Readonly<Record<string, string>>;
-  /** By e-mail. */
+  /** The contacts' ids by e-mail. */
   readonly contactIds: Readonly<Record<string, string>>;
   moveTo(minute: number): void;
-  /** A step that a worker or a timer makes: waits for its record in the events feed. */
+  /** Waits for the event's record in the events feed that a worker or a timer has appended. */
   eventRecord(event: string, shows: (record: AnyRecord) => boolean): Promise<AnyRecord>;
 }
 
-/** S1 has two contacts and S2 has one, S3 has none; two sourcing requests. All of it stands at minute 0. */
-export async function createWorld(): Promise<World> {
+/**
+ * Starts a service. At minute 0 it has the suppliers S1 (two contacts), S2 (one) and S3 (none), and two sourcing
+ * requests.
+ */
+export async function startConformanceService(): Promise<ConformanceService> {
   const clock = createManualClock(startMs);
   const service = await startTestService({ clock });
   const organisation = await service.organisation();
@@ -73,7 +78,7 @@ export async function createWorld(): Promise<World> {
     contactIds: idsByName(contacts),
     moveTo: (minute) => {
       const byMs = startMs + minute * 60_000 - clock.nowMs();
-      if (byMs < 0) throw new Error('the world does not go back');
+      if (byMs < 0) throw new Error('the clock cannot go back');
       clock.advance(byMs);
     },
     eventRecord: (event, shows) =>
@@ -84,8 +89,8 @@ export async function createWorld(): Promise<World> {
   };
 }
 
-/** Keeps the organisation's submissions and jobs from being worked until what it gives is called, or the test ends. */
-export async function holdWorkers({ service, organisation }: World): Promise<() => Promise<void>> {
+/** Blocks the organisation's submissions and jobs until the returned function is called or the test ends. */
+export async function holdWorkers({ service, organisation }: ConformanceService): Promise<() => Promise<void>> {
   const client = new Client({ connectionString: service.db.url });
   await client.connect();
   let isHeld = true;

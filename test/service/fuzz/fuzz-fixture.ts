@@ -1,18 +1,20 @@
 /**
- * Two organisations in which every command has something to work on, on a clock that stands still; and the database as a
- * whole: its digest, and the way back to how it was.
+ * The fixture of the fuzz tests: a service whose clock stands still, with two organisations that have data for every
+ * command; and a digest of the whole database, which can be restored to its first state.
  */
 import type { Database } from '#platform/database/database.ts';
 import { createLogger } from '#platform/log.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { uploadFile } from '../../harness/files.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
-import { eventually, startTestService, type TestOrganisation, type TestService } from '../../harness/programs.ts';
 import { changeSuppliers, createEvent, createRequest, desk, endedJob } from '../../harness/sourcing.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService, type TestService } from '../../harness/test-service.ts';
 import { startTokenServer } from '../../harness/token-server.ts';
 import { startWebhookReceiver } from '../../harness/webhook-receiver.ts';
 
-/** What an organisation has: for every command something to work on. */
-export interface Filled {
+/** The ids of an organisation's data: every command has an event, a file, ... to work on. */
+export interface OrganisationData {
   readonly events: {
     readonly template: string;
     readonly draft: string;
@@ -22,12 +24,12 @@ export interface Filled {
     readonly paused: string;
     /** Its only round is closed. */
     readonly between: string;
-    /** Its only round is open for the second time. */
+    /** Its only round was reopened. */
     readonly again: string;
     /** With an award. */
     readonly closed: string;
   };
-  /** Of the open event. */
+  /** The questions of the open event. */
   readonly questions: {
     readonly text: string;
     readonly number: string;
@@ -40,34 +42,39 @@ export interface Filled {
   /** To that webhook, of a test. */
   readonly delivery: string;
   readonly submission: string;
-  /** A job that is completed for each type, by the last part of its path. */
+  /** A completed job of each type, by the last part of its path. */
   readonly jobs: Readonly<Record<string, string>>;
   readonly tokenUrl: string;
 }
 
-export interface World extends Filled {
+export interface FuzzFixture extends OrganisationData {
   readonly service: TestService;
-  /** Whose key makes the calls. */
+  /** The organisation whose key makes the calls. */
   readonly organisation: TestOrganisation;
-  /** Whom the operator's calls are about: what they change does not change who may call. */
+  /**
+   * The organisation that the operator's calls change; a separate one, so that they do not affect the calls of the
+   * other.
+   */
   readonly operated: TestOrganisation & {
     readonly apiKey: string;
     readonly webhook: string;
     readonly delivery: string;
   };
   readonly receiverUrl: string;
-  /** Errors and warnings that the service has logged since the last look. */
-  readonly complaints: () => string[];
-  /** Waits until nothing is being worked. */
-  readonly settled: () => Promise<void>;
-  /** By table. Without what only counts requests, and without notes of uploads: a refused one leaves its note for a day. */
+  /** Returns the errors and warnings that the service has logged since the last call. */
+  readonly takeLoggedProblems: () => string[];
+  /** Waits until no job, submission or delivery is pending or running. */
+  readonly waitUntilIdle: () => Promise<void>;
+  /**
+   * A digest of each table, except for the counted requests and the uploads: a refused upload leaves its row for a day.
+   */
   readonly digest: () => Promise<Record<string, string>>;
-  /** Everything as it was when the world was ready. */
+  /** Restores the database to its state when the fixture was ready. */
   readonly restore: () => Promise<void>;
 }
 
 const nowMs = Date.UTC(2030, 0, 1);
-/** Also a question of another event could have it: each event gets its own by the last digit. */
+/** The question ids of an event; its number is their last digit, because ids are unique within an organisation. */
 const questionIds = (event: number) => ({
   text: `11111111-1111-4111-8111-11111111111${event}`,
   number: `22222222-2222-4222-8222-22222222222${event}`,
@@ -75,8 +82,8 @@ const questionIds = (event: number) => ({
   file: `44444444-4444-4444-8444-44444444444${event}`,
 });
 
-/** Every member that a create payload can have. `event` tells apart the questions of two events. */
-export function fullPayload(event: number, world: Pick<Filled, 'request' | 'files'>) {
+/** A payload with every member that a create job can have. `event` is the number for its question ids. */
+export function fullPayload(event: number, fixture: Pick<OrganisationData, 'request' | 'files'>) {
   const ids = questionIds(event);
   return {
     name: 'Office chairs',
@@ -94,14 +101,14 @@ export function fullPayload(event: number, world: Pick<Filled, 'request' | 'file
       {
         uuid: ids.text,
         identifier: '1',
-        question_text: 'Where are they made?',
+        question_text: 'Where are they eventCount?',
         description: 'The country will do',
         question_type: 'MANDATORY',
         input_type: 'TEXT',
         categories: ['Origin'],
         allow_comments: true,
         supporting_documents_enabled: true,
-        attachment_file_uuids: [world.files.offer],
+        attachment_file_uuids: [fixture.files.offer],
       },
       {
         uuid: ids.number,
@@ -124,7 +131,7 @@ export function fullPayload(event: number, world: Pick<Filled, 'request' | 'file
       },
       { uuid: ids.file, identifier: '3', question_text: 'The certificate', input_type: 'FILE' },
     ],
-    sourcing_requests: [world.request],
+    sourcing_requests: [fixture.request],
     primary_cost_calculation: 'ROUND([Volume] * [Price] + [Freight], 2)',
     bid_sheet: {
       column_roles: { lot_identifier: 'Item', volume: 'Volume', historic_cost: 'Before', description: 'Item' },
@@ -152,7 +159,7 @@ export function fullPayload(event: number, world: Pick<Filled, 'request' | 'file
             { column: 'Volume', value: '10' },
             { column: 'Before', value: '900', currency: 'USD' },
           ],
-          sourcing_request: world.request,
+          sourcing_request: fixture.request,
         },
         { name: 'B', values: [{ column: 'Volume', value: '5' }] },
       ],
@@ -175,30 +182,30 @@ const requestPayload = {
   ],
 };
 
-type JobTargets = Pick<Filled, 'request' | 'files' | 'events' | 'tokenUrl'>;
+type JobReferences = Pick<OrganisationData, 'request' | 'files' | 'events' | 'tokenUrl'>;
 
-/** A payload for each type of job, by the last part of its path. The events and requests that it names are there. */
-export const jobPayloads: Readonly<Record<string, (world: JobTargets, event?: number) => object>> = {
-  'create-sourcing-events': (world, event = 9) => fullPayload(event, world),
+/** A payload of each job type, by the last part of its path. The events and requests that it names exist. */
+export const jobPayloads: Readonly<Record<string, (fixture: JobReferences, event?: number) => object>> = {
+  'create-sourcing-events': (fixture, event = 9) => fullPayload(event, fixture),
   'create-sourcing-events-from-template': ({ events }) => ({ template: events.template, name: 'From the template' }),
   'create-sourcing-requests': () => requestPayload,
-  'update-sourcing-event': (world) => {
-    const { name, tags, bid_sheet } = fullPayload(9, world);
-    return { sourcing_event: world.events.draft, name, tags, bid_sheet };
+  'update-sourcing-event': (fixture) => {
+    const { name, tags, bid_sheet } = fullPayload(9, fixture);
+    return { sourcing_event: fixture.events.draft, name, tags, bid_sheet };
   },
-  'attach-files-to-sourcing-request': (world) => ({
-    sourcing_request: world.request,
+  'attach-files-to-sourcing-request': (fixture) => ({
+    sourcing_request: fixture.request,
     files: [{ file_name: 'a.txt', content_type: 'text/plain; charset=utf-8', content: 'aGVsbG8=' }],
   }),
-  'attach-files-to-sourcing-event': (world) => ({
-    sourcing_event: world.events.draft,
+  'attach-files-to-sourcing-event': (fixture) => ({
+    sourcing_event: fixture.events.draft,
     files: [
       { file_name: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' },
-      // Any answer of 200 is a file.
-      { file_name: 'b.txt', url: world.tokenUrl },
+      // Any answer with status 200 is a file.
+      { file_name: 'b.txt', url: fixture.tokenUrl },
     ],
   }),
-  'generate-file-download-links': (world) => ({ file_uuids: [world.files.offer, world.files.proof] }),
+  'generate-file-download-links': (fixture) => ({ file_uuids: [fixture.files.offer, fixture.files.proof] }),
 };
 
 const bid = (supplier: string, price: string) => ({
@@ -210,7 +217,7 @@ const bid = (supplier: string, price: string) => ({
   global: { Freight: '12.5' },
 });
 
-const answers = (event: number, files: Filled['files'], comment: string) => {
+const answers = (event: number, files: OrganisationData['files'], comment: string) => {
   const ids = questionIds(event);
   return {
     supplier: 'S1',
@@ -223,8 +230,8 @@ const answers = (event: number, files: Filled['files'], comment: string) => {
   };
 };
 
-/** Starts a service and fills it. What it logs as a warning or an error is kept for `complaints`. */
-export async function createWorld(): Promise<World> {
+/** Starts a service and creates its data. */
+export async function createFuzzFixture(): Promise<FuzzFixture> {
   const logged: string[] = [];
   const service = await startTestService({
     clock: createManualClock(nowMs),
@@ -237,32 +244,34 @@ export async function createWorld(): Promise<World> {
   const { database } = service.db;
   const receiver = await startWebhookReceiver();
   const organisation = await service.organisation();
-  const operated = await fillOperated(service, receiver.url);
+  const operated = await createOperatedOrganisation(service, receiver.url);
   const tokenServer = await startTokenServer();
-  const filled = await fillOrganisation(service, organisation, {
+  const data = await createOrganisationData(service, organisation, {
     receiverUrl: receiver.url,
     tokenUrl: tokenServer.url,
   });
-  const settled = () => waitUntilSettled(database);
-  await settled();
+  const waitUntilIdle = () => waitForIdleDatabase(database);
+  await waitUntilIdle();
   return {
-    ...filled,
+    ...data,
     service,
     organisation,
     operated,
     receiverUrl: receiver.url,
-    complaints: () => logged.splice(0),
-    settled,
+    takeLoggedProblems: () => logged.splice(0),
+    waitUntilIdle,
     ...(await takeSnapshot(database)),
   };
 }
 
-/** Every call takes the same names; `mark` stands in every text that is shown beside them. */
-export async function fillOrganisation(
+/**
+ * Creates data with the same names in every organisation. `mark` is a part of every other text, to tell the data apart.
+ */
+export async function createOrganisationData(
   service: TestService,
   organisation: TestOrganisation,
   { receiverUrl, tokenUrl, mark = '' }: { receiverUrl: string; tokenUrl: string; mark?: string },
-): Promise<Filled> {
+): Promise<OrganisationData> {
   await service.operator('POST', `/admin/organisations/${organisation.id}/supplier-attributes`, { name: 'Country' });
   const submission = await changeSuppliers(
     organisation,
@@ -278,10 +287,14 @@ export async function fillOrganisation(
     proof: await uploadFile(organisation, `proof${mark}.pdf`),
   };
   const request = await createRequest(organisation, { ...requestPayload, description: `Sixty of them${mark}` });
-  let made = 0;
+  let eventCount = 0;
   const newEvent = (changes: object = {}) => {
-    made += 1;
-    const payload = { ...fullPayload(made, { request, files }), description: `For the new floor${mark}`, ...changes };
+    eventCount += 1;
+    const payload = {
+      ...fullPayload(eventCount, { request, files }),
+      description: `For the new floor${mark}`,
+      ...changes,
+    };
     return createEvent(organisation, payload);
   };
   const published = async (changes: object = {}) => {
@@ -299,8 +312,8 @@ export async function fillOrganisation(
     return id;
   };
   const open = await withBids();
-  const questions = questionIds(made);
-  await desk(organisation, 'POST', `${open}/answers`, answers(made, files, `mostly${mark}`));
+  const questions = questionIds(eventCount);
+  await desk(organisation, 'POST', `${open}/answers`, answers(eventCount, files, `mostly${mark}`));
   const between = await withBids();
   await desk(organisation, 'POST', `${between}/rounds/1/close`);
   const again = await withBids();
@@ -336,8 +349,13 @@ export async function fillOrganisation(
 }
 
 async function createTestWebhook(organisation: TestOrganisation, url: string, description = ''): Promise<string> {
-  const made = await organisation.call('POST', '/api/webhooks', { name: 'hook', description, url, triggers: ['TEST'] });
-  return made.body.uuid;
+  const eventCount = await organisation.call('POST', '/api/webhooks', {
+    name: 'hook',
+    description,
+    url,
+    triggers: ['TEST'],
+  });
+  return eventCount.body.uuid;
 }
 
 async function testDelivery(organisation: TestOrganisation, webhook: string): Promise<string> {
@@ -348,7 +366,7 @@ async function testDelivery(organisation: TestOrganisation, webhook: string): Pr
   });
 }
 
-async function fillOperated(service: TestService, url: string): Promise<World['operated']> {
+async function createOperatedOrganisation(service: TestService, url: string): Promise<FuzzFixture['operated']> {
   const operated = await service.organisation();
   const path = `/admin/organisations/${operated.id}`;
   const { body: key } = await service.operator('POST', `${path}/api-keys`, { name: 'second' });
@@ -356,24 +374,24 @@ async function fillOperated(service: TestService, url: string): Promise<World['o
   return { ...operated, apiKey: key.id, webhook, delivery: await testDelivery(operated, webhook) };
 }
 
-/** The clock stands still: a delivery that failed is not due again. */
-async function waitUntilSettled(database: Database): Promise<void> {
-  await eventually('nothing is being worked', async () => {
-    const [row] = await database.query<{ settled: boolean }>(
+/** A failed delivery does not count: its retry never becomes due, because the clock stands still. */
+async function waitForIdleDatabase(database: Database): Promise<void> {
+  await eventually('the service is idle', async () => {
+    const [row] = await database.query<{ idle: boolean }>(
       `select not exists (select from service.jobs where status = 'PENDING')
          and not exists (select from service.supplier_submissions where state = 'UNPROCESSED')
          and not exists (select from service.deliveries d join service.webhooks w on w.id = d.webhook_id
                          where w.is_active and (d.state = 'sending' or (d.state = 'pending' and d.due <= $1)))
-         as settled`,
+         as idle`,
       [new Date(nowMs).toISOString()],
     );
-    return row?.settled;
+    return row?.idle;
   });
 }
 
 const notDigested = ['counted_requests', 'file_uploads'];
 
-async function takeSnapshot(database: Database): Promise<Pick<World, 'digest' | 'restore'>> {
+async function takeSnapshot(database: Database): Promise<Pick<FuzzFixture, 'digest' | 'restore'>> {
   const tables = (
     await database.query<{ name: string }>(
       `select relname as name from pg_class
@@ -381,7 +399,7 @@ async function takeSnapshot(database: Database): Promise<Pick<World, 'digest' | 
       [notDigested],
     )
   ).map(({ name }) => name);
-  // Every row that is written gets a later xmin than all before it: while both stay, so does the table.
+  // A written row gets a newer xmin: while the count and the sum of xmin stay the same, the table has not changed.
   const states = tables.map(
     (name) => `select '${name}' as name, count(*) || ' ' || coalesce(sum(xmin::text::bigint), 0) as state
                from service.${name}`,
@@ -412,7 +430,8 @@ async function takeSnapshot(database: Database): Promise<Pick<World, 'digest' | 
       const now = await digest();
       const changed = tables.filter((name) => now[name] !== kept[name]);
       await database.transaction(async (tx) => {
-        // Rows go and come in any order: what they refer to is whole again at the end.
+        // Foreign keys are not checked meanwhile: rows are deleted and inserted in any order, and are consistent at the
+        // end.
         await tx.query('set local session_replication_role = replica');
         for (const name of changed)
           await tx.query(

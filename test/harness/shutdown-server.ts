@@ -1,48 +1,48 @@
 /**
- * PostgreSQL as it is shut down just when somebody connects: its goodbye (57P01) comes in one packet with its welcome, so
- * that the driver reads both before its caller is told of the connection. Other connections lead to the real server.
+ * A PostgreSQL that shuts down just when a client connects: its error (57P01) comes in one packet with its greeting, so
+ * that the driver reads both before its caller gets the connection. Other connections go to the real server.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-export interface GoodbyeServer {
+export interface ShutdownServer {
   readonly url: string;
-  /** How many have been taken so far. */
+  /** How many connections have been accepted so far. */
   connections(): number;
   close(): Promise<void>;
 }
 
-/** `isGoodbye` is asked with each connection's number, from 1 on. */
-export async function startGoodbyeServer(
+/** `isShutDown` decides for each connection, numbered from 1, whether it meets the shutdown. */
+export async function startShutdownServer(
   databaseUrl: string,
-  isGoodbye: (connection: number) => boolean,
-): Promise<GoodbyeServer> {
+  isShutDown: (connection: number) => boolean,
+): Promise<ShutdownServer> {
   const url = new URL(databaseUrl);
   const target = { host: url.hostname, port: Number(url.port || 5432) };
   const sockets = new Set<Socket>();
-  let taken = 0;
+  let accepted = 0;
   const server = createServer((near) => {
-    taken += 1;
+    accepted += 1;
     sockets.add(near);
     near.on('error', () => undefined);
-    if (isGoodbye(taken)) {
-      // What comes first is the startup packet; no password is asked for.
-      near.once('data', () => near.end(welcomeAndGoodbye));
+    if (isShutDown(accepted)) {
+      // The client first sends the startup packet; it needs no password.
+      near.once('data', () => near.end(greetingAndError));
       return;
     }
     const far = connect(target);
     sockets.add(far);
     far.on('error', () => undefined);
-    for (const [one, other] of [
+    for (const [from, to] of [
       [near, far],
       [far, near],
     ] as const)
-      one.on('close', () => other.destroy()).pipe(other);
+      from.on('close', () => to.destroy()).pipe(to);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     url: url.href,
-    connections: () => taken,
+    connections: () => accepted,
     close: async () => {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
@@ -50,7 +50,7 @@ export async function startGoodbyeServer(
   };
 }
 
-/** Type, length of what follows with the length itself, and that. */
+/** A message of the protocol: its type, the length of the rest including the length itself, and the content. */
 function message(type: string, content: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head.write(type);
@@ -58,7 +58,7 @@ function message(type: string, content: Buffer): Buffer {
   return Buffer.concat([head, content]);
 }
 
-const welcomeAndGoodbye = Buffer.concat([
+const greetingAndError = Buffer.concat([
   // AuthenticationOk, ReadyForQuery and ErrorResponse of PostgreSQL's protocol 3.0.
   message('R', Buffer.from([0, 0, 0, 0])),
   message('Z', Buffer.from('I')),

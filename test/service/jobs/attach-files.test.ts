@@ -13,23 +13,21 @@ import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
 import { attachFilesToSourcingEvent } from '#service/jobs/attach-files.ts';
 import { runJobs } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import { eventually } from '../../harness/eventually.ts';
 import { breakableStorage, download, linkTo } from '../../harness/files.ts';
-import {
-  closeAfterFile,
-  eventually,
-  startTestService,
-  type TestOrganisation,
-  testCertificates,
-} from '../../harness/programs.ts';
 import { createEvent, desk, endedJob, eventPayload } from '../../harness/sourcing.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
+import type { TestOrganisation } from '../../harness/test-organisation.ts';
+import { startTestService } from '../../harness/test-service.ts';
 
 const bodyBytesMax = 200_000;
 const storage = await breakableStorage();
 
-/** Names of the tests and where they point; what a test sets here is the answer of the next lookup. */
+/** The host names of the tests and their addresses. A test changes the answer of the next lookup here. */
 const addresses = new Map<string, string[]>([['localhost', ['127.0.0.1']]]);
 const lookups: string[] = [];
-const certificates = await testCertificates();
+const certificates = testCertificates();
 const outgoing = createGuardedFetch({
   extraCa: certificates.caPem,
   lookup: async (host) => {
@@ -40,18 +38,18 @@ const outgoing = createGuardedFetch({
   },
 });
 closeAfterFile(() => outgoing.close());
-/** The real limit is half a minute: what it is set to is looked at, and what it does is tried with less. */
+/** The real time limit is half a minute: the tests check the limit that was set, and run with a shorter one. */
 const asked: { url: string; timeoutMs: number }[] = [];
 let timeoutMs = 2_000;
 let fetching = 0;
-let mostAtOnce = 0;
+let fetchingMax = 0;
 const service = await startTestService({
   bodyBytesMax,
   storage,
   fetch: (request) => {
     asked.push(request);
     fetching += 1;
-    mostAtOnce = Math.max(mostAtOnce, fetching);
+    fetchingMax = Math.max(fetchingMax, fetching);
     return outgoing.fetch({ ...request, timeoutMs: Math.min(request.timeoutMs, timeoutMs) }).finally(() => {
       fetching -= 1;
     });
@@ -60,7 +58,7 @@ const service = await startTestService({
 const { database } = service.db;
 const organisation = await service.organisation();
 
-/** What the file server answers under each path. */
+/** The file server's answer for each path. */
 const pages = new Map<string, RequestListener>();
 const requested: string[] = [];
 const serve: RequestListener = (request, response) => {
@@ -110,7 +108,7 @@ const codesOf = (job: { detail: { errors: { file_name: string; error: string }[]
   Object.fromEntries(job.detail.errors.map(({ file_name: name, error }) => [name, error]));
 
 describe('files', () => {
-  test('from base64 and from a URL are attached in their order, and can be downloaded', async () => {
+  test('from base64 and from URLs are attached in their order, and can be downloaded', async () => {
     const event = await newEvent();
     pages.set('/spec', text('from the web', { 'content-type': 'text/plain; charset=utf-8' }));
     pages.set('/untyped', text('no type'));
@@ -156,7 +154,7 @@ describe('files', () => {
     );
   });
 
-  test('are attached to a sourcing request, too', async () => {
+  test('can also be attached to a sourcing request', async () => {
     const request = await newRequest();
     const path = '/api/jobs/attach-files-to-sourcing-request';
     const files = [{ file_name: 'a.pdf', content: base64('x') }];
@@ -165,13 +163,13 @@ describe('files', () => {
     expect((await loadRequestFiles(database, request)).map(({ uuid }) => uuid)).toEqual([job.detail.data[0].file_uuid]);
   });
 
-  test('come after those that are attached already', async () => {
+  test('are attached after the earlier ones', async () => {
     const event = await newEvent();
     for (const name of ['z', 'a', 'm']) await attach(event, [{ file_name: name, content: '' }]);
     expect(await filesOf(event)).toEqual(['z', 'a', 'm']);
   });
 
-  test('that cannot be had are named with a short code, and the job is COMPLETED with the others', async () => {
+  test('that cannot be fetched are named with a short code, and the job is COMPLETED with the others', async () => {
     const event = await newEvent();
     addresses.set('other-name.test', ['127.0.0.1']);
     pages.set('/good', text('good'));
@@ -211,7 +209,7 @@ describe('files', () => {
     expect(await filesOf(event)).toEqual(['first', 'last']);
   });
 
-  test('none of which can be had: COMPLETED, with an empty data array', async () => {
+  test('none of which can be fetched: COMPLETED, with an empty data array', async () => {
     const event = await newEvent();
     const job = await attach(event, [{ file_name: 'x', url: urlOf('/missing') }]);
     expect(job).toMatchObject({
@@ -220,15 +218,15 @@ describe('files', () => {
     });
   });
 
-  test('of which 50 are taken, and fetched a few at a time', async () => {
+  test('up to 50 are accepted, and fetched a few at a time', async () => {
     const event = await newEvent();
     pages.set('/slow', (_, response) => void setTimeout(() => response.end('x'), 5));
-    mostAtOnce = 0;
+    fetchingMax = 0;
     const files = Array.from({ length: 50 }, (_, index) => ({ file_name: `${index}`, url: urlOf('/slow') }));
     const job = await attach(event, files);
     expect(job.detail.errors).toEqual([]);
     expect(await filesOf(event)).toEqual(files.map(({ file_name: name }) => name));
-    expect(mostAtOnce).toBe(4);
+    expect(fetchingMax).toBe(4);
     const more = [...files, { file_name: '51', url: urlOf('/slow') }];
     expect((await organisation.call('POST', attachPath, { sourcing_event: event, files: more })).status).toBe(400);
   });
@@ -263,21 +261,21 @@ describe('a body', () => {
       /media type/,
     ],
     ['an unknown field', { file_name: 'x', content: '', nme: 1 }, 'files[0].nme', /not a known field/],
-  ])('with %s is 400 naming the place', async (_, file, path, message) => {
+  ])('with %s is 400 with the path of the fault', async (_, file, path, message) => {
     expect(await refused(file)).toEqual([400, path, expect.stringMatching(message)]);
   });
 
-  test('no body value is repeated in the refusal', async () => {
+  test('the refusal repeats no value of the body', async () => {
     expect(JSON.stringify(await refused({ file_name: 'x', url: 'https://a:hunter2@x.test/' }))).not.toContain(
       'hunter2',
     );
   });
 });
 
-describe('where the files go', () => {
+describe('the event or request that files are attached to', () => {
   const files = [{ file_name: 'x', content: 'AAAA' }];
 
-  test('an event or request that does not exist, or is another organisation’s, fails the job', async () => {
+  test("fails the job if it does not exist or is another organisation's", async () => {
     const other = await service.organisation();
     const [event, request] = [await newEvent(other), await newRequest(other)];
     for (const id of [event, randomUUID()])
@@ -295,7 +293,7 @@ describe('where the files go', () => {
     expect(await filesOf(event)).toEqual([]);
   });
 
-  test('a deleted event fails the job, and nothing is fetched for it', async () => {
+  test('fails the job if it is a deleted event, and nothing is fetched', async () => {
     const event = await newEvent();
     await desk(organisation, 'POST', `${event}/delete`);
     const job = await attach(event, [{ file_name: 'x', url: urlOf('/good') }]);
@@ -306,7 +304,7 @@ describe('where the files go', () => {
     expect(requested).toEqual([]);
   });
 
-  test('an event that is deleted while its files are fetched gets none', async () => {
+  test('gets no files if it is deleted while they are fetched', async () => {
     const event = await newEvent();
     const arrived = Promise.withResolvers<void>();
     const go = Promise.withResolvers<void>();
@@ -323,7 +321,7 @@ describe('where the files go', () => {
   });
 });
 
-describe('URLs that point inside', () => {
+describe('URLs that point to private networks', () => {
   const inside = 'the secret of the inside';
 
   test.each([
@@ -355,7 +353,7 @@ describe('URLs that point inside', () => {
     expect(requested).toEqual([]);
   });
 
-  test('by a name that resolves to a private address, alone or beside a public one, are blocked', async () => {
+  test('by a name that resolves to a private address, also beside a public one, are blocked', async () => {
     const event = await newEvent();
     for (const [index, found] of [['10.0.0.1'], ['127.0.0.1', '10.0.0.1'], ['fd00::1'], ['0.0.0.0']].entries()) {
       addresses.set(`name-${index}.test`, found);
@@ -365,7 +363,7 @@ describe('URLs that point inside', () => {
     expect(requested).toEqual([]);
   });
 
-  test('by a redirect to one are not followed', async () => {
+  test('by a redirect are not followed', async () => {
     pages.set('/out', (_, response) => response.writeHead(307, { location: 'https://127.0.0.1/latest' }).end());
     expect(codesOf(await attach(await newEvent(), [{ file_name: 'x', url: urlOf('/out') }]))).toEqual({
       x: 'redirect',
@@ -373,15 +371,15 @@ describe('URLs that point inside', () => {
     expect(requested).toEqual(['/out']);
   });
 
-  test('by a name that changes its answer after it was checked gain nothing: what was checked is connected to', async () => {
+  test('by a name that resolves differently after the check are blocked: only the checked address is connected to', async () => {
     pages.set('/good', (_, response) => response.writeHead(200, { connection: 'close' }).end('good'));
-    // Other networks than the other tests', so that no connection of theirs is used.
+    // Networks that no other test uses, so that no kept connection of theirs is used.
     const fresh = await service.organisation();
     await service.operator('PUT', `/admin/organisations/${fresh.id}/allowed-networks`, { cidrs: ['127.0.0.0/8'] });
     const event = await newEvent(fresh);
     const files = [{ file_name: 'x', url: urlOf('/good') }];
     lookups.length = 0;
-    // One lookup for each connection, whose answer is both checked and used.
+    // Each connection makes one lookup, whose answer is both checked and used.
     expect((await attach(event, files, fresh)).detail.data).toHaveLength(1);
     expect(lookups).toEqual(['localhost']);
     addresses.set('localhost', ['10.0.0.1']);
@@ -389,7 +387,7 @@ describe('URLs that point inside', () => {
     expect(lookups).toEqual(['localhost', 'localhost']);
   });
 
-  test('of an organisation that may go there do not open the way for another', async () => {
+  test('that one organisation may reach cannot be reached by another', async () => {
     pages.set('/good', text('good'));
     const job = await attach(await newEvent(), [{ file_name: 'x', url: urlOf('/good') }]);
     expect(job.detail.data).toHaveLength(1);
@@ -401,13 +399,13 @@ describe('URLs that point inside', () => {
 });
 
 describe('slow and endless servers', () => {
-  test('are given half a minute for a file', async () => {
+  test('have half a minute for a file', async () => {
     pages.set('/good', text('good'));
     await attach(await newEvent(), [{ file_name: 'x', url: urlOf('/good') }]);
     expect(asked).toMatchObject([{ timeoutMs: 30_000 }]);
   });
 
-  test('that never answer, or never end, or drip, are given up, and the other files are attached', async () => {
+  test('that never answer, never end or send very slowly time out, and the other files are attached', async () => {
     timeoutMs = 1_000;
     const closed: string[] = [];
     const until = (name: string, page: RequestListener) =>
@@ -431,7 +429,7 @@ describe('slow and endless servers', () => {
     await eventually('the connections are closed', async () => closed.length === 3);
   });
 
-  test('a file of exactly the limit is taken; one byte more, announced or not, and an endless one are too_large', async () => {
+  test('a file of exactly the limit is stored; one byte more, announced or not, is too_large', async () => {
     const whole = 'x'.repeat(bodyBytesMax);
     pages.set('/whole', text(whole));
     pages.set('/announced', text(`${whole}x`, { 'content-length': String(bodyBytesMax + 1) }));
@@ -457,10 +455,10 @@ describe('slow and endless servers', () => {
     );
     expect(codesOf(job)).toEqual({ announced: 'too_large', chunked: 'too_large', endless: 'too_large' });
     expect((await loadEventFiles(database, event)).map(({ size }) => size)).toEqual([bodyBytesMax]);
-    await eventually('the endless body is given up', async () => ended);
+    await eventually('the endless body is aborted', async () => ended);
   });
 
-  test('together cannot hold a job longer than two minutes: what is left is a timeout and is not asked for', async () => {
+  test('cannot delay a job longer than two minutes: the remaining files time out without a request', async () => {
     let elapsed = 0;
     const now = performance.now.bind(performance);
     const work = attachFilesToSourcingEvent({
@@ -480,7 +478,7 @@ describe('slow and endless servers', () => {
       const event = await newEvent();
       const prepared = await work.prepare?.({ sourcing_event: event, files }, job, new AbortController().signal);
       expect(prepared).toHaveLength(50);
-      // 4 at once, 30 s each, 120 s in all: 16 are tried.
+      // 4 at once, 30 s each, 120 s in total: 16 are requested.
       expect(elapsed).toBeLessThan(16 * 30_000 + 4 * 30_000);
       expect(prepared?.at(-1)).toEqual({ fileName: '49', error: 'timeout' });
     } finally {
@@ -504,8 +502,8 @@ describe('crashes', () => {
   const running = () => new AbortController().signal;
   const key = organisation.id;
 
-  /** A job that no worker has been woken for. */
-  async function waitingJob(event: string, files: unknown[]): Promise<string> {
+  /** Inserts a pending job without waking a worker. */
+  async function insertJob(event: string, files: unknown[]): Promise<string> {
     const id = randomUUID();
     await database.query(
       `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)
@@ -516,28 +514,28 @@ describe('crashes', () => {
   }
   const jobOf = async (id: string) => (await organisation.call('GET', `/api/jobs/${id}`)).body;
 
-  test('servers that are slow for two organisations hold up no other job', async () => {
+  test('slow servers of some organisations delay no other job', async () => {
     timeoutMs = 8_000;
     const held: ServerResponse[] = [];
     pages.set('/never', (_, response) => void held.push(response));
     const slow = await Promise.all([service.organisation(), service.organisation(), service.organisation()]);
-    for (const one of slow) {
+    for (const other of slow) {
       const files = [{ file_name: 'x', url: urlOf('/never') }];
-      await one.call('POST', attachPath, { sourcing_event: await newEvent(one), files });
+      await other.call('POST', attachPath, { sourcing_event: await newEvent(other), files });
     }
     await eventually('all of them wait', async () => requested.length === slow.length);
     const startedAt = performance.now();
-    for (const one of [organisation, ...slow]) await newEvent(one);
+    for (const each of [organisation, ...slow]) await newEvent(each);
     expect(performance.now() - startedAt).toBeLessThan(timeoutMs);
     for (const response of held) response.destroy();
-    for (const one of slow)
-      await eventually('they are given up', async () => {
-        const { body } = await one.call('GET', '/api/jobs/?type=ATTACH_FILES_TO_SOURCING_EVENT');
+    for (const other of slow)
+      await eventually('the job has ended', async () => {
+        const { body } = await other.call('GET', '/api/jobs/?type=ATTACH_FILES_TO_SOURCING_EVENT');
         return body.result[0]?.status === 'COMPLETED';
       });
   });
 
-  test('a job that has ended keeps the bytes of its files in the storage only', async () => {
+  test('an ended job has the bytes of its files in the storage only', async () => {
     const event = await newEvent();
     const kept = async (id: string) =>
       (await database.query<{ payload: object }>('select payload from service.jobs where id = $1', [id]))[0]?.payload;
@@ -551,7 +549,7 @@ describe('crashes', () => {
   test('two workers with the same job at once attach each file once', async () => {
     const event = await newEvent();
     pages.set('/spec', text('x'));
-    const id = await waitingJob(event, [
+    const id = await insertJob(event, [
       { file_name: 'a', content: 'AAAA' },
       { file_name: 'b', url: urlOf('/spec') },
     ]);
@@ -564,9 +562,9 @@ describe('crashes', () => {
     );
   });
 
-  test('a worker that dies between bytes and rows leaves the job pending; the next attaches once', async () => {
+  test('a worker that dies after storing the bytes leaves the job pending; the next worker attaches once', async () => {
     const event = await newEvent();
-    const id = await waitingJob(event, [{ file_name: 'a', content: 'AAAA' }]);
+    const id = await insertJob(event, [{ file_name: 'a', content: 'AAAA' }]);
     const before = storage.stored.size;
     const runUnitOfWork = async () => {
       throw Object.assign(new Error('terminated'), { code: '40001' });
@@ -579,15 +577,15 @@ describe('crashes', () => {
     await workerOf()(key, running());
     expect(await filesOf(event)).toEqual(['a']);
     expect((await jobOf(id)).status).toBe('COMPLETED');
-    // The first worker's bytes are known as an upload that became no file: the sweep takes them in a day.
+    // The first worker's bytes have an upload row that never became a file: the sweep removes them after a day.
     const [orphans] = await database.query<{ n: number }>('select count(*)::int as n from service.file_uploads');
     expect(orphans?.n).toBeGreaterThanOrEqual(1);
   });
 
-  test('a storage that is away leaves the job pending, ends the other fetches, and later the job completes', async () => {
+  test('a failing storage leaves the job pending and ends the other fetches; later the job completes', async () => {
     const event = await newEvent();
     pages.set('/never', () => undefined);
-    const id = await waitingJob(event, [
+    const id = await insertJob(event, [
       { file_name: 'slow', url: urlOf('/never') },
       { file_name: 'a', content: 'AAAA' },
     ]);
@@ -604,11 +602,11 @@ describe('crashes', () => {
     expect(await filesOf(event)).toEqual(['slow', 'a']);
   });
 
-  test('a process that stops gives the job back at once, with nothing done', async () => {
+  test('a process that stops leaves the job at once, with nothing done', async () => {
     const event = await newEvent();
     const arrived = Promise.withResolvers<void>();
     pages.set('/never', () => arrived.resolve());
-    const id = await waitingJob(event, [{ file_name: 'a', url: urlOf('/never') }]);
+    const id = await insertJob(event, [{ file_name: 'a', url: urlOf('/never') }]);
     const stop = new AbortController();
     const work = workerOf()(key, stop.signal);
     await arrived.promise;
@@ -621,7 +619,7 @@ describe('crashes', () => {
   });
 });
 
-test('a file server that speaks plain HTTP on its HTTPS port is a tls error', async () => {
+test('a file server with plain HTTP on its HTTPS port is a tls error', async () => {
   const plain = createHttpServer((_, response) => response.end('plain')).listen(0, '127.0.0.1');
   await new Promise((resolve) => plain.once('listening', resolve));
   const url = `https://localhost:${(plain.address() as AddressInfo).port}/`;

@@ -1,27 +1,28 @@
 /**
- * Every endpoint, and what is served beside them, with rubbish around the body: in the query, in the path, in the headers,
- * and for bodies that are no JSON at all.
+ * Fuzzes every endpoint, and the other paths that the service serves, with mutated queries, paths and headers, and with
+ * bodies that are no JSON.
  */
 import { parse } from 'node:querystring';
 import { gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import type { HttpAnswer } from '../../harness/programs.ts';
-import { fire, type Round, runsOf } from './fire.ts';
-import { seedsOf, type Target, targets } from './seeds.ts';
-import { closeConnections, type Shot, send, shotOf } from './send.ts';
-import { createWorld } from './world.ts';
+import type { HttpAnswer } from '../../harness/request.ts';
+import { type FuzzCase, fuzzEndpoint, runsOf } from './fuzz-endpoint.ts';
+import { createFuzzFixture } from './fuzz-fixture.ts';
+import { seedsOf, type TestedEndpoint, testedEndpoints } from './seeds.ts';
+import { closeConnections, type RawRequest, requestOfSeed, send } from './send-request.ts';
 
-const world = await createWorld();
+const fixture = await createFuzzFixture();
 afterAll(closeConnections);
 const runs = runsOf(12);
-const table = targets.map((target) => [target.name, target] as const);
+const table = testedEndpoints.map((endpoint) => [endpoint.name, endpoint] as const);
 
 /** The valid requests of an endpoint. */
-const validShots = (target: Target) => seedsOf(target, world).map((seed) => shotOf(world, target, seed));
-const someShot = (target: Target) => fc.constantFrom(...validShots(target));
+const validRequests = (endpoint: TestedEndpoint) =>
+  seedsOf(endpoint, fixture).map((seed) => requestOfSeed(fixture, endpoint, seed));
+const anyValidRequest = (endpoint: TestedEndpoint) => fc.constantFrom(...validRequests(endpoint));
 
-/** Text as it may stand in a URL: any characters that HTTP lets through, and any bytes percent-encoded. */
+/** Text for a URL: any characters that HTTP allows, and any percent-encoded bytes. */
 const urlText = (maxLength: number) =>
   fc
     .array(
@@ -117,7 +118,7 @@ const values = fc.oneof(
   urlText(8),
 );
 
-const foreignNames = fc.oneof(
+const unknownNames = fc.oneof(
   fc.constantFrom(
     '__proto__',
     'constructor',
@@ -153,85 +154,90 @@ const foreignNames = fc.oneof(
   urlText(6),
 );
 
-/** Node sends no path with these, and they would end it. */
-const inTarget = (text: string) => text.replaceAll(/[\s#]/g, '');
+/** Without the characters that Node does not send in a path. */
+const sendableInPath = (text: string) => text.replaceAll(/[\s#]/g, '');
 
-/** Members of the query as it goes over the wire, put after the valid ones or in place of them. */
-function spoiledQuery(names: readonly string[]): fc.Arbitrary<string> {
+/** Query text as it is sent, to be added to the valid query or to replace it. */
+function mutatedQuery(names: readonly string[]): fc.Arbitrary<string> {
   const name =
-    names.length > 0 ? fc.oneof(fc.constantFrom(...names), fc.constantFrom(...names), foreignNames) : foreignNames;
-  const one = fc.tuple(name, values).map(([key, value]) => `${key}=${value}`);
+    names.length > 0 ? fc.oneof(fc.constantFrom(...names), fc.constantFrom(...names), unknownNames) : unknownNames;
+  const parameter = fc.tuple(name, values).map(([key, value]) => `${key}=${value}`);
   return fc
     .oneof(
-      { weight: 8, arbitrary: fc.array(one, { minLength: 1, maxLength: 4 }).map((members) => members.join('&')) },
+      { weight: 8, arbitrary: fc.array(parameter, { minLength: 1, maxLength: 4 }).map((members) => members.join('&')) },
       { weight: 1, arbitrary: urlText(10) },
       {
         weight: 1,
         arbitrary: fc
-          .tuple(one, fc.constantFrom(50, 999, 1_001))
+          .tuple(parameter, fc.constantFrom(50, 999, 1_001))
           .map(([member, times]) => Array(times).fill(member).join('&').slice(0, 15_000)),
       },
     )
-    .map(inTarget);
+    .map(sendableInPath);
 }
 
-test.each(table)('%s with a spoiled query', async (_name, target) => {
-  const valid = validShots(target);
-  const names = Object.keys(seedsOf(target, world)[0]?.query ?? {}).concat(
-    target.path.includes('/feeds/') ? 'cursor' : [],
+test.each(table)('%s with a mutated query', async (_name, endpoint) => {
+  const valid = validRequests(endpoint);
+  const names = Object.keys(seedsOf(endpoint, fixture)[0]?.query ?? {}).concat(
+    endpoint.path.includes('/feeds/') ? 'cursor' : [],
   );
-  const rounds = fc
-    .tuple(fc.constantFrom(...valid), spoiledQuery(names), fc.boolean())
-    .map(([shot, query, replaces]): Round => {
-      const [path = '', right = ''] = shot.path.split('?');
+  const cases = fc
+    .tuple(fc.constantFrom(...valid), mutatedQuery(names), fc.boolean())
+    .map(([request, query, replaces]): FuzzCase => {
+      const [path = '', right = ''] = request.path.split('?');
       const whole = replaces || right === '' ? query : `${right}&${query}`;
-      return { shot: { ...shot, path: `${path}?${whole}` }, check: (answer) => checkQuery(target, whole, answer) };
+      return {
+        request: { ...request, path: `${path}?${whole}` },
+        check: (answer) => checkQuery(endpoint, whole, answer),
+      };
     });
-  await fire(world, rounds, runs);
+  await fuzzEndpoint(fixture, cases, runs);
 });
 
-/** By the endpoint's own schema it is wrong: then 400, and the parameter's name. */
-function checkQuery(target: Target, text: string, answer: HttpAnswer): void {
+/** Checks that a query which the endpoint's schema refuses is answered 400, with the parameter's name. */
+function checkQuery(endpoint: TestedEndpoint, text: string, answer: HttpAnswer): void {
   const query = { ...parse(text) };
   const stored = JSON.stringify(query);
   const isValid =
     !/\\u0000|\\ud[89a-f]/i.test(stored) &&
-    (target.query ? target.query.safeParse(query).success : Object.keys(query).length === 0);
+    (endpoint.query ? endpoint.query.safeParse(query).success : Object.keys(query).length === 0);
   if (answer.status < 400) {
-    if (!isValid) throw new Error('it was taken, and is not valid');
+    if (!isValid) throw new Error('an invalid query was accepted');
     return;
   }
   if (answer.status !== 400) throw new Error(`refused with ${answer.status}`);
   const paths = (answer.body.errors as { path: string }[] | undefined)?.map(({ path }) => path);
-  if (!paths?.length) throw new Error('refused without saying where');
-  // A name that holds what no text may hold is told without it.
+  if (!paths?.length) throw new Error('refused without a path');
+  // Characters that no text may have are not shown in a name.
   const known = [...Object.keys(query), 'filter'].filter((name) => name !== '');
   for (const path of paths)
     if (path !== '' && !path.startsWith('[') && !known.some((name) => path.startsWith(name.slice(0, 90))))
       throw new Error(`the path ${path} is no parameter of the query`);
 }
 
-test.each(table.filter(([, { path }]) => path.includes(':')))('%s with a spoiled path', async (_name, target) => {
-  const rounds = fc
+test.each(table.filter(([, { path }]) => path.includes(':')))('%s with a mutated path', async (_name, endpoint) => {
+  const cases = fc
     .tuple(
-      someShot(target),
+      anyValidRequest(endpoint),
       fc.nat(3),
       fc.oneof(urlText(8), values, fc.constantFrom('.', '..', '%2e%2e', '%2F', 'a/b', '', '/')),
     )
-    .map(([shot, which, text]): Round => {
-      const parts = shot.path.split('/');
-      const places = target.path.split('/').flatMap((part, index) => (part.startsWith(':') ? [index] : []));
+    .map(([request, which, text]): FuzzCase => {
+      const parts = request.path.split('/');
+      const places = endpoint.path.split('/').flatMap((part, index) => (part.startsWith(':') ? [index] : []));
       const place = places[which % places.length] ?? 0;
-      const path = parts.map((part, index) => (index === place ? inTarget(text).replaceAll('?', '') : part)).join('/');
+      const path = parts
+        .map((part, index) => (index === place ? sendableInPath(text).replaceAll('?', '') : part))
+        .join('/');
       return {
-        shot: { ...shot, path },
+        request: { ...request, path },
         check: ({ status }) => {
-          // A scenario may be called anything; what is left of a path without its value may be another one that is known.
+          // A scenario may have any name, and a path without one of its values may be another known path.
           if (![200, 201, 202, 204, 400, 404, 405].includes(status)) throw new Error(`answered ${status}`);
         },
       };
     });
-  await fire(world, rounds, runs);
+  await fuzzEndpoint(fixture, cases, runs);
 });
 
 const headerTexts = fc.oneof(
@@ -343,29 +349,29 @@ const headerNames = [
   'x-original-url',
 ];
 
-/** Node sends what HTTP can carry only. */
+/** Without the characters that Node does not send in a header. */
 const sendable = (text: string) => text.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, '');
 
-const spoiledHeaders = fc
+const mutatedHeaders = fc
   .array(fc.tuple(fc.constantFrom(...headerNames), headerTexts.map(sendable)), { minLength: 1, maxLength: 3 })
   .map((pairs) => Object.fromEntries(pairs));
 
-test.each(table)('%s with spoiled headers', async (_name, target) => {
-  const rounds = fc.tuple(someShot(target), spoiledHeaders).map(
-    ([shot, headers]): Round => ({
-      shot: { ...shot, headers: { ...shot.headers, ...headers } },
+test.each(table)('%s with mutated headers', async (_name, endpoint) => {
+  const cases = fc.tuple(anyValidRequest(endpoint), mutatedHeaders).map(
+    ([request, headers]): FuzzCase => ({
+      request: { ...request, headers: { ...request.headers, ...headers } },
       check: ({ status, body }) => {
         if (![200, 201, 202, 204, 304, 400, 415].includes(status)) throw new Error(`answered ${status}`);
         if (status === 400 && !/header|Idempotency-Key|body/i.test(body.detail))
-          throw new Error('refused without a word on the header');
+          throw new Error('refused without naming the header');
       },
     }),
   );
-  await fire(world, rounds, runs);
+  await fuzzEndpoint(fixture, cases, runs);
 });
 
-/** Bodies that are not what their Content-Type says, or not JSON, or JSON in another coat. */
-function noJson(text: string): readonly (string | Uint8Array)[] {
+/** Bodies that are no JSON, no objects, or JSON in another encoding. */
+function invalidJsonBodies(text: string): readonly (string | Uint8Array)[] {
   const bytes = Buffer.from(text);
   return [
     'null',
@@ -414,49 +420,52 @@ function noJson(text: string): readonly (string | Uint8Array)[] {
   ];
 }
 
-test.each(table.filter(([, target]) => target.raw !== true && target.method !== 'GET'))(
+test.each(table.filter(([, endpoint]) => endpoint.raw !== true && endpoint.method !== 'GET'))(
   '%s with a body that is no JSON',
-  async (_name, target) => {
-    const shots = validShots(target).flatMap((shot): Shot[] =>
-      noJson(typeof shot.body === 'string' && shot.body.length > 2 ? shot.body : '{"a":"b"}').map((body) => ({
-        ...shot,
-        headers: { ...shot.headers, 'content-type': 'application/json' },
-        body,
-      })),
+  async (_name, endpoint) => {
+    const requests = validRequests(endpoint).flatMap((request): RawRequest[] =>
+      invalidJsonBodies(typeof request.body === 'string' && request.body.length > 2 ? request.body : '{"a":"b"}').map(
+        (body) => ({
+          ...request,
+          headers: { ...request.headers, 'content-type': 'application/json' },
+          body,
+        }),
+      ),
     );
-    const rounds = fc
-      .constantFrom(...shots)
-      .map((shot): Round => ({ shot, check: ({ status }) => expect(status).toBe(isEmptyList(shot) ? 200 : 400) }));
-    await fire(world, rounds, runs);
+    const cases = fc.constantFrom(...requests).map(
+      (request): FuzzCase => ({
+        request,
+        check: ({ status }) => expect(status).toBe(isEmptyList(request) ? 200 : 400),
+      }),
+    );
+    await fuzzEndpoint(fixture, cases, runs);
   },
 );
 
-/** The one body here that an endpoint takes: no questions at all. */
-const isEmptyList = ({ path, body }: Shot) => path.endsWith('/questions') && body === '[]';
+/** The only one of these bodies that an endpoint accepts: an empty list of questions. */
+const isEmptyList = ({ path, body }: RawRequest) => path.endsWith('/questions') && body === '[]';
 
-test('POST /desk/files takes any bytes under a right name only', async () => {
-  const target = targets.find(({ raw }) => raw === true);
-  if (!target) throw new Error('no endpoint takes raw bytes any more');
-  const [shot] = validShots(target);
-  if (!shot) throw new Error('it has no seed');
-  const rounds = fc
-    .tuple(fc.uint8Array({ maxLength: 2_000 }), headerTexts.map(sendable), headerTexts.map(sendable))
-    .map(
-      ([body, name, type]): Round => ({
-        shot: { ...shot, body, headers: { ...shot.headers, 'x-file-name': name, 'content-type': type } },
-        check: (answer) => {
-          if (answer.status === 201) {
-            expect(answer.body.file_name).toBe(decodeURIComponent(name.trim()));
-            expect(answer.body.size).toBe(body.length);
-          } else expect([answer.status, answer.body.errors.length > 0]).toEqual([400, true]);
-        },
-      }),
-    );
-  await fire(world, rounds, runs * 10);
+test('POST /desk/files accepts any bytes, but only with a valid name', async () => {
+  const endpoint = testedEndpoints.find(({ raw }) => raw === true);
+  if (!endpoint) throw new Error('no endpoint accepts raw bytes');
+  const [request] = validRequests(endpoint);
+  if (!request) throw new Error('the endpoint has no seed');
+  const cases = fc.tuple(fc.uint8Array({ maxLength: 2_000 }), headerTexts.map(sendable), headerTexts.map(sendable)).map(
+    ([body, name, type]): FuzzCase => ({
+      request: { ...request, body, headers: { ...request.headers, 'x-file-name': name, 'content-type': type } },
+      check: (answer) => {
+        if (answer.status === 201) {
+          expect(answer.body.file_name).toBe(decodeURIComponent(name.trim()));
+          expect(answer.body.size).toBe(body.length);
+        } else expect([answer.status, answer.body.errors.length > 0]).toEqual([400, true]);
+      },
+    }),
+  );
+  await fuzzEndpoint(fixture, cases, runs * 10);
 });
 
-/** What is served beside the tables of endpoints. */
-const beside = [
+/** Paths that are served outside of the tables of endpoints. */
+const otherPaths = [
   '/healthz',
   '/readyz',
   '/metrics',
@@ -476,17 +485,17 @@ const beside = [
   '/favicon.ico',
 ];
 
-test.each(beside)('%s with rubbish around it', async (path) => {
-  const rounds = fc
+test.each(otherPaths)('%s with a mutated path, query and headers', async (path) => {
+  const cases = fc
     .tuple(
       fc.constantFrom('GET', 'GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'),
       fc.constantFrom('', '/', '//', '/..', '/%2e%2e/etc/passwd', '%00', '%', '/%ff', '/../../package.json', '/x'),
-      fc.oneof(fc.constant(''), spoiledQuery([])),
-      fc.oneof(fc.constant({}), spoiledHeaders),
+      fc.oneof(fc.constant(''), mutatedQuery([])),
+      fc.oneof(fc.constant({}), mutatedHeaders),
     )
     .map(
-      ([method, tail, query, headers]): Round => ({
-        shot: { method, path: `${path}${tail}${query === '' ? '' : `?${query}`}`, headers },
+      ([method, tail, query, headers]): FuzzCase => ({
+        request: { method, path: `${path}${tail}${query === '' ? '' : `?${query}`}`, headers },
         check: ({ status, body }) => {
           const isRedirect = status === 302 && path === '/';
           if (!isRedirect && ![200, 206, 304, 400, 401, 403, 404, 405].includes(status))
@@ -495,7 +504,7 @@ test.each(beside)('%s with rubbish around it', async (path) => {
         },
       }),
     );
-  await fire(world, rounds, runs * 3);
+  await fuzzEndpoint(fixture, cases, runs * 3);
 });
 
 test.each([
@@ -504,15 +513,15 @@ test.each([
   { 'if-match': '"another"' },
   { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' },
   { 'if-match': '*', 'if-none-match': '*', range: 'bytes=5-1' },
-])('what is served as it stands is served whole, whatever part is asked for: %j', async (headers) => {
-  for (const path of beside.filter((one) => /^.(docs|openapi|healthz|metrics)/.test(one))) {
-    const shot = { method: 'GET', path, headers };
-    const answer = await send(world, shot);
+])('static documents are served whole, also if the request asks for a part: %j', async (headers) => {
+  for (const path of otherPaths.filter((each) => /^.(docs|openapi|healthz|metrics)/.test(each))) {
+    const request = { method: 'GET', path, headers };
+    const answer = await send(fixture, request);
     expect([path, answer.status]).toEqual([path, 'if-none-match' in headers && answer.status === 304 ? 304 : 200]);
   }
 });
 
-test('nothing of it has reached the prototype of all objects', () => {
+test('the prototype of all objects was not changed', () => {
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
   expect(({} as Record<string, unknown>)['a']).toBeUndefined();
 });

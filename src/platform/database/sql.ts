@@ -1,0 +1,27 @@
+/** What a statement is, and what runs one: the whole database, a transaction or a session. */
+import { createHash } from 'node:crypto';
+
+export interface Sql {
+  /**
+   * Runs one statement and returns its rows. `$1` stands for the first of `params`. A JavaScript array becomes an SQL
+   * array, so an array that is meant as JSON must be passed as text. Without params the text may hold several
+   * statements.
+   */
+  query<Row extends object>(statement: string | PreparedStatement, params?: readonly unknown[]): Promise<Row[]>;
+  /**
+   * Adds rows, made by `copyRows`, to a table: `into` is its name and the list of columns. Rejects when one of the rows
+   * exists already.
+   */
+  copy(into: string, rows: Buffer): Promise<void>;
+}
+
+/** A statement that each connection plans once; for the few that run thousands of times. */
+export interface PreparedStatement {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Makes a statement that is prepared once per connection. Its name is derived from its text, so two cannot collide. */
+export function prepared(text: string): PreparedStatement {
+  return { name: createHash('sha256').update(text).digest('base64url').slice(0, 32), text };
+}

@@ -1,0 +1,73 @@
+/** The paths that monitoring calls: `/healthz`, `/readyz` and `/metrics`. They also answer during the shutdown. */
+import type { Express, NextFunction, Request, Response } from 'express';
+import type { Registry } from '../metrics.ts';
+import { specialRangeOf } from '../network-guard.ts';
+import { refuseMethod } from './problem.ts';
+
+export interface ProbeOptions {
+  registry: Registry;
+  /** Named checks of `/readyz`: each rejects when its part is not available. */
+  readiness: Readonly<Record<string, () => Promise<unknown>>>;
+  /**
+   * `near`: /readyz and /metrics answer only requests from this machine, because they reveal much and cost work. For a
+   * port that other machines reach.
+   */
+  probes?: 'all' | 'near';
+  /** A check that takes longer counts as failed (default 2 s). */
+  readinessTimeoutMs?: number;
+}
+
+const readinessTimeoutDefaultMs = 2_000;
+
+/** Adds the three routes. `/readyz` answers 503 when a check fails, and from the beginning of the shutdown on. */
+export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: () => boolean): void {
+  const { registry, readiness, readinessTimeoutMs = readinessTimeoutDefaultMs } = options;
+  const add = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
+    const isHidden = (request: Request) => options.probes === 'near' && path !== '/healthz' && !isNear(request);
+    const hide = (request: Request, _response: Response, next: NextFunction) =>
+      isHidden(request) ? next('route') : next();
+    app.get(path, hide, async (_request, response) => {
+      response.locals.route = path;
+      response.setHeader('Cache-Control', 'no-store');
+      await answer(response);
+    });
+    app.route(path).all(hide, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+  };
+  add('/healthz', (response) => void response.json({ status: 'ok' }));
+  add('/readyz', async (response) => {
+    const checks = await runChecks(readiness, readinessTimeoutMs);
+    const ready = !isShuttingDown() && Object.values(checks).every((state) => state === 'ok');
+    const status = isShuttingDown() ? 'shutting down' : ready ? 'ready' : 'not ready';
+    response.status(ready ? 200 : 503).json({ status, checks });
+  });
+  add('/metrics', async (response) => {
+    response.type(registry.contentType).send(await registry.metrics());
+  });
+}
+
+/** Whether the request comes from this machine itself, and not through a proxy that runs on it. */
+function isNear({ socket, headers }: Request): boolean {
+  const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+  return !isForwarded && specialRangeOf(socket.remoteAddress ?? '') === 'loopback';
+}
+
+/** Runs all checks at once. A check that rejects, throws or hangs has failed; the others still report their state. */
+async function runChecks(
+  checks: ProbeOptions['readiness'],
+  timeoutMs: number,
+): Promise<Record<string, 'ok' | 'failed'>> {
+  const states = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => {
+      const { promise: timeout, resolve } = Promise.withResolvers<'failed'>();
+      const timer = setTimeout(() => resolve('failed'), timeoutMs);
+      const state = (async () => check())().then(
+        () => 'ok' as const,
+        () => 'failed' as const,
+      );
+      const first = await Promise.race([state, timeout]);
+      clearTimeout(timer);
+      return [name, first] as const;
+    }),
+  );
+  return Object.fromEntries(states);
+}
