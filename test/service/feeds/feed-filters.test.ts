@@ -307,7 +307,7 @@ describe('what is refused names the parameter', () => {
     const answer = await organisation.call('GET', `/api/feeds/latest-bids?cursor=${cursor}`);
     expect([answer.status, answer.body.errors]).toEqual([
       400,
-      [{ path: 'cursor', message: 'is not one that this feed gave' }],
+      [{ path: 'cursor', message: 'is no cursor of this feed' }],
     ]);
   });
 });
