@@ -140,7 +140,7 @@ const proofs = proofsOf(conformance);
 const beside = 'Beside the tables';
 const ofTables = proofs.filter(({ rule }) => !rule.startsWith(`${beside} |`));
 
-test('the API document is read whole', () => {
+test('the whole API document is read', () => {
   // Counted by hand in three of its tables, and the rules of two lists.
   const of = (section: string) => rules.filter((rule) => rule.startsWith(`${section} |`)).length;
   expect(of('Limits')).toBe(10);
@@ -150,18 +150,18 @@ test('the API document is read whole', () => {
   expect(new Set(rules).size).toBe(rules.length);
 });
 
-test('every rule of the API document has a row, in its order, and no row is left over', () => {
+test('every rule of the API document has a row, in its order, and there are no other rows', () => {
   expect(ofTables.map(({ rule }) => rule)).toEqual(rules);
 });
 
-test('what has a row beside the tables stands in the API document, and has one row', () => {
+test('each row outside the tables quotes the API document, and occurs once', () => {
   const sentences = proofs.slice(ofTables.length).map(({ rule }) => rule.slice(`${beside} | `.length));
   expect(sentences.length).toBeGreaterThan(0);
   expect(sentences.filter((sentence) => !contract.includes(sentence))).toEqual([]);
   expect(new Set(sentences).size).toBe(sentences.length);
 });
 
-test('a title is found as it stands in the file, and not a part of it; what is skipped is no test', () => {
+test('a title is found only as a whole; a skipped test is no test', () => {
   const source = `
     test("it's one", () => {});
     describe('a group', () => {
