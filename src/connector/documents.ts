@@ -1,13 +1,13 @@
 /**
- * Documents: what a connector is asked to make true in its ERP, in words that no ERP owns. A document stands for the
- * whole state of its key. All text is as the sourcing service wrote it; what is unknown is left out, never null. Each
- * member's unit is said where it stands, and in the JSON Schema that `documentJsonSchema` gives.
+ * Documents: the state that a connector shall make true in its ERP, in the words of no particular ERP. A document holds
+ * the whole state of its key. All text is as the sourcing service wrote it; unknown values are left out, never null.
+ * Each member is described, with its unit, here and in the JSON Schema that `documentJsonSchema` returns.
  */
 import { z } from 'zod';
 
-/** `12.50`: an optional minus, digits, an optional fraction; never an exponent, any number of digits. */
+/** Such as `12.50`: an optional minus, any number of digits, an optional fraction; never an exponent. */
 const decimal = z.string().meta({ pattern: '^-?\\d+(\\.\\d+)?$' });
-/** UTC with microseconds: `2030-12-31T23:59:59.000000Z`. */
+/** UTC with microseconds, such as `2030-12-31T23:59:59.000000Z`. */
 const time = z.string().meta({ format: 'date-time' });
 const fields = z.record(z.string(), z.string()).optional().describe("What the flow's mapping makes, by field name");
 
@@ -18,7 +18,7 @@ const value = z.strictObject({
 });
 const values = z.array(value).describe('The whole row of the bid sheet, in the order of its columns');
 
-/** What each document of an event says of it. */
+/** The members of an event that each of its documents shows. */
 const eventHead = z.strictObject({
   id: z.string(),
   name: z.string(),
@@ -221,7 +221,10 @@ const fileDocument = z
     'A file that is attached to an answer or to a question. Its bytes come with the operation. Where several name it, the document shows the one of the event whose id comes first.',
   );
 
-/** The kinds of documents, in the order in which an ERP needs them, with the schema of each. Everything else follows. */
+/**
+ * The kinds of documents, in the order in which an ERP needs them, with the schema of each. This is the only list of
+ * kinds: types, tables and settings are derived from it.
+ */
 export const documentSchemas = {
   supplier: supplierDocument,
   'sourcing-event': sourcingEventDocument,
@@ -262,7 +265,7 @@ export type SupplierHead = z.infer<typeof supplierHead>;
 export type QuestionHead = z.infer<typeof questionHead>;
 export type BidSheetRow = z.infer<typeof values>;
 
-/** The JSON Schema (draft 2020-12) of a kind's documents, or of all. */
+/** The JSON Schema (draft 2020-12) of one kind of documents, or, without `kind`, of all kinds. */
 export function documentJsonSchema(kind?: DocumentKind): Record<string, unknown> {
   return { ...z.toJSONSchema(kind === undefined ? documentSchema : documentSchemas[kind]) };
 }

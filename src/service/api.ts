@@ -1,7 +1,7 @@
 /**
- * The whole HTTP API of the service as one table: each route and its endpoint. Scope, rate limit and schemas stand with
- * the endpoint; `npm run docs:api` writes docs/api-table.md, which shows them, too. Of two routes that match a request,
- * the first one answers.
+ * The whole HTTP API of the service as one table: each route and its endpoint. The endpoint has the scope, the rate
+ * limit and the schemas; `npm run docs:api` writes docs/api-table.md, which also shows scope and limit. If two routes
+ * match a request, the first one answers.
  */
 import { feedNames } from '#contract/feed.ts';
 import type { Clock } from '#platform/clock.ts';

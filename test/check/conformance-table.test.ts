@@ -77,22 +77,22 @@ describe('the tables of connectors', () => {
     expect(renew(empty, [brick, acme], ['acme', 'brick'])).toBe(both);
   });
 
-  test('are the same whichever way the results come, and when they are renewed by the same results', () => {
+  test('are the same for any order of the results, and after a renewal with the same results', () => {
     expect(renew(empty, [acme, brick], ['brick', 'acme'])).toBe(both);
     expect(renew(both, [acme, brick], ['acme', 'brick'])).toBe(both);
   });
 
-  test('keep what a run could not reach, with its reasons', () => {
+  test('keep the results that a run could not produce, with their reasons', () => {
     expect(renew(both, [brick], ['acme', 'brick'])).toBe(both);
     expect(renew(both, [], ['acme', 'brick'])).toBe(both);
   });
 
-  test('keep the numbers of a version where another machine has another', () => {
+  test('keep the numbers of a version when another machine has another version', () => {
     const elsewhere = { ...acme, against: 'Acme 6.2 on PostgreSQL 18' };
     expect(renew(both, [elsewhere, brick], ['acme', 'brick'])).toBe(both);
   });
 
-  test('show a check that has begun to fail, or to apply', () => {
+  test('show a check that now fails, or now applies', () => {
     const [first, , third] = acme.checks as [never, never, { name: string; result: 'passed' }];
     const failing = { ...acme, checks: [first, { ...third, result: 'failed' as const }] };
     const renewed = renew(both, [failing, brick], ['acme', 'brick']);
@@ -100,7 +100,7 @@ describe('the tables of connectors', () => {
     expect(renewed).not.toContain('Checks that do not apply');
   });
 
-  test('keep what a connector was verified against elsewhere', () => {
+  test('keep the ERP against which a connector was verified elsewhere', () => {
     const other = { ...acme, against: 'Acme in a container' };
     const stub = { ...acme, against: 'a stub', verified: 'official metadata' as const };
     const renewed = renew(both, [stub, brick], ['acme', 'brick']);
@@ -112,14 +112,14 @@ describe('the tables of connectors', () => {
     expect(later).toContain('| official metadata | a stub |');
   });
 
-  test('leave out what has no folder under connectors/', () => {
+  test('leave out connectors without a folder under connectors/', () => {
     const renewed = renew(both, [acme, { ...brick, connector: 'deliberately-broken' }], ['brick']);
     expect(renewed).toContain(brickRow);
     expect(renewed).not.toContain('acme');
     expect(renewed).not.toContain('deliberately-broken');
   });
 
-  test('need their place in the document', () => {
+  test('throw without their place in the document', () => {
     expect(() => renew('# Connectors\n', [acme], ['acme'])).toThrow('no place for the tables');
   });
 });

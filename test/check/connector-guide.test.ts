@@ -112,7 +112,7 @@ test('it explains for every check of the kit what a failure means', () => {
   expect(explained).toEqual(conformanceChecks.map(({ name }) => name));
 });
 
-describe('it shows which error a status becomes', () => {
+describe('it shows the error for each HTTP status', () => {
   const table = guide.slice(guide.indexOf('| The ERP answers |'), guide.indexOf('The available logins'));
   const rows = [...table.matchAll(/^\| ([^|]*\d{3}[^|]*) \| `(\w+)`/gm)].flatMap(([, statuses = '', name = '']) =>
     // A status in parentheses is a special case.

@@ -87,7 +87,7 @@ const connectors: Readonly<Record<string, (document: Document) => string>> = {
 /** Members that need not be shown, and why. */
 const unshown: Readonly<Record<string, string>> = { kind: 'it is the name of the table' };
 
-describe.each(documentKinds)('each member of a %s document', (kind) => {
+describe.each(documentKinds)('each member of the document %s', (kind) => {
   test('is filled by the bridge', () => {
     const missing = membersOf(kind).filter((member) => !filled.get(kind)?.has(member));
     expect(missing, `fill these members in src/bridge/documents/${kind}-document.ts`).toEqual([]);

@@ -256,13 +256,13 @@ describe('import boundaries', () => {
   });
 });
 
-test('a circle of imports is reported, also where it is of types only', () => {
+test('an import cycle is reported, also of types only', () => {
   for (const { path } of circle) expect([...(reported.get(path) ?? [])]).toContain('import(no-cycle)');
 });
 
 describe('style rules', () => {
   test.each(ruleExamples.map(({ rule }, index) => ({ rule, index })))(
-    '$rule is reported, and its cure is not',
+    '$rule is reported, and the corrected code is not',
     ({ rule, index }) => {
       expect([...(reported.get(ruleFilePath(index, 'bad')) ?? [])]).toContain(rule);
       expect([...(reported.get(ruleFilePath(index, 'good')) ?? [])]).toEqual([]);

@@ -33,7 +33,7 @@ async function faultsOf({ connector, documents, settings }: FlowSettings): Promi
 
 describe('settings.example.yaml', () => {
   test.each(connectors)(
-    'of %s is a configuration of flows with that connector, which it takes as they stand there',
+    'of %s is a configuration of flows with that connector, which accepts them unchanged',
     async (name) => {
       const flows = flowsIn(join(root, 'connectors', name, 'settings.example.yaml'));
       expect(flows.length).toBeGreaterThan(0);
@@ -44,12 +44,12 @@ describe('settings.example.yaml', () => {
 });
 
 describe('config/examples', () => {
-  test('have a flow for each connector that comes with the program, but for the template', () => {
+  test('have a flow for each connector of the program except the template', () => {
     const used = new Set(examples.flatMap(flowsIn).map(({ connector }) => connector));
     expect([...used]).toEqual(expect.arrayContaining(['file', 'http', 'postgres', 'tryton']));
   });
 
-  test.each(examples)('%s: each flow is one that its connector takes', async (file) => {
+  test.each(examples)('%s: the connector accepts each flow', async (file) => {
     expect((await Promise.all(flowsIn(file).map(faultsOf))).flat()).toEqual([]);
   });
 });

@@ -30,7 +30,7 @@ describe('reading decimals', () => {
     for (const text of texts) expect(shown(text)).toBeUndefined();
   });
 
-  test('twenty digits are the most, zeros counted, unless told otherwise', () => {
+  test('at most twenty digits are read, zeros counted, unless the caller sets another limit', () => {
     expect(shown(`-${'9'.repeat(20)}`)).toBe(`-${'9'.repeat(20)}`);
     expect(parseDecimal('9'.repeat(21))).toBeUndefined();
     expect(parseDecimal(`0.${'0'.repeat(20)}`)).toBeUndefined();
@@ -75,12 +75,12 @@ describe('writing decimals', () => {
     expect(String(new Decimal(10).pow(-60))).toBe(`0.${'0'.repeat(59)}1`);
   });
 
-  test('what is not finite is never shown', () => {
+  test('a number that is not finite is never written', () => {
     expect(() => formatDecimal(new Decimal(1).dividedBy(0))).toThrow(RangeError);
     expect(() => formatDecimal(new Decimal(Number.NaN))).toThrow(RangeError);
   });
 
-  test('any number is shown as whole-number arithmetic says', () => {
+  test('any number is written as whole-number arithmetic computes it', () => {
     fc.assert(
       fc.property(
         fc.bigInt({ min: -(10n ** 20n) + 1n, max: 10n ** 20n - 1n }),

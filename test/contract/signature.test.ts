@@ -9,7 +9,7 @@ const digest = '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843
 const signature = `hmac-sha256=${digest}`;
 
 describe('signing', () => {
-  test('gives the value of RFC 4231, as text and as bytes', () => {
+  test('returns the value of RFC 4231, for text and for bytes', () => {
     expect(signBody(body, key)).toBe(signature);
     expect(signBody(body.toString(), key)).toBe(signature);
   });
@@ -23,7 +23,7 @@ describe('signing', () => {
 });
 
 describe('checking', () => {
-  test('takes the signature under any of the keys, also in upper-case hex', () => {
+  test('accepts the signature of any of the keys, also in upper-case hex', () => {
     expect(signatureMatches(body, signature, [key])).toBe(true);
     expect(signatureMatches(body, signature, ['previous', key])).toBe(true);
     expect(signatureMatches(body, `hmac-sha256=${digest.toUpperCase()}`, [key])).toBe(true);
@@ -69,7 +69,7 @@ describe('checking', () => {
     );
   });
 
-  test('only its own key opens it, and no text as a header makes it throw', () => {
+  test('accepts only its own key, and throws for no text as a header', () => {
     const keys = fc.string({ minLength: 1 });
     fc.assert(
       fc.property(fc.uint8Array(), keys, keys, fc.string(), (bytes, one, other, header) => {

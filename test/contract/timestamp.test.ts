@@ -89,7 +89,7 @@ describe('order and arithmetic', () => {
     );
   });
 
-  test('milliseconds there and back lose nothing', () => {
+  test('milliseconds are unchanged after a conversion in both directions', () => {
     fc.assert(
       fc.property(fc.integer({ min: -1_000_000_000_000, max: 9_000_000_000_000 }), (ms) => {
         expect(msFromTimestamp(timestampFromMs(ms))).toBe(ms);

@@ -57,7 +57,10 @@ function checkOptions({ input_type: type, question_type: role, options }: Questi
   );
   // A missing flag is false. If it is missing in all options, no supplier can pass the gate.
   if (gates.has(role) && !options.some((option) => option.satisfies_gating))
-    issues.push({ path, message: `of a ${role} question must have one with satisfies_gating, or nobody can pass` });
+    issues.push({
+      path,
+      message: `of a ${role} question must have one with satisfies_gating, or no supplier can pass`,
+    });
   return issues;
 }
 
@@ -102,8 +105,7 @@ function checkParents(questions: readonly QuestionInput[], path: string): Issue[
     }
     const isCycle = at !== undefined && inChain.has(at);
     if (at !== undefined && isCycle)
-      for (const index of chain.slice(chain.indexOf(at)))
-        refuse(index, 'makes a circle: the question stands above itself');
+      for (const index of chain.slice(chain.indexOf(at))) refuse(index, 'makes a circle: the question is above itself');
     let level = at === undefined ? 0 : (levels.get(at) ?? 0);
     const reachesTop = !isCycle && (at === undefined || level > 0);
     for (const index of chain.reverse()) {

@@ -84,8 +84,8 @@ async function lockExistingHeads(tx: Sql, organisationId: string): Promise<Heads
 }
 
 /**
- * Hides an event's records in these feeds until they are appended again: the records of a draft or of a deleted event are
- * not served. Changes no `modified`, and announces nothing. Each hidden record counts as a change of the feed.
+ * Hides an event's records in these feeds until they are appended again: the records of a draft or of a deleted event
+ * are not served. Changes no `modified`, and announces nothing. Each hidden record counts as a change of the feed.
  */
 export async function hideFeedRecords(
   unit: UnitOfWork,

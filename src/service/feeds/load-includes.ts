@@ -1,6 +1,6 @@
 /**
- * What a page shows beside its records: the objects that they speak of, each once, read in one statement for each name
- * whatever the page holds, and within the organisation only. Source: API document, "Included objects".
+ * The related objects that a page shows besides its records: each object once, only objects of the organisation, and
+ * one statement for each name however many records the page has. Source: API document, "Included objects".
  */
 import type { IncludeName } from '#contract/feed.ts';
 import type { Column, includedColumn } from '#contract/sourcing-event.ts';
@@ -11,7 +11,7 @@ import { withDefaults } from '../events/event-store.ts';
 import { loadQuestionsByIds } from '../rfi/question-store.ts';
 import { type RelatedIds, relatedIds } from './stored-record.ts';
 
-/** Gives the JSON of `includes`: a member for each name, empty when nothing is related. */
+/** Returns the JSON of `includes`: a member for each name, an empty list when nothing is related. */
 export async function loadIncludes(
   sql: Sql,
   organisationId: string,
@@ -34,7 +34,7 @@ const loaders: Record<IncludeName, Loader> = {
   columns: async (...of) => JSON.stringify(await loadColumns(...of)),
 };
 
-/** As the events feed shows them, which may lag behind the live event as the records themselves may. */
+/** The events as the events feed shows them. Like all records, they may lag behind the live event. */
 async function loadEvents(sql: Sql, organisationId: string, { sourcing_event: ids }: RelatedIds): Promise<string> {
   const rows = await sql.query<{ summary: string }>(
     `select summary from service.feed_records
@@ -45,8 +45,8 @@ async function loadEvents(sql: Sql, organisationId: string, { sourcing_event: id
 }
 
 /**
- * As they are now. `bidder_contacts` are those who are invited to bid in the page's events; an invitation is sent when its
- * event is published, or later when the supplier is added to an open one.
+ * The suppliers as they are now. `bidder_contacts` are the contacts that are invited to bid in the page's events. An
+ * invitation is sent when its event is published, or when the supplier is added to an open event.
  */
 async function loadSuppliers(
   sql: Sql,

@@ -131,7 +131,9 @@ function nextQuery(feed: FeedName, query: FeedQuery, last: Timestamp): URLSearch
   return next;
 }
 
-/** A place in one feed. It does not contain filters: with other filters, reading goes on from this place under those. */
+/**
+ * A place in one feed. It does not contain filters: with other filters, reading goes on from this place under those.
+ */
 function writeCursor(feed: FeedName, last: Timestamp): string {
   return Buffer.from(`${feed} ${last}`).toString('base64url');
 }
@@ -140,7 +142,7 @@ function readCursor(feed: FeedName, cursor: string): Timestamp {
   const [, last] = Buffer.from(cursor, 'base64url').toString().split(' ');
   const read = parseTimestamp(last ?? '');
   if (read !== undefined && writeCursor(feed, read) === cursor) return read;
-  throw new AppError('invalid', 'The query is not valid: cursor is not one that this feed gave.', {
-    issues: [{ path: 'cursor', message: 'is not one that this feed gave' }],
+  throw new AppError('invalid', 'The query is not valid: cursor is no cursor of this feed.', {
+    issues: [{ path: 'cursor', message: 'is no cursor of this feed' }],
   });
 }

@@ -1,6 +1,6 @@
 /**
- * The three OpenAPI documents of the service: the public contract, the desk and the operator's commands. Made once, when
- * the service starts; tests hold every real answer against them.
+ * The three OpenAPI documents of the service: the public contract, the desk and the operator's commands. Tests check
+ * every answer of the service against them.
  */
 import { feedOrderHeader } from '#contract/feed.ts';
 import { problemMediaType } from '#contract/problem.ts';
@@ -12,7 +12,7 @@ import type { JsonObject } from './schema-set.ts';
 export const apiNames = ['public', 'desk', 'admin'] as const;
 export type ApiName = (typeof apiNames)[number];
 
-/** `serverUrl`: what the paths are relative to; `/` is the server that the document came from. */
+/** `serverUrl` is the base of the paths; `/` is the server from which the document was loaded. */
 export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject> {
   const { organisation, operator } = endpointTables();
   const under = (path: string) => organisation.filter((one) => one.path.startsWith(path));
@@ -39,7 +39,7 @@ export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject>
         Events: 'From draft to closed.',
         Rounds: 'Bidding rounds of an event.',
         Bids: 'Invitations, bids, and the values of the buyer.',
-        Awards: 'Scenarios, and the one that is awarded.',
+        Awards: 'Scenarios, and which of them is awarded.',
         RFI: 'Questions and answers.',
         Requests: 'What the company needs.',
         Files: 'Uploads.',
@@ -52,7 +52,7 @@ export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject>
       title: 'Sourcing Service: operation',
       description: `What the operator of the service does, outside the public contract. ${conventions}`,
       tags: {
-        Organisations: 'Those who use the service, and what is set for them.',
+        Organisations: 'The users of the service, and their settings.',
         'API keys': 'What callers show.',
         Deliveries: 'What became of notifications.',
       },
@@ -63,7 +63,7 @@ export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject>
   };
 }
 
-/** The tables as they are served, to be read and not called: what their handlers stand on is left out. */
+/** The tables of endpoints as they are served, without the dependencies of their handlers: they cannot be called. */
 export function endpointTables(): Record<'organisation' | 'operator', readonly DescribedEndpoint[]> {
   return { organisation: organisationApi({} as never), operator: operatorApi({} as never) };
 }

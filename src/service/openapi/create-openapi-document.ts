@@ -1,7 +1,7 @@
 /**
- * OpenAPI 3.1 documents made from tables of endpoints: what an endpoint takes and answers comes from the schemas that it
- * is checked by, what every endpoint has in common is said here. The same table always gives the same text.
- * Source: decisions, "Conventions".
+ * OpenAPI 3.1 documents made from tables of endpoints. Requests and answers are described by the schemas that check
+ * them; this module describes what all endpoints have in common. The same table always makes the same text. Source:
+ * decisions, "Conventions".
  */
 import { z } from 'zod';
 import { type LimitName, limits } from '#contract/limits.ts';
@@ -20,9 +20,9 @@ export interface DocumentOptions {
   /** What the bearer token is. */
   token: string;
   endpoints: readonly DescribedEndpoint[];
-  /** The calls that the service makes itself. */
+  /** The calls that the service makes. */
   webhooks?: (schemas: SchemaSet) => JsonObject;
-  /** What paths are relative to. */
+  /** The base of the paths. */
   serverUrl: string;
 }
 
@@ -73,7 +73,7 @@ function operation(endpoint: DescribedEndpoint, schemas: SchemaSet): JsonObject 
     tags: [tag],
     summary: endpoint.summary ?? id,
     description: [description, scopeText(endpoint), limitText(endpoint.limit)].filter(Boolean).join('\n\n'),
-    // Without the scope, which OpenAPI 3.1 would take here and many tools for 3.0 do not: the description names it.
+    // The description names the scope: OpenAPI 3.1 allows it here, but many tools for 3.0 do not.
     security: [{ bearer: [] }],
     parameters: [
       ...pathParameters(endpoint.path),
@@ -101,7 +101,7 @@ function limitText(name: LimitName | undefined): string {
 
 const uuidSchema = { type: 'string', format: 'uuid' };
 
-/** What stands in paths; every other name is text. */
+/** The schemas of path parameters; every other parameter is text. */
 const pathValues: Readonly<Record<string, JsonObject>> = {
   id: uuidSchema,
   uuid: uuidSchema,
@@ -128,8 +128,8 @@ function pathParameters(path: string): JsonObject[] {
 }
 
 /**
- * Queries are text that schemas make numbers and lists of: a parameter is described by what comes out, unless only a
- * program could say what that is, and required by what goes in.
+ * A query is text, from which schemas make numbers and lists. A parameter is described by the schema's output, unless
+ * JSON Schema cannot express that output; whether it is required is decided by the input.
  */
 function queryParameters({ query }: DescribedEndpoint, schemas: SchemaSet): JsonObject[] {
   return Object.entries(query ? membersOf(query) : {}).map(([name, schema]) => {
@@ -141,16 +141,16 @@ function queryParameters({ query }: DescribedEndpoint, schemas: SchemaSet): Json
       in: 'query',
       ...(description !== undefined && { description }),
       ...(schema._zod.optin === undefined && { required: true }),
-      // A list that is one text is separated by commas; else the parameter is repeated.
+      // A list in one text is separated by commas; otherwise the parameter is repeated.
       ...(described['type'] === 'array' && { style: 'form', explode: input['type'] !== 'string' }),
       ...(described['type'] === 'object' && { style: 'deepObject', explode: true }),
-      // No filter, said so that pages to try the API do not begin with an invented one.
+      // The default is no filter, so that pages for trying the API do not invent one.
       schema: described['type'] === 'object' ? { ...described, default: {} } : described,
     };
   });
 }
 
-/** The members of an object's schema, also of one that is prepared before it is parsed. */
+/** The members of an object's schema, also of a schema with a preparing step. */
 function membersOf(schema: z.core.$ZodType): Readonly<Record<string, z.ZodType>> {
   if (schema instanceof z.ZodPipe) return membersOf(schema.out);
   if (schema instanceof z.ZodObject) return schema.shape;

@@ -1,4 +1,4 @@
-/** The page to read an OpenAPI document and to try its calls: Swagger UI, started by a script of ours. */
+/** The page for reading an OpenAPI document and trying its calls: Swagger UI, started by our script. */
 import { type ApiName, apiNames } from './api-documents.ts';
 
 /** Where each document and its page are, from the service's root. */
@@ -14,7 +14,7 @@ export function yamlName(document: string): string {
 }
 
 export interface DocsPage {
-  /** The way to the service's root, ending in a slash. */
+  /** The relative path to the service's root, ending in a slash. */
   root: string;
   current: ApiName;
   /** From the root. */
@@ -40,8 +40,8 @@ export function renderDocsPage({ root, current, assets }: DocsPage): string {
 }
 
 /**
- * A key that is entered is kept until the page is left, and nowhere else. No validator: it would send the document's
- * address to somebody else's server.
+ * An entered key is kept only until the page is left. The validator is off: it would send the document's address to
+ * another company's server.
  */
 export const startScript = `SwaggerUIBundle({
   url: document.getElementById('ui').dataset.document,

@@ -1,4 +1,6 @@
-/** Request bodies to begin with, by operation: what the page to try the API fills in. Source: the API document's examples. */
+/**
+ * Example request bodies by operation, which the page for trying the API fills in. Source: the API document's examples.
+ */
 export const requestExamples: Readonly<Record<string, Readonly<Record<string, { summary: string; value: object }>>>> = {
   'submit-supplier-changes': {
     create: {

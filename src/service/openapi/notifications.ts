@@ -1,4 +1,6 @@
-/** The notifications that the service sends, as the `webhooks` of its OpenAPI document. Source: API document, "Events". */
+/**
+ * The notifications that the service sends, as the `webhooks` of its OpenAPI document. Source: API document, "Events".
+ */
 import {
   feedNotificationPayload,
   feedTriggers,
@@ -55,7 +57,7 @@ function describe(trigger: Trigger) {
     return { summary: 'A job has ended', description: 'Sent once for each job.', payload: jobNotificationPayload };
   return {
     summary: 'A test was asked for',
-    description: 'Sent to the tested webhook, whatever it subscribes to.',
+    description: 'Sent to the tested webhook, also if it does not subscribe to `TEST`.',
     payload: testNotificationPayload,
   };
 }
@@ -73,7 +75,7 @@ const parameters = [
     name: 'webhook-id',
     in: 'header',
     required: true,
-    description: 'The same for every attempt of one notification: one that was seen before needs no second look.',
+    description: 'The same for every attempt of one notification: a receiver may ignore an id that it knows.',
     schema: { type: 'string', format: 'uuid' },
   },
   {

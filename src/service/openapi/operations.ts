@@ -1,6 +1,6 @@
 /**
- * What the OpenAPI documents say of each operation beside its schemas: its name (verb and noun, for generated clients),
- * its group, and what a caller should know. Descriptions follow the API document, in short.
+ * What the OpenAPI documents say of each operation besides its schemas: its name (verb and noun, for generated
+ * clients), its group, and what a caller should know. The descriptions summarise the API document.
  */
 import type { FeedName } from '#contract/feed.ts';
 import { jobTypes } from '#contract/job.ts';
@@ -19,12 +19,12 @@ const job =
 const aboutFeeds =
   'Records come in the order in which they were added or changed, oldest first; a changed record moves to the end under its `id`. Follow `next` until it is null, and poll later with the last `modified` as `modified_after`.';
 
-/** What a caller should know of one feed, beside what holds for all. */
+/** What a caller should know of one feed, besides what is true of all feeds. */
 const feedNotes: Readonly<Record<FeedName, string>> = {
   'sourcing-events': '',
   'latest-bids':
     'A record with empty `bids` and empty `bid_sheet_values` is a bid that was withdrawn. Events in draft show no bids.',
-  awards: 'Empty `awards`: nobody won this lot, or its award was taken back.',
+  awards: 'Empty `awards`: no supplier won this lot, or its award was taken back.',
   'rfi-responses': 'One record for each supplier and answered question. Events in draft show none.',
 };
 
@@ -64,7 +64,7 @@ const operations: Readonly<Record<string, Operation>> = {
   'POST /api/jobs': {
     id: 'submit-job',
     tag: 'Jobs',
-    description: `\`type\` says which job it is; beside it stands the payload of that type. ${job}`,
+    description: `\`type\` says which job it is; the other members are the payload of that type. ${job}`,
   },
   'GET /api/jobs': { id: 'list-jobs', tag: 'Jobs', description: 'Newest first.', listedAs: '/api/jobs/' },
   'GET /api/jobs/:id': { id: 'read-job', tag: 'Jobs' },
@@ -98,7 +98,7 @@ const operations: Readonly<Record<string, Operation>> = {
   'POST /api/webhooks/:uuid/test': {
     id: 'test-webhook',
     tag: 'Webhooks',
-    description: 'Sends a `TEST` notification to this webhook, whatever it subscribes to.',
+    description: 'Sends a `TEST` notification to this webhook, also if it does not subscribe to `TEST`.',
   },
   'GET /api/webhooks/:uuid/deliveries': {
     id: 'list-webhook-deliveries',

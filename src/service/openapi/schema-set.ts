@@ -1,8 +1,8 @@
 /**
- * JSON Schemas (2020-12) made from the contract's zod schemas by zod itself, for the OpenAPI document. Those with an id
- * become components, which others refer to. A schema reads differently where it is sent (defaults may be left out,
- * nothing unknown is taken) and where it is answered (defaults are filled in, members are added over time): a component
- * that does so stands twice, the one that is sent as `<id>Input`.
+ * JSON Schemas (2020-12) for the OpenAPI document, made by zod from the contract's schemas. Schemas with an id become
+ * components, and others refer to them. A schema may differ between requests (defaults may be left out, unknown members
+ * are refused) and answers (defaults are filled in, members are added over time). Such a schema becomes two components;
+ * the one for requests is `<id>Input`.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -10,17 +10,17 @@ import { z } from 'zod';
 export type JsonObject = { [key: string]: unknown };
 
 export interface SchemaSet {
-  /** The schema of what is sent to the service. */
+  /** The schema for requests. */
   input(schema: z.ZodType): JsonObject;
-  /** The schema of what the service answers. */
+  /** The schema for answers. */
   output(schema: z.ZodType): JsonObject;
-  /** Puts the names of components into a document that was made with these schemas, and the components beside it. */
+  /** Resolves the references in a document that was made with these schemas, and returns it with the components. */
   resolve(document: JsonObject): { document: JsonObject; schemas: JsonObject };
 }
 
 type Direction = 'input' | 'output';
 
-/** Before it is known which components stand twice, a reference names its direction. */
+/** Until it is known which schemas become two components, a reference contains its direction. */
 const pending = { input: '#input/', output: '#output/' } as const;
 
 export function createSchemaSet(): SchemaSet {
@@ -120,15 +120,15 @@ function pascalCase(name: string): string {
   return name.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase());
 }
 
-/** What zod says of a schema, with what only people and their tools need put right. */
+/** The schema as zod writes it, with corrections for readers and tools. */
 function toJsonSchema(schema: z.ZodType, io: Direction): JsonObject {
   return z.toJSONSchema(schema, {
     io,
-    // A transform has no schema; the types that end in one say what they are (`uuid`, `timestamp`).
+    // A transform has no schema; types that end in a transform carry their description (`uuid`, `timestamp`).
     unrepresentable: 'any',
     override: ({ zodSchema, jsonSchema }) => {
       const { def } = zodSchema._zod;
-      // Zod leaves out the default of what holds a transform.
+      // Zod leaves out the default of a schema that contains a transform.
       if (io === 'input' && (def.type === 'default' || def.type === 'prefault'))
         jsonSchema.default ??= def.defaultValue as never;
       if (io === 'output' && isAnyOrNone(jsonSchema.additionalProperties)) delete jsonSchema.additionalProperties;
@@ -136,7 +136,7 @@ function toJsonSchema(schema: z.ZodType, io: Direction): JsonObject {
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
       if (jsonSchema.minLength === 0) delete jsonSchema.minLength;
       if (jsonSchema.format === 'uuid') delete jsonSchema.pattern;
-      // `contentEncoding` says it; the other two are long.
+      // `contentEncoding` is enough; `format` and `pattern` only repeat it at length.
       if (jsonSchema.contentEncoding !== undefined) {
         delete jsonSchema.format;
         delete jsonSchema.pattern;
@@ -149,7 +149,7 @@ function isAnyOrNone(additional: unknown): boolean {
   return additional === false || isDeepStrictEqual(additional, {});
 }
 
-/** The ids of components that are not the same in both directions, by themselves or by what they refer to. */
+/** The ids of components that differ between the two directions, directly or through their references. */
 function readDifferently(components: Record<Direction, ReadonlyMap<string, JsonObject>>): Set<string> {
   const neutral = (schema: JsonObject | undefined) => withReferences(schema, [pending.input, pending.output]);
   const both = [...components.input.keys()].filter((id) => components.output.has(id));
@@ -170,7 +170,7 @@ function referencesOf(value: unknown): string[] {
   );
 }
 
-/** A copy in which references that begin with one prefix begin with another, and may be named anew. */
+/** Returns a copy in which references with one prefix get another prefix and, with `rename`, another name. */
 function withReferences(
   value: unknown,
   [from, to, rename = (id) => id]: readonly [string, string, ((id: string) => string)?],

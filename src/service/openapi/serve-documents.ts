@@ -1,7 +1,7 @@
 /**
- * The OpenAPI documents over HTTP, and the page to read them and to try the calls. Nothing here needs a key, and nothing
- * is told that the source code does not tell. The page is whole in itself: a browser that is offline, or behind a proxy
- * that adds a path, shows it, and its policy forbids it to reach any other server.
+ * Serves the OpenAPI documents, and the page for reading them and trying the calls. No key is needed: the documents say
+ * nothing that the source code does not say. The page loads nothing from other servers, and its policy forbids that. So
+ * it also works in a browser that is offline, or behind a proxy that adds a path.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ import type { JsonObject } from './schema-set.ts';
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
-  // The page's package sets styles on its elements.
+  // Swagger UI sets styles on its elements.
   "style-src 'self' 'unsafe-inline'",
   "img-src 'self' data:",
   "connect-src 'self'",
@@ -29,7 +29,10 @@ const policy = [
 
 const packageFile = fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json'));
 
-/** Serves the documents and their pages. They are made for the first who asks: it would be a third of the work of a start. */
+/**
+ * Serves the documents and their pages. The documents are made at the first request: at the start of the service it
+ * would be a third of the work.
+ */
 export function serveDocuments(app: Express, options: { publicUrl?: string | undefined }): void {
   let documents: ReturnType<typeof createApiDocuments> | undefined;
   for (const current of apiNames) {
@@ -37,7 +40,7 @@ export function serveDocuments(app: Express, options: { publicUrl?: string | und
     const serveAs = (path: string, mediaType: string, write: (made: JsonObject) => string) => {
       let text: string | undefined;
       serve(app, path, (_request, response) => {
-        // Asked for each time, and answered with 304 while it is the same.
+        // The browser asks each time, and gets a 304 while the document is the same.
         response.setHeader('Cache-Control', 'no-cache');
         documents ??= createApiDocuments(options.publicUrl);
         text ??= write(documents[current]);
@@ -63,7 +66,7 @@ export function serveDocuments(app: Express, options: { publicUrl?: string | und
   });
 }
 
-/** The way from a page to the root of the service, as its browser sees it. */
+/** The relative path from a page to the root of the service, as the browser sees it. */
 function rootFrom(path: string): string {
   return '../'.repeat(path.split('/').length - 2) || './';
 }
@@ -79,11 +82,11 @@ const assets = {
   start: fileName('start.js', createHash('sha256').update(startScript).digest('hex').slice(0, 12)),
 };
 
-/** Their addresses name their version, so a browser keeps them for good. */
+/** The addresses contain the version, so a browser may keep the files forever. */
 function serveAssets(app: Express): void {
   const kept = 'public, max-age=31536000, immutable';
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) {
-    // Read once, and always sent whole: what sends files by parts throws for a Range or an If-Match that it cannot meet.
+    // Read once and always sent whole: Express's sendFile throws for a Range or an If-Match that it cannot satisfy.
     const bytes = readFileSync(join(dirname(packageFile), name));
     serve(app, `/docs/assets/${name}`, (_request, response) => {
       response.setHeader('Cache-Control', kept);

@@ -49,8 +49,8 @@ function compiled(changes: Record<string, unknown> = {}) {
 
 const cells = (values: Record<string, string | { value: string; currency: string }>) => new Map(Object.entries(values));
 
-describe('what the payload alone can be told wrong for', () => {
-  test('a sheet in order has no issues', () => {
+describe('faults of the payload alone', () => {
+  test('a correct sheet has no issues', () => {
     const lots = [{ name: 'A', values: [{ column: 'Volume', value: '10' }] }];
     expect(checkBidSheet(payload({}, { lots }))).toEqual([]);
   });
@@ -166,7 +166,7 @@ describe('what the payload alone can be told wrong for', () => {
     ]);
   });
 
-  test('formulas that would be computed for longer than anybody should wait are refused with the bounds', () => {
+  test('formulas with too many operations are refused, and the message has the bounds', () => {
     const formulas = Array.from({ length: 100 }, (_, index) => ({
       name: `F${index}`,
       column_type: 'FORMULA',
@@ -191,7 +191,7 @@ describe('what the payload alone can be told wrong for', () => {
     ]);
   });
 
-  test('everything is named at once', () => {
+  test('all faults are reported at once', () => {
     const lots = [
       { name: 'A', values: [{ column: 'Volume', value: 'many' }] },
       { name: 'A', values: [{ column: 'Price', value: '1' }] },
@@ -247,7 +247,7 @@ describe('computing a lot', () => {
   const buyer = cells({ Volume: '3', Item: 'X-1' });
   const event = cells({ Index: '1.5' });
 
-  test('the row holds every value in the order of the columns, global ones copied into it', () => {
+  test('the row has all values in the order of the columns, global values included', () => {
     // 3 * 2.50 * 1.5 = 11.25, and 10 freight.
     expect(computeRow(compiled(), [event, buyer, cells({ Freight: '10', Price: '2.50' })], null)).toMatchObject({
       cost: '21.25',
@@ -263,7 +263,7 @@ describe('computing a lot', () => {
     });
   });
 
-  test('an amount in a secondary currency counts at its rate and is shown as it was given', () => {
+  test('an amount in a secondary currency is converted at its rate and shown as it was entered', () => {
     const price = { value: '2.50', currency: 'USD' };
     const row = computeRow(compiled(), [event, buyer, cells({ Freight: '0' }), new Map([['Price', price]])], null);
     // 2.50 USD * 0.9 = 2.25 EUR; 3 * 2.25 * 1.5 = 10.125.
@@ -286,7 +286,7 @@ describe('computing a lot', () => {
     expect(row.values.map((value) => value.column_name)).toEqual(['Item', 'Volume', 'Freight', 'Index']);
   });
 
-  test('without a primary cost calculation no bid is complete, and formula columns are computed all the same', () => {
+  test('without a primary cost calculation no bid is complete, but formula columns are computed', () => {
     const none = compiled({ primary_cost_calculation: undefined });
     const row = computeRow(none, [event, buyer, cells({ Price: '1' })], null);
     expect(row).toMatchObject({ cost: undefined, missing: 'the event has no primary cost calculation' });
@@ -294,7 +294,7 @@ describe('computing a lot', () => {
     expect(row.values).toContainEqual({ column_name: 'Net', value: '4.5' });
   });
 
-  test('an amount of the row is exact, where the row shows ten decimals of it', () => {
+  test('an amount of the row is exact, although the row shows only ten decimals', () => {
     const third = { name: 'Third', column_type: 'FORMULA', formula: 'Volume / 9' };
     const { bid_sheet: sheet } = payload({}, { columns: [...columns, third] });
     const exact = compileBidSheet({
@@ -314,7 +314,7 @@ describe('computing a lot', () => {
     ]);
   });
 
-  test('a stored sheet that does not compile is a fault of ours', () => {
+  test('a stored sheet that does not compile is an internal error', () => {
     expect(() => compiled({ primary_cost_calculation: 'None' })).toThrow('does not compile');
   });
 });
@@ -323,7 +323,7 @@ describe('a Dutch auction', () => {
   const dutch = compiled({ event_type: 'DUTCH', primary_cost_calculation: undefined });
   const buyer = cells({ Volume: '3' });
 
-  test('a lot costs what its offers add up to, whatever its columns lack', () => {
+  test('the cost of a lot is the sum of its offers, even if columns have no value', () => {
     // 2.5 * 100 + 0.1 * 3 = 250.3
     const offers = [
       { value: '2.50', volume: '100' },
@@ -336,12 +336,12 @@ describe('a Dutch auction', () => {
     });
   });
 
-  test('its formula columns are computed where they can be', () => {
+  test('formula columns are computed when their values are there', () => {
     const row = computeRow(dutch, [buyer, cells({ Index: '2', Price: '5' })], [{ value: '1', volume: '1' }]);
     expect(row.values).toContainEqual({ column_name: 'Net', value: '30' });
   });
 
-  test('a primary cost calculation does not stand in for offers', () => {
+  test('a primary cost calculation does not replace missing offers', () => {
     const both = compiled({ event_type: 'DUTCH' });
     const row = [buyer, cells({ Index: '1', Price: '1', Freight: '1' })];
     expect(computeRow(both, row, [{ value: '7', volume: '2' }]).cost).toBe('14');

@@ -112,7 +112,7 @@ const parts = payloads.chain((full) =>
     }),
 );
 
-test('a part of a payload that is right is never refused alone, and put in its place it changes nothing', () => {
+test('a part of a valid payload is never refused alone, and merged into the payload it changes nothing', () => {
   fc.assert(
     fc.property(parts, ({ full, changes }) => {
       expect(checkEventPayload(full)).toEqual([]);
@@ -180,7 +180,7 @@ const withIds = (made: CreateSourcingEventPayload) => ({
   questions: made.questions.map((question, index) => ({ ...question, uuid: question.uuid ?? `q${index}` })),
 });
 
-test('an event reads as the payload that made it', () => {
+test('the payload of an event is the payload that created it', () => {
   fc.assert(
     fc.property(payloads.map(withIds), (made) => {
       const { event, questions } = eventOf(made);
@@ -189,7 +189,7 @@ test('an event reads as the payload that made it', () => {
   );
 });
 
-test('who is invited with all contacts is so again, with contacts that came later', () => {
+test('a supplier invited with all contacts stays so, also with contacts that were added later', () => {
   const { event } = eventOf(payload({ suppliers: [{ external_id: 'S1', contacts: ['a@s.example'] }] }));
   expect(payloadOf(event, [], new Map([['S1', null]])).suppliers).toEqual([{ external_id: 'S1' }]);
   expect(payloadOf(event, [], new Map([['S1', ['a@s.example', 'gone@s.example']]])).suppliers).toEqual([
@@ -197,7 +197,7 @@ test('who is invited with all contacts is so again, with contacts that came late
   ]);
 });
 
-test('questions from a template have new ids in the same hierarchy, and nothing is a template by inheritance', () => {
+test('questions from a template have new ids in the same hierarchy, and the new event is no template', () => {
   fc.assert(
     fc.property(payloads.map(withIds), (template) => {
       let number = 0;

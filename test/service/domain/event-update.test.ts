@@ -46,7 +46,7 @@ const before = event([input('Price'), input('Freight', 'EVENT')]);
 const standing = bid(cells({ Price: '2', Freight: '1' }), '3');
 
 describe('bids of a sheet that has changed', () => {
-  test('are left alone where nothing of theirs did', () => {
+  test('do not change when none of their columns has changed', () => {
     const after = event([input('Price'), input('Freight', 'EVENT'), input('More')]);
     expect(rebaseBids(before, after, [standing])).toEqual({
       bids: [],
@@ -56,14 +56,14 @@ describe('bids of a sheet that has changed', () => {
     });
   });
 
-  test('lose a value of the event whose column is of each lot now, and the other way round', () => {
+  test('lose a value for the event when its column is now per lot, and a value of a lot when it is now for the event', () => {
     const after = event([input('Price', 'EVENT'), input('Freight')], { primaryCostCalculation: '7' });
     const rebased = rebaseBids(before, after, [standing]);
     expect(rebased.bids).toEqual([{ ...standing, values: new Map(), cost: '7' }]);
     expect(rebased.globalValues).toEqual(new Map([['s1', new Map()]]));
   });
 
-  test('lose values that are too precise now, or in a currency that is gone', () => {
+  test('lose values with too many decimals for the new sheet, or in a currency that it does not have', () => {
     const given = bid(cells({ Price: '2.25', Freight: { value: '1', currency: 'USD' } }), '2.75');
     const after = event([input('Price', 'LOT', 1), input('Freight', 'EVENT')], {
       secondaryCurrencies: [],
@@ -72,7 +72,7 @@ describe('bids of a sheet that has changed', () => {
     expect(rebaseBids(before, after, [given]).bids).toEqual([{ ...given, values: new Map(), cost: '7' }]);
   });
 
-  test('that cannot be computed any more count as withdrawn, and what is left of them is a draft', () => {
+  test('that can no longer be computed count as withdrawn, and their remaining values are a draft', () => {
     const after = event([input('Price')], {
       primaryCostCalculation: 'Price * Weight',
       columns: [input('Price'), input('Weight')],
@@ -83,7 +83,7 @@ describe('bids of a sheet that has changed', () => {
     expect(rebaseBids(before, after, [edited]).bids).toMatchObject([{ values: null, draft: cells({ Price: '9' }) }]);
   });
 
-  test('that lacked only what is not asked for any more stand', () => {
+  test('that lacked only values of removed columns now stand', () => {
     const draft = bid(null, null, cells({ Price: '2' }));
     const after = event([input('Price')], { primaryCostCalculation: 'Price' });
     const completed = { ...draft, values: cells({ Price: '2' }), cost: '2', draft: null };
@@ -122,7 +122,7 @@ describe('an open event', () => {
       suppliers: new Set(),
     }).map(({ path }) => path);
 
-  test('may be sent everything as it is, in another order and another spelling of a number', () => {
+  test('accepts an update that changes nothing, also with another order or another spelling of a number', () => {
     expect(
       refusals({
         ...payload,
@@ -133,7 +133,7 @@ describe('an open event', () => {
     ).toEqual([]);
   });
 
-  test('lets nothing be left out, whether anybody bid or not', () => {
+  test('accepts no update that leaves something out, with or without bids', () => {
     expect(refusals({ suppliers: [], secondary_currencies: [], bid_sheet: { lots: [lotA] } })).toEqual([
       'secondary_currencies',
       'suppliers',
@@ -143,7 +143,7 @@ describe('an open event', () => {
   });
 });
 
-test('a draft lets go of what nobody has entered anything for, and of nothing else', () => {
+test('an update of a draft may leave out exactly what has no bids and no answers', () => {
   const after = mergePayload(payload, {
     event_type: 'DUTCH',
     primary_currency: 'CHF',

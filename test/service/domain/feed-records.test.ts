@@ -61,7 +61,7 @@ const awardOf = (bids: readonly Bid[], awards: readonly ScenarioAward[], of = ev
   makeAwards(of, sheet, bids, awards);
 
 describe('an award', () => {
-  test('costs its share of the bid, and saves what lies between that and the historic cost', () => {
+  test('costs its share of the bid, and saves the difference to the historic cost', () => {
     const { records, awardedCost, awardedLotCount } = awardOf(
       [bid('l1', 's1', '800', { Price: '40' })],
       [{ lotId: 'l1', supplierId: 's1', share: '0.25' }],
@@ -114,7 +114,7 @@ describe('an award', () => {
     expect(awardedCost).toBe('720');
   });
 
-  test('may save less than nothing', () => {
+  test('may have negative savings', () => {
     const { records } = awardOf([bid('l1', 's1', '1200.50')], [{ lotId: 'l1', supplierId: 's1', share: '1' }]);
     expect(records[0]?.content.awards).toMatchObject([{ cost: '1200.5', savings: '-200.5' }]);
   });
@@ -125,7 +125,7 @@ describe('an award', () => {
     expect(Object.keys(award ?? {})).toEqual(['supplier', 'share_awarded', 'cost', 'bid_sheet_values']);
   });
 
-  test('of the same share under another scenario, or written otherwise, is the same award', () => {
+  test('of the same share under another scenario, or written differently, is the same award', () => {
     const compared = (share: string, scenario: string) =>
       awardOf(
         [bid('l1', 's1', '800')],
@@ -136,7 +136,7 @@ describe('an award', () => {
     expect(compared('0.51', 'first')).not.toEqual(compared('0.5', 'first'));
   });
 
-  test('has changed when any member but the scenario has; what tells it is stored, and must stay the same text', () => {
+  test('has changed when any member but the scenario has; the compared text is stored as a hash and must not change', () => {
     const { records } = awardOf([bid('l1', 's1', '800')], [{ lotId: 'l1', supplierId: 's1', share: '0.5' }]);
     const row = '[{"column_name":"Volume","value":"10"},{"column_name":"Before","value":"1000"}';
     const rest =
@@ -162,7 +162,7 @@ describe('an award', () => {
     expect(records[0]?.content.awards).toMatchObject([{ historic_cost: '500', savings: '100' }]);
   });
 
-  test('nobody won: the record is there with no awards', () => {
+  test('of a lot without a winner has a record with an empty list of awards', () => {
     const { records, awardedCost, awardedLotCount } = awardOf(
       [bid('l1', 's1', '1')],
       [],
@@ -175,7 +175,7 @@ describe('an award', () => {
     expect([awardedCost, awardedLotCount]).toEqual(['0', 0]);
   });
 
-  test('whose bid does not stand any more counts for nothing', () => {
+  test('whose bid does not stand any more is left out', () => {
     const { records, awardedLotCount } = awardOf(
       [bid('l1', 's1', null)],
       [{ lotId: 'l1', supplierId: 's1', share: '1' }],
@@ -184,7 +184,7 @@ describe('an award', () => {
     expect(awardedLotCount).toBe(0);
   });
 
-  test('adds up as it is shown: savings and totals are those of the rounded amounts', () => {
+  test('adds up as shown: savings and totals are computed from the rounded amounts', () => {
     // 0.5 * 0.6666666667 = 0.33333333335, shown as 0.3333333334; 1 less that is 0.6666666666.
     const values = new Map([['Before', '2']]);
     const { records, awardedCost } = awardOf(
@@ -200,7 +200,7 @@ describe('an award', () => {
     expect(awardedCost).toBe('0.6666666668');
   });
 
-  test('with a share of nothing is none', () => {
+  test('with a share of zero is left out', () => {
     const { records, awardedLotCount } = awardOf(
       [bid('l1', 's1', '5')],
       [{ lotId: 'l1', supplierId: 's1', share: '0.00' }],
@@ -208,7 +208,7 @@ describe('an award', () => {
     expect([records[0]?.content.awards, awardedLotCount]).toEqual([[], 0]);
   });
 
-  test('shares that make a whole cost what the bid costs, to the last digit', () => {
+  test('shares that add up to 1 cost exactly what the bid costs', () => {
     const money = fc
       .nat(1_000_000_000)
       .map((cents) => `${Math.trunc(cents / 100)}.${String(cents % 100).padStart(2, '0')}`);
@@ -262,7 +262,7 @@ describe('a bid', () => {
     expect(record?.content.bids).toEqual(offers);
   });
 
-  test('that was withdrawn says so under its id: no bids and no values, for as long as none stands', () => {
+  test('that was withdrawn has a record under its id without bids and values, until a bid stands again', () => {
     const taken = { ...bid('l2', 's2', null), withdrawn: true };
     const empty = { id: 'l2-s2', sourcing_event: 'e1', supplier: 's2', lot_name: 'B', bids: [], bid_sheet_values: [] };
     for (const draft of [null, new Map([['Price', '1']])])
@@ -276,7 +276,7 @@ describe('a bid', () => {
   });
 });
 
-test('an event shows its contract fields, and nothing that is null', () => {
+test('an event shows its contract members, and no nulls', () => {
   const { content, status } = makeSourcingEventRecord(
     event({
       category: 'Metals',

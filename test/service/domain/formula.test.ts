@@ -32,8 +32,8 @@ function compute(sheet: CompiledSheet, entered: Record<string, string>) {
   };
 }
 
-describe('a sheet that is in order', () => {
-  test('formula columns and the primary cost are computed, whatever order they stand in', () => {
+describe('a correct sheet', () => {
+  test('formula columns and the primary cost are computed, in any order of the columns', () => {
     const sheet = compile(
       [
         computed('Total', 'Net + Freight'),
@@ -52,7 +52,7 @@ describe('a sheet that is in order', () => {
     });
   });
 
-  test('a formula column is passed on unrounded', () => {
+  test('the value of a formula column is used unrounded', () => {
     const sheet = compile([volume, computed('Third', 'Volume / 3')], 'Third * 30000000000');
     // A third shown with 10 decimals would make it 9999999999.
     expect(compute(sheet, { Volume: '1' })).toEqual({
@@ -74,7 +74,7 @@ describe('a sheet that is in order', () => {
     ]);
   });
 
-  test('a text column may stand beside the formulas', () => {
+  test('a text column is allowed in a sheet with formulas', () => {
     expect(issues([price, volume, material], '[Unit Price] * Volume')).toEqual([]);
   });
 
@@ -97,7 +97,7 @@ describe('a lot that cannot be computed', () => {
     'Both',
   );
 
-  test('a value that is missing is named, also where it is needed only indirectly', () => {
+  test('a missing value is named, also when it is needed only indirectly', () => {
     expect(compute(sheet, { Volume: '4' })).toEqual({
       values: { 'Per Piece': '25' },
       failures: {
@@ -119,7 +119,7 @@ describe('a lot that cannot be computed', () => {
     });
   });
 
-  test('what the cost does not need cannot fail it', () => {
+  test('a failure in a column that the cost does not need does not fail the cost', () => {
     const aside = compile([price, volume, computed('Per Piece', '100 / Volume')], '[Unit Price]');
     expect(compute(aside, { 'Unit Price': '7', Volume: '0' }).cost).toBe('7');
     expect(compute(aside, { 'Unit Price': '7' }).cost).toBe('7');
@@ -127,13 +127,13 @@ describe('a lot that cannot be computed', () => {
     expect(compute(branch, { Volume: '0' }).cost).toBe('1');
   });
 
-  test('a value given for a formula column never stands in for its formula', () => {
+  test('a value entered for a formula column never replaces its formula', () => {
     const given = { 'Per Piece': '1', 'Unit Price': '7' };
     expect(compute(sheet, { ...given, Volume: '0' }).cost).toMatch(/^impossible: in column \[Per Piece\]/);
     expect(compute(sheet, { ...given, Volume: '5' }).cost).toBe('55');
   });
 
-  test('squaring from column to column ends in a message', () => {
+  test('columns that square each other end with a message about the size', () => {
     const columns = Array.from({ length: 200 }, (_, index) => computed(`c${index + 1}`, `c${index} * c${index}`));
     const squares = compile([{ name: 'c0', inputType: 'NUMBER' }, ...columns], 'c200');
     // 10 squared six times is 10^64; the seventh would be 10^128.
@@ -145,7 +145,7 @@ describe('a lot that cannot be computed', () => {
 });
 
 describe('a sheet that is refused', () => {
-  test('every fault is told with its path', () => {
+  test('every fault is reported with its path', () => {
     expect(
       issues(
         [price, computed('A', '[Unit Price] *'), material, computed('B', 'Colour + 1'), computed('C', 'A + 1')],
@@ -161,7 +161,7 @@ describe('a sheet that is refused', () => {
     ]);
   });
 
-  test('a text column cannot be computed with', () => {
+  test('a text column is refused in a formula', () => {
     expect(issues([price, material], '[Unit Price] * Material')).toEqual([
       {
         path: 'primary_cost_calculation',
@@ -173,7 +173,7 @@ describe('a sheet that is refused', () => {
     ]);
   });
 
-  test('a name written in another case is told the right one', () => {
+  test('for a name in the wrong case the message has the right name', () => {
     expect(issues([price, volume], '[unit price] * volume')).toEqual([
       {
         path: 'primary_cost_calculation',
@@ -192,7 +192,7 @@ describe('a sheet that is refused', () => {
     ]);
   });
 
-  test('each circle is told once, and what only leans on it is not blamed', () => {
+  test('each cycle is reported once, and not for columns that only need one of its columns', () => {
     const columns = [
       computed('Leans', 'A + 1'),
       computed('A', 'B'),
@@ -208,7 +208,7 @@ describe('a sheet that is refused', () => {
     ]);
   });
 
-  test('a circle of ten thousand columns is found without recursion', () => {
+  test('a cycle of ten thousand columns is found without recursion', () => {
     const columns = Array.from({ length: 10_000 }, (_, index) => computed(`c${index}`, `c${(index + 1) % 10_000}`));
     expect(issues(columns, '1')).toEqual([
       {

@@ -44,7 +44,7 @@ describe('the commands that a state allows', () => {
   });
 });
 
-test('a refusal says what is, and what would have to be', () => {
+test('a refusal states the present state and the states in which the command is possible', () => {
   expect(refusalOf('publish', state('OPEN', 'ACTIVE'))).toBe(
     '"publish" is not possible while the event is OPEN; it is while DRAFT.',
   );

@@ -65,13 +65,13 @@ describe('a list of questions', () => {
     expect(checkQuestions([asked(members)])).toEqual([]);
   });
 
-  test('names identifiers and uuids that stand twice, under the path that the caller says', () => {
+  test("reports repeated identifiers and uuids under the caller's path", () => {
     const twice = [asked({ uuid: id(1) }), asked({ uuid: id(1), identifier: '1' })];
     expect(pathsOf(checkQuestions(twice))).toEqual(['questions[1].identifier', 'questions[1].uuid']);
     expect(pathsOf(checkQuestions(twice, ''))).toEqual(['[1].identifier', '[1].uuid']);
   });
 
-  test('with a circle is refused at each question of the circle, once, and not at those below it', () => {
+  test('with a cycle is refused once at each question of the cycle, and not at questions below it', () => {
     const parents = [1, 4, 1, 2, 3, undefined, 2];
     const list = parents.map((parent, index) =>
       asked({
@@ -85,7 +85,7 @@ describe('a list of questions', () => {
     );
   });
 
-  test('goes 64 levels deep and no deeper, in any order, and 5,000 in a chain end nothing', () => {
+  test('may be 64 levels deep and no deeper, in any order, and 5,000 questions in a chain do no harm', () => {
     const chain = (length: number) =>
       Array.from({ length }, (_none, index) =>
         asked({
@@ -101,7 +101,7 @@ describe('a list of questions', () => {
     expect(pathsOf(checkQuestions(chain(5_000)))).toEqual(['questions[64].parent_question_uuid']);
   });
 
-  test('that is right is accepted, and reads back as it was written', () => {
+  test('that is valid is accepted, and is rendered as it was written', () => {
     fc.assert(
       fc.property(questionLists(), (list) => {
         const parsed = questionList.parse(list);
@@ -127,7 +127,7 @@ describe('a list of questions', () => {
     [(one) => ({ ...one, attachment_file_uuids: [id(1), id(1)] }), 'attachment_file_uuids[1]'],
   ];
 
-  test('that is wrong in one place is refused there', () => {
+  test('with one fault is refused at its place', () => {
     fc.assert(
       fc.property(
         questionLists().filter((list) => list.length > 1),
@@ -173,7 +173,7 @@ describe('replacing the questions', () => {
     expect(modifiedOf(id(2), expected)).toBe(expected);
   });
 
-  test('by one without an option edits that question', () => {
+  test('by a list in which one question lacks an option edits that question', () => {
     const options = [...yesNo, { value: 'Maybe' }];
     const choice = [kept({ input_type: 'SINGLE_CHOICE', options })];
     const given = asked({ uuid: id(1), input_type: 'SINGLE_CHOICE', options: yesNo });
@@ -305,7 +305,7 @@ describe('an answer', () => {
     expect(result.ok ? [] : pathsOf(result.issues)).toEqual(paths.map((path) => `answers[0].${path}`));
   });
 
-  test('among others that is wrong: all faults are named, and nothing is given', () => {
+  test('with faults, among other answers: all faults are reported, and nothing is returned to store', () => {
     const questions = [kept({}), { ...kept({ input_type: 'NUMBER' }), id: id(2) }];
     const given: AnswerInput[] = [
       { question_uuid: id(1), value: 'fine' },
@@ -321,7 +321,7 @@ describe('an answer', () => {
     });
   });
 
-  test('that is right by how it is made is kept as it was given', () => {
+  test('that is generated as valid is stored as it was given', () => {
     const submissions = questionLists().chain((list) =>
       fc.tuple(fc.constant(list), fc.tuple(...list.map((one) => answersTo(one, [id(5), id(6)])))),
     );

@@ -146,8 +146,8 @@ const plans = fc
     return plan;
   });
 
-describe('whatever the plan and whenever one looks', () => {
-  test('at most one round is active, those before it are over, and those after it have not begun', () => {
+describe('for any plan and any time', () => {
+  test('at most one round is active, earlier rounds are over, and later rounds have not begun', () => {
     fc.assert(
       fc.property(plans, fc.integer({ min: 0, max: 59 }), (plan, minute) => {
         const { rounds } = roundsAt({ status: 'OPEN', rounds: roundsOf(plan) }, at(minute) ?? '');
@@ -165,7 +165,7 @@ describe('whatever the plan and whenever one looks', () => {
     );
   });
 
-  test('looking often comes to the same as looking once: no moment is missed, and none counts twice', () => {
+  test('the result of many steps is the result of one: no time is missed, and none counts twice', () => {
     fc.assert(
       fc.property(plans, fc.array(fc.integer({ min: 0, max: 59 }), { maxLength: 8 }), (plan, looks) => {
         // What has no start begins when one looks first, so both look first at the same time.

@@ -31,7 +31,7 @@ function errors(current: SupplierState | undefined, fields: Record<string, unkno
 }
 
 describe('a new external_id', () => {
-  test('makes a supplier', () => {
+  test('creates a supplier', () => {
     const contacts = [{ name: 'Ann', email: 'ann@acme.example' }];
     const result = applied(undefined, { name: 'Acme', fields: { Region: 'APAC' }, contacts });
     expect(result).toMatchObject({ changed: true, header: 'Supplier S1 created', fields: { Region: 'APAC' } });
@@ -42,7 +42,7 @@ describe('a new external_id', () => {
     expect(errors(undefined, {})).toEqual(['a new supplier needs a name']);
   });
 
-  test('may be in the archive from the start', () => {
+  test('may be archived from the start', () => {
     expect(applied(undefined, { name: 'Acme', archived: true })).toMatchObject({
       header: 'Supplier S1 created',
       next: { archived: true },
@@ -51,7 +51,7 @@ describe('a new external_id', () => {
 });
 
 describe('a known external_id', () => {
-  test('what is left out stays', () => {
+  test('members that are left out do not change', () => {
     const result = applied(known, { name: 'Acme Ltd' });
     expect(result).toMatchObject({ header: 'Supplier S1 updated', fields: { Region: 'EMEA' } });
     expect(result.next).toMatchObject({ name: 'Acme Ltd', contacts: known.contacts, archived: false });
@@ -63,7 +63,7 @@ describe('a known external_id', () => {
     expect(applied(known, {})).toMatchObject({ changed: false });
   });
 
-  test('goes into the archive and out of it', () => {
+  test('can be archived and taken out of the archive', () => {
     const archived = applied(known, { archived: true });
     expect(archived).toMatchObject({ header: 'Supplier S1 archived', next: { archived: true } });
     expect(applied(archived.next, { archived: false })).toMatchObject({
@@ -74,28 +74,28 @@ describe('a known external_id', () => {
   });
 });
 
-describe('contacts, matched by e-mail whatever its case', () => {
-  test('a new e-mail adds one', () => {
+describe('contacts, matched by e-mail in upper or lower case', () => {
+  test('a new e-mail adds a contact', () => {
     expect(applied(known, { contacts: [{ name: 'Cy', email: 'cy@acme.example' }] }).next.contacts).toEqual([
       ...known.contacts,
       { name: 'Cy', email: 'cy@acme.example' },
     ]);
   });
 
-  test('a known one with another name is renamed and keeps its spelling', () => {
+  test('a known e-mail with another name renames the contact and keeps its spelling', () => {
     expect(applied(known, { contacts: [{ name: 'Anna', email: 'ANN@acme.example' }] }).next.contacts).toEqual([
       { name: 'Anna', email: 'Ann@acme.example' },
       known.contacts[1],
     ]);
   });
 
-  test('delete removes it, and the e-mail is enough for it', () => {
+  test('delete removes a contact, and needs only the e-mail', () => {
     expect(applied(known, { contacts: [{ email: 'ANN@ACME.example', delete: true }] }).next.contacts).toEqual([
       known.contacts[1],
     ]);
   });
 
-  test('delete sent once more changes nothing and is a warning', () => {
+  test('a repeated delete changes nothing and is a warning', () => {
     expect(applied(known, { contacts: [{ email: 'gone@acme.example', delete: true }] })).toMatchObject({
       changed: false,
       warnings: ['there is no contact gone@acme.example to delete'],
@@ -113,7 +113,7 @@ describe('contacts, matched by e-mail whatever its case', () => {
 });
 
 describe('attributes', () => {
-  test('must exist, and every one that does not is named', () => {
+  test('must exist, and all missing attributes are reported', () => {
     expect(errors(known, { fields: { Region: 'APAC', Colour: 'red', constructor: 'x' } })).toEqual([
       'there is no supplier attribute "Colour"',
       'there is no supplier attribute "constructor"',

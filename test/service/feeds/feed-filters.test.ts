@@ -241,7 +241,7 @@ describe('tag filters', () => {
   const idsOf = async (from: TestOrganisation, path: string) =>
     (await from.call('GET', path)).body.data.map(({ id }: { id: string }) => id);
 
-  test('in every way in which a client may write them', async () => {
+  test('in every form in which a client may write them', async () => {
     const own = await service.organisation();
     const tags = [
       { name: 'Cost Center', value: 'R&D 1' },
@@ -262,12 +262,12 @@ describe('tag filters', () => {
       expect([written, await idsOf(own, `/api/feeds/sourcing-events?${written}`)]).toEqual([written, []]);
   });
 
-  test('the same tag twice demands both values', async () => {
+  test('the same tag twice requires both values', async () => {
     const both = 'filter[tags.Region]=EMEA&filter[tags.Region]=%C3%A4 %C3%B6';
     expect(await idsOf(organisation, `/api/feeds/sourcing-events?${both}`)).toEqual([events[5]?.id]);
   });
 
-  test('`next` keeps them, and all other filters and includes', async () => {
+  test('`next` keeps tag filters, and all other filters and includes', async () => {
     const tagged = `filter[sourcing_event.tags.Late]=yes&sourcing_event=${events[1]?.id}`;
     const path = `/api/feeds/latest-bids?page_size=1&${tagged}&include=columns&include=suppliers`;
     const { body } = await organisation.call('GET', path);
@@ -285,7 +285,7 @@ describe('tag filters', () => {
   });
 });
 
-test('a page of another filter is not the same page: its ETag differs when the tags of its events change', async () => {
+test('a page filtered by tags has another ETag after the tags of its events have changed', async () => {
   const own = await service.organisation();
   const write = createFeedWriter(service, own);
   const event = { id: randomUUID(), status: 'OPEN' as const, tags: [{ name: 'A', value: '1' }], requests: [] };
@@ -307,7 +307,7 @@ test('a page of another filter is not the same page: its ETag differs when the t
   expect(after.body.data).not.toEqual(before.body.data);
 });
 
-describe('what is refused names the parameter', () => {
+describe('a refusal names the parameter', () => {
   const id = randomUUID();
   test.each([
     ['sourcing-events', `id=${id}&id=${id}`, 'id'],
@@ -359,7 +359,7 @@ describe('what is refused names the parameter', () => {
     const answer = await organisation.call('GET', `/api/feeds/latest-bids?cursor=${cursor}`);
     expect([answer.status, answer.body.errors]).toEqual([
       400,
-      [{ path: 'cursor', message: 'is not one that this feed gave' }],
+      [{ path: 'cursor', message: 'is no cursor of this feed' }],
     ]);
   });
 });

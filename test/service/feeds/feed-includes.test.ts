@@ -63,7 +63,7 @@ const { first, second, request, ids } = await stage(organisation);
 const read = async (feed: string, query = '') => (await organisation.call('GET', `/api/feeds/${feed}?${query}`)).body;
 const byId = <T extends { id: string }>(list: readonly T[]) => list.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 
-test('`includes` is there only when it was asked for, with what was asked for, and empty where nothing is related', async () => {
+test('`includes` is there only when requested, has the requested names, and is empty when nothing is related', async () => {
   expect(await read('latest-bids')).not.toHaveProperty('includes');
   expect(Object.keys((await read('latest-bids', 'include=suppliers')).includes)).toEqual(['suppliers']);
   const twice = await read('latest-bids', 'include=columns&include=sourcing_events&include=columns');
@@ -77,7 +77,7 @@ test('`includes` is there only when it was asked for, with what was asked for, a
   expect(await read('awards', 'include=columns')).toEqual({ data: [], includes: { columns: [] }, next: null });
 });
 
-test('sourcing_events: each once, with the fields of the document, nulls left out', async () => {
+test('sourcing_events: each once, with the members of the document, without nulls', async () => {
   const { includes } = await read('latest-bids', 'include=sourcing_events');
   expect(includes.sourcing_events).toEqual(
     byId([
@@ -151,7 +151,7 @@ test('columns: those of the events of the page, as the create payload has them',
   ]);
 });
 
-test('only objects that the records of the page speak of, page by page', async () => {
+test('only objects to which the records of the page refer, page by page', async () => {
   const include = 'include=sourcing_events&include=suppliers&include=columns';
   let path = `/api/feeds/latest-bids?page_size=1&${include}`;
   const pages = [];
@@ -171,7 +171,7 @@ test('only objects that the records of the page speak of, page by page', async (
 });
 
 describe('as time goes on', () => {
-  test('the event is shown as the events feed has it, the supplier as it is now, and the ETag tells', async () => {
+  test('the event is shown as the events feed has it, the supplier as it is now, and the ETag changes with them', async () => {
     const own = await service.organisation();
     const staged = await stage(own);
     const path = `/api/feeds/latest-bids?include=sourcing_events&include=suppliers&sourcing_event=${staged.first}`;
@@ -232,7 +232,7 @@ describe('as time goes on', () => {
   });
 });
 
-test('nothing of another organisation is included, whatever a record says', async () => {
+test('nothing of another organisation is included, even if a record names it', async () => {
   const own = await service.organisation();
   const write = createFeedWriter(service, own);
   await write.record('latest-bids', { id: randomUUID(), event: first, requests: [], supplier: ids.get('S1') ?? '' });
@@ -242,7 +242,7 @@ test('nothing of another organisation is included, whatever a record says', asyn
   expect(body.includes).toEqual({ sourcing_events: [], columns: [], suppliers: [] });
 });
 
-test('text in a record that looks like a member is no id', async () => {
+test('text in a record that looks like a member is not taken for an id', async () => {
   const own = await service.organisation();
   await changeSuppliers(own, { external_id: 'S1', name: 'First' }, { external_id: 'S2', name: 'Second' });
   const { rows } = await suppliersOf(own);
@@ -268,7 +268,7 @@ test('every feed answers as it is documented', async () => {
   }
 });
 
-test('each name costs one statement, however much the page holds', async () => {
+test('each name takes one statement, for a page of any size', async () => {
   const counted = async (pageSize: number) => {
     const { data } = await read('latest-bids', `page_size=${pageSize}`);
     const statements: unknown[] = [];

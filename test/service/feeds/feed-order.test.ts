@@ -109,7 +109,7 @@ async function expectNothingMissed(
   return wholes;
 }
 
-test('many writers at once, and readers that only follow the last stamp: every reader ends with the last state of all', async () => {
+test('with many writers at once, every reader that only follows the last `modified` ends with the newest state of all records', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
   const suppliers = ['S1', 'S2', 'S3', 'S4'];
@@ -157,7 +157,7 @@ test('many writers at once, and readers that only follow the last stamp: every r
   expect(sizes).toEqual({ 'sourcing-events': 10, 'latest-bids': 48, awards: 12 });
 });
 
-test('a writer that has its stamp and has not committed holds back those after it', async () => {
+test('a writer that has its `modified` and has not committed holds back later writers', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1', 'S2']);
@@ -197,7 +197,7 @@ test('a writer that has its stamp and has not committed holds back those after i
   expect(records).toHaveLength(2);
 });
 
-test('stamps go on from the feed, also when the clock is behind or stands still', async () => {
+test('`modified` increases from the newest record of the feed, also when the clock is behind or stands still', async () => {
   const clock = createManualClock(Date.UTC(2030, 5, 1));
   const service = await startTestService({ clock });
   const organisation = await service.organisation();
@@ -213,7 +213,7 @@ test('stamps go on from the feed, also when the clock is behind or stands still'
   ]);
 });
 
-describe('an organisation that is older than a feed has no head of it, and', () => {
+describe('an organisation that is older than a feed has no head for it, and', () => {
   const written = (feed: FeedName) => {
     const event = crypto.randomUUID();
     return { event, change: writtenChange(feed, [{ id: crypto.randomUUID(), event, requests: [] }]) };
@@ -375,7 +375,7 @@ async function play(service: TestService, organisation: TestOrganisation, nowMs:
   return { shown, changes };
 }
 
-test('whatever writers append, hide and take back, and wherever the clock goes: no reader misses anything', async () => {
+test('no reader misses anything, whatever writers append, hide and roll back, and however the clock moves', async () => {
   const service = await startTestService();
   // Heads that are made at the first append: those of feeds that came after the organisation.
   const lacking = fc.subarray([...feedNames]);

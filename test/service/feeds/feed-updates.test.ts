@@ -425,7 +425,7 @@ describe('updates exactly the feeds of its row', () => {
   });
 });
 
-describe('touches no feed by itself, and the record catches up at the next point', () => {
+describe('updates no feed by itself, and the record catches up at the next update', () => {
   const silent: Pick<Row, 'title' | 'from' | 'first' | 'act'>[] = [
     { title: 'add a round', act: ({ command }) => command('rounds', { ends: inMinutes(60) }) },
     { title: 'add a round to a draft', from: stage, act: ({ command }) => command('rounds', { ends: inMinutes(60) }) },
@@ -454,7 +454,7 @@ describe('touches no feed by itself, and the record catches up at the next point
     expect(await made.look()).toEqual({ fired: [], payloads: [], appended: {}, hidden: {} });
   });
 
-  test('unpublish: bids and answers are no longer served, the event is as it was', async () => {
+  test('unpublish: bids and answers are no longer served, the record of the event does not change', async () => {
     const made = await openStage();
     await made.look();
     await made.command('unpublish');
@@ -467,7 +467,7 @@ describe('touches no feed by itself, and the record catches up at the next point
   });
 });
 
-test('what was published again is newer than everything before, and the event has a new time of publication', async () => {
+test('records that are published again are newer than all before, and the event has a new time of publication', async () => {
   const made = await openStage();
   const before = await made.look();
   await made.command('unpublish');

@@ -17,7 +17,7 @@ for (const name of names.filter((_name, index) => index % 2 === 1))
 const inOrder = ['event 1', 'event 3', 'event 5', 'event 7', 'event 2', 'event 4', 'event 6'];
 const all = (await feed()).body.data as { id: string; name: string; modified: string; status: string }[];
 
-test('without filters every record stands once, at the place of its latest change, oldest first', async () => {
+test('without filters every record occurs once, at the place of its latest change, oldest first', async () => {
   expect(all.map((record) => record.name)).toEqual(inOrder);
   const stamps = all.map((record) => record.modified);
   expect(stamps).toEqual([...new Set(stamps)].sort());
@@ -25,7 +25,7 @@ test('without filters every record stands once, at the place of its latest chang
 });
 
 describe('paging', () => {
-  test.each([1, 2, 3, 6, 7, 8, 1_000])('by %i: `next` leads to every record exactly once', async (size) => {
+  test.each([1, 2, 3, 6, 7, 8, 1_000])('by %i: following `next` returns every record exactly once', async (size) => {
     const records = await readWholeFeed(organisation, 'sourcing-events', `page_size=${size}`);
     expect(records.map((record: { name: string }) => record.name)).toEqual(inOrder);
   });
@@ -42,7 +42,7 @@ describe('paging', () => {
     expect(second.body.next).toBeNull();
   });
 
-  test('a record that changes between two pages is met again behind, and nothing is left out', async () => {
+  test('a record that changes between two pages occurs again at the end, and no record is missed', async () => {
     const other = await service.organisation();
     const events = [];
     for (const name of ['a', 'b', 'c', 'd']) events.push(await createEvent(other, eventPayload({ name })));
@@ -90,7 +90,7 @@ describe('filters', () => {
     expect(await namesOf(`?modified_after=${tomorrow}`)).toEqual([]);
   });
 
-  test('polling with the last `modified` gives that record again, and then what is new', async () => {
+  test('polling with the last `modified` returns that record again, then the new records', async () => {
     const last = all.at(-1);
     expect(await namesOf(`?modified_after=${last?.modified}`)).toEqual([last?.name]);
   });
@@ -132,7 +132,7 @@ describe('the answer', () => {
     expect((await feed()).headers.get('feed-order')).toBe('commit');
   });
 
-  test('carries an ETag, and is 304 while nothing changed', async () => {
+  test('has an ETag, and is 304 while nothing changed', async () => {
     const other = await service.organisation();
     await createEvent(other, eventPayload());
     const first = await other.call('GET', '/api/feeds/sourcing-events');
@@ -171,7 +171,7 @@ describe('the answer', () => {
     expect(lasting(head.headers)).toEqual(lasting(headers));
   });
 
-  test('carries another ETag for another organisation, page size and next page', async () => {
+  test('has another ETag for another organisation, page size and next page', async () => {
     const tagged = async (of: typeof organisation, query: string) =>
       (await of.call('GET', `/api/feeds/awards?${query}`)).headers.get('etag');
     const tags = [];
@@ -189,7 +189,7 @@ describe('the answer', () => {
     expect(new Set(tags).size).toBe(8);
   });
 
-  test('changes its ETag when records vanish, also where others take their place', async () => {
+  test('changes its ETag when records vanish, also when others take their place', async () => {
     const own = await service.organisation();
     await createSuppliers(own, ['S1']);
     const events: string[] = [];

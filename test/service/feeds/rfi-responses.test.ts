@@ -69,7 +69,7 @@ async function answeredEvent(organisation: TestOrganisation) {
   return { event, questions, first, second, answer };
 }
 
-test('an event without an RFI, or without an answer, has no record; the trigger fires at its points all the same', async () => {
+test('an event without an RFI, or without an answer, has no record; the trigger fires nevertheless', async () => {
   const { organisation, look } = await observed();
   const event = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
   expect(await look()).toMatchObject({ fired: false, appended: [] });
@@ -81,7 +81,7 @@ test('an event without an RFI, or without an answer, has no record; the trigger 
   }
 });
 
-test('answers append their records and no others; the same answers again fire, and append none', async () => {
+test('answers append their records and no others; the same answers again fire the trigger and append none', async () => {
   const { organisation, look } = await observed();
   const { event, first, second, answer } = await answeredEvent(organisation);
   const { payloads, appended } = await look();
@@ -104,7 +104,7 @@ test('answers append their records and no others; the same answers again fire, a
   expect(await look()).toMatchObject({ fired: true, appended: [{ id: appended[1]?.id, value: 'B' }] });
 });
 
-test('pause, resume, a closed round and the closed event fire and append nothing that has not changed', async () => {
+test('pause, resume, a closed round and the closed event fire the trigger and append only changed records', async () => {
   const { organisation, look } = await observed();
   const { event } = await answeredEvent(organisation);
   await look();
@@ -114,7 +114,7 @@ test('pause, resume, a closed round and the closed event fire and append nothing
   }
 });
 
-test('a draft has no records: unpublish takes them out and says nothing, re-publish brings them back', async () => {
+test('a draft shows no records: unpublish hides them without a notification, re-publish shows them again', async () => {
   const { organisation, look } = await observed();
   const { event, questions } = await answeredEvent(organisation);
   const { appended: before } = await look();
@@ -134,7 +134,7 @@ test('a draft has no records: unpublish takes them out and says nothing, re-publ
   expect(await readWholeFeed(organisation, 'rfi-responses')).toEqual([]);
 });
 
-test('an edited question fires, changes the question and no response; what edits none is silent', async () => {
+test('an edited question fires the trigger and changes no response; a list that edits none does not fire it', async () => {
   const { organisation, look } = await observed();
   const { event, questions } = await answeredEvent(organisation);
   const [first, second] = questions;
@@ -160,7 +160,7 @@ test('an edited question fires, changes the question and no response; what edits
   expect(await readWholeFeed(organisation, 'rfi-responses')).toEqual(responses);
 });
 
-test('a removed attachment fires and appends its record; a refused command does neither', async () => {
+test('a removed attachment fires the trigger and appends its record; a refused command does neither', async () => {
   const { organisation, look } = await observed();
   const { event, first, answer } = await answeredEvent(organisation);
   const upload = question('3', { input_type: 'FILE' });
@@ -186,7 +186,7 @@ test('a removed attachment fires and appends its record; a refused command does 
   expect(await look()).toMatchObject({ fired: false, appended: [] });
 });
 
-test("a record names the event's only request; one that lags behind catches up with the next answer of anybody", async () => {
+test("a record names the event's only request; one that lags behind catches up with the next answer of any supplier", async () => {
   const { organisation, look } = await observed();
   const { event, first, second, answer } = await answeredEvent(organisation);
   const { appended } = await look();

@@ -56,7 +56,7 @@ const problemJson = 'application/problem+json';
 const url = 'http://127.0.0.1:1/api/things/1';
 const ok = (body: unknown) => ({ status: 200, headers: headers(json), body });
 
-test('an answer as it is documented passes, and says which operation it was', () => {
+test('an answer as documented passes, and the check returns its operation', () => {
   const whole = { id, made: '2030-12-31T23:59:59.000000Z', parts: [{ name: 'a' }], free: { anything: 1 } };
   expect(held.check('GET', url, ok(whole))).toBe('GET /api/things/{id} 200');
   expect(held.check('GET', `${url}/?a=1`, ok({ id }))).toBe('GET /api/things/{id} 200');
@@ -73,7 +73,7 @@ test('an answer as it is documented passes, and says which operation it was', ()
   expect(held.operations).toHaveLength(3);
 });
 
-test('a path that is written out comes before a value', () => {
+test('a literal path is preferred to a path with a parameter', () => {
   expect(held.check('GET', 'http://h/api/things/newest', ok(null))).toBe('GET /api/things/newest 200');
 });
 
@@ -102,7 +102,7 @@ test.each<[string, string, Parameters<typeof held.check>[2], RegExp]>([
   expect(() => held.check(method, url, answer)).toThrow(fault);
 });
 
-test('what no document speaks of is not looked at', () => {
+test('a call that no document describes is not checked', () => {
   expect(held.check('GET', 'http://h/healthz', ok({ whatever: 1 }))).toBeUndefined();
   expect(() => held.check('GET', 'http://h/api/unknown', ok({}))).toThrow(/no such operation/);
 });

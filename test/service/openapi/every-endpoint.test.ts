@@ -248,7 +248,7 @@ test('an event from draft to its second award', async () => {
   await call('GET', '/desk/events?page_size=5');
 });
 
-test('the feeds, with every filter and all that can be included', async () => {
+test('the feeds, with every filter and every include', async () => {
   const bounds = 'modified_after=2030-05-01&modified_before=2031-01-01T00:00:00Z';
   const events = await call(
     'GET',
@@ -272,7 +272,7 @@ test('the feeds, with every filter and all that can be included', async () => {
   ).toBe(304);
 });
 
-test('what ends: an event that is deleted, a notification sent again, a webhook that is deleted', async () => {
+test('ends: an event that is deleted, a notification sent again, a webhook that is deleted', async () => {
   const made = (await job('create-sourcing-events', { name: 'Short' })).created_entity;
   await call('POST', `/desk/events/${made}/publish`);
   await call('POST', `/desk/events/${made}/unpublish`);

@@ -58,7 +58,7 @@ describe.each(apiNames)('the document %s', (name) => {
     expect(await lint(document)).toEqual([]);
   });
 
-  test('always reads the same', () => {
+  test('is always the same text', () => {
     expect(JSON.stringify(createApiDocuments()[name])).toBe(JSON.stringify(document));
   });
 
@@ -68,7 +68,7 @@ describe.each(apiNames)('the document %s', (name) => {
     expect(names.filter((one) => !/^[a-z]+(-[a-z]+)+$/.test(one))).toEqual([]);
   });
 
-  test('says of each operation who may call it, and every way in which it can be refused', () => {
+  test('states the authorisation of each operation, and all its refusals', () => {
     for (const operation of operationsOf({ paths: document.paths })) {
       expect(operation.security).toEqual([{ bearer: [] }]);
       expect(operation.description).toMatch(
@@ -84,7 +84,7 @@ describe.each(apiNames)('the document %s', (name) => {
     }
   });
 
-  test('leaves no schema empty, where anything would pass', () => {
+  test('has no empty schema, which would accept any value', () => {
     const schemas = [...objectsOf(document)].filter(([place]) =>
       /\/(schema|items|additionalProperties|(properties|(any|one|all)Of)\/[^/]+)$/.test(place),
     );
@@ -97,7 +97,7 @@ describe.each(apiNames)('the document %s', (name) => {
 
 const emptyOnPurpose = ['/components/schemas/SupplierChangeSubmission/properties/change_warnings/anyOf/0/items'];
 
-test('the validator sees what is wrong', async () => {
+test('the validator reports faults', async () => {
   const broken = structuredClone(open);
   broken.paths['/api/jobs/{id}'].get.operationId = 'list-jobs';
   broken.paths['/api/jobs/{id}'].get.parameters = [];
@@ -108,7 +108,7 @@ test('the validator sees what is wrong', async () => {
   expect(problems.some((problem) => problem.startsWith('struct'))).toBe(true);
 });
 
-test('every endpoint is described, and nothing that is none', () => {
+test('every endpoint is described, and nothing else', () => {
   const served = endpoints.map(({ method, path }) => `${method} ${path}`);
   expect([...describedOperations].sort()).toEqual([...served].sort());
   const documented = apiNames.flatMap((name) =>
@@ -167,8 +167,8 @@ function behindReferences(members: Record<string, Json>): Record<string, Json> {
   return Object.fromEntries(found);
 }
 
-describe('what is sent', () => {
-  test('a filter by tag is a parameter of style deepObject, under the name of its feed', () => {
+describe('requests', () => {
+  test('a tag filter is a parameter of style deepObject, with the prefix of its feed', () => {
     const names = ['tags.Region', 'sourcing_event.tags.Region', 'Region'];
     const taken = feedNames.map((feed) => {
       const { parameters } = open.paths[`/api/feeds/${feed}`].get;
@@ -226,7 +226,7 @@ describe('what is sent', () => {
     expect(objects.filter((name) => open.components.schemas[name].additionalProperties !== false)).toEqual([]);
   });
 
-  test('what varies between sending and answering is told apart', () => {
+  test('schemas that differ between requests and answers are separate components', () => {
     const set = createSchemaSet();
     const part = z.strictObject({ size: z.int().default(1) }).meta({ id: 'Part' });
     const whole = z.strictObject({ part }).meta({ id: 'Whole' });
@@ -304,7 +304,7 @@ describe('what is sent', () => {
   });
 });
 
-test('a limit is written as the contract has it', () => {
+test('a limit is described with the numbers of the contract', () => {
   expect(limits.suppliers.burst).toEqual({ requests: 30, seconds: 60 });
   expect(open.paths['/api/manage/suppliers'].get.description).toContain(
     '30 requests a minute and 600 requests an hour',
@@ -340,7 +340,7 @@ test('every notification is described with its signature and its payload', () =>
   }
 });
 
-test('paths are relative to the server that gave the document, or to its public address', () => {
+test('paths are relative to the server of the document, or to its public address', () => {
   expect(open.servers).toEqual([{ url: '/' }]);
   expect(createApiDocuments('https://sourcing.example.com').public['servers']).toEqual([
     { url: 'https://sourcing.example.com' },

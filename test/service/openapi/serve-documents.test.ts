@@ -22,7 +22,7 @@ describe.each(Object.entries(files))('%s', (path, name) => {
     expect(answer.body).toEqual(documents[name]);
   });
 
-  test('is asked for again each time, and not sent again while it is the same', async () => {
+  test('is requested each time, and not sent again while it is the same', async () => {
     const first = await get(path);
     expect(first.headers.get('cache-control')).toBe('no-cache');
     expect((await get(path, { 'if-none-match': first.headers.get('etag') ?? '' })).status).toBe(304);
@@ -96,7 +96,7 @@ describe.each(Object.entries(pages))('the page %s', (path, document) => {
   });
 });
 
-test('what the pages load is kept for good, under addresses that name its version', async () => {
+test('browsers may keep the files of the pages forever, because their addresses contain the version', async () => {
   const assets = addressesIn((await get('/docs')).body, '/docs').filter(({ pathname }) =>
     pathname.includes('/assets/'),
   );
@@ -114,7 +114,7 @@ test('what the pages load is kept for good, under addresses that name its versio
   }
 });
 
-test('the page keeps no key and asks no validator', async () => {
+test('the page stores no key and calls no validator', async () => {
   const { body } = await get('/docs/assets/start.js');
   expect(body).toContain('persistAuthorization: false');
   expect(body).toContain('validatorUrl: null');
@@ -131,7 +131,7 @@ test('no other file of the package is served', async () => {
     expect((await get(`/docs/assets/${name}`)).status).toBe(404);
 });
 
-test('HEAD answers as GET without the body, and another method is refused with what is possible', async () => {
+test('HEAD answers as GET without the body, and another method is refused with the allowed methods', async () => {
   for (const path of [
     ...Object.keys(files),
     '/openapi.yaml',

@@ -16,7 +16,7 @@ function shown(text: string, values: Record<string, string> = {}): string {
   return result.ok ? formatDecimal(result.value) : result.message;
 }
 
-describe('worked by hand', () => {
+describe('results computed by hand', () => {
   test.each([
     // Precedence and order: from left to right, products before sums, comparisons last.
     ['2 + 3 * 4', '14'],
@@ -102,11 +102,11 @@ describe('worked by hand', () => {
     expect(shown(text, { Qty: '99' })).toBe('99');
   });
 
-  test('in brackets the name of a function is a column, and so it is without parentheses', () => {
+  test('the name of a function is a column when it is in brackets or has no parentheses', () => {
     expect(shown('[SUM] + SUM(SUM, 1) * IF', { SUM: '5', IF: '2' })).toBe('17');
   });
 
-  test('names are told apart by case, and none is special', () => {
+  test('names are case-sensitive, and no name is special', () => {
     expect(shown('price', { Price: '1' })).toBe('column [price] has no value');
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty'])
       expect(shown(name)).toBe(`column [${name}] has no value`);
@@ -134,7 +134,7 @@ describe('what cannot be computed', () => {
     expect(evaluate(text, { Price: '5', Qty: '0' })).toEqual({ ok: false, reason: 'impossible', message });
   });
 
-  test('only the branch that is taken is computed', () => {
+  test('only the chosen branch is computed', () => {
     const text = 'IF([Qty] = 0, 0, [Price] / [Qty])';
     expect(shown(text, { Qty: '0', Price: '5' })).toBe('0');
     expect(shown(text, { Qty: '4', Price: '5' })).toBe('1.25');
@@ -151,7 +151,7 @@ describe('what cannot be computed', () => {
     });
   });
 
-  test('a number that grows without end is refused, not written down', () => {
+  test('a number beyond the bound is refused and never written', () => {
     const big = '9'.repeat(34);
     expect(shown(`${big} * ${big}`)).toHaveLength(68);
     const grows = { ok: false, reason: 'impossible', message: 'a number in the formula grows beyond 10^100' };
@@ -167,7 +167,7 @@ describe('what cannot be computed', () => {
     expect(shown(`${'('.repeat(100)}1${')'.repeat(100)}`)).toBe('1');
   });
 
-  test('a fault of the caller is not taken for a fault of the bid', () => {
+  test('an error of the caller is not reported as a fault of the bid', () => {
     const parsed = parseFormula('a');
     if (!parsed.ok) throw new Error(parsed.message);
     const broken = () => {
@@ -177,7 +177,7 @@ describe('what cannot be computed', () => {
   });
 });
 
-test('any formula gives what fractions of whole numbers give, rounded to 34 digits at every step', () => {
+test('any formula has the value that fractions of whole numbers have, rounded to 34 digits at every step', () => {
   let computed = 0;
   fc.assert(
     fc.property(tree, fc.array(number, { minLength: 3, maxLength: 3 }), (node, given) => {

@@ -34,7 +34,7 @@ describe('names', () => {
   });
 });
 
-describe('refusals say where and what', () => {
+describe('refusals name the place and the fault', () => {
   test.each([
     ['', 'the formula is empty'],
     [' \t\n', 'the formula is empty'],
@@ -88,8 +88,8 @@ describe('refusals say where and what', () => {
   });
 });
 
-describe('hostile text costs a message, not the process', () => {
-  test('a hundred levels are read; one more is refused, at the parenthesis that is too deep', () => {
+describe('hostile text leads to a message, not to a crash', () => {
+  test('a hundred levels are read; the next level is refused, at its parenthesis', () => {
     const nested = (levels: number, open: string, close: string) => `${open.repeat(levels)}1${close.repeat(levels)}`;
     expect(refusal(nested(100, '(', ')'))).toBe('accepted');
     expect(refusal(nested(101, '(', ')'))).toBe('at character 101: parentheses and functions nest at most 100 deep');
@@ -99,7 +99,7 @@ describe('hostile text costs a message, not the process', () => {
     expect(refusal(nested(101, 'IF(1,', ',2)'))).toContain('nest at most 100 deep');
   });
 
-  test('levels that stand beside each other do not add up', () => {
+  test('levels that are not nested in each other do not add up', () => {
     expect(refusal(Array(200).fill('((a))').join('+'))).toBe('accepted');
   });
 
@@ -127,16 +127,16 @@ describe('hostile text costs a message, not the process', () => {
     expect(refusal(text)).toBe('accepted');
   });
 
-  test('more than ten thousand characters are not even looked at', () => {
+  test('a text of more than ten thousand characters is refused without being read', () => {
     expect(refusal(`${'a+'.repeat(5000)}a`)).toBe('a formula has at most 10000 characters, this one has 10001');
     expect(refusal('('.repeat(5_000_000))).toBe('a formula has at most 10000 characters, this one has 5000000');
   });
 
-  test('a message stays short when the name in it is long', () => {
+  test('a message is short even if the name in it is long', () => {
     expect(refusal(`1 ${'b'.repeat(9000)}`).length).toBeLessThan(300);
   });
 
-  test('whatever is written, the answer is a formula or a message, within a moment', () => {
+  test('for any text the result is a formula or a message, within a second', () => {
     const piece = fc.oneof(
       fc.constantFrom('(', ')', '[', ']', ']]', ',', '+', '-', '*', '/', '=', '<>', '!=', '<', '<=', '>', '>='),
       fc.constantFrom(
