@@ -38,7 +38,7 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
       if (!domainAllowed(host, domains))
         throw invalid({
           path: 'url',
-          message: `names the host "${host}", which is not whitelisted: ask the operator to add it to the webhook domains`,
+          message: `names the host "${host}", which is not whitelisted: ask the operator to add it to the domains`,
         });
       return body.authentication && obtainToken(accessTokens, body.authentication, networks);
     },
