@@ -585,7 +585,7 @@ async function call(endpoint: (typeof testedEndpoints)[number], seed: Seed) {
   return { status: job.status as string, body: { errors: job.errors, detail: job.detail } };
 }
 
-test("every list, feed, filter and include shows only the organisation's own things, also with equal names", async () => {
+test("every list, feed, filter and include shows only the organisation's own data, also with equal names", async () => {
   const fixture = {
     ...stranger,
     service,

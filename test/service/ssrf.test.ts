@@ -248,7 +248,7 @@ test.each([['localhost'], ['LOCALHOST'], ['ｌocalhost']])('%s is checked as any
   expect(connections).toBe(0);
 });
 
-test('a name with alternating addresses is resolved once for each connection, which goes to the checked address', async () => {
+test('a name with alternating addresses is resolved once for each connection, to the checked address', async () => {
   const receiver = await startWebhookReceiver();
   const tokenServer = await startTokenServer();
   const urls = { webhook: receiver.url, token: tokenServer.url, file: tokenServer.url };

@@ -21,7 +21,7 @@ export function publishEvent({ clock }: { clock: Clock }) {
       if (!rounds.every(isOver) && roundsAt(opened, now).rounds.every(isOver))
         throw new AppError(
           'conflict',
-          'The time of its rounds has passed, so no supplier could bid. Extend the last round or add one, and publish then.',
+          'The time of its rounds has passed, so no supplier could bid. Extend the last round, or add one, first.',
         );
       await unit.tx.query('update service.invitations set invite_count = invite_count + 1 where event_id = $1', [
         event.id,

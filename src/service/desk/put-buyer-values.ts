@@ -38,10 +38,10 @@ export function putBuyerValues({ clock }: { clock: Clock }) {
       const { changed, completed, broken } = recomputeBids({ event: after, sheet }, affected, bids);
       const supplierOf = new Map(event.invitations.map(({ supplierId, externalId }) => [supplierId, externalId]));
       const pathOf = pathsOfLots(body.lots);
-      const issues = broken.map(({ bid, lot, missing }) => ({
-        path: pathOf(lot.name),
-        message: `the bid of "${supplierOf.get(bid.supplierId)}" for lot "${lot.name}" could no longer be computed: ${missing}`,
-      }));
+      const issues = broken.map(({ bid, lot, missing }) => {
+        const which = `the bid of "${supplierOf.get(bid.supplierId)}" for lot "${lot.name}"`;
+        return { path: pathOf(lot.name), message: `${which} could no longer be computed: ${missing}` };
+      });
       throwIssues(issues, ({ path, message }) => `The values were not set: ${path}: ${message}.`, 'conflict');
       await unit.tx.query(
         `update service.lots set values = given.values

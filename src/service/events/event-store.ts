@@ -71,7 +71,8 @@ async function loadInvitations(sql: Sql, eventId: string): Promise<Invitation[]>
        i.last_accessed as "lastAccessed", i.global_values as "globalValues",
        coalesce((select json_agg(json_build_object('id', c.id, 'name', c.name, 'email', c.email) order by c.email)
                  from service.supplier_contacts c
-                 where c.supplier_id = s.id and (i.contacts is null or c.email_key = any(i.contacts))), '[]') as contacts
+                 where c.supplier_id = s.id and (i.contacts is null or c.email_key = any(i.contacts))),
+         '[]') as contacts
      from service.invitations i join service.suppliers s on s.id = i.supplier_id
      where i.event_id = $1 order by s.external_id`,
     [eventId],

@@ -1,13 +1,13 @@
--- Organisations, their API keys, and what is counted and kept for each request. Every row of this schema belongs to one
--- organisation, and every statement names it. Money and quantities are decimal text or numeric, never binary floats;
--- times are UTC with microseconds.
+-- Organisations, their API keys, their counted requests and the kept answers of idempotent requests. Every row of this
+-- schema belongs to one organisation, and every statement names it. Money and quantities are decimal text or numeric,
+-- never binary floats; times are UTC with microseconds.
 
 create table service.organisations (
   id uuid primary key,
   name text not null,
   webhook_domains text[] not null default '{}',
   allowed_networks text[] not null default '{}',
-  -- `{"enabled": false}` or `{<limit name>: {burst, sustained}}`; the contract's limits apply to what is left out.
+  -- `{"enabled": false}` or `{<limit name>: {burst, sustained}}`. A limit that is left out is the contract's.
   limits jsonb not null default '{}',
   created timestamptz not null
 );
@@ -45,9 +45,9 @@ create table service.idempotency_keys (
 );
 create index on service.idempotency_keys (created);
 
--- One row for each request that was let through, for as long as the longest window. The requests of one key to one
--- bucket are numbered without gaps, so two rows tell how many requests lie between them. No foreign key: keys are never
--- deleted.
+-- One row for each request that has passed, for as long as the longest window. The requests of one key to one bucket
+-- are numbered without gaps, so the numbers of two rows show how many requests lie between them. No foreign key: keys
+-- are never deleted.
 create table service.counted_requests (
   api_key_id uuid not null,
   bucket text not null,
@@ -58,10 +58,10 @@ create table service.counted_requests (
 create index counted_requests_at on service.counted_requests (at);
 
 -- Counts one request against quotas (`quotas[i]` in any `seconds[i]`, sliding), unless one of them is used up. `used`
--- leaves this request out. `free_ms` is when the oldest counted request leaves its window. `wait_ms` is when this
--- request would pass; null: it was counted. Requests of one key and bucket are counted one after the other, in all
--- processes, so that no two take the same place. The count does not wait for the disk: a crash of the database server
--- may lose it, a crash of the service does not.
+-- does not include this request. `free_ms` is the time until the oldest counted request leaves its window. `wait_ms` is
+-- the time until this request would pass; null: it was counted. Requests of one key and bucket are counted one after
+-- the other, in all processes, so that no two get the same number. The count does not wait for the disk: a crash of the
+-- database server may lose it, a crash of the service does not.
 create function service.count_request(
   in the_key uuid, in the_bucket text, in asked timestamptz, in quotas int[], in seconds int[],
   out used bigint[], out free_ms bigint[], out wait_ms bigint

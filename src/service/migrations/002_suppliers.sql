@@ -24,7 +24,7 @@ create table service.supplier_contacts (
   supplier_id uuid not null references service.suppliers,
   name text not null,
   email text not null,
-  -- The e-mail in one case, as the domain compares it: lower() depends on the database's locale.
+  -- The e-mail in lower case, as the domain compares it: SQL's lower() depends on the database's locale.
   email_key text not null,
   unique (supplier_id, email_key)
 );

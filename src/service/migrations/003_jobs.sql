@@ -1,4 +1,4 @@
--- Jobs: what clients have asked for, and what became of it.
+-- Jobs with their payloads and results.
 
 create table service.jobs (
   id uuid primary key,
@@ -7,7 +7,7 @@ create table service.jobs (
   type text not null,
   status text not null check (status in ('PENDING', 'COMPLETED', 'FAILED')),
   payload jsonb not null,
-  -- Absolute links in the result begin with this address: the one under which the job was submitted.
+  -- The base of absolute links in the result: the address to which the job was submitted.
   base_url text,
   created_by uuid not null,
   created timestamptz not null,
@@ -16,5 +16,5 @@ create table service.jobs (
   detail jsonb
 );
 create index on service.jobs (organisation_id, number) where status = 'PENDING';
--- The list of jobs is counted and filtered within this index.
+-- The list of jobs is counted and filtered with this index alone.
 create index jobs_newest on service.jobs (organisation_id, created, number) include (type, status);

@@ -11,12 +11,12 @@ create table service.files (
 );
 create index on service.files (organisation_id);
 
--- Uploads whose file is not in `files` yet. The row is written before the bytes, and removed by the insert of the file.
--- A row that stays was left by a crash, and the sweep removes its bytes from the storage.
+-- Uploads whose file is not in `files` yet. The row is inserted before the bytes are stored, and deleted when the file
+-- is inserted. A row that stays was left by a crash, and the sweep removes it with its bytes.
 create table service.file_uploads (
   id uuid primary key,
   created timestamptz not null,
-  -- The sweep has taken it: it can no longer become a file.
+  -- The sweep has abandoned the upload: it can no longer become a file.
   abandoned boolean not null default false
 );
 create index on service.file_uploads (created);

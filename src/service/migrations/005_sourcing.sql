@@ -52,8 +52,8 @@ create table service.sourcing_events (
   published timestamptz,
   closed timestamptz,
   awarded_scenario text,
-  -- A change that touches no feed by itself (the buyer's values, for example) has altered what the records of standing
-  -- bids would say: the next append to the latest-bids feed looks at all of them, not only at those of its bid.
+  -- A change that updates no feed (the buyer's values, for example) has altered the content of records of standing
+  -- bids: the next append to the latest-bids feed compares all of them with the feed, not only those of its own bids.
   bids_behind boolean not null default false,
   -- The same for the RFI responses.
   answers_behind boolean not null default false,
@@ -97,18 +97,18 @@ create table service.rounds (
   status text not null check (status in ('PENDING', 'ACTIVE', 'CLOSED', 'COMPLETE')),
   awarded_cost text,
   awarded_lot_count int,
-  -- The round is open for the second time: bids may be withdrawn in it.
+  -- The round was reopened: bids may be withdrawn in it.
   reopened boolean not null default false,
   primary key (event_id, number)
 );
--- The timers look for these.
+-- For the timers' search for due rounds.
 create index rounds_starting on service.rounds (starts) where status = 'PENDING';
 create index rounds_ending on service.rounds (ends) where status = 'ACTIVE';
 
 create table service.invitations (
   event_id uuid not null references service.sourcing_events,
   supplier_id uuid not null references service.suppliers,
-  -- E-mail keys of the invited contacts; null: all of the supplier's.
+  -- The e-mail keys of the invited contacts; null: all of the supplier's contacts.
   contacts text[],
   invite_count int not null default 0,
   accepted boolean not null default false,
@@ -121,10 +121,10 @@ create table service.invitations (
   primary key (event_id, supplier_id)
 );
 
--- `values` and `cost` are the bid that stands, `offers` beside them the asks of a Dutch auction. `draft` is what has
--- been entered since and is not complete. Both hold the supplier's values of the whole event, too, so that the values
--- of a standing bid do not change under its cost. A withdrawn bid has neither values nor cost, and its record says so
--- until the bid is made again.
+-- `values` and `cost` are the standing bid; `offers` are the asks of a Dutch auction. `draft` are values that were
+-- entered since and are incomplete. Both include the supplier's values of the whole event, so that the values of a
+-- standing bid do not change without its cost. A withdrawn bid has neither values nor cost, and its record shows the
+-- withdrawal until the supplier bids again.
 create table service.bids (
   id uuid primary key,
   event_id uuid not null references service.sourcing_events,
@@ -138,7 +138,7 @@ create table service.bids (
   modified timestamptz not null,
   unique (event_id, supplier_id, lot_id)
 );
--- Taking lots out of a draft looks for what refers to each of them.
+-- Removing lots from a draft checks the references to each of them.
 create index on service.bids (lot_id);
 
 create table service.scenarios (
@@ -172,14 +172,16 @@ create table service.questions (
   unique (organisation_id, id)
 );
 
--- One for each supplier and answered question. The id is the record's in the feed, and stays when the answer changes.
+-- One row for each supplier and answered question. Its id is the id of its feed record, and stays when the answer
+-- changes.
 create table service.rfi_responses (
   id bigint generated always as identity primary key,
   event_id uuid not null,
   supplier_id uuid not null references service.suppliers,
   question_id uuid not null,
   value text,
-  -- With the gating as it was when the supplier answered: a later edit of the question changes no response.
+  -- The chosen options with the gating flags at the time of the answer: a later edit of the question changes no
+  -- response.
   selected_options jsonb,
   comment text,
   currency text,
@@ -188,5 +190,5 @@ create table service.rfi_responses (
   unique (event_id, supplier_id, question_id),
   foreign key (event_id, question_id) references service.questions
 );
--- Taking questions out of the list looks for the answers to each of them.
+-- Removing questions from the list checks the answers to each of them.
 create index on service.rfi_responses (event_id, question_id);

@@ -1,4 +1,4 @@
--- Feeds.
+-- The feeds: their heads and their records.
 
 -- One row for each organisation and feed. A transaction that appends to the feed locks the row until its commit, so the
 -- order of `modified` is the order of commits: a reader that has seen a page never finds an older record later. Where
@@ -11,7 +11,7 @@ create table service.feed_heads (
   primary key (organisation_id, feed)
 );
 
--- Each record once, at the place of its latest change, as the text that will be sent.
+-- Each record once, at the place of its latest change, with the text that is sent.
 create table service.feed_records (
   organisation_id uuid not null references service.organisations,
   feed text not null,
@@ -27,15 +27,15 @@ create table service.feed_records (
   tags text[],
   -- Only of an event.
   is_test boolean,
-  -- The requests of an event are all of its own; a record of another feed has the one of its lot.
+  -- For an event: all of its requests. For a record of another feed: the request of its lot.
   requests uuid[],
-  -- What `include=sourcing_events` shows of an event.
+  -- The object that `include=sourcing_events` shows of an event, as JSON text.
   summary text,
   primary key (organisation_id, feed, id)
 );
 create unique index feed_records_order on service.feed_records (organisation_id, feed, modified) where visible;
--- In the order of the feed for every filter with one value: a page is read off the index. Hidden records are in none of
--- these indexes.
+-- For each filter an index in the order of the feed: a page with one filter is read from the index alone. Hidden
+-- records are in none of these indexes.
 create index feed_records_by_event on service.feed_records (organisation_id, feed, sourcing_event, modified)
   where visible;
 create index feed_records_by_status on service.feed_records (organisation_id, status, modified)

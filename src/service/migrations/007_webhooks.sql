@@ -1,4 +1,4 @@
--- Webhooks, and the notifications that go through them.
+-- Webhooks, their notifications, and the attempts to deliver them.
 
 create table service.webhooks (
   id uuid primary key,
@@ -17,10 +17,10 @@ create table service.webhooks (
 );
 create index on service.webhooks (organisation_id);
 
--- The outbox: written in the transaction of the change that it announces. `pending` waits until `due`. `sending` is
--- claimed by a process until `claimed_until`, and due again after that (the process died). `superseded` was replaced by
--- a newer notification of the same trigger while it waited. A notification that was sent once is never altered: its id
--- always stands for the same bytes.
+-- The outbox: a notification is inserted in the transaction of the change that it announces. `pending` waits until
+-- `due`. `sending` is claimed by a process until `claimed_until`; after that the process is dead, and it is due again.
+-- `superseded` was replaced by a newer notification of the same trigger. A notification that was sent once is never
+-- altered: its id always stands for the same bytes.
 create table service.deliveries (
   id uuid primary key,
   organisation_id uuid not null references service.organisations,
@@ -31,20 +31,21 @@ create table service.deliveries (
   created timestamptz not null,
   state text not null check (state in ('pending', 'sending', 'delivered', 'failed', 'superseded')),
   attempts int not null default 0,
-  -- Failed attempts of the notifications that it replaced: the receiver's outage did not begin with this one.
+  -- Failed attempts of the notifications that it replaced: the receiver's outage began before this notification.
   earlier_failures int not null default 0,
   first_attempt timestamptz,
   due timestamptz not null,
   claimed_until timestamptz,
   finished timestamptz
 );
-create unique index deliveries_coalesce on service.deliveries (webhook_id, trigger) where state = 'pending' and coalesces;
+create unique index deliveries_coalesce on service.deliveries (webhook_id, trigger)
+  where state = 'pending' and coalesces;
 create index deliveries_due on service.deliveries (due) where state = 'pending';
 create index deliveries_claimed on service.deliveries (claimed_until) where state = 'sending';
 create index deliveries_finished on service.deliveries (finished) where finished is not null;
 create index deliveries_of_webhook on service.deliveries (webhook_id, created);
 create index deliveries_of_organisation on service.deliveries (organisation_id, created);
--- What a webhook's worker takes next, without reading through all that it has delivered.
+-- For the deliverer's next claim of a webhook, without reading its finished deliveries.
 create index deliveries_waiting on service.deliveries (webhook_id, due) where state in ('pending', 'sending');
 
 create table service.delivery_attempts (

@@ -38,7 +38,7 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
       if (!domainAllowed(host, domains))
         throw invalidBody({
           path: 'url',
-          message: `names the host "${host}", which is not whitelisted: ask the operator to add it to the webhook domains`,
+          message: `names the host "${host}", which is not whitelisted: ask the operator to add it to the domains`,
         });
       await refuseBeyondLimit(unit.tx, organisationId);
       return body.authentication && obtainToken(accessTokens, body.authentication, networks);

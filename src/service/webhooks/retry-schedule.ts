@@ -7,7 +7,10 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** The wait in milliseconds after the first, the second, ... failed attempt. The last wait repeats. */
+/** The wait that repeats when the table is used up. */
+const lastRetryDelayMs = 8 * hour;
+
+/** The wait in milliseconds after the first, the second, ... failed attempt. */
 const retryDelaysMs = [
   5 * second,
   30 * second,
@@ -17,8 +20,8 @@ const retryDelaysMs = [
   hour,
   2 * hour,
   4 * hour,
-  8 * hour,
-] as const;
+  lastRetryDelayMs,
+];
 
 /** A notification is given up when its next attempt would be later than this after its first attempt. */
 export const givenUpAfterMs = 72 * hour;
@@ -31,6 +34,6 @@ export const disabledAfterMs = 120 * hour;
  * shorter than the receiver's `Retry-After`. `random` returns 0 to 1.
  */
 export function retryDelayMs(failures: number, retryAfterMs: number | undefined, random: () => number): number {
-  const delayMs = retryDelaysMs[Math.min(failures, retryDelaysMs.length) - 1] ?? 8 * hour;
+  const delayMs = retryDelaysMs[Math.min(failures, retryDelaysMs.length) - 1] ?? lastRetryDelayMs;
   return Math.max(Math.round(delayMs * (0.8 + 0.4 * random())), retryAfterMs ?? 0);
 }

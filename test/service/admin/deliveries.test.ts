@@ -233,7 +233,7 @@ describe('a resend', () => {
     await waitUntilIdle(setup);
   });
 
-  test('of a notification that waits for its next attempt sends it at once, and does not restart its schedule', async () => {
+  test('of a notification that waits for a retry sends it at once, and does not restart its schedule', async () => {
     const setup = await setUp();
     setup.receiver.answer = 500;
     const [item] = await notify(setup);

@@ -195,7 +195,7 @@ test('RFQ: a record for each complete bid, and new records after changes, withdr
   expect(await feed('latest-bids', event)).toEqual([firstB, lowered, withdrawn]);
 });
 
-test('awards show the winning bids at the time of closing: no losing bid, and nothing of an earlier round', async () => {
+test('awards show the winning bids at the time of closing: no losing bid and no earlier round', async () => {
   conformance.moveTo(10);
   const event = await createEvent(organisation, payload());
   await command(event, 'publish');

@@ -144,8 +144,8 @@ async function leavesOf(path: string): Promise<Leaf[]> {
 
 /** Members that have a time, by the documents and in the answers to the desk and the operator. */
 const times = new Set(
-  `created published closed modified starts ends last_successful_bid last_failed_bid last_accessed last_changed needed_by
-   expires_at revoked_at time due`.split(/\s+/),
+  `created published closed modified starts ends last_successful_bid last_failed_bid last_accessed last_changed
+   needed_by expires_at revoked_at time due`.split(/\s+/),
 );
 
 test.each([...reads, `${admin}/api-keys`, `${admin}/deliveries`])(

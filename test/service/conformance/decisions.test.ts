@@ -54,7 +54,7 @@ test('the database has no secret in plain text: keys are hashed, signing keys an
     expect(everything).not.toContain(Buffer.from(secret.slice(3), 'base64url').toString('hex'));
 });
 
-test('while the database is down every call is 503 with Retry-After, and afterwards the service works again', async () => {
+test('while the database is down every call is 503 with Retry-After; then the service works again', async () => {
   const db = await createTestDatabase();
   const unreachable = createDatabase({
     url: 'postgres://127.0.0.1:1/nobody',

@@ -9,7 +9,7 @@ const conformance = await startConformanceService();
 const { service, organisation, requests } = conformance;
 const uuid = expect.stringMatching(someUuid);
 
-test('a job has id, type, status and created while it is pending, and created_entity when it has completed', async () => {
+test('a pending job has id, type, status and created, and a completed one also created_entity', async () => {
   conformance.moveTo(1);
   const release = await holdWorkers(conformance);
   const submitted = await organisation.call('POST', '/api/jobs/create-sourcing-events', { name: 'Chairs' });

@@ -213,7 +213,7 @@ test('the feed is filtered by event, request, tag and time, and all given filter
   });
 });
 
-test('a file keeps its uuid through answers, edits and updates of the feed, and every uuid can be downloaded', async () => {
+test('a file keeps its uuid through answers, edits and feed updates, and can be downloaded', async () => {
   conformance.moveTo(10);
   const edited = questions.map((question) => ({ ...question, question_text: `${question.question_text} (edited)` }));
   await desk(organisation, 'PUT', `${event}/questions`, edited);

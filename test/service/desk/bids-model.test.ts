@@ -284,7 +284,7 @@ async function readFeed(event: string): Promise<Map<string, Shown>> {
   );
 }
 
-test('the feed shows the newest complete bids and the withdrawn bids, each with the time of its last change', async () => {
+test('the feed shows the newest complete bids and the withdrawn ones, with the time of their last change', async () => {
   let changes = 0;
   let refusals = 0;
   await fc.assert(

@@ -255,7 +255,7 @@ describe('withdrawing', () => {
     expect((await liveBids(event))['S1 A']).toMatchObject({ withdrawn: false });
   });
 
-  test('removes its awards from scenarios and names them; it cannot be awarded until the supplier bids again', async () => {
+  test('removes its awards from scenarios and names them; an award needs a new bid first', async () => {
     const event = await reopened();
     const awards = [
       { lot: 'A', supplier: 'S1', share_awarded: '0.5' },

@@ -45,7 +45,7 @@ describe('POST rounds', () => {
     expect(next.body).toMatchObject({ number: 3, status: 'ACTIVE', starts: at(0) });
   });
 
-  test('a round without `starts` waits for the round before it; one with `starts` ends a round without an end', async () => {
+  test('a round without `starts` waits for the one before it; with `starts` it ends an endless round', async () => {
     const waiting = await newEvent([], ['publish']);
     expect((await call(waiting, 'rounds', { ends: at(10) })).body).toMatchObject({ status: 'PENDING', starts: null });
     clock.advance(60_000);

@@ -28,7 +28,7 @@ describe('an invitation', () => {
     expect(await counts(event)).toEqual({ S1: 1, S2: 1 });
   });
 
-  test('of an open event is sent at once, also to a supplier that has one already; invited suppliers may bid', async () => {
+  test('of an open event is sent at once, also a second time; invited suppliers may bid', async () => {
     const event = await createEvent(organisation, eventPayload({ suppliers: ['S1'] }));
     await desk(organisation, 'POST', `${event}/publish`);
     expect((await bid(event, 'S2')).status).toBe(409);

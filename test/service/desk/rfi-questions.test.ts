@@ -207,7 +207,7 @@ describe("a question's uuid", () => {
     expect(await shown(first)).toEqual(before);
   });
 
-  test('that two events claim at once belongs to one of them, also when each claims several in another order', async () => {
+  test('that two events claim at once belongs to one of them, also with several in another order', async () => {
     const events = [await newEvent(), await newEvent()];
     const uuids = Array.from({ length: 20 }, () => randomUUID());
     const list = uuids.map((uuid, index) => text(String(index), { uuid }));
@@ -280,7 +280,7 @@ test('any valid list is stored and reads back equal; sent again, it changes noth
   );
 });
 
-test('a create job takes questions with parents by client-chosen uuids; an unknown file fails it with its path', async () => {
+test('a create job takes questions with parents by uuid; an unknown file fails it with its path', async () => {
   const parent = randomUUID();
   const questions = [text('1.1', { parent_question_uuid: parent }), text('1', { uuid: parent })];
   const event = await createEvent(organisation, { ...eventPayload(), questions });

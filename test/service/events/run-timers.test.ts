@@ -224,7 +224,7 @@ describe('when a command is called before any timer has run', () => {
   });
 });
 
-test('an event whose last round closed before close_after_last_round was set stays open until it is closed', async () => {
+test('an event whose last round closed before close_after_last_round was set stays open', async () => {
   const event = await openEvent(withoutRoundTimers, [{ ends: timestampAt(withoutRoundTimers.clock.nowMs() + minute) }]);
   await desk(withoutRoundTimers.organisation, 'POST', `${event}/rounds/1/close`);
   const update = { sourcing_event: event, settings: { close_after_last_round: true } };

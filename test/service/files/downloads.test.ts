@@ -345,7 +345,7 @@ describe('failures', () => {
     expect([status, headers.has('retry-after')]).toEqual([503, true]);
   });
 
-  test('a storage that fails during the download breaks the connection, so half a file never looks complete', async () => {
+  test('a storage failure during the download breaks the connection: half a file never looks complete', async () => {
     const id = await uploadFile(organisation, 'x', Buffer.alloc(1000));
     const url = await linkTo(organisation, id);
     storage.found = (file) => {

@@ -176,7 +176,8 @@ test('pipelined requests are answered in their order, each once', async () => {
   const ids = [...connection.received().matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id);
   await fixture.waitUntilIdle();
   const made = await fixture.service.db.database.query<{ id: string; name: string }>(
-    `select j.id, r.name from service.jobs j join service.sourcing_requests r on r.id = j.created_entity where j.id = any($1)`,
+    `select j.id, r.name from service.jobs j join service.sourcing_requests r on r.id = j.created_entity
+     where j.id = any($1)`,
     [ids],
   );
   const names = new Map(made.map(({ id, name }) => [id, name]));

@@ -120,5 +120,6 @@ export function requestText({ method, path, headers, body }: RawRequest): string
   const text = body === undefined ? '' : typeof body === 'string' ? body : Buffer.from(body).toString('latin1');
   const shown =
     text.length > 2_000 ? `${text.slice(0, 1_500)} … (${text.length} characters) … ${text.slice(-200)}` : text;
-  return `${method} ${path.length > 500 ? `${path.slice(0, 500)}… (${path.length})` : path}\n${JSON.stringify(rest)}\n${shown}`;
+  const shownPath = path.length > 500 ? `${path.slice(0, 500)}… (${path.length})` : path;
+  return `${method} ${shownPath}\n${JSON.stringify(rest)}\n${shown}`;
 }

@@ -371,7 +371,7 @@ describe('URLs that point to private networks', () => {
     expect(requested).toEqual(['/out']);
   });
 
-  test('by a name that resolves differently after the check are blocked: only the checked address is connected to', async () => {
+  test('by a name that resolves differently later are blocked: only the checked address is used', async () => {
     pages.set('/good', (_, response) => response.writeHead(200, { connection: 'close' }).end('good'));
     // Networks that no other test uses, so that no kept connection of theirs is used.
     const fresh = await service.organisation();

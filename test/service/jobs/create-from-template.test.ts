@@ -158,7 +158,7 @@ describe('a template that cannot be used fails the job', () => {
       });
   });
 
-  test('when the overrides do not fit the rest; the error names the path, and whether the template has it', async () => {
+  test('when the overrides do not fit the rest; the error names the path and its origin', async () => {
     const organisation = await service.organisation();
     await changeSuppliers(organisation, { external_id: 'S1', name: 'One' }, { external_id: 'S2', name: 'Two' });
     const template = await createTemplate(organisation, { suppliers: [{ external_id: 'S1' }] });

@@ -186,7 +186,7 @@ describe('sourcing requests', () => {
     expect(record.sourcing_requests).toEqual([first, second, third]);
   });
 
-  test("that do not exist, or are another organisation's, fail the job with the same error and every path", async () => {
+  test("that do not exist, or are another organisation's, fail the job in the same way, with every path", async () => {
     const organisation = await service.organisation();
     const strange = await createRequest(await service.organisation());
     const own = await createRequest(organisation);
@@ -210,7 +210,7 @@ describe('sourcing requests', () => {
   });
 });
 
-test("suppliers and contacts that do not exist, or are another organisation's, fail the job with every path", async () => {
+test("unknown suppliers and contacts, and another organisation's, fail the job with every path", async () => {
   const organisation = await service.organisation();
   await createSuppliers(await service.organisation(), ['STRANGE']);
   await changeSuppliers(

@@ -13,7 +13,8 @@ const { database } = service.db;
 async function endedJobs(organisation: TestOrganisation, jobs: readonly { type?: string; status?: string }[]) {
   const rows = await database.query<{ id: string }>(
     `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)
-     select gen_random_uuid(), $1, type, status, '{}', $1, timestamptz '2030-01-01 00:00:00Z' + place * interval '1 minute'
+     select gen_random_uuid(), $1, type, status, '{}', $1,
+       timestamptz '2030-01-01 00:00:00Z' + place * interval '1 minute'
      from unnest($2::text[], $3::text[]) with ordinality as given (type, status, place) order by place returning id`,
     [
       organisation.id,

@@ -175,7 +175,8 @@ test('two workers on one organisation at once, as after a lost queue, run each j
   // Inserted without a wake-up: only the workers of this test see them.
   await database.query(
     `insert into service.jobs (id, organisation_id, type, status, payload, created_by, created)
-     select gen_random_uuid(), $1, 'CREATE_SOURCING_EVENT', 'PENDING', $2, gen_random_uuid(), now() from generate_series(1, 12)`,
+     select gen_random_uuid(), $1, 'CREATE_SOURCING_EVENT', 'PENDING', $2, gen_random_uuid(), now()
+     from generate_series(1, 12)`,
     [organisation.id, JSON.stringify(createSourcingEventPayload.parse({ name: 'once' }))],
   );
   const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });

@@ -115,7 +115,7 @@ test('filters match the whole name and identifier, and archived; all must match'
   expect(await listed(organisation, 'name=Acm%25')).toEqual([]);
 });
 
-test('modified_after finds suppliers that changed at that time or later; an update without a difference is no change', async () => {
+test('modified_after finds suppliers that changed at that time or later; only a difference is a change', async () => {
   const organisation = await service.organisation();
   await createSuppliers(organisation, ['S1', 'S2']);
   await createSuppliers(organisation, ['S3']);

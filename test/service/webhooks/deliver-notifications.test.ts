@@ -138,7 +138,8 @@ describe('a notification', () => {
     expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'delivered' }]);
     expect(sent.at(-1)).toMatchObject({ timeoutMs: 15_000, responseBytesMax: 65_536 });
     const [attempt] = await database.query<{ response_excerpt: string }>(
-      'select response_excerpt from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
+      `select response_excerpt from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+       where d.webhook_id = $1`,
       [hook.uuid],
     );
     expect(attempt?.response_excerpt).toBe('x'.repeat(500));
@@ -318,9 +319,9 @@ describe('a batch', () => {
   }
   const enqueue = (hook: Hook, rows: readonly PendingRow[]) =>
     database.query(
-      `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
-       select gen_random_uuid(), $1, $2, r.trigger, coalesce(r.coalesces, false),
-         r.payload,
+      `insert into service.deliveries
+         (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, due)
+       select gen_random_uuid(), $1, $2, r.trigger, coalesce(r.coalesces, false), r.payload,
          $3::timestamptz + r.ms * interval '1 ms', 'pending', $3
        from jsonb_to_recordset($4::jsonb) as r (trigger text, payload jsonb, coalesces boolean, ms int)`,
       [hook.organisation.id, hook.uuid, new Date(clock.nowMs()).toISOString(), JSON.stringify(rows)],
@@ -353,7 +354,7 @@ describe('a batch', () => {
     expect(openRequestsMax).toBeLessThanOrEqual(4);
   });
 
-  test('stops when its claim is too old; the untried notifications are sent later, as their first attempt', async () => {
+  test('stops when its claim is too old; untried notifications are sent later, as their first attempt', async () => {
     const hook = await setUp();
     hook.receiver.answer = (response) => {
       clock.advance(2 * second);
@@ -491,7 +492,8 @@ describe('at each delivery the rules are checked again: nothing is sent', () => 
     expect(await waitUntilIdle(hook.uuid)).toMatchObject([{ state: 'pending', attempts: 1 }]);
     expect(hook.receiver.received).toEqual([]);
     const [attempt] = await database.query<{ error: string }>(
-      'select error from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
+      `select error from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+       where d.webhook_id = $1`,
       [hook.uuid],
     );
     expect(attempt?.error).toMatch(/localhost/);
@@ -533,7 +535,8 @@ describe('crashes', () => {
     const id = '00000000-0000-4000-8000-000000000001';
     const at = (ms: number) => new Date(clock.nowMs() + ms).toISOString();
     await database.query(
-      `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, attempts, first_attempt, due, claimed_until)
+      `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state,
+         attempts, first_attempt, due, claimed_until)
        values ($1, $2, $3, 'SOURCING_EVENTS_FEED_UPDATED', true, $6, $4, 'sending', 1, $4, $4, $5)`,
       [id, hook.organisation.id, hook.uuid, at(0), at(45 * second), JSON.stringify(feedPayload('held'))],
     );
@@ -565,7 +568,8 @@ describe('crashes', () => {
     release();
     await eventually('the failure is stored', async () => {
       const rows = await database.query(
-        'select from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id where d.webhook_id = $1',
+        `select from service.delivery_attempts a join service.deliveries d on d.id = a.delivery_id
+         where d.webhook_id = $1`,
         [hook.uuid],
       );
       return rows.length === 1;
@@ -582,7 +586,8 @@ describe('crashes', () => {
       ['new', -1],
     ] as const)
       await database.query(
-        `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state, attempts, first_attempt, due, claimed_until)
+        `insert into service.deliveries (id, organisation_id, webhook_id, trigger, coalesces, payload, created, state,
+           attempts, first_attempt, due, claimed_until)
          values (gen_random_uuid(), $1, $2, 'SOURCING_EVENTS_FEED_UPDATED', true, $3, $4, 'sending', 1, $4, $4, $4)`,
         [hook.organisation.id, hook.uuid, JSON.stringify(feedPayload(name)), at(ms)],
       );
@@ -590,7 +595,8 @@ describe('crashes', () => {
     await eventually('both were attempted', async () => hook.receiver.received.length === 2);
     await waitUntilIdle(hook.uuid);
     const left = await database.query(
-      `select payload->>'sourcing_event_name' as name from service.deliveries where webhook_id = $1 and state = 'pending'`,
+      `select payload->>'sourcing_event_name' as name from service.deliveries
+       where webhook_id = $1 and state = 'pending'`,
       [hook.uuid],
     );
     expect(left).toEqual([{ name: 'new' }]);
@@ -604,7 +610,8 @@ describe('crashes', () => {
       `create function service.refuse() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`,
     );
     await database.query(
-      `create constraint trigger refuse after insert on service.rounds deferrable initially deferred for each row execute function service.refuse()`,
+      `create constraint trigger refuse after insert on service.rounds deferrable initially deferred
+       for each row execute function service.refuse()`,
     );
     const { body } = await hook.organisation.call('GET', '/desk/events');
     const before = hook.receiver.received.length;

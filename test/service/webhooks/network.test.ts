@@ -162,7 +162,7 @@ test('a name with one private address among public ones is refused', async () =>
   expect(await attemptOf(organisation, made.body.uuid)).toMatchObject({ status: null, error: /127\.0\.0\.1/ });
 });
 
-test('a name that resolves to a private address after the creation is refused, as token server and as receiver', async () => {
+test('a name that becomes a private address after the creation is refused, for tokens and notifications', async () => {
   const allowed = ['127.0.0.0/8'];
   names.set('localhost', ['127.0.0.1']);
   const organisation = await organisationWith(['localhost'], allowed);

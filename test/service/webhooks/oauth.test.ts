@@ -93,7 +93,7 @@ async function testNotification({ organisation }: Setup, uuid: string): Promise<
 const tokensAt = ({ receiver }: Setup) => receiver.received.map(({ headers }) => headers.authorization);
 
 describe('creation', () => {
-  test('obtains a token by the client credentials flow, never shows the parameters, and stores them sealed', async () => {
+  test('obtains a token by client credentials, never shows the parameters, and stores them sealed', async () => {
     const setup = await setUp();
     const made = await create(setup);
     expect(made.status).toBe(201);
@@ -285,7 +285,7 @@ describe('creation', () => {
     expect((await setup.organisation.call('GET', '/api/webhooks')).body.count).toBe(1);
   });
 
-  test('of two creations at once with one key, the one whose token request fails returns the webhook of the other', async () => {
+  test('of two creations at once with one key, one without a token returns the webhook of the other', async () => {
     const setup = await setUp();
     const held: ServerResponse[] = [];
     setup.tokenServer.answer = (response) => void held.push(response);
@@ -518,7 +518,8 @@ describe('delivery', () => {
 test('no token and no client secret is in a log line, an error, a URL, the delivery log or an excerpt', async () => {
   const setup = await setUp();
   const uuid = await created(setup);
-  // The receiver repeats all secrets, also with NULs between their characters; the token server repeats them in its error.
+  // The receiver repeats all secrets, also with NULs between their characters. The token server repeats them in its
+  // error.
   setup.receiver.answer = (response, { headers }) =>
     response
       .writeHead(401)

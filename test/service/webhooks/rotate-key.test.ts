@@ -10,7 +10,7 @@ import { type Received, startWebhookReceiver } from '../../harness/webhook-recei
 const clock = createManualClock();
 const service = await startTestService({ clock, random: () => 0.5 });
 
-test('rotation loses no notification: each webhook signs with its own key, and refused notifications are retried', async () => {
+test('rotation loses no notification: each webhook has its own key, and refused ones are retried', async () => {
   const organisation = await service.organisation();
   const receiver = await startWebhookReceiver();
   const settings = { name: 'hook', url: receiver.url, triggers: ['SOURCING_EVENTS_FEED_UPDATED'] };
