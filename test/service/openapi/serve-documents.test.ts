@@ -1,4 +1,4 @@
-/** The documents and their pages over HTTP: open to everybody, whole in themselves, and kept by browsers no longer than they are true. */
+/** The documents and their pages over HTTP: without a key, without other servers, and cached only while unchanged. */
 import { describe, expect, test } from 'vitest';
 import { createApiDocuments } from '#service/openapi/api-documents.ts';
 import { request } from '../../harness/request.ts';
