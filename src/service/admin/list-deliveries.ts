@@ -75,7 +75,7 @@ function statusCondition(status: string, values: unknown[]): string {
   return `d.state = $${values.push(status)}`;
 }
 
-/** The newest attempt's members also stand beside the list of attempts. */
+/** A delivery with its attempts; the members of the newest attempt are also members of the delivery. */
 function render({ due, attempts, ...delivery }: DeliveryRow) {
   const { number: _number, ...newest } = attempts.at(-1) ?? {};
   return { ...delivery, ...(delivery.state === 'pending' ? { due } : {}), ...newest, attempts };

@@ -15,9 +15,9 @@ interface LockedDelivery {
 
 /**
  * POST /admin/deliveries/{id}/resend: sends the notification again now, with the same bytes and the same `webhook-id`.
- * Its attempts are numbered on, and its retry schedule starts anew. A notification that waits for a retry is sent at
- * once; one that is being sent is left alone. A disabled webhook becomes active again: this is how an operator enables
- * one, and the notifications that it has kept are sent, too.
+ * The count of its attempts goes on, and its retry schedule starts again. A notification that waits for a retry is sent
+ * at once; one that is being sent is left alone. A disabled webhook becomes active again: this is how an operator
+ * enables one, and the notifications that it has kept are sent, too.
  */
 export function resendDelivery({ clock }: { clock: Clock }) {
   return endpoint<Operator>({
