@@ -1,16 +1,6 @@
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
+import { isolated } from './test/harness/isolated-files.ts';
 import { LongestFirst } from './test/harness/longest-first.ts';
-
-/** These replace modules or globals of their process: each has one of its own. */
-const isolated = [
-  'test/bridge/push/calls/deadline.test.ts',
-  'test/cli/*.test.ts',
-  'test/connector/testing/*.test.ts',
-  'test/platform/guarded-fetch.test.ts',
-  'test/platform/queue/outage-log.test.ts',
-  'test/service/simulator/play-story.test.ts',
-  'test/simulation/*.test.ts',
-];
 
 /** For each project, not inherited: vitest would set up the run once more for each. */
 const project = {

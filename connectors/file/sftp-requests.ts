@@ -27,11 +27,11 @@ export interface SftpRequests {
    * Sends one request. Rejects with the server's error, or, when the connection ended before the answer, with the error
    * that `lost` makes (by default a TransientError).
    */
-  send<T>(request: Request<T>, lost?: (message: string) => Error): Promise<T>;
+  readonly send: <T>(request: Request<T>, lost?: (message: string) => Error) => Promise<T>;
   /** Opens a file, runs `work` and closes the file. */
   withHandle<T>(file: string, flags: 'r' | 'wx', work: (send: SendForHandle) => Promise<T>): Promise<T>;
   /** Runs `work`; soon after `signal` aborts it drops the connection, so that waiting requests fail. */
-  during<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  readonly during: <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
 }
 
 const transient = (message: string): Error => new TransientError(message);

@@ -76,7 +76,9 @@ export interface Service {
   sweep(): Promise<void>;
   /** True when no submission, job or notification is pending. */
   isIdle(): Promise<boolean>;
-  /** Stops listening, then the workers. Each step waits up to `graceMs` for what is running. */
+  /**
+   * Stops listening, then the sweep and the workers. Open requests, and then running work, get up to `graceMs` each.
+   */
   close(graceMs: number): Promise<void>;
 }
 

@@ -22,7 +22,7 @@ function rulesOf(markdown: string): Rule[] {
   const section = () => headings.slice(1).join(' / ');
   const endTable = () => {
     for (const row of table) {
-      // The first cells that tell it from the other rows.
+      // As many of the first cells as make the row unique.
       const width = [1, 2, 3].find((cells) => table.filter((other) => same(row, other, cells)).length === 1) ?? 3;
       rules.push({ section: section(), label: row.slice(0, width).join(', ') });
     }

@@ -71,7 +71,7 @@ const connectors: Readonly<Record<string, (document: Document) => string>> = {
       tablesOf(document.kind).map((table) => [document.key, rowsOf(table, document).map((row) => cellsOf(table, row))]),
     ),
   file: (document) => {
-    // Nothing but the document: its hash would tell every change.
+    // The hash is empty, because it would change with every member.
     const operation = {
       action: 'create' as const,
       document,

@@ -1,7 +1,7 @@
 /**
- * Proves that the linter sees what it is there for. A rule that matches nothing looks the same as clean code: oxlint
- * drops a regular expression with lookahead without a word, and what a group lets through with `!` is not held against
- * the patterns after it (so the regular expressions stand first). Therefore every boundary is crossed here on purpose,
+ * Proves that the linter reports what it shall report. A rule that matches nothing looks the same as clean code: oxlint
+ * silently drops a regular expression with lookahead, and does not check an import that a group allows with `!` against
+ * the patterns after it, so the regular expressions come first. Therefore this test crosses every boundary on purpose,
  * in a folder of its own under the repository's configuration, and the linter must report exactly those files.
  */
 import { execFile } from 'node:child_process';
@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
 
-/** The direction of imports: each folder of src, and what it may import beside itself. */
+/** The direction of imports: each folder of src, and the other folders that it may import. */
 const mayImport: Record<string, readonly string[]> = {
   contract: [],
   platform: ['contract'],

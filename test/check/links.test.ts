@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Text outside of code blocks and code spans: what looks like a link in there is none. */
+/** The text outside of code blocks and code spans, where nothing is a link. */
 function proseOf(markdown: string): string {
   return markdown.replaceAll(/^ *```[\s\S]*?^ *```/gm, '').replaceAll(/`[^`\n]*`/g, '');
 }

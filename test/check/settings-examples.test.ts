@@ -1,4 +1,4 @@
-/** What stands in the repository to be copied into a configuration has to be right, down to each connector's own settings. */
+/** The example configurations of the repository are valid, also the settings of each connector. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '..', '..');
 const connectors = readdirSync(join(root, 'connectors')).sort();
 const examples = readdirSync(join(root, 'config/examples')).map((name) => join(root, 'config/examples', name));
 
-/** What the variables that a text names might hold; of a URL what the comment behind it shows. */
+/** Values for the variables that a text names; for a URL the value in the comment after it. */
 function environmentOf(text: string): Record<string, string> {
   const names = [...text.matchAll(/\$\{(\w+)\}(?: +# (\w+:\/\/\S+))?/g)];
   return Object.fromEntries(
@@ -23,7 +23,7 @@ function flowsIn(file: string): FlowSettings[] {
   return readConfiguration(file, {}, environmentOf(readFileSync(file, 'utf8'))).bridge.flows;
 }
 
-/** What the connector has to say against the flow; empty when it takes it. */
+/** The faults that the connector finds in the flow; empty when it accepts the flow. */
 async function faultsOf({ connector, documents, settings }: FlowSettings): Promise<string[]> {
   const { capabilities, settings: schema } = await loadConnector(connector);
   const missing = documents.filter((kind) => !capabilities.kinds.includes(kind));

@@ -295,7 +295,8 @@ describe('a request without an answer', () => {
 
   test('is UnknownOutcome when it is aborted after it was sent, and TransientError while it waits for a connection', async () => {
     const server = await startPlainServer(() => undefined);
-    const { send, close } = http(server.url, { connections: 1 });
+    const client = http(server.url, { connections: 1 });
+    const { send } = client;
     const [first, second] = [new AbortController(), new AbortController()];
     const running = failure(send({ signal: first.signal }));
     await server.until(1);
@@ -308,7 +309,7 @@ describe('a request without an answer', () => {
     const third = failure(send({ path: '/third' }));
     await server.until(2);
     expect(server.requests.map(({ url }) => url)).toEqual(['/orders', '/third']);
-    await close();
+    await client.close();
     await third;
   });
 

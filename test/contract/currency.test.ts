@@ -21,7 +21,7 @@ describe('a currency in a request', () => {
   );
 
   test('three letters are taken if and only if they are on the list of about 177 active codes', () => {
-    const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
+    const letters = Array.from({ length: 26 }, (_, index) => String.fromCharCode(65 + index));
     const all = letters.flatMap((a) => letters.flatMap((b) => letters.map((c) => a + b + c)));
     const taken = all.filter(isTaken);
     // 166 of the package and 11 that belong to no country.
@@ -30,7 +30,7 @@ describe('a currency in a request', () => {
       fc.property(fc.oneof(fc.constantFrom(...taken), fc.string({ maxLength: 5 })), (text) => {
         expect(isTaken(text)).toBe(taken.includes(text));
         expect(isActiveCurrency(text)).toBe(taken.includes(text));
-        if (text !== text.toLowerCase()) expect(isTaken(text.toLowerCase())).toBe(false);
+        expect(isTaken(text.toLowerCase())).toBe(false);
       }),
     );
   });

@@ -51,7 +51,7 @@ describe('reading', () => {
 
 const micros = fc.bigInt({ min: -30_000_000_000_000_000n, max: 250_000_000_000_000_000n });
 
-/** Worked out with whole numbers alone, as microseconds since 1970. */
+/** Computed with whole numbers only, as microseconds since 1970. */
 function written(at: bigint): string {
   const rest = ((at % 1000n) + 1000n) % 1000n;
   return `${new Date(Number((at - rest) / 1000n)).toISOString().slice(0, 23)}${String(rest).padStart(3, '0')}Z`;

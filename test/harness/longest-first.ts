@@ -1,11 +1,38 @@
 /**
- * The order of the test files: first the files that each have their own process, then the others, and in both groups
- * the longest first. A long file that begins last would run alone while the other cores are idle.
+ * The order of the test files: those that have a process of their own first, then the others, and of both the longest
+ * first. A long file that begins last would run alone, with the other cores idle.
  */
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files that run for more than some seconds, the longest first; the other files follow by their size. */
-const longest = ['test/simulation/seeds-1.test.ts', 'test/simulation/seeds-2.test.ts'];
+/** These take more than 15 s on an idle machine, the longest first. The other files follow by their size. */
+export const longest = [
+  'test/connectors/tryton/conformance.test.ts',
+  'test/simulation/seeds-1.test.ts',
+  'test/simulation/seeds-2.test.ts',
+  'test/cli/bridge-commands.test.ts',
+  'test/service/fuzz/huge-bodies.test.ts',
+  'test/tryton/story.test.ts',
+  'test/platform/queue-outage.test.ts',
+  'test/faults/kill-service.test.ts',
+  'test/faults/kill-demo.test.ts',
+  'test/cli/programs.test.ts',
+  'test/faults/every-fault.test.ts',
+  'test/bridge/webhooks/register-webhook.test.ts',
+  'test/service/fuzz/query-path-headers.test.ts',
+  'test/faults/stopped-process.test.ts',
+  'test/bridge/webhooks/rotate-webhooks.test.ts',
+  'test/service/desk/bids-model.test.ts',
+  'test/service/desk/lifecycle.test.ts',
+  'test/service/ssrf.test.ts',
+  'test/faults/kill-database.test.ts',
+  'test/cli/bridge-webhooks.test.ts',
+  'test/faults/kill-start.test.ts',
+  'test/faults/roles.test.ts',
+  'test/service/feeds/feed-updates.test.ts',
+  'test/faults/kill-bridge.test.ts',
+  'test/tryton/tryton-server.test.ts',
+  'test/service/fuzz/bodies.test.ts',
+];
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

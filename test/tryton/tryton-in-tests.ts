@@ -9,8 +9,8 @@ import { prepareTryton, startTryton, type TrytonBackend, type TrytonServer } fro
 
 const tryton = await installTryton();
 // Not in a hook, because of its timeout: preparing the first database takes 20 s, and a minute on a busy machine.
-// oxlint-disable-next-line no-console -- the developer has to know which tests did not run
 if ('missing' in tryton)
+  // oxlint-disable-next-line no-console -- the developer has to know which tests did not run
   console.warn(`The tests with Tryton are skipped, because there is no Tryton: ${tryton.missing}`);
 else await prepareTryton(tryton, backendOf(chosenKind()));
 

@@ -1,8 +1,7 @@
 /**
  * Bearer tokens for webhooks with `OAUTH_CLIENT_CREDENTIALS`. They are requested from the token server by the client
  * credentials flow (RFC 6749, 4.4), one request at a time for each webhook, and kept in memory until shortly before
- * they expire. Whatever a token server answers, the texts of errors hold no secret, and of its body nothing but a known
- * error code.
+ * they expire. No error text holds a secret, or any part of the token server's body except a known error code.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';

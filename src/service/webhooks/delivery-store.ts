@@ -25,7 +25,7 @@ export interface ClaimedDelivery {
   created: Timestamp;
   /** Attempts to deliver this notification, the claimed one included. */
   attempts: number;
-  /** Failed attempts of the notifications that it replaced. Negative after a resend, which starts the schedule anew. */
+  /** Failed attempts of the notifications that it replaced. Negative after a resend, which restarts the schedule. */
   earlier_failures: number;
   first_attempt: Timestamp;
 }
@@ -259,7 +259,9 @@ async function scheduleRetry(
   );
 }
 
-/** Releases a claim as if it had never been made; a notification that a newer one has replaced meanwhile ends. */
+/**
+ * Releases a claim as if it had never been made. The notification ends if a newer one of its trigger is pending by now.
+ */
 async function release(tx: Sql, webhookId: string, delivery: ClaimedDelivery, now: Timestamp): Promise<void> {
   const { id, trigger, coalesces, attempts } = delivery;
   await tx.query(

@@ -76,7 +76,8 @@ export async function startTestApplication(
   mountEndpoints<object, object>(application.express, noteEndpoints(options.seen), {
     authenticate: async (request, scope) => {
       if (request.get('authorization') === undefined) throw new AppError('unauthorized', 'This call needs a key.');
-      if (request.get('authorization') !== 'Bearer good') throw new AppError('forbidden', `Not the scope "${scope}".`);
+      if (request.get('authorization') !== 'Bearer good')
+        throw new AppError('forbidden', `Not the scope "${scope.join()}".`);
       return {};
     },
     around: (request, run) => run(request.caller),

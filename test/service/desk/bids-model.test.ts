@@ -284,7 +284,10 @@ async function readFeed(event: string): Promise<Map<string, Shown>> {
   );
 }
 
-test('the feed shows the newest complete bids and the withdrawn ones, with the time of their last change', async () => {
+// About a thousand commands in sequence, each with a read of the feed: they take long on a busy machine.
+test('the feed shows the newest complete bids and the withdrawn ones, with the time of their last change', {
+  timeout: 300_000,
+}, async () => {
   let changes = 0;
   let refusals = 0;
   await fc.assert(

@@ -52,7 +52,7 @@ describe('rounds', () => {
 const uuids = fc.uuid();
 const names = fc.uniqueArray(someText(1, 20), { minLength: 1, maxLength: 6 });
 
-/** Payloads that are right by the way they are made. */
+/** Payloads that are valid by construction. */
 const payloads: fc.Arbitrary<CreateSourcingEventPayload> = fc
   .tuple(names, names, questionLists(4), fc.uniqueArray(uuids, { maxLength: 3 }), fc.boolean())
   .chain(([columnNames, lotNames, questions, requests, withCurrency]) => {
@@ -122,7 +122,7 @@ test('a part of a valid payload is never refused alone, and merged into the payl
   );
 });
 
-/** The event that a payload makes, as it is loaded. */
+/** The event of a payload, as it is loaded from the database. */
 function eventOf(made: CreateSourcingEventPayload): { event: SourcingEvent; questions: Question[] } {
   const cells = (values: CreateSourcingEventPayload['bid_sheet']['global_values']) =>
     new Map(values.map(({ column, value, currency }) => [column, currency ? { value, currency } : value]));

@@ -56,7 +56,7 @@ describe('bids of a sheet that has changed', () => {
     });
   });
 
-  test('lose a value for the event when its column is now per lot, and a value of a lot when it is now for the event', () => {
+  test('lose the values of a column whose scope changed from event to lot, or from lot to event', () => {
     const after = event([input('Price', 'EVENT'), input('Freight')], { primaryCostCalculation: '7' });
     const rebased = rebaseBids(before, after, [standing]);
     expect(rebased.bids).toEqual([{ ...standing, values: new Map(), cost: '7' }]);

@@ -136,7 +136,7 @@ describe('an award', () => {
     expect(compared('0.51', 'first')).not.toEqual(compared('0.5', 'first'));
   });
 
-  test('has changed when any member but the scenario has; the compared text is stored as a hash and must not change', () => {
+  test('has changed when any member but the scenario has; its stored hash stays valid', () => {
     const { records } = awardOf([bid('l1', 's1', '800')], [{ lotId: 'l1', supplierId: 's1', share: '0.5' }]);
     const row = '[{"column_name":"Volume","value":"10"},{"column_name":"Before","value":"1000"}';
     const rest =

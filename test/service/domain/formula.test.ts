@@ -239,7 +239,7 @@ test('a sheet is accepted exactly when no column can be reached from itself', ()
       const checked = checkFormulas(columns, 'c0');
       expect(checked.ok).toBe(!needs.some((_, index) => reaches(needs, index, index)));
       if (!checked.ok) return;
-      // The value of a column is 1 and the values of all that it needs.
+      // The value of a column is 1 plus the values of all columns that it needs.
       const valueOf = (index: number): number => (needs[index] ?? []).reduce((total, need) => total + valueOf(need), 1);
       const { cost } = computeLot(checked.sheet, () => undefined);
       expect(cost.ok && cost.value.toNumber()).toBe(valueOf(0));

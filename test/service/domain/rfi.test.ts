@@ -9,7 +9,7 @@ const now = '2030-01-01T00:00:00.000000Z';
 const later = '2030-01-02T00:00:00.000000Z';
 const id = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 
-/** As it comes through the schema, with its defaults. */
+/** As the schema returns it, with its defaults. */
 const asked = (members: Record<string, unknown>): QuestionInput =>
   question.parse({ identifier: '1', question_text: 'Which?', input_type: 'TEXT', ...members });
 const kept = (members: Record<string, unknown>): Question =>
@@ -138,7 +138,7 @@ describe('a list of questions', () => {
           const other = list[(index + 1) % list.length] as QuestionInput;
           const spoiled = list.with(index, spoil(list[index] as QuestionInput, other));
           const at = pathsOf(checkQuestions(spoiled));
-          // Of two that are the same, the later one is named.
+          // Of two equal values, the later one is reported.
           const twin = Math.max(index, (index + 1) % list.length);
           expect(at).toContain(`questions[${['identifier', 'uuid'].includes(member) ? twin : index}].${member}`);
         },

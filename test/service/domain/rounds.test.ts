@@ -130,7 +130,7 @@ describe('a round', () => {
   });
 });
 
-/** Rounds that do not overlap, some of their times left out, and none begun. */
+/** Rounds that do not overlap and have not begun; some times are left out. */
 const plans = fc
   .tuple(
     fc.uniqueArray(fc.integer({ min: 1, max: 50 }), { minLength: 2, maxLength: 10 }),
@@ -168,7 +168,7 @@ describe('for any plan and any time', () => {
   test('the result of many steps is the result of one: no time is missed, and none counts twice', () => {
     fc.assert(
       fc.property(plans, fc.array(fc.integer({ min: 0, max: 59 }), { maxLength: 8 }), (plan, looks) => {
-        // What has no start begins when one looks first, so both look first at the same time.
+        // A round without a start begins at the first step, so the first step of both is at the same time.
         const first = roundsAt({ status: 'OPEN', rounds: roundsOf(plan) }, at(0) ?? '').rounds;
         let rounds = first;
         for (const minute of looks.sort((a, b) => a - b))

@@ -1,4 +1,4 @@
-/** A sourcing event as it is loaded, for the tests of pure functions: a draft with nothing in it but what is said. */
+/** A sourcing event as it is loaded, for tests of pure functions: an empty draft with the given changes. */
 import type { Invitation, SourcingEvent } from '#service/domain/sourcing-event.ts';
 
 export const created = '2030-01-01T00:00:00.000000Z';
@@ -38,7 +38,7 @@ export function sampleEvent(changes: Partial<SourcingEvent> = {}): SourcingEvent
   };
 }
 
-/** Of a supplier who has done nothing yet. */
+/** The invitation of a supplier that has not done anything yet. */
 export function sampleInvitation(supplierId: string, changes: Partial<Invitation> = {}): Invitation {
   return {
     supplierId,

@@ -13,7 +13,7 @@ const known: SupplierState = {
   ],
 };
 
-/** As it comes: through the schema. */
+/** As the schema returns it. */
 function change(fields: Record<string, unknown>): SupplierChange {
   const read = supplierChangeRequest.parse({ change_data: { suppliers: [{ external_id: 'S1', ...fields }] } });
   return read.change_data.suppliers[0] as SupplierChange;

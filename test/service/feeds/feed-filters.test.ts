@@ -1,4 +1,4 @@
-/** The filters of all feeds and their combinations: what is shown is what a reader of the whole feed would pick. */
+/** The filters of all feeds and their combinations: a page shows what a reader would select from the whole feed. */
 import { randomUUID } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ const organisation = await service.organisation();
 const otherOrganisation = await service.organisation();
 const writer = createFeedWriter(service, organisation);
 
-/** Names and values that a query, a path or SQL could take for something else. */
+/** Names and values that a query, a path or SQL could misread. */
 const tagNames = [
   'Region',
   'Cost Center',
@@ -49,7 +49,7 @@ const events = Array.from(
     isTest: place % 4 === 2,
   }),
 );
-// One carries a tag twice.
+// One event has a tag twice.
 events[5]?.tags.push({ name: 'Region', value: 'EMEA' }, { name: 'Region', value: 'ä ö' });
 const records = Array.from(
   { length: 60 },
@@ -63,10 +63,10 @@ const records = Array.from(
 const otherWriter = createFeedWriter(service, otherOrganisation);
 for (const event of events) {
   await writer.event(event);
-  // The same tags and requests elsewhere: they must never show.
+  // The same tags and requests in another organisation: its records must never be shown.
   await otherWriter.event({ ...event, id: randomUUID() });
 }
-// Those that change stand behind, under their new tags and no longer under the old.
+// Changed events move to the end, with their new tags and without the old ones.
 for (const event of events.filter((_event, place) => place % 4 === 1)) {
   event.tags = [...event.tags.slice(1), { name: 'Late', value: 'yes' }];
   await writer.event(event);
@@ -111,7 +111,7 @@ const requestAt = (place: number) => requests[place] ?? nobody;
 const hasAll = (event: WrittenEvent | undefined, tags: Query['tags']) =>
   tags.every(({ name, value }) => event?.tags.some((tag) => tag.name === name && tag.value === value));
 
-/** What both kinds of feed have in common. */
+/** The filters that both kinds of feeds have. */
 function parametersOf(query: Query, whole: readonly Shown[], tagPrefix: string): URLSearchParams {
   const parameters = new URLSearchParams({ page_size: String(query.pageSize) });
   if (query.isTest !== undefined) parameters.set('is_test', String(query.isTest));
@@ -298,7 +298,7 @@ test('a page filtered by tags has another ETag after the tags of its events have
   await write.record('awards', { id: randomUUID(), event: last, requests: [] });
   const path = '/api/feeds/awards?filter[sourcing_event.tags.A]=1';
   const before = await own.call('GET', path);
-  // Two records before and after, with the same last one.
+  // Two records before and after, and the last one is the same.
   await write.event({ ...event, tags: [] });
   await write.event({ ...other, tags: event.tags });
   const after = await own.call('GET', path, undefined, { 'if-none-match': before.headers.get('etag') ?? '' });

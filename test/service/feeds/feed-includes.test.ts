@@ -1,4 +1,4 @@
-/** What `include` shows beside the records. Source: API document, "Included objects". */
+/** The objects that `include` shows besides the records. Source: API document, "Included objects". */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { feedPages } from '#contract/feed.ts';
@@ -35,7 +35,7 @@ async function stage(organisation: TestOrganisation) {
   };
   const first = await createEvent(organisation, payload);
   const second = await createEvent(organisation, eventPayload({ name: 'Desks', suppliers: ['S2'] }));
-  // All of S1 are invited to an event that has no bids, and so is on no page.
+  // All contacts of S1 are invited to an event without bids, which is on no page.
   const third = await createEvent(organisation, eventPayload({ name: 'Lamps', suppliers: ['S1'] }));
   for (const event of [first, second, third]) await desk(organisation, 'POST', `${event}/publish`);
   const bid = (event: string, supplier: string, lots: string[]) =>
@@ -63,7 +63,7 @@ const { first, second, request, ids } = await stage(organisation);
 const read = async (feed: string, query = '') => (await organisation.call('GET', `/api/feeds/${feed}?${query}`)).body;
 const byId = <T extends { id: string }>(list: readonly T[]) => list.toSorted((a, b) => (a.id < b.id ? -1 : 1));
 
-test('`includes` is there only when requested, has the requested names, and is empty when nothing is related', async () => {
+test('`includes` is there only when requested, with the requested names, also when nothing is related', async () => {
   expect(await read('latest-bids')).not.toHaveProperty('includes');
   expect(Object.keys((await read('latest-bids', 'include=suppliers')).includes)).toEqual(['suppliers']);
   const twice = await read('latest-bids', 'include=columns&include=sourcing_events&include=columns');
@@ -171,7 +171,7 @@ test('only objects to which the records of the page refer, page by page', async 
 });
 
 describe('as time goes on', () => {
-  test('the event is shown as the events feed has it, the supplier as it is now, and the ETag changes with them', async () => {
+  test('shows the event as its feed has it and the supplier as it is now, and the ETag changes with them', async () => {
     const own = await service.organisation();
     const staged = await stage(own);
     const path = `/api/feeds/latest-bids?include=sourcing_events&include=suppliers&sourcing_event=${staged.first}`;
@@ -180,7 +180,7 @@ describe('as time goes on', () => {
       own.call('GET', path, undefined, { 'if-none-match': answer.headers.get('etag') ?? '' });
     expect((await ask(before)).status).toBe(304);
 
-    // Pausing is no update of the events feed: its record, and what is included, lag behind the live event.
+    // Pausing does not update the events feed: the record and the included event lag behind the live event.
     await desk(own, 'POST', `${staged.first}/pause`);
     expect((await ask(before)).status).toBe(304);
     await desk(own, 'POST', `${staged.first}/resume`);

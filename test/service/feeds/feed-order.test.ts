@@ -1,6 +1,7 @@
 /**
- * The promise that readers build on: within a feed `modified` is strictly increasing in the order in which records
- * become visible. So a reader that asks for what came after the last stamp it saw misses nothing, however many write.
+ * The guarantee that readers need: within a feed `modified` strictly increases in the order in which records become
+ * visible. So a reader that asks for records after the last `modified` that it saw misses nothing, for any number of
+ * writers.
  */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -23,15 +24,15 @@ interface FeedRecord {
 interface Reader {
   /** The newest text seen of each record. */
   readonly held: Map<string, string>;
-  /** What it saw that may not be. */
+  /** Observations that break the guarantee. */
   readonly faults: string[];
-  /** Reads once from where it stands; gives whether it learnt anything. */
+  /** Reads once from its position; returns whether it saw anything new. */
   read(): Promise<boolean>;
 }
 
 /**
- * Follows nothing but `modified_after` = the last stamp it has seen (`stamp`), or `next` for as long as there is one, and
- * the last stamp then (`next`).
+ * Follows only `modified_after` with the last `modified` that it saw (`stamp`), or `next` while there is one and then
+ * the last `modified` (`next`).
  */
 function createReader(
   organisation: TestOrganisation,
@@ -73,7 +74,7 @@ const readerKinds = [
   { pageSize: 3, by: 'next' },
 ] as const;
 
-/** Runs `write` with readers of every kind on these feeds, and lets each read on until it learns nothing more. */
+/** Runs `write` with readers of every kind on these feeds; then each reader reads until it sees nothing new. */
 async function readAlong(
   organisation: TestOrganisation,
   feeds: readonly string[],
@@ -85,7 +86,7 @@ async function readAlong(
   );
   const reading = readers.map(async ({ reader }) => {
     while (!writing.signal.aborted) await reader.read();
-    // What was written last is read after the last writer has ended.
+    // The last records are read after the last writer has ended.
     while (await reader.read());
   });
   await write().finally(() => writing.abort());
@@ -93,7 +94,7 @@ async function readAlong(
   return readers;
 }
 
-/** Every reader holds what the feed shows at the end, and nothing ever came up behind one. */
+/** Every reader holds what the feed shows at the end, and no record appeared behind a reader's position. */
 async function expectNothingMissed(
   organisation: TestOrganisation,
   readers: readonly { feed: string; reader: Reader }[],
@@ -102,14 +103,14 @@ async function expectNothingMissed(
   for (const { feed, reader } of readers) {
     expect({ feed, faults: reader.faults }).toEqual({ feed, faults: [] });
     const whole = (wholes[feed] ??= await readWholeFeed(organisation, feed));
-    // What was hidden since is not shown, and a reader may still hold it.
+    // A reader may still hold records that the feed hides now.
     const held = whole.map(({ id }) => reader.held.get(id));
     expect(held).toEqual(whole.map((record) => JSON.stringify(record)));
   }
   return wholes;
 }
 
-test('with many writers at once, every reader that only follows the last `modified` ends with the newest state of all records', async () => {
+test('with many writers at once, a reader that follows the last `modified` ends with the newest records', async () => {
   const service = await startTestService();
   const organisation = await service.organisation();
   const suppliers = ['S1', 'S2', 'S3', 'S4'];
@@ -135,7 +136,7 @@ test('with many writers at once, every reader that only follows the last `modifi
       );
     await bidInTurns(1, 3);
     if (index < 3) {
-      // The bids vanish, and come back with new stamps.
+      // The bids vanish, and come back with a new `modified`.
       await desk(organisation, 'POST', `${event}/unpublish`);
       await desk(organisation, 'POST', `${event}/publish`);
     }
@@ -165,7 +166,7 @@ test('a writer that has its `modified` and has not committed holds back later wr
   await desk(organisation, 'POST', `${event}/publish`);
   const other = await createEvent(organisation, eventPayload({ lots: ['A'], suppliers: ['S1'] }));
   await desk(organisation, 'POST', `${other}/publish`);
-  // The first writer is stopped at its very end, by a lock on the webhook that it wants to tell.
+  // A lock on the webhook stops the first writer at its last step, the notification.
   const hook = await organisation.call('POST', '/api/webhooks', {
     name: 'bids',
     url: 'https://localhost:1/',
@@ -186,7 +187,7 @@ test('a writer that has its `modified` and has not committed holds back later wr
       return names;
     };
     const both = new Set(['webhooks', 'feed_heads']);
-    // One waits for the webhook with its stamp in hand; the other has not got one yet.
+    // One writer has its `modified` and waits for the webhook; the other has none yet.
     await expect.poll(waitedFor, { timeout: 10_000 }).toEqual(both);
     expect(await readWholeFeed(organisation, 'latest-bids')).toEqual([]);
     expect(await waitedFor()).toEqual(both);
@@ -197,7 +198,7 @@ test('a writer that has its `modified` and has not committed holds back later wr
   expect(records).toHaveLength(2);
 });
 
-test('`modified` increases from the newest record of the feed, also when the clock is behind or stands still', async () => {
+test('`modified` increases beyond the newest record, also when the clock is behind or stands still', async () => {
   const clock = createManualClock(Date.UTC(2030, 5, 1));
   const service = await startTestService({ clock });
   const organisation = await service.organisation();
@@ -262,7 +263,7 @@ describe('an organisation that is older than a feed has no head for it, and', ()
     const waiting = await database.transaction(async (tx) => {
       await append(tx, organisation, first, later);
       let isDone = false;
-      // Its clock is behind: without the head of the first it would get the earlier time.
+      // Its clock is behind: without the head that the first writer made it would get the earlier time.
       const appending = database
         .transaction((own) => append(own, organisation, second, earlier))
         .then(() => {
@@ -296,11 +297,11 @@ describe('an organisation that is older than a feed has no head for it, and', ()
 /** What a writer does in one transaction to the records of its event. */
 interface Step {
   feeds: FeedName[];
-  /** Which of the event's three records are appended, and what they say; none: all of them are hidden. */
+  /** The records of the event to append (of three), and their version; undefined: all three are hidden. */
   append: { places: number[]; version: number } | undefined;
-  /** How far the clock goes before it, also backwards. */
+  /** How far the clock moves before the step, also backwards. */
   clockMs: number;
-  /** How long it keeps its stamps to itself. */
+  /** How long the transaction stays open after the step. */
   heldMs: number;
   rollsBack: boolean;
 }
@@ -322,7 +323,7 @@ const script = fc.array(fc.array(step, { minLength: 1, maxLength: 10 }), { minLe
 
 let responses = 0;
 
-/** Of a writer's records in each feed; those of the RFI responses feed are numbers. */
+/** Makes the ids of a writer's records in each feed; in the RFI responses feed they are numbers. */
 function createIds(): (feed: FeedName, place: number) => string {
   const ids = new Map<string, string>();
   return (feed, place) => {
@@ -333,7 +334,7 @@ function createIds(): (feed: FeedName, place: number) => string {
   };
 }
 
-/** Plays one writer's steps, and gives what its event's records must say in the end, and how many changes that took. */
+/** Plays one writer's steps; returns the final version of each record of its event, and the number of changes. */
 async function play(service: TestService, organisation: TestOrganisation, nowMs: { value: number }, steps: Step[]) {
   const event = { id: crypto.randomUUID(), organisationId: organisation.id, name: 'event', sourcingRequests: [] };
   const idOf = createIds();
@@ -375,9 +376,9 @@ async function play(service: TestService, organisation: TestOrganisation, nowMs:
   return { shown, changes };
 }
 
-test('no reader misses anything, whatever writers append, hide and roll back, and however the clock moves', async () => {
+test('no reader misses anything, whatever writers append, hide and roll back, however the clock moves', async () => {
   const service = await startTestService();
-  // Heads that are made at the first append: those of feeds that came after the organisation.
+  // The feeds that are younger than the organisation: the first append makes their heads.
   const lacking = fc.subarray([...feedNames]);
   await fc.assert(
     fc.asyncProperty(script, lacking, async (writers, newer) => {
@@ -397,7 +398,7 @@ test('no reader misses anything, whatever writers append, hide and roll back, an
       );
       const expected = played.flatMap((one) => [...one.shown]);
       expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(expected));
-      // Each record that a feed shows anew, or no longer, is one change.
+      // Each record that a feed shows in another version, or no longer shows, is one change.
       const [counted] = await service.db.database.query<{ changes: number }>(
         'select sum(changes)::int as changes from service.feed_heads where organisation_id = $1',
         [organisation.id],

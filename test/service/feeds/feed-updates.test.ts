@@ -1,6 +1,6 @@
 /**
- * The API document's table "Feed update conditions", row by row: which triggers fire and which records are appended, and
- * that no other do.
+ * The API document's table "Feed update conditions", row by row: the triggers that fire and the records that are
+ * appended, and no others.
  */
 import { describe, expect, test } from 'vitest';
 import type { FeedName } from '#contract/feed.ts';
@@ -85,7 +85,7 @@ async function openStage(): Promise<Stage> {
   return made;
 }
 
-/** Changes what the records of bids say, and touches no feed by itself. */
+/** Changes the content of the bids' records, and updates no feed by itself. */
 const buyerChanges = ({ command }: Stage) =>
   command('buyer-values', { lots: [{ lot: 'B', values: { Volume: '100' } }] }, 'PUT');
 
@@ -105,10 +105,10 @@ const bothAnswers = [{ value: '1999' }, { selected_options: [{ value: 'Here' }] 
 interface Row {
   title: string;
   from?: () => Promise<Stage>;
-  /** Comes before, and is not looked at. */
+  /** Steps before the tested one; their effects are not checked. */
   first?: (stage: Stage) => Promise<unknown>;
   act: (stage: Stage) => Promise<unknown>;
-  /** Each feed of the row: what is appended, in its order. */
+  /** For each feed of the row the appended records, in their order. */
   expected: Partial<Record<FeedName, object[]>>;
   hidden?: Partial<Record<FeedName, number>>;
 }
@@ -152,7 +152,7 @@ const rows: Row[] = [
       await buyerChanges(made);
     },
     act: ({ command }) => command('resume'),
-    // The events feed has last shown it when it was published: without bids.
+    // The events feed shows the event as it was when it was published: without bids.
     expected: {
       'sourcing-events': [{ status: 'OPEN', suppliers: [{ participated: true }, { participated: false }] }],
       'latest-bids': costlier,
@@ -461,13 +461,13 @@ describe('updates no feed by itself, and the record catches up at the next updat
     const seen = await made.look();
     expect(seen).toMatchObject({ fired: [], payloads: [], appended: {} });
     expect(Object.keys(seen.hidden).sort()).toEqual(['latest-bids', 'rfi-responses']);
-    // What is edited in the draft brings nothing back.
+    // An edit of the draft shows no records again.
     await made.command('questions', questionsOf(made.questions, { text: 'Since when at all?' }), 'PUT');
     expect(await made.look()).toMatchObject({ fired: ['rfi-responses'], appended: {}, hidden: {} });
   });
 });
 
-test('records that are published again are newer than all before, and the event has a new time of publication', async () => {
+test('re-published records are newer than all before, and the event has a new time of publication', async () => {
   const made = await openStage();
   const before = await made.look();
   await made.command('unpublish');

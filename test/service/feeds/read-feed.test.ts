@@ -8,7 +8,7 @@ const service = await startTestService();
 const organisation = await service.organisation();
 const feed = (query = '') => organisation.call('GET', `/api/feeds/sourcing-events${query}`);
 
-/** Seven events; those of even number are published afterwards, and stand behind the others then. */
+/** Seven events. Those with an even number are published later, and come after the others. */
 const names = Array.from({ length: 7 }, (_, index) => `event ${index + 1}`);
 const ids = new Map<string, string>();
 for (const name of names) ids.set(name, await createEvent(organisation, eventPayload({ name })));
@@ -165,7 +165,7 @@ describe('the answer', () => {
       }
     const head = await organisation.call('HEAD', path);
     expect([head.status, head.body]).toEqual([200, '']);
-    // What belongs to the connection, or to the one answer, may differ.
+    // Headers of the connection or of the single answer may differ.
     const lasting = (of: Headers) =>
       [...of].filter(([name]) => !/^(connection|keep-alive|transfer-encoding|x-request-id|date)$/.test(name));
     expect(lasting(head.headers)).toEqual(lasting(headers));
@@ -178,11 +178,11 @@ describe('the answer', () => {
     for (const of of [await service.organisation(), await service.organisation()]) {
       const write = createFeedWriter(service, of);
       const event = randomUUID();
-      // The same stamps in both.
+      // The same `modified` in both.
       for (let count = 0; count < 3; count += 1)
         await write.record('awards', { id: randomUUID(), event, requests: [] });
       for (const query of ['page_size=3', 'page_size=2', 'page_size=1']) tags.push(await tagged(of, query));
-      // The page has the same records, but something follows it now.
+      // The page has the same records, but now another page follows.
       await write.record('awards', { id: randomUUID(), event, requests: [] });
       tags.push(await tagged(of, 'page_size=3'));
     }

@@ -1,4 +1,4 @@
-/** The RFI responses feed at each of its points in the contract's table "Feed update conditions". */
+/** The RFI responses feed at each of its rows in the contract's table "Feed update conditions". */
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uploadFile } from '../../harness/files.ts';
@@ -24,13 +24,13 @@ interface Record {
   modified: string;
 }
 
-/** An organisation with a webhook that nobody answers: what it was told stands in the outbox. */
+/** An organisation with a webhook whose receiver does not answer: its notifications stay in the outbox. */
 async function observed() {
   const organisation = await service.organisation();
   await organisation.call('POST', '/api/webhooks', { name: 'rfi', url: 'https://localhost:1/', triggers: [trigger] });
   await createSuppliers(organisation, ['S1', 'S2']);
   let last = '';
-  /** Whether the trigger fired, and the records that were appended, since the last look. */
+  /** Whether the trigger fired since the last call, and the records that were appended since. */
   const look = async () => {
     const fired = await service.db.database.query<{ payload: object }>(
       'delete from service.deliveries where organisation_id = $1 returning payload',
@@ -81,7 +81,7 @@ test('an event without an RFI, or without an answer, has no record; the trigger 
   }
 });
 
-test('answers append their records and no others; the same answers again fire the trigger and append none', async () => {
+test('answers append only their records; the same answers again fire the trigger and append none', async () => {
   const { organisation, look } = await observed();
   const { event, first, second, answer } = await answeredEvent(organisation);
   const { payloads, appended } = await look();
@@ -104,7 +104,7 @@ test('answers append their records and no others; the same answers again fire th
   expect(await look()).toMatchObject({ fired: true, appended: [{ id: appended[1]?.id, value: 'B' }] });
 });
 
-test('pause, resume, a closed round and the closed event fire the trigger and append only changed records', async () => {
+test('pause, resume, a closed round and the closed event fire and append only changed records', async () => {
   const { organisation, look } = await observed();
   const { event } = await answeredEvent(organisation);
   await look();
@@ -121,7 +121,7 @@ test('a draft shows no records: unpublish hides them without a notification, re-
   await desk(organisation, 'POST', `${event}/unpublish`);
   expect(await look()).toMatchObject({ fired: false });
   expect(await readWholeFeed(organisation, 'rfi-responses')).toEqual([]);
-  // An edit while in draft shows none of them either.
+  // An edit of the draft shows none of them.
   await desk(organisation, 'PUT', `${event}/questions`, [{ ...questions[0], question_text: 'Why?' }, questions[1]]);
   expect(await look()).toMatchObject({ fired: true, appended: [] });
   await desk(organisation, 'POST', `${event}/publish`);
@@ -134,7 +134,7 @@ test('a draft shows no records: unpublish hides them without a notification, re-
   expect(await readWholeFeed(organisation, 'rfi-responses')).toEqual([]);
 });
 
-test('an edited question fires the trigger and changes no response; a list that edits none does not fire it', async () => {
+test('an edited question fires the trigger and changes no response; other lists do not fire it', async () => {
   const { organisation, look } = await observed();
   const { event, questions } = await answeredEvent(organisation);
   const [first, second] = questions;
@@ -186,7 +186,7 @@ test('a removed attachment fires the trigger and appends its record; a refused c
   expect(await look()).toMatchObject({ fired: false, appended: [] });
 });
 
-test("a record names the event's only request; one that lags behind catches up with the next answer of any supplier", async () => {
+test("a record names the event's only request; a late one catches up with any supplier's next answer", async () => {
   const { organisation, look } = await observed();
   const { event, first, second, answer } = await answeredEvent(organisation);
   const { appended } = await look();

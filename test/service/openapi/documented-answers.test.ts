@@ -1,4 +1,4 @@
-/** The check that the harness holds every answer against: what passes, and that each kind of wrong answer fails. */
+/** The check of the harness for every answer: documented answers pass, and each kind of wrong answer fails. */
 import { expect, test } from 'vitest';
 import { createAnswerCheck } from '../../harness/documented-answers.ts';
 

@@ -1,4 +1,4 @@
-/** Every operation of the OpenAPI documents succeeds once here, and its answer is held against them. */
+/** Every operation of the OpenAPI documents succeeds once here, and its answer is checked against them. */
 import { expect, test } from 'vitest';
 import { answerCheckOfService } from '../../harness/documented-answers.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -50,7 +50,7 @@ async function newOrganisation() {
 
 const { organisation, call } = await newOrganisation();
 
-/** Submits a job under its own path, reads it there until it has ended, and gives it. */
+/** Submits a job to the path of its type, reads it there until it has ended, and returns it. */
 async function job(path: string, payload: object) {
   const { id } = await call('POST', `/api/jobs/${path}`, payload);
   const ended = await eventually(`the job ${path} has ended`, async () => {
@@ -95,7 +95,7 @@ test('suppliers', async () => {
     '/api/manage/supplier_changes',
     change([{ name: 'Ann', email: 'ann@s.example' }]),
   );
-  // One of each kind of trouble: an attribute that does not exist, and a contact that does not.
+  // One fault of each kind: an attribute and a contact that do not exist.
   await call('POST', '/api/manage/supplier_changes', {
     change_data: {
       suppliers: [
@@ -259,7 +259,7 @@ test('the feeds, with every filter and every include', async () => {
   const filters = `sourcing_event=${event}&sourcing_request=${request_}&filter[sourcing_event.tags.Region]=EMEA`;
   const all = 'include=sourcing_events&include=suppliers';
   const bids = await call('GET', `/api/feeds/latest-bids?${bounds}&${filters}&${all}&include=columns`);
-  // S1's two, and S2's that was withdrawn.
+  // Two bids of S1, and the withdrawn bid of S2.
   expect(bids.data).toHaveLength(3);
   expect(bids.includes).toMatchObject({ suppliers: [{}, {}], sourcing_events: [{}], columns: [{}, {}, {}, {}] });
   const awards = await call('GET', `/api/feeds/awards?${bounds}&${filters}&${all}&include=columns`);

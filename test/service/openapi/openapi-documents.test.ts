@@ -1,4 +1,4 @@
-/** The OpenAPI documents themselves: valid by a public validator, whole, and true to the schemas that requests are parsed by. */
+/** The OpenAPI documents: valid by a public validator, complete, and equal to the schemas that parse requests. */
 import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -90,7 +90,7 @@ describe.each(apiNames)('the document %s', (name) => {
     );
     expect(schemas.length).toBeGreaterThan(30);
     const empty = schemas.filter(([, schema]) => Object.keys(schema).every((key) => key === 'description'));
-    // What another service puts there is its own.
+    // Another service defines the values there.
     expect(empty.map(([place]) => place)).toEqual(name === 'public' ? emptyOnPurpose : []);
   });
 });

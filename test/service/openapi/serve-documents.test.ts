@@ -1,4 +1,4 @@
-/** The documents and their pages over HTTP: open to everybody, whole in themselves, and kept by browsers no longer than they are true. */
+/** The documents and their pages over HTTP: without a key, without other servers, and cached only while unchanged. */
 import express from 'express';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';

@@ -29,7 +29,7 @@ describe('results computed by hand', () => {
     ['2 - 3 + 4', '3'],
     ['1 + 2 < 2 * 2', '1'],
     ['1 + (2 < 2) * 2', '1'],
-    // Minus signs belong to what follows.
+    // A minus sign applies to the next factor.
     ['-2 + 3', '1'],
     ['-2 * -3', '6'],
     ['2--3', '5'],
@@ -45,10 +45,10 @@ describe('results computed by hand', () => {
     ['1 / 3', '0.3333333333'],
     ['2 / 3', '0.6666666667'],
     ['1 / 3 * 3', '1'],
-    // ... though 34 digits are not the whole third.
+    // 34 digits are not the whole third.
     ['1 / 3 * 3 = 1', '0'],
     ['1 / 8', '0.125'],
-    // Comparisons give 1 or 0.
+    // The value of a comparison is 1 or 0.
     ['1 = 1.00', '1'],
     ['1 <> 1', '0'],
     ['1 != 2', '1'],
@@ -193,11 +193,11 @@ test('any formula has the value that fractions of whole numbers have, rounded to
     }),
     { numRuns: 4000 },
   );
-  // Else the test would prove only that both refuse.
+  // Otherwise the test would only prove that both refuse.
   expect(computed).toBeGreaterThan(2000);
 });
 
-// The oracle shares nothing with the product: its own trees, its own arithmetic on fractions of BigInts.
+// The oracle shares no code with the product: it has its own trees and its own arithmetic on fractions of BigInts.
 
 type Binary = '+' | '-' | '*' | '/' | '=' | '<>' | '<' | '<=' | '>' | '>=';
 type Tree =
@@ -263,7 +263,7 @@ const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
   ),
 }));
 
-/** With no more parentheses than the order of operations needs, so that the parser must know it. */
+/** With as few parentheses as the order of operations allows, so that the parser must know the order. */
 function print(node: Tree, bindingMin: number): string {
   switch (node.is) {
     case 'number':
@@ -281,7 +281,7 @@ function print(node: Tree, bindingMin: number): string {
     case 'binary': {
       const binding = '*/'.includes(node.sign) ? 2 : '+-'.includes(node.sign) ? 1 : 0;
       const sign = node.spaced ? ` ${node.sign} ` : node.sign;
-      // Comparisons are not chained, so on their left only what binds tighter may stand bare.
+      // Comparisons are not chained, so an operand of a comparison needs parentheses if it is a comparison.
       const text = `${print(node.left, Math.max(binding, 1))}${sign}${print(node.right, binding + 1)}`;
       return binding < bindingMin ? `(${text})` : text;
     }
