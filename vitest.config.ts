@@ -15,7 +15,7 @@ export default defineConfig({
   test: {
     globalSetup: ['test/harness/global-setup.ts'],
     // More than cores: many tests wait for time-outs and other processes.
-    maxWorkers: 3,
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     projects: [
       { test: { ...project, name: 'isolated', include: isolated } },

@@ -8,9 +8,16 @@ export function testCertificates(): LocalCertificates {
   return inject('certificates');
 }
 
-/** Outgoing connections that trust the test certificates. */
+let outgoing: ReturnType<typeof createGuardedFetch> | undefined;
+
+/** Outgoing connections that trust the test certificates: the same for a whole test file, as it is slow to make them. */
 export function testOutgoing(): ReturnType<typeof createGuardedFetch> {
-  const outgoing = createGuardedFetch({ extraCa: testCertificates().caPem });
-  closeAfterFile(() => outgoing.close());
-  return outgoing;
+  if (outgoing) return outgoing;
+  const made = createGuardedFetch({ extraCa: testCertificates().caPem });
+  outgoing = made;
+  closeAfterFile(async () => {
+    outgoing = undefined;
+    await made.close();
+  });
+  return made;
 }
