@@ -253,7 +253,7 @@ describe('a path', () => {
     const allowed: [string, string, string][] = [
       ['POST', '/api/feeds/awards', 'GET, HEAD'],
       ['PUT', '/api/webhooks', 'POST, GET, HEAD'],
-      ['PATCH', `/api/webhooks/${event}`, 'GET, HEAD, DELETE'],
+      ['PUT', `/api/webhooks/${event}`, 'GET, HEAD, PATCH, DELETE'],
       ['DELETE', '/admin/organisations', 'POST'],
     ];
     for (const [method, path, allow] of allowed) {

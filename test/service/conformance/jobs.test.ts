@@ -143,7 +143,7 @@ test("the document's example of a payload makes exactly that event", async () =>
     suppliers: [],
     rounds: [],
   });
-  expect(event.columns).toEqual(sheet.columns.map((column) => ({ ...column, scope: 'LOT' })));
+  expect(event.columns).toEqual(sheet.columns.map((column) => ({ ...column, allow_negative: false, scope: 'LOT' })));
   const plain = ({ name, values }: { name: string; values: object }) => ({ name, values });
   expect(event.lots.map(plain)).toEqual([
     { name: 'Paper', values: { Article: 'A4, 80 g', Quantity: '500' } },

@@ -36,6 +36,8 @@ interface ModelRound {
   starts: number | null;
   ends: number | null;
   status: 'PENDING' | 'ACTIVE' | 'CLOSED' | 'COMPLETE';
+  /** It was closed with its event before it began: it keeps its times. */
+  neverRan?: boolean;
 }
 
 /** The stored event; times are in minutes since the run began. */
@@ -92,13 +94,20 @@ function runRounds(model: Model, now: number): boolean {
 function closeEvent(model: Model, now: number): void {
   model.status = 'CLOSED';
   for (const round of model.rounds.filter((round) => !isOver(round))) {
+    round.neverRan = round.status === 'PENDING';
     round.status = 'CLOSED';
-    // A round that never began gets no time in which it ran.
+    if (round.neverRan) continue;
     if (round.starts !== null) round.starts = Math.min(round.starts, now);
     round.ends = Math.min(round.ends ?? now, now);
   }
   const last = model.rounds.at(-1);
   if (last && model.isAwarded) last.status = 'COMPLETE';
+}
+
+/** A round that never ran begins now; an end that has passed counts as none. */
+function reopenRound(round: ModelRound, now: number, ends: number | null): void {
+  if (round.neverRan) round.starts = Math.min(round.starts ?? now, now);
+  Object.assign(round, { status: 'ACTIVE', neverRan: false, ends: ends !== null && ends > now ? ends : null });
 }
 
 /** Applies what is due by `now`; returns its row of the table. */
@@ -133,7 +142,11 @@ const done = (...rows: (string | undefined)[]): Outcome => ({
 function fits(model: Model, place: number, { starts, ends }: { starts: number | null; ends: number }, now: number) {
   const floor = Math.max(
     -1,
-    ...model.rounds.slice(0, place).flatMap((round) => [round.starts ?? -1, round.ends ?? -1]),
+    ...model.rounds.slice(0, place).flatMap((round) => {
+      const times = [round.starts ?? -1, round.ends ?? -1];
+      // A round that never ran may end in the future: once it is over it takes no time after now.
+      return isOver(round) ? times.map((time) => Math.min(time, now)) : times;
+    }),
   );
   const next = model.rounds.slice(place + 1).find((round) => !isOver(round));
   return (
@@ -183,7 +196,7 @@ function apply(model: Model, step: Step, now: number): Outcome {
       if (status !== 'CLOSED') return refuse(409);
       model.status = 'OPEN';
       const last = rounds.at(-1);
-      if (last) Object.assign(last, { status: 'ACTIVE', ends: null });
+      if (last) reopenRound(last, now, last.ends);
       return done();
     }
     case 'delete':
@@ -219,7 +232,7 @@ function apply(model: Model, step: Step, now: number): Outcome {
       if (status !== 'OPEN' || active || !rounds.some(isOver)) return refuse(409);
       if (!round) return refuse(404);
       if (!isOver(round)) return refuse(409);
-      Object.assign(round, { status: 'ACTIVE', ends: null });
+      reopenRound(round, now, null);
       return done(applyDue(model, now));
     case 'bid':
       if (status !== 'OPEN' || !active) return refuse(409);

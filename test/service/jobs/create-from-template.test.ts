@@ -76,6 +76,7 @@ test('an event has the members of its template, but no id of it, and is no templ
     ...shown,
     id: '',
     created: '',
+    history: [],
     allowed: [],
     is_template: '',
     lots: shown.lots.map((lot: object) => ({ ...lot, id: '' })),

@@ -38,7 +38,13 @@ const tables: Record<string, { numbers: [number, number, number, number]; endpoi
   },
   jobs_read: {
     numbers: [30, 60, 600, 3_600],
-    endpoints: ['GET /api/jobs', 'GET /api/jobs/:id', 'GET /api/jobs/:type/:id'],
+    endpoints: [
+      'GET /api/jobs',
+      'GET /api/jobs/:id',
+      'GET /api/jobs/:type/:id',
+      'GET /api/manage/sourcing_requests',
+      'GET /api/manage/sourcing_requests/:uuid',
+    ],
   },
   feeds: {
     numbers: [60, 60, 43_200, 86_400],
