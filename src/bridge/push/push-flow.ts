@@ -42,14 +42,8 @@ import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
 import { needsFile } from './batch/attach-files.ts';
 import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
 import { type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
-import {
-  type Claim,
-  type Claimed,
-  type ClaimOptions,
-  claimDocuments,
-  commitIntents,
-  mustLookUp,
-} from './claim/claim-documents.ts';
+import { type Claim, type Claimed, type ClaimOptions, claimDocuments, commitIntents } from './claim/claim-documents.ts';
+import { mustLookUp } from './claim/decide-operation.ts';
 import type { InFlight } from './claim/flow-document-store.ts';
 
 export interface PushDeps extends BatchDeps {

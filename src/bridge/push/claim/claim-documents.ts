@@ -2,15 +2,15 @@
  * Claims due documents for the next calls. A claim runs in one transaction of the flow's lease: it makes the documents
  * from the mirror, compares them with what was delivered, writes down those that need no call, and returns the others.
  */
-import { randomUUID } from 'node:crypto';
-import { type DocumentsMade, documentHash, makeDocuments } from '#bridge/assemble/make-documents.ts';
+import { type DocumentsMade, makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { readSendingFlow, setPaused } from '#bridge/flows/flow-state.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation } from '#connector/connector.ts';
-import type { Document, DocumentKind } from '#connector/documents.ts';
+import type { DocumentKind } from '#connector/documents.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, errorText } from '#platform/errors.ts';
+import { isWithdrawal, operationFor } from './decide-operation.ts';
 import {
   type FlowDocument,
   type InFlight,
@@ -65,14 +65,6 @@ export interface ClaimOptions {
  * record marks the document as due when it comes.
  */
 const missingRecordRetryMs = 60_000;
-
-/**
- * Whether the ERP must be asked what it holds before a call: an earlier call was interrupted, the ERP's state is
- * uncertain, or an operator asked for a replay.
- */
-export function mustLookUp({ document }: Pick<Claimed, 'document'>): boolean {
-  return document.intentId !== null || document.forced || document.uncertainSince !== null;
-}
 
 /**
  * Claims due documents of one kind. Documents that must be looked up, and withdrawals, are claimed apart from all
@@ -209,26 +201,4 @@ export async function commitIntents(
     hash: operation.contentHash,
   }));
   await writeIntents(tx, flow, intents, { by: call.by, now: timestampFromMs(call.nowMs) });
-}
-
-/** Whether the operation cancels an object that the ERP holds, or may hold after an interrupted call. */
-function isWithdrawal({ deliveredHash, intentId }: FlowDocument, { action }: Operation): boolean {
-  return action === 'cancel' && (deliveredHash !== null || intentId !== null);
-}
-
-/**
- * Returns the operation that brings the ERP in step with this document; undefined when the ERP holds it already. A
- * repetition of an interrupted call with the same content keeps that call's idempotency key.
- */
-export function operationFor(document: FlowDocument, content: Document, wanted: boolean): Operation | undefined {
-  const contentHash = documentHash(content);
-  const { intentId, intentHash, deliveredHash } = document;
-  if (!mustLookUp({ document }) && deliveredHash === (wanted ? contentHash : null)) return undefined;
-  return {
-    action: wanted ? (deliveredHash === null ? 'create' : 'amend') : 'cancel',
-    document: content,
-    contentHash,
-    idempotencyKey: intentId !== null && intentHash === contentHash ? intentId : randomUUID(),
-    reference: document.reference ?? undefined,
-  };
 }

@@ -13,7 +13,8 @@ import type { Database } from '#platform/database/database.ts';
 import { errorText } from '#platform/errors.ts';
 import { lookUpDocuments } from '../batch/look-up-documents.ts';
 import { createConnectorCalls } from '../calls/connector-calls.ts';
-import { type Claimed, mustLookUp, operationFor } from '../claim/claim-documents.ts';
+import type { Claimed } from '../claim/claim-documents.ts';
+import { mustLookUp, operationFor } from '../claim/decide-operation.ts';
 import { documentColumns, type FlowDocument } from '../claim/flow-document-store.ts';
 import { documentDifferences } from './document-differences.ts';
 
