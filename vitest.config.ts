@@ -3,7 +3,7 @@ import { isolated } from './test/harness/isolated-files.ts';
 import { LongestFirst } from './test/harness/longest-first.ts';
 
 /** For each project, not inherited: vitest would set up the run once more for each. */
-const project = {
+export const project = {
   setupFiles: ['test/harness/leaks.ts', 'test/harness/property-seed.ts'],
   // Real servers and real fsync: slow machines need room, and a hang still has to end.
   testTimeout: 60_000,

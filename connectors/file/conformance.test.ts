@@ -29,7 +29,8 @@ const targets = [
   }),
   batchTarget(inbox('batches'), {
     against: 'file system, batches in CSV',
-    settings: () => ({ directory: 'batches', layout: 'batch', batch_size: 50 }),
+    // An ERP, unlike a spreadsheet, wants each text as it is.
+    settings: () => ({ directory: 'batches', layout: 'batch', batch_size: 50, csv: { formulas: 'keep' } }),
   }),
   batchTarget(inbox('lines'), {
     against: 'file system, batches in JSON Lines',

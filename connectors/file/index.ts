@@ -52,8 +52,9 @@ const leftovers = new RegExp(`^\\.(?:(?:${documentKinds.join('|')})_.*|.*\\.(?:j
 
 async function openFolder(settings: FileSettings, { dataDir }: ConnectorContext): Promise<Folder> {
   const { directory, sftp } = settings;
+  const [file, made] = [modeOf(settings.file_mode), modeOf(settings.folder_mode)];
   if (!sftp) {
-    const folder = await openLocalFolder(resolve(dataDir, directory));
+    const folder = await openLocalFolder(resolve(dataDir, directory), { file: file ?? 0o600, folder: made ?? 0o700 });
     await removeLeftovers(folder, '', leftovers, Date.now());
     return folder;
   }
@@ -67,7 +68,12 @@ async function openFolder(settings: FileSettings, { dataDir }: ConnectorContext)
       ? trustFingerprints(sftp.fingerprint ?? [])
       : await trustKnownHosts(resolve(dataDir, sftp.known_hosts_file), host, port);
   const connection = createSftpConnection({ host, port, user, password, privateKey, ...trust });
-  return createSftpFolder(connection, directory, `sftp://${user}@${host}:${port}/${directory.replace(/^\//, '')}`);
+  const place = `sftp://${user}@${host}:${port}/${directory.replace(/^\//, '')}`;
+  return createSftpFolder(connection, directory, place, { file, folder: made });
+}
+
+function modeOf(octal: string | undefined): number | undefined {
+  return octal === undefined ? undefined : Number.parseInt(octal, 8);
 }
 
 /** Throws ConfigError when the file is not a private key, or the passphrase is wrong. */

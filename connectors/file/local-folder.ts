@@ -1,5 +1,5 @@
 /** A folder of this machine's file system, local or mounted. */
-import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { access, chmod, link, mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import {
   type CheckResult,
@@ -11,9 +11,18 @@ import {
 } from 'sourcing-bridge/connector';
 import { type Content, type Folder, NoSuchFile, sha256 } from './folder.ts';
 
+/** The rights of what the connector makes; existing folders keep theirs. */
+export interface Modes {
+  readonly file: number;
+  readonly folder: number;
+}
+
+/** Prices and bids are nobody else's business: other users of the machine need a setting. */
+const ownerOnly: Modes = { file: 0o600, folder: 0o700 };
+
 /** Opens the folder, and creates it if it is missing. Throws ConfigError when it cannot be created. */
-export async function openLocalFolder(root: string): Promise<Folder> {
-  await mkdir(root, { recursive: true }).catch((cause: unknown) => {
+export async function openLocalFolder(root: string, modes: Modes = ownerOnly): Promise<Folder> {
+  await createFolder(root, modes).catch((cause: unknown) => {
     throw new ConfigError(`The folder ${root} (settings.directory) cannot be created: ${String(cause)}`, { cause });
   });
   const at = (path: string) => join(root, path);
@@ -36,8 +45,8 @@ export async function openLocalFolder(root: string): Promise<Folder> {
         undefined,
       ),
     list: (path) => withConnectorErrors(root, () => readdir(at(path)), []),
-    write: (path, content, signal) => withConnectorErrors(root, () => writeNew(at(path), content, signal)),
-    move: (from, to) => withConnectorErrors(root, () => moveFile(at(from), at(to))),
+    write: (path, content, signal) => withConnectorErrors(root, () => writeNew(at(path), content, modes, signal)),
+    move: (from, to) => withConnectorErrors(root, () => moveFile(at(from), at(to), modes)),
     moveIfFree: (from, to) => withConnectorErrors(root, () => linkFile(at(from), at(to))),
     flush: (path) => withConnectorErrors(root, () => flushNames(at(path))),
     remove: (path) => withConnectorErrors(root, () => rm(at(path), { force: true })),
@@ -47,10 +56,12 @@ export async function openLocalFolder(root: string): Promise<Folder> {
   };
 }
 
-async function writeNew(file: string, content: Content, signal?: AbortSignal): Promise<void> {
-  await createFolder(dirname(file));
-  const handle = await open(file, 'wx', 0o644);
+async function writeNew(file: string, content: Content, modes: Modes, signal?: AbortSignal): Promise<void> {
+  await createFolder(dirname(file), modes);
+  const handle = await open(file, 'wx', modes.file);
   try {
+    // The umask of the process may have taken rights away that the settings give.
+    await handle.chmod(modes.file);
     await handle.writeFile(content, signal ? { signal } : {});
     await handle.sync();
   } finally {
@@ -58,8 +69,8 @@ async function writeNew(file: string, content: Content, signal?: AbortSignal): P
   }
 }
 
-async function moveFile(from: string, to: string): Promise<void> {
-  await createFolder(dirname(to));
+async function moveFile(from: string, to: string, modes: Modes): Promise<void> {
+  await createFolder(dirname(to), modes);
   try {
     await rename(from, to);
   } catch (error) {
@@ -83,11 +94,14 @@ async function linkFile(from: string, to: string): Promise<boolean> {
 }
 
 /** Creates a folder with its parents, and flushes the names of those that are new. */
-async function createFolder(directory: string): Promise<void> {
-  const first = await mkdir(directory, { recursive: true });
+async function createFolder(directory: string, modes: Modes): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode: modes.folder });
   if (first === undefined) return;
-  for (let created = directory; created.length >= first.length; created = dirname(created))
+  for (let created = directory; created.length >= first.length; created = dirname(created)) {
+    // With the bits that a folder inherits, such as the group's.
+    await chmod(created, ((await stat(created)).mode & 0o7000) | modes.folder);
     await flushNames(dirname(created));
+  }
 }
 
 function exists(file: string): Promise<boolean> {

@@ -36,8 +36,8 @@ export function templateFault(
   const invalid = /[^A-Za-z0-9._-]/u.exec(plain)?.[0];
   if (invalid !== undefined)
     return `a name may have placeholders, letters, digits, dots, hyphens and underscores, not "${invalid}"`;
-  if (template === '' || template.startsWith('.') || template.endsWith('.'))
-    return 'a name must not be empty, nor begin or end with a dot';
+  if (template === '' || /^[.-]|\.$/.test(template))
+    return 'a name must not be empty, nor begin with a dot or a hyphen, nor end with a dot';
   if (needs !== undefined && !used.includes(needs))
     return `a name must have {${needs}}: without it two files would get the same name`;
   return undefined;
@@ -114,7 +114,7 @@ export function ownName(name: string): string {
   const safe = base.replaceAll(/[^\p{L}\p{M}\p{N} ._()+-]+/gu, '_').replaceAll(/^[. ]+|[. ]+$/g, '');
   const at = safe.lastIndexOf('.');
   const [stem, ending] = at > 0 && safe.length - at <= 10 ? [safe.slice(0, at), safe.slice(at)] : [safe, ''];
-  return notReserved(`${cut(stem, 120) || 'file'}${ending}`);
+  return harmlessName(`${cut(stem, 120) || 'file'}${ending}`);
 }
 
 /** Inserts a text before the ending: `quote.pdf` and `-x` become `quote-x.pdf`. */
@@ -124,13 +124,16 @@ export function beforeEnding(name: string, text: string): string {
 }
 
 function safeName(name: string): string {
-  const whole = notReserved(name);
+  const whole = harmlessName(name);
   return Buffer.byteLength(whole) <= nameBytesMax ? whole : `${cut(whole, nameBytesMax - 65)}_${hashOf(whole)}`;
 }
 
-/** Windows treats these names as devices, whatever follows after a dot. */
-function notReserved(name: string): string {
-  return /^(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)/i.test(name) ? `_${name}` : name;
+/**
+ * Windows treats these names as devices, whatever follows after a dot. A program that gets a name with a hyphen at its
+ * beginning (`rm *`, `tar *`) takes it for an option.
+ */
+function harmlessName(name: string): string {
+  return /^(?:-|(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$))/i.test(name) ? `_${name}` : name;
 }
 
 /** The beginning of a text in at most `bytesMax` bytes, without half a character. */

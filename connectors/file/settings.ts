@@ -70,10 +70,15 @@ const csv = z
       .describe('The format of times, in UTC, for example DD.MM.YYYY; default: as in the document'),
     formulas: z
       .enum(['keep', 'quote'])
-      .default('keep')
-      .describe("quote: a text that a spreadsheet would take for a formula gets a ' before it"),
+      .default('quote')
+      .describe("quote: a text that a spreadsheet would take for a formula gets a ' before it; keep: for an ERP"),
   })
   .prefault({});
+
+/** A text, because a number such as 0640 means something else in each version of YAML. */
+const mode = z
+  .string("must be a text in quotation marks, like '0640'")
+  .regex(/^[0-7]{3,4}$/, "must be octal digits, like '0640'");
 
 /** A folder's path below `directory`. */
 const subFolder = z
@@ -82,7 +87,8 @@ const subFolder = z
     /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/,
     'letters, digits, dots, hyphens and underscores, with / between folders',
   )
-  .refine((path) => !path.split('/').some((part) => /^\.+$/.test(part)), 'must stay below the directory');
+  .refine((path) => !path.split('/').some((part) => /^\.+$/.test(part)), 'must stay below the directory')
+  .refine((path) => !/(?:^|\/)-/.test(path), 'the name of a folder must not begin with a hyphen');
 
 export const settingsSchema = z
   .strictObject({
@@ -119,6 +125,14 @@ export const settingsSchema = z
     journal: subFolder
       .default('.sourcing-bridge')
       .describe('The folder in which the connector records what it has written'),
+    file_mode: mode
+      .optional()
+      .describe(
+        "Who may read the files: '0600' (default: this user only) or '0640' (its group, too); with sftp: the server's choice",
+      ),
+    folder_mode: mode
+      .optional()
+      .describe("Of folders that the connector makes; default: '0700', with sftp the server's choice"),
     batch_size: z.int().min(1).max(1_000).default(200).describe('The largest number of documents in one batch'),
     columns: z.array(column).min(1).optional().describe('Default: all columns that the documents have'),
     bid_sheet: z

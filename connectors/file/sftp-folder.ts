@@ -14,13 +14,26 @@ import { connectorErrorOf, unlessMissing } from './sftp-status.ts';
 /** The server's clock decides about leftovers, and may be wrong by hours. */
 const leftoverMs = 24 * 3_600_000;
 
+/** The rights of what the connector makes; undefined: the server decides. */
+export interface SftpModes {
+  readonly file?: number | undefined;
+  readonly folder?: number | undefined;
+}
+
 /** The folder `root` of the login; `place` is its name in messages. */
-export function createSftpFolder(connection: SftpConnection, root: string, place: string): Folder {
+export function createSftpFolder(
+  connection: SftpConnection,
+  root: string,
+  place: string,
+  modes: SftpModes = {},
+): Folder {
   const at = (path: string) => joinPath(root, path);
   const requests = createSftpRequests(connection, place);
-  const names = createSftpNames(requests, at);
+  const names = createSftpNames(requests, at, modes.folder);
   const write = (path: string, content: Content, signal?: AbortSignal) =>
-    names.inFolderOf(path, () => requests.withHandle(at(path), 'wx', (send) => writeContent(send, content, signal)));
+    names.inFolderOf(path, () =>
+      requests.withHandle(at(path), 'wx', (send) => writeContent(send, content, signal), modes.file),
+    );
 
   async function withConnectorErrors<T>(path: string, work: () => Promise<T>): Promise<T> {
     try {

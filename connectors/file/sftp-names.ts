@@ -25,8 +25,9 @@ export interface SftpNames {
 
 const unknownIfLost = (message: string) => new UnknownOutcome(message);
 
-/** Operations on names; `at` turns a path in the folder into the server's path. */
-export function createSftpNames({ send }: SftpRequests, at: (path: string) => string): SftpNames {
+/** Operations on names; `at` turns a path in the folder into the server's path. New folders get `folderMode`, if given. */
+export function createSftpNames({ send }: SftpRequests, at: (path: string) => string, folderMode?: number): SftpNames {
+  const attributes = folderMode === undefined ? {} : { mode: folderMode };
   /** Subfolders that existed, or were created, when they were last used. */
   let known = new Set<string>();
 
@@ -43,7 +44,7 @@ export function createSftpNames({ send }: SftpRequests, at: (path: string) => st
       const folder = parts.slice(0, count).join('/');
       if (known.has(folder)) continue;
       if (!(await exists(folder)))
-        await send<void>((sftp, done) => sftp.mkdir(at(folder), done)).catch(async (error: unknown) => {
+        await send<void>((sftp, done) => sftp.mkdir(at(folder), attributes, done)).catch(async (error: unknown) => {
           // Another process may have created it meanwhile.
           if (!(await exists(folder))) throw error;
         });

@@ -28,8 +28,8 @@ export interface SftpRequests {
    * that `lost` makes (by default a TransientError).
    */
   readonly send: <T>(request: Request<T>, lost?: (message: string) => Error) => Promise<T>;
-  /** Opens a file, runs `work` and closes the file. */
-  withHandle<T>(file: string, flags: 'r' | 'wx', work: (send: SendForHandle) => Promise<T>): Promise<T>;
+  /** Opens a file, runs `work` and closes the file. A new file gets `mode`, if given. */
+  withHandle<T>(file: string, flags: 'r' | 'wx', work: (send: SendForHandle) => Promise<T>, mode?: number): Promise<T>;
   /** Runs `work`; soon after `signal` aborts it drops the connection, so that waiting requests fail. */
   readonly during: <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
 }
@@ -67,10 +67,12 @@ export function createSftpRequests(connection: SftpConnection, place: string): S
 
   return {
     send: async (request, lost) => sendIn(await session(), request, lost),
-    withHandle: async (file, flags, work) => {
+    withHandle: async (file, flags, work, mode) => {
       // A handle is valid in its own session only: in another session it may belong to another file.
       const own = await session();
-      const handle = await sendIn<Buffer>(own, (sftp, done) => sftp.open(file, flags, done));
+      const handle = await sendIn<Buffer>(own, (sftp, done) =>
+        sftp.open(file, flags, mode === undefined ? {} : { mode }, done),
+      );
       try {
         return await work((request) => sendIn(own, (sftp, done) => request(sftp, handle, done)));
       } finally {

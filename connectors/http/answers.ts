@@ -62,9 +62,10 @@ function isPage(response: HttpResponse): boolean {
 
 /** The error of a page: the ERP, which answers in JSON, has not answered. */
 function pageError(response: HttpResponse, request: HttpRequest): ConnectorError | undefined {
-  const error = errorOfStatus({ ...response, status: 500 }, request, 0);
+  // As a gateway's 502: who sent the page is not known, nor whether the ERP behind it has ended.
+  const error = errorOfStatus({ ...response, status: 502 }, request, 0);
   if (error)
-    error.message = error.message.replace('answered 500', `answered ${response.status} with a body that is not JSON`);
+    error.message = error.message.replace('answered 502', `answered ${response.status} with a body that is not JSON`);
   return error;
 }
 
@@ -158,7 +159,10 @@ export function compileReference(form: ReferenceForm): (response: HttpResponse, 
     if (answered !== undefined) return answered;
     if (reference !== undefined && reference !== '') return reference;
     if (action === 'cancel') return document.key;
-    throw new UnknownOutcome(`the ERP answered ${response.status} without the object's reference`);
+    // 202 says that the ERP carries the request out later.
+    throw new UnknownOutcome(`the ERP answered ${response.status} without the object's reference`, {
+      answered: response.status !== 202,
+    });
   };
 }
 

@@ -55,14 +55,16 @@ export default defineConnector({
     batchMax,
     requestsAtOnce: 4,
     timeoutMs: 100_000,
-    lateEffectMs: 30_000,
+    lateEffectMs: 35_000,
+    visibleAfterMs: 5_000,
     idempotency: 'external-id',
   },
   capabilitiesWith: (given) => ({
     requestsAtOnce: given.concurrency,
     // The last request may take three time limits: it is sent, logs in again, and is sent again.
     timeoutMs: startWithinMs + Math.ceil(given.timeout_seconds * 3_000) + 10_000,
-    lateEffectMs: Math.ceil(given.settle_seconds * 1_000),
+    lateEffectMs: Math.ceil((given.settle_seconds + given.visible_seconds) * 1_000),
+    visibleAfterMs: Math.ceil(given.visible_seconds * 1_000),
     idempotency: idempotencyOf(given),
   }),
   async open(given, context) {

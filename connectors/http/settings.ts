@@ -152,7 +152,15 @@ export const settingsSchema = z.strictObject({
     .max(86_400)
     .default(30)
     .describe(
-      'How long a request may still take effect after its call was cut off, and how long a written object may be missing from lookup',
+      'How long the ERP may still work on a request that was cut off: no answer came, or that of a gateway. Many servers stop a request after 30 s. A request that the ERP has answered does not wait for this',
+    ),
+  visible_seconds: z
+    .number()
+    .min(0)
+    .max(86_400)
+    .default(5)
+    .describe(
+      'How long a written object may be missing from lookup. Most ERPs show it at once; 5 s also cover a copy of the database that lags',
     ),
   documents: z.partialRecord(z.enum(documentKinds), kindSettings).default({}),
   answers: z

@@ -47,6 +47,8 @@ export default defineConnector({
     idempotency: 'lookup',
     timeoutMs: 120_000,
     lateEffectMs: 120_000,
+    // Tryton answers after its commit, and a lookup reads the same database.
+    visibleAfterMs: 0,
     reads: ['supplier', 'requisition'],
   },
   capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds }) => ({
@@ -54,6 +56,11 @@ export default defineConnector({
     timeoutMs: timeout_seconds * 1_000,
     lateEffectMs: settle_seconds * 1_000,
   }),
+  // The address of its web client, as it shows it itself. Prices of a supplier are no record of their own.
+  urlOf: (reference, { url, database }) => {
+    const [, model, id] = /^([a-z_.]+),(\d+)$/.exec(reference) ?? [];
+    return model === undefined ? undefined : new URL(`#${database}/model/${model}/${id}`, `${url}/`).href;
+  },
   async open(values, { dataDir, clock }) {
     const tryton = createTryton(values, { clock, caPem: await readCa(values.ca_file, dataDir) });
     const deps = { tryton, settings: values, readReferenceData: createReferenceDataReader(tryton, values, clock) };

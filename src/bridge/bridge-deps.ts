@@ -3,6 +3,7 @@ import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { Application } from '#platform/http/application.ts';
+import type { ConnectionLimits } from '#platform/http/connections.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
@@ -30,6 +31,10 @@ export interface BridgeDeps {
   clock: Clock;
   log: Logger;
   registry: Registry;
+  /** The limits of connections, for the webhook endpoint and for the console; default: `connectionLimitsDefault`. */
+  connections?: ConnectionLimits;
+  /** How many wrong tokens of one address are checked in a second; default: `wrongTokensDefault`. */
+  wrongTokensPerSecond?: number;
   /** Default: the identity of the operating system's process. */
   processIdentity?: ProcessIdentity;
   /** Adds routes to the console's application. */

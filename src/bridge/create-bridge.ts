@@ -3,27 +3,25 @@
  * three parts finds in SQL what is due; signals of the queue only make it faster. A process runs one of the parts or
  * all of them, and several processes may run the same part.
  */
-import { fileURLToPath } from 'node:url';
 import { timestampNow } from '#platform/clock.ts';
-import type { Database } from '#platform/database/database.ts';
-import { migrate, pendingMigrations } from '#platform/database/migrations.ts';
-import type { Sql } from '#platform/database/sql.ts';
-import { throwIssues } from '#platform/errors.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
+import { checkSealedColumns } from '#platform/sealed-columns.ts';
 import { createSweep } from '#platform/sweep.ts';
 import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
+import { checkNames } from './check-names.ts';
 import { openFlows } from './flows/open-flows.ts';
 import { registerFlows } from './flows/register-flows.ts';
 import { createLeases } from './leases/lease.ts';
 import { createLivenessLock } from './leases/liveness-lock.ts';
+import { migrateBridge } from './migrate-bridge.ts';
 import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
 import { startPush } from './push/start-push.ts';
 import { startReceive } from './receive/start-receive.ts';
-import type { BridgeSettings } from './settings.ts';
 import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
+import { bridgeSealedColumns } from './webhooks/webhook-store.ts';
 
 export interface Bridge {
   /** Where this process receives notifications: `https://localhost:8443`; undefined if it does not receive. */
@@ -36,21 +34,6 @@ export interface Bridge {
   /** Finds what is due now and wakes its workers, as the sweep does every `sweepMs`. */
   sweep(): Promise<void>;
   close(graceMs: number): Promise<void>;
-}
-
-const migrations = { schema: 'bridge', directory: fileURLToPath(new URL('migrations', import.meta.url)) };
-
-/** Brings the bridge's tables up to date. Several processes may call it at once. */
-export async function migrateBridge(database: Database): Promise<void> {
-  await migrate(database, migrations);
-}
-
-/**
- * Returns the names of the migrations that the next start applies; changes nothing. Rejects when the tables do not fit
- * this program's migrations.
- */
-export function pendingBridgeMigrations(sql: Sql): Promise<readonly string[]> {
-  return pendingMigrations(sql, migrations);
 }
 
 /**
@@ -81,6 +64,7 @@ export async function prepareBridge(deps: Omit<BridgeDeps, 'signals'>, opened: A
   const hasRole = (wanted: BridgeRole) => role === 'all' || role === wanted;
   checkNames(settings);
   await migrateBridge(database);
+  await checkSealedColumns(database, deps.secrets, bridgeSealedColumns);
   const flows = hasRole('push') ? await openFlows(deps, opened) : [];
   const liveness = await createLivenessLock({ database, log });
   opened.defer(() => liveness.close());
@@ -122,10 +106,17 @@ async function openBridge(
     },
   });
   opened.defer(() => sweep.close());
-  const page = createApplication({ log, registry, readiness });
+  const names = [settings.console_host, ...settings.console_names];
+  const hosts = { names, setting: 'bridge.console_names' };
+  const page = createApplication({ log, registry, readiness, hosts, trustsProxy: deps.connections?.isTrustedProxy });
   deps.mountConsole?.(page);
   page.finish();
-  const console = await listen(page.express, { host: settings.console_host, port: settings.console_port });
+  const console = await listen(page.express, {
+    host: settings.console_host,
+    port: settings.console_port,
+    metrics: { registry, port: 'console' },
+    ...(deps.connections && { connections: deps.connections }),
+  });
   opened.defer(async () => {
     page.beginShutdown();
     await console.close(graceMs());
@@ -137,28 +128,4 @@ async function openBridge(
     webhookUrl: (source) => (receive ? `${receive.url}/webhooks/${source}` : webhookUrlOf(settings, source)),
     sweep: () => sweep.now(),
   };
-}
-
-/**
- * Throws AppError `invalid` for what the schema cannot see: a source that is not configured, a name that is used twice.
- */
-export function checkNames({ sources, flows }: Pick<BridgeSettings, 'sources' | 'flows'>): void {
-  const issues = flows.flatMap((flow, index) =>
-    sources.some(({ name }) => name === flow.source)
-      ? []
-      : [
-          {
-            path: `bridge.flows[${index}].source`,
-            message: `names the source "${flow.source}", which is not configured`,
-          },
-        ],
-  );
-  for (const [what, names] of [
-    ['sources', sources.map(({ name }) => name)],
-    ['flows', flows.map(({ name }) => name)],
-  ] as const)
-    for (const [index, name] of names.entries())
-      if (names.indexOf(name) !== index)
-        issues.push({ path: `bridge.${what}[${index}].name`, message: `is "${name}", a name that is used twice` });
-  throwIssues(issues, ({ path, message }) => `The configuration is not valid: ${path} ${message}.`);
 }

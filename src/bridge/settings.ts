@@ -7,7 +7,14 @@ import { parseCidrs } from '#platform/network-guard.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
 
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
-const network = z.string().refine(isNetwork, 'must be a network, like 10.0.0.0/8');
+/** A network in CIDR notation. */
+export const network = z.string().refine(isNetwork, 'must be a network, like 10.0.0.0/8');
+const hostName = z
+  .string()
+  .regex(
+    /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/,
+    'must be a host name in lower case, like bridge.example.com, without a port',
+  );
 const port = z.int().min(0).max(65_535);
 
 /**
@@ -68,6 +75,13 @@ const source = z.strictObject({
     .min(1)
     .default(30)
     .describe('How much later than its `modified` a record may appear in a feed that does not declare its order'),
+  empty_pages: z
+    .int()
+    .min(1)
+    .max(10_000)
+    .default(50)
+    .describe('So many pages in a row may show no record and yet name a next page; then shorter windows are read'),
+  empty_pages_seconds: z.int().min(1).default(60).describe('The same, as a time'),
   includes: z.boolean().default(true).describe('Whether pages are requested with their related objects'),
   suppliers: z
     .boolean()
@@ -81,11 +95,16 @@ const source = z.strictObject({
     .min(0)
     .default(7)
     .describe('How often a full audit reads a whole feed again, which also finds vanished records; 0: never'),
-  freshness_seconds: z
+  retry_after_max_seconds: z
     .int()
     .min(1)
-    .optional()
-    .describe('A notification whose timestamp differs from now by more is acknowledged and does nothing'),
+    .default(7_200)
+    .describe('The longest wait that a Retry-After of the source can cause: then it is asked again'),
+  freshness_seconds: z
+    .int()
+    .min(0)
+    .default(345_600)
+    .describe('A notification whose timestamp differs from now by more is acknowledged and does nothing; 0: never'),
   bearer: bearer.optional().describe('Requires an OAuth token with each notification, besides the signature'),
   quotas: rateLimitsRequest
     .prefault({})
@@ -133,31 +152,64 @@ const flow = z.strictObject({
   settings: z.record(z.string(), z.unknown()).default({}).describe("The connector's own settings"),
 });
 
-export const bridgeSettings = z.strictObject({
-  host: z.string().default('127.0.0.1').describe('Where the webhook endpoint listens (HTTPS)'),
-  port: port.default(8443),
-  public_host: z.string().default('localhost').describe('The name in its certificate and in the URL of the webhook'),
-  tls: z
-    .strictObject({ cert_file: z.string(), key_file: z.string() })
-    .optional()
-    .describe('Your own certificate; without it a local authority makes one'),
-  console_host: z
-    .string()
-    .default('127.0.0.1')
-    .describe('Where the console page listens, which shows what the bridge is doing: HTTP, without a password'),
-  console_port: port.default(8081).describe('The port of the console page'),
-  body_bytes_max: z.int().min(1).default(262_144).describe('Upper bound of the length of a notification, in bytes'),
-  backlog_max: z.int().min(1).default(10_000).describe('How many notifications may wait for a commit; beyond: 503'),
-  lease_seconds: z
-    .number()
-    .min(1)
-    .default(60)
-    .describe('How long a process may be frozen before another process takes over its work'),
-  inbox_days: z.int().min(1).default(14).describe('How long notifications are kept'),
-  history_days: z.int().min(1).default(90).describe('How long replaced versions are kept'),
-  sources: z.array(source).default([]),
-  flows: z.array(flow).default([]),
-});
+export const bridgeSettings = z
+  .strictObject({
+    host: z.string().default('127.0.0.1').describe('Where the webhook endpoint listens (HTTPS)'),
+    port: port.default(8443),
+    public_host: z.string().default('localhost').describe('The name in its certificate and in the URL of the webhook'),
+    tls: z
+      .strictObject({ cert_file: z.string(), key_file: z.string() })
+      .optional()
+      .describe('Your own certificate; without it a local authority makes one'),
+    ca_file: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Where the certificate of the local authority is also written, for a service that must trust it'),
+    console_host: z
+      .string()
+      .default('127.0.0.1')
+      .describe('Where the console page listens, which shows what the bridge is doing: HTTP, without a password'),
+    console_port: port.default(8081).describe('The port of the console page'),
+    console_names: z
+      .array(hostName)
+      .max(100)
+      .default([])
+      .describe('The host names by which browsers may call the console, besides localhost and any IP address'),
+    body_bytes_max: z.int().min(1).default(262_144).describe('Upper bound of the length of a notification, in bytes'),
+    body_seconds: z
+      .number()
+      .min(0.1)
+      .max(60)
+      .default(15)
+      .describe('How long the body of a notification may take, counted from its first byte'),
+    unverified_bytes_max: z
+      .int()
+      .min(1_048_576)
+      .default(33_554_432)
+      .describe(
+        'Upper bound of all bodies together that are in memory before their signature is verified; beyond: 503',
+      ),
+    backlog_max: z.int().min(1).default(10_000).describe('How many notifications may wait for a commit; beyond: 503'),
+    lease_seconds: z
+      .number()
+      .min(1)
+      .default(60)
+      .describe('How long a process may be frozen before another process takes over its work'),
+    inbox_days: z.int().min(1).default(14).describe('How long notifications are kept'),
+    history_days: z.int().min(1).default(90).describe('How long replaced versions are kept'),
+    attempt_days: z
+      .int()
+      .min(1)
+      .default(90)
+      .describe('How long attempts, and what was sent with them, are kept for find, history and show'),
+    sources: z.array(source).default([]),
+    flows: z.array(flow).default([]),
+  })
+  .refine((bridge) => bridge.unverified_bytes_max >= bridge.body_bytes_max, {
+    path: ['unverified_bytes_max'],
+    error: 'must be at least body_bytes_max: else no notification of that length could be taken',
+  });
 
 export type BridgeSettings = z.infer<typeof bridgeSettings>;
 export type SourceSettings = z.infer<typeof source>;

@@ -28,6 +28,7 @@ export function createSourceClients(deps: Deps): (source: string, use?: ClientUs
         apiKey: source.api_key,
         timeoutMs: source.timeout_seconds * 1000,
         retries,
+        retryAfterMaxMs: source.retry_after_max_seconds * 1000,
         fileNetworks: source.file_networks,
       },
       fetch,

@@ -8,18 +8,25 @@ import { runCheckpointGet, runCheckpointReset, runCheckpointSet } from './comman
 import { readLastSeen, runDeadLetters } from './commands/bridge-dead-letters.ts';
 import { runDoctor } from './commands/bridge-doctor.ts';
 import { runDocumentSchema } from './commands/bridge-document-schema.ts';
+import { type FindOptions, runFind } from './commands/bridge-find.ts';
+import { attemptId, type HistoryOptions, runHistory } from './commands/bridge-history.ts';
 import { runLag } from './commands/bridge-lag.ts';
 import { runMappingTry } from './commands/bridge-mapping-try.ts';
 import { runPause, runResume } from './commands/bridge-pause.ts';
 import { runPlan } from './commands/bridge-plan.ts';
 import { runReplay } from './commands/bridge-replay.ts';
 import { runRun } from './commands/bridge-run.ts';
+import { runShow, type ShowOptions } from './commands/bridge-show.ts';
 import { runStatus } from './commands/bridge-status.ts';
 import { addWebhooksCommand } from './commands/bridge-webhooks.ts';
 import { timeOption } from './times.ts';
 
 const seconds = (flags: string, what: string) => new Option(flags, what).argParser(wholeNumber(0, 1_000_000_000));
 const time = (flags: string, what: string) => new Option(flags, what).argParser(timeOption);
+const skip = () =>
+  new Option('--skip <number>', 'leave out the documents of earlier pages')
+    .argParser(wholeNumber(0, 1_000_000_000))
+    .default(0);
 const limit = (number: number) => countOption('--limit <number>', 'how many are shown at most', number);
 
 /** Adds every subcommand to `bridge`. */
@@ -36,6 +43,7 @@ export function addBridgeCommands(bridge: Command): void {
     'read all feeds to their end, deliver everything that is due, and exit',
     runRun,
   ).addOption(countOption('--patience <seconds>', 'how long to wait for documents that are tried again', 60));
+  addHistoryCommands(bridge);
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);
@@ -48,15 +56,61 @@ export function addBridgeCommands(bridge: Command): void {
   bridge.addHelpText('after', exitCodes);
 }
 
+/** The words of a command are one text, whether the shell got them in quotation marks or not. */
+const textOf = (words: string | readonly string[] | undefined) => [words ?? []].flat().join(' ');
+
+function addHistoryCommands(bridge: Command): void {
+  const ofFlow = () => new Option('--flow <name>', 'of this flow only');
+  const ofKind = () => new Option('--kind <kind...>', 'documents of these kinds only');
+  addBridgeSubcommand<FindOptions>(
+    bridge,
+    'find <text...>',
+    "where documents are, and why: by an event's or a supplier's name, a reference, any id",
+    (options, words) => runFind(options, textOf(words)),
+  )
+    .addOption(ofFlow())
+    .addOption(ofKind())
+    .addOption(limit(20))
+    .addOption(skip());
+  addBridgeSubcommand<HistoryOptions>(
+    bridge,
+    'history [text...]',
+    "one document's way, from the change at the service to the ERP's answer; without words the latest attempts of all",
+    (options, words) => runHistory(options, textOf(words)),
+  )
+    .addOption(ofFlow())
+    .addOption(ofKind())
+    .addOption(countOption('--limit <number>', 'how many attempts are shown at most', 50))
+    .addOption(new Option('--before <attempt>', 'attempts before this one, which a page prints').argParser(attemptId))
+    .addOption(time('--from <time>', 'attempts from this time on'))
+    .addOption(time('--to <time>', 'attempts before this time'));
+  addBridgeSubcommand<ShowOptions>(
+    bridge,
+    'show <text...>',
+    'one document, and what differs from what the ERP has or from another version',
+    (options, words) => runShow(options, textOf(words)),
+  )
+    .addOption(ofFlow())
+    .addOption(ofKind())
+    .addOption(
+      new Option('--sent <version>', 'a version that was sent, instead of the document as it is now').argParser(
+        wholeNumber(1, 1_000_000),
+      ),
+    )
+    .addOption(
+      new Option('--against <version>', 'compare with this version (default: what the ERP has)').argParser(
+        wholeNumber(1, 1_000_000),
+      ),
+    );
+}
+
 function addFlowCommands(bridge: Command): void {
   addBridgeSubcommand(bridge, 'plan [flow]', 'show what would be written to the ERPs now; writes nothing', runPlan)
     .option('--all', 'also documents that are not due')
     .addOption(limit(100))
-    .addOption(
-      new Option('--skip <number>', 'leave out the documents of earlier pages')
-        .argParser(wholeNumber(0, 1_000_000_000))
-        .default(0),
-    );
+    .addOption(skip())
+    .option('--event <event...>', 'documents of these sourcing events only: name, reference or id')
+    .option('--supplier <supplier...>', 'documents about these suppliers only: name, external id or id');
   const mapping = bridge.command('mapping').description('try the mapping of a flow');
   addBridgeSubcommand(
     mapping,
@@ -76,13 +130,16 @@ function addFlowCommands(bridge: Command): void {
   );
   addBridgeSubcommand(bridge, 'dead-letters', 'show the documents that an ERP refused, and why', runDeadLetters)
     .option('--flow <name>', 'of this flow only')
+    .option('--event <event...>', 'of these sourcing events only: name, reference or id')
+    .option('--supplier <supplier...>', 'about these suppliers only: name, external id or id')
     .addOption(limit(50))
     .addOption(new Option('--after <place>', 'the page after this place, which a page prints').argParser(readLastSeen));
   addBridgeSubcommand(bridge, 'replay', 'write documents of a flow again', runReplay)
     .requiredOption('--flow <name>', 'the flow')
     .option('--key <key...>', 'the documents with these keys')
     .option('--kind <kind...>', 'documents of these kinds')
-    .option('--event <id...>', 'documents of these sourcing events')
+    .option('--event <event...>', 'documents of these sourcing events: name, reference or id')
+    .option('--supplier <supplier...>', 'documents about these suppliers: name, external id or id')
     .option('--dead', 'dead letters only')
     .option('--all', 'every document of the flow')
     .option('--yes', 'do not ask');

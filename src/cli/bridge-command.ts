@@ -3,7 +3,8 @@
  * or worker. It works beside running daemons. On a database server it is one more client. On the embedded database it
  * attaches to the server that a daemon has started, which keeps running when the command ends.
  */
-import { checkNames, migrateBridge } from '#bridge/create-bridge.ts';
+import { checkNames } from '#bridge/check-names.ts';
+import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/settings.ts';
 import { createSourceClients } from '#bridge/source-clients.ts';
 import type { SourceClient } from '#client/source-client.ts';
@@ -42,15 +43,22 @@ export interface BridgeCommand {
 export async function withBridge<T>(
   options: BridgeCommandOptions,
   use: (command: BridgeCommand) => Promise<T>,
-  /** `migrate: false` leaves the tables as they are. */
-  { migrate = true }: { migrate?: boolean } = {},
+  /**
+   * `migrate: false` leaves the tables as they are; `begin: true` makes the embedded database if there is none yet;
+   * `withoutSecrets: true` is for a command that calls no ERP and no source: their secrets need not be in its shell.
+   */
+  {
+    migrate = true,
+    begin = false,
+    withoutSecrets = false,
+  }: { migrate?: boolean; begin?: boolean; withoutSecrets?: boolean } = {},
 ): Promise<T> {
-  const configuration = await readCommandConfiguration(options);
+  const configuration = await readCommandConfiguration(options, { withoutSecrets });
   checkNames(configuration.bridge);
   using stop = listenForStop();
   const { signal } = stop;
   try {
-    return await openAndUse(configuration, use, migrate, signal);
+    return await openAndUse(configuration, use, { migrate, begin, signal });
   } catch (error) {
     // After the signal any other error only says which step it interrupted.
     if (signal.aborted && !(error instanceof AppError && error.code === 'invalid'))
@@ -62,11 +70,15 @@ export async function withBridge<T>(
 async function openAndUse<T>(
   configuration: Configuration,
   use: (command: BridgeCommand) => Promise<T>,
-  migrate: boolean,
-  signal: AbortSignal,
+  { migrate, begin, signal }: { migrate: boolean; begin: boolean; signal: AbortSignal },
 ): Promise<T> {
   await using opened = new AsyncDisposableStack();
-  const installation = await openInstallation(configuration, { name: 'bridge-command', logLevel: 'error', signal });
+  const installation = await openInstallation(configuration, {
+    name: 'bridge-command',
+    logLevel: 'error',
+    signal,
+    existing: !begin,
+  });
   opened.defer(() => installation.close());
   const { database } = installation.open;
   if (migrate) await migrateBridge(database);

@@ -1,7 +1,9 @@
 /** The whole configuration: one file, `config/bridge.yaml` unless the command names another, and the environment. */
 import { z } from 'zod';
-import { bridgeSettings } from '#bridge/settings.ts';
-import { loadConfiguration } from '#platform/configuration.ts';
+import { bridgeSettings, network } from '#bridge/settings.ts';
+import { loadConfiguration, type Path } from '#platform/configuration.ts';
+import { connectionLimitsDefault } from '#platform/http/connections.ts';
+import { wrongTokensDefault } from '#platform/http/token-guard.ts';
 
 const fileSettings = z
   .discriminatedUnion(
@@ -46,26 +48,78 @@ const origin = z.string().refine((text) => /^https?:[^*]+$/.test(text) && URL.pa
   error: 'must be an origin, like https://app.example.com: a scheme, a host and perhaps a port, in lower case',
 });
 
+const httpSettings = z.strictObject({
+  connections_max: z
+    .int()
+    .min(10)
+    .default(connectionLimitsDefault.inAll)
+    .describe('The most open connections of a port, and a quarter of the files that the process may open'),
+  connections_per_address_max: z
+    .int()
+    .min(1)
+    .default(connectionLimitsDefault.perAddress)
+    .describe('The most open connections of a port from one address'),
+  handshake_seconds: z
+    .number()
+    .min(0.1)
+    .max(120)
+    .default(connectionLimitsDefault.handshakeMs / 1000)
+    .describe('A TLS handshake that takes longer is ended'),
+  wrong_tokens_per_second: z
+    .int()
+    .min(1)
+    .default(wrongTokensDefault)
+    .describe('How many wrong tokens of one address are checked in a second; further ones are answered 429'),
+  trusted_proxies: z
+    .array(network)
+    .max(100)
+    .default([])
+    .describe('The networks (CIDR) of proxies that are believed when they name the address of a client'),
+});
+
 const serviceSettings = z.strictObject({
   host: z.string().min(1).default('127.0.0.1').describe('Where it listens; 0.0.0.0 is every address of this machine'),
   port: z.int().min(0).max(65_535).default(8080).describe('0 takes a free port'),
+  tls: z
+    .strictObject({ cert_file: z.string().min(1), key_file: z.string().min(1) })
+    .optional()
+    .describe('A certificate (PEM): the service then speaks HTTPS; without it HTTP'),
   public_url: z
     .url({ protocol: /^https?$/, error: 'must be a URL, like https://sourcing.example.com' })
     .overwrite((url) => url.replace(/\/+$/, ''))
     .optional()
     .describe('The beginning of links in answers, for a service behind a proxy; default: the host of the request'),
   body_bytes_max: z.int().min(1).default(10_485_760).describe('The longest body that is read'),
+  large_body_bytes_per_minute: z
+    .int()
+    .min(1)
+    .default(104_857_600)
+    .describe('How many bytes an organisation may send in a minute in bodies of more than 64 KB'),
   cors_origins: z
     .array(origin)
     .max(100)
     .default([])
     .describe('The origins whose pages may call the API from a browser'),
   files: fileSettings.default({ store: 'local' }),
+  file_bytes_max: z
+    .int()
+    .min(0)
+    .default(1_073_741_824)
+    .describe('What the files of an organisation may have together; the operator can set another limit for each'),
   delivery_log_days: z.int().min(1).default(30).describe('How long finished webhook deliveries are kept'),
 });
 
+const masterKey = z
+  .string()
+  .regex(/^\s*[A-Za-z0-9+/_-]{43}=?\s*$/, 'must be 32 bytes in base64; make one with: openssl rand -base64 32');
+
 export const configuration = z.strictObject({
   data_dir: z.string().min(1).default('./data').describe('The folder for the database, keys and certificates'),
+  umask: z
+    .string("must be a text in quotation marks, like '027'")
+    .regex(/^0?[0-7]{3}$/, "must be octal digits, like '027'")
+    .default('077')
+    .describe('What other users may not do with new files of the programs: 077 nothing at all; 027 the group may read'),
   log_level: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
     .optional()
@@ -74,21 +128,29 @@ export const configuration = z.strictObject({
     .url({ protocol: /^postgres(ql)?$/, error: 'must be like postgresql://user:password@host:5432/database' })
     .optional()
     .describe('A PostgreSQL server (15 or newer); default: an embedded one'),
+  migration_database_url: z
+    .url({ protocol: /^postgres(ql)?$/, error: 'must be like postgresql://user:password@host:5432/database' })
+    .optional()
+    .describe('The same database under the role that owns the tables, for `migrate`; default: database_url'),
   redis_url: z
     .url({ protocol: /^rediss?$/, error: 'must be like redis://host:6379 or rediss://:password@host:6379' })
     .optional()
     .describe('Redis or Valkey for the queue; default: the queue is in PostgreSQL'),
   admin_token: z
     .string()
-    .min(16)
+    .min(32, 'must have at least 32 characters; make one with: openssl rand -hex 24')
     .optional()
-    .describe('Bearer token of /admin; default: one is made and kept in the data folder'),
-  master_key: z
-    .string()
-    .regex(/^\s*[A-Za-z0-9+/_-]{43}=?\s*$/, 'must be 32 bytes in base64; make one with: openssl rand -base64 32')
+    .describe('Bearer token of /admin, at least 32 characters; default: one is made and kept in the data folder'),
+  master_key: masterKey
     .optional()
     .describe('32 bytes in base64 that seal secrets in the database; default: made and kept in the data folder'),
+  previous_keys: z
+    .array(masterKey)
+    .max(10)
+    .default([])
+    .describe('Master keys of before, until `secrets rotate` has sealed everything under master_key'),
   sweep_seconds: z.number().min(0.1).default(5).describe('How often the sweep looks for due work without a signal'),
+  http: httpSettings.prefault({}).describe('The ports of the service and the bridge'),
   service: serviceSettings.prefault({}).describe('The Sourcing Service'),
   bridge: bridgeSettings.prefault({}).describe('The bridge'),
 });
@@ -97,6 +159,7 @@ export type Configuration = z.infer<typeof configuration>;
 
 const variables = {
   DATABASE_URL: 'database_url',
+  MIGRATION_DATABASE_URL: 'migration_database_url',
   REDIS_URL: 'redis_url',
   DATA_DIR: 'data_dir',
   LOG_LEVEL: 'log_level',
@@ -106,18 +169,30 @@ const variables = {
 
 /**
  * Reads the file and the environment; `overrides` (from the command line) override both. Throws an AppError `invalid`
- * that names every wrong setting.
+ * that names every wrong setting. With `withoutSecrets` the variables of an ERP or a source need not be set: the command
+ * calls neither.
  */
 export function readConfiguration(
   file: string | undefined,
   overrides: { data?: string | undefined } = {},
   env: Readonly<Record<string, string | undefined>> = process.env,
+  { withoutSecrets = false }: { withoutSecrets?: boolean } = {},
 ): Configuration {
   const read = loadConfiguration({
     schema: configuration,
     file: { path: file ?? 'config/bridge.yaml', required: file !== undefined },
     env,
     variables,
+    ...(withoutSecrets && { mayLack: isForeignSecret }),
   });
   return overrides.data === undefined ? read : { ...read, data_dir: overrides.data };
+}
+
+/** What only the processes need that call ERPs and sources: the settings of connectors, and logins at sources. */
+function isForeignSecret([top, list, _index, name]: Path): boolean {
+  if (top !== 'bridge') return false;
+  return (
+    (list === 'flows' && name === 'settings') ||
+    (list === 'sources' && (name === 'api_key' || name === 'signing_keys' || name === 'bearer'))
+  );
 }

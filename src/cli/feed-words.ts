@@ -1,5 +1,6 @@
 /** Why each feed is behind, in words for people. */
-import type { FeedStatus } from '#bridge/status/status.ts';
+import type { AuditStatus, FeedStatus } from '#bridge/status/status.ts';
+import { shortTime } from './output.ts';
 
 /**
  * The reasons in the order of `feeds`. An error that several feeds of a source share is shown for the first of them;
@@ -16,4 +17,30 @@ export function whysOf(feeds: readonly FeedStatus[]): string[] {
     if (shown === undefined || feed.lastError === null) return feed.lag.why;
     return feed.lag.why.replace(feed.lastError, () => `as ${shown.feed}`);
   });
+}
+
+/** What an operator should know of a feed although it is being read; a sentence each. */
+export function warningsOf(feed: FeedStatus): string[] {
+  const { warning, orderBroken, orderBrokenWhy, unfilteredWhy, unfilteredDue } = feed;
+  const warnings = warning === null ? [] : [warning];
+  if (orderBroken !== null)
+    warnings.push(
+      `it declares the order of commits and does not keep it (${orderBrokenWhy ?? 'no reason known'}): ` +
+        `read in windows since ${shortTime(orderBroken)}`,
+    );
+  if (unfilteredWhy !== null)
+    warnings.push(
+      `records without a time may be missing, as the pages of the feed break off (${unfilteredWhy}): ` +
+        `read again at ${unfilteredDue === null ? 'the next pull' : shortTime(unfilteredDue)}`,
+    );
+  return warnings;
+}
+
+/** How far an audit has come, in words: finished, under way, or why it cannot go on. */
+export function auditState({ finished, cancelled, failures, lastError, nextTry }: AuditStatus): string {
+  if (finished !== null) return `finished ${shortTime(finished)}`;
+  if (cancelled !== null) return `cancelled ${shortTime(cancelled)}`;
+  if (failures === 0) return 'under way';
+  const times = failures === 1 ? 'failed once' : `failed ${failures} times`;
+  return `${times}, tried again at ${shortTime(nextTry)}: ${lastError ?? 'no reason known'}`;
 }

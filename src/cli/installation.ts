@@ -1,29 +1,33 @@
 /**
  * An installation: what its programs use (data folder, database, secrets, certificates, outgoing connections). It is
- * opened and closed only here, and each of the two programs is started on it here.
+ * opened and closed only here, and each of the two programs is started on it here. The programs and what only they use
+ * are loaded when they are started: a command beside them begins in half of the time.
  */
-import { mkdir, mkdtemp, readFile, rmdir, stat } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rmdir, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
-import { type Bridge, startBridge } from '#bridge/create-bridge.ts';
+import type { Bridge } from '#bridge/create-bridge.ts';
 import type { BridgeSettings } from '#bridge/settings.ts';
-import { mountConsole } from '#console/console-page.ts';
 import { systemClock } from '#platform/clock.ts';
-import { loadAdminToken, loadMasterKey } from '#platform/data-dir-secret.ts';
+import { loadAdminToken, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
 import { type OpenDatabase, openDatabase } from '#platform/database/open-database.ts';
+import { readFileIfAny, replaceFile } from '#platform/durable-file.ts';
 import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
-import { createS3Storage } from '#platform/file-storage/s3-storage.ts';
 import { checkStorage, type FileStorage } from '#platform/file-storage.ts';
 import { createGuardedFetch } from '#platform/guarded-fetch.ts';
+import type { ConnectionLimits } from '#platform/http/connections.ts';
 import { ensureLocalCertificates, type LocalCertificates } from '#platform/local-ca.ts';
 import { createLogger, type Logger } from '#platform/log.ts';
 import { createRegistry } from '#platform/metrics.ts';
-import { createSignals, type Signals } from '#platform/queue.ts';
+import { addressInNetworks, parseCidrs } from '#platform/network-guard.ts';
+import type { Signals } from '#platform/queue.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
-import { type Service, startService } from '#service/create-service.ts';
+import type { Service } from '#service/create-service.ts';
+import type { MisbehaveOptions } from '#service/misbehave/misbehave.ts';
 import type { Configuration } from './configuration.ts';
+import { watchDataFolder } from './watch-data-folder.ts';
 
 export interface Installation {
   readonly configuration: Configuration;
@@ -34,6 +38,8 @@ export interface Installation {
   readonly adminToken: string;
   readonly certificates: LocalCertificates;
   readonly outgoing: ReturnType<typeof createGuardedFetch>;
+  /** Aborts when the data folder is deleted or moved; its reason is an AppError that says so. The program must stop. */
+  readonly gone: AbortSignal;
   /** Opens the storage of files, and proves that it works. */
   storage(): Promise<FileStorage>;
   signals(program: 'service' | 'bridge'): Promise<Signals>;
@@ -46,23 +52,31 @@ const queueLockMs = 5_000;
 
 /**
  * Opens everything. When one part fails, the parts that were opened before are closed. `signal` ends the attempts to
- * reach a database server that does not answer. Throws an AppError that says what to do.
+ * reach a database server that does not answer. With `existing` no embedded database is made: a command beside a program
+ * would otherwise work on an empty one when its data folder is wrong or was deleted. Throws an AppError that says what
+ * to do.
  */
 export async function openInstallation(
   configuration: Configuration,
-  options: { name: string; logLevel: string; signal?: AbortSignal },
+  options: { name: string; logLevel: string; signal?: AbortSignal; existing?: boolean },
 ): Promise<Installation> {
+  // Before anything is written: by this process, by its connectors, or by the embedded database that it starts.
+  process.umask(Number.parseInt(configuration.umask, 8));
   const dataDir = resolve(configuration.data_dir);
   const log = createLogger({ name: options.name, level: configuration.log_level ?? options.logLevel });
+  if (options.existing && configuration.database_url === undefined) await requireDatabaseIn(dataDir);
   await makeDataDir(dataDir);
   const masterKey = await loadMasterKey({ fromEnvironment: configuration.master_key, directory: dataDir });
+  const previousKeys = await loadPreviousKeys({ configured: configuration.previous_keys, directory: dataDir });
   const adminToken = await loadAdminToken({ fromEnvironment: configuration.admin_token, directory: dataDir });
+  const hostnames = [...new Set(['localhost', '127.0.0.1', '::1', configuration.bridge.public_host.toLowerCase()])];
   const certificates = await ensureLocalCertificates({
     directory: join(dataDir, 'tls'),
-    hostnames: [...new Set(['localhost', '127.0.0.1', '::1', configuration.bridge.public_host])],
+    hostnames,
     clock: systemClock,
     log,
   });
+  if (configuration.bridge.ca_file !== undefined) await publish(certificates.caPem, configuration.bridge.ca_file);
   await using opened = new AsyncDisposableStack();
   const open = await openDatabase({
     url: configuration.database_url,
@@ -72,7 +86,13 @@ export async function openInstallation(
     ...(options.signal && { signal: options.signal }),
   });
   opened.defer(() => open.close());
-  const outgoing = createGuardedFetch({ extraCa: certificates.caPem, connectionsPerOrigin: 8 });
+  const watch = await watchDataFolder(dataDir);
+  opened.defer(() => watch.close());
+  const outgoing = createGuardedFetch({
+    extraCa: certificates.caPem,
+    extraCaHosts: hostnames,
+    connectionsPerOrigin: 8,
+  });
   opened.defer(() => outgoing.close());
   const closing = opened.move();
   return {
@@ -80,10 +100,11 @@ export async function openInstallation(
     dataDir,
     log,
     open,
-    secrets: createSecretBox(masterKey),
+    secrets: createSecretBox(masterKey, previousKeys),
     adminToken,
     certificates,
     outgoing,
+    gone: watch.gone,
     storage: async () => {
       const storage = await createStorage(configuration, dataDir);
       closing.defer(() => storage.close());
@@ -91,6 +112,7 @@ export async function openInstallation(
       return storage;
     },
     signals: async (program) => {
+      const { createSignals } = await import('#platform/queue.ts');
       const signals = await createSignals({
         redisUrl: configuration.redis_url,
         databaseUrl: open.url,
@@ -106,6 +128,19 @@ export async function openInstallation(
   };
 }
 
+/** Writes the authority's certificate for other users to read. Throws an AppError `invalid` that names the setting. */
+async function publish(caPem: string, file: string): Promise<void> {
+  try {
+    if ((await readFileIfAny(file)) === caPem) return;
+    await replaceFile(file, caPem, 0o644);
+    await chmod(file, 0o644);
+  } catch (cause) {
+    throw new AppError('invalid', `The file ${file} (bridge.ca_file) cannot be written: ${errorText(cause)}.`, {
+      cause,
+    });
+  }
+}
+
 /** Where this installation keeps its data and its queue, in words for people. */
 export function storageOf({ open, configuration }: Installation): string {
   const database = open.kind === 'embedded' ? 'embedded PostgreSQL' : 'PostgreSQL server';
@@ -114,6 +149,7 @@ export function storageOf({ open, configuration }: Installation): string {
 
 async function createStorage({ service: { files } }: Configuration, dataDir: string): Promise<FileStorage> {
   if (files.store === 'local') return createLocalStorage(resolve(files.directory ?? join(dataDir, 'files')));
+  const { createS3Storage } = await import('#platform/file-storage/s3-storage.ts');
   const { access_key_id: accessKeyId, secret_access_key: secretAccessKey } = files;
   return createS3Storage(
     {
@@ -126,6 +162,16 @@ async function createStorage({ service: { files } }: Configuration, dataDir: str
         accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey },
     },
     join(dataDir, 'spool'),
+  );
+}
+
+/** Throws an AppError `invalid` when the folder holds no embedded database. */
+async function requireDatabaseIn(dataDir: string): Promise<void> {
+  if (await stat(join(dataDir, 'postgres')).catch(() => undefined)) return;
+  throw new AppError(
+    'invalid',
+    `There is no database in the data folder ${dataDir}, and this command makes none. Name the folder of the running ` +
+      'program with --data or DATA_DIR, or start the program first.',
   );
 }
 
@@ -161,11 +207,16 @@ async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Starts the service; `listen` overrides the configuration. Throws as `startService` does. */
+/**
+ * Starts the service; `listen` overrides the configuration, and with `misbehave` it misbehaves. Throws as
+ * `startService` does.
+ */
 export async function startInstalledService(
   installation: Installation,
   listen: { host?: string | undefined; port?: number | undefined } = {},
+  misbehave?: MisbehaveOptions,
 ): Promise<Service> {
+  const { startService } = await import('#service/create-service.ts');
   const { configuration, open, secrets, adminToken, log, outgoing } = installation;
   const { service } = configuration;
   return startService({
@@ -174,7 +225,12 @@ export async function startInstalledService(
       port: listen.port ?? service.port,
       publicUrl: service.public_url,
       bodyBytesMax: service.body_bytes_max,
+      largeBodyBytesPerMinute: service.large_body_bytes_per_minute,
+      fileBytesMax: service.file_bytes_max,
+      wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
       corsOrigins: service.cors_origins,
+      tls: service.tls && (await readCertificate(service.tls, 'service.tls')),
+      connections: connectionLimitsOf(configuration),
       sweepMs: configuration.sweep_seconds * 1000,
       deliveryLogDays: service.delivery_log_days,
     },
@@ -187,6 +243,7 @@ export async function startInstalledService(
     clock: systemClock,
     log: log.child({ program: 'service' }),
     registry: createRegistry(),
+    misbehave,
   });
 }
 
@@ -198,6 +255,8 @@ export async function startInstalledBridge(
   settings: BridgeSettings,
   role: BridgeRole = 'all',
 ): Promise<Bridge> {
+  const { startBridge } = await import('#bridge/create-bridge.ts');
+  const { mountConsole } = await import('#console/console-page.ts');
   const { configuration, open, outgoing, log, dataDir, secrets } = installation;
   return startBridge({
     settings,
@@ -212,16 +271,31 @@ export async function startInstalledBridge(
     clock: systemClock,
     log: log.child({ program: 'bridge' }),
     registry: createRegistry(),
+    connections: connectionLimitsOf(configuration),
+    wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
     mountConsole: (application) => mountConsole(application, { settings, database: open.database, clock: systemClock }),
   });
 }
 
 /** The webhook endpoint's certificate. Throws an AppError `invalid` for a file that cannot be read. */
 export async function certificateFor({ certificates }: Installation, { tls }: BridgeSettings) {
-  if (!tls) return certificates;
-  const read = (setting: string, file: string) =>
+  return tls ? readCertificate(tls, 'bridge.tls') : certificates;
+}
+
+async function readCertificate(tls: { cert_file: string; key_file: string }, setting: string) {
+  const read = (name: string, file: string) =>
     readFile(file, 'utf8').catch((cause: unknown) => {
-      throw new AppError('invalid', `The file ${file} (bridge.tls.${setting}) cannot be read.`, { cause });
+      throw new AppError('invalid', `The file ${file} (${setting}.${name}) cannot be read.`, { cause });
     });
   return { certPem: await read('cert_file', tls.cert_file), keyPem: await read('key_file', tls.key_file) };
+}
+
+function connectionLimitsOf({ http }: Configuration): ConnectionLimits {
+  const proxies = parseCidrs(http.trusted_proxies);
+  return {
+    inAll: http.connections_max,
+    perAddress: http.connections_per_address_max,
+    handshakeMs: http.handshake_seconds * 1000,
+    isTrustedProxy: (address) => addressInNetworks(address, proxies),
+  };
 }

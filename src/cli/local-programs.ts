@@ -5,6 +5,7 @@ import type { Service } from '#service/create-service.ts';
 import { type Installation, startInstalledBridge, startInstalledService } from './installation.ts';
 import { localSettings, localSource } from './local-settings.ts';
 import { ensureLocalOrganisation, ensureLocalWebhook, keepServiceUrl, type LocalSetup } from './local-setup.ts';
+import { takeStartLock } from './start-lock.ts';
 
 export interface LocalPrograms {
   readonly service: Service;
@@ -28,6 +29,20 @@ export async function startLocalPrograms(
   installation: Installation,
   options: { freePorts: boolean },
 ): Promise<LocalPrograms> {
+  const lock = await takeStartLock(installation);
+  try {
+    return await startBoth(installation, options, lock);
+  } catch (error) {
+    await lock[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function startBoth(
+  installation: Installation,
+  options: { freePorts: boolean },
+  lock: AsyncDisposable,
+): Promise<LocalPrograms> {
   const service = await startInstalledService(installation, options.freePorts ? { port: 0 } : {});
   try {
     const setup = await ensureLocalOrganisation(installation, service.url);
@@ -45,6 +60,7 @@ export async function startLocalPrograms(
       const close = async () => {
         await service.close(graceMs);
         await bridge.close(graceMs);
+        await lock[Symbol.asyncDispose]();
       };
       return { service, bridge, setup, settings, close };
     } catch (error) {

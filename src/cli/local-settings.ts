@@ -38,8 +38,11 @@ export function localSettings(
  * Reads the configuration of a command that runs beside the programs. When it names no source and the data folder is
  * one that `npm start` has set up, the command gets the settings of `npm start`. Throws an AppError `invalid`.
  */
-export async function readCommandConfiguration(options: { config?: string; data?: string }): Promise<Configuration> {
-  const configuration = readConfiguration(options.config, options);
+export async function readCommandConfiguration(
+  options: { config?: string; data?: string },
+  needs: { withoutSecrets?: boolean } = {},
+): Promise<Configuration> {
+  const configuration = readConfiguration(options.config, options, process.env, needs);
   if (configuration.bridge.sources.length > 0) return configuration;
   const setup = await readLocalSetup(resolve(configuration.data_dir));
   if (setup?.serviceUrl === undefined) {

@@ -1,18 +1,21 @@
-/** The command line: the name and the options of each command. */
-import { Command, CommanderError, Option } from 'commander';
+/**
+ * The command line: the name and the options of each command. The module of a program is loaded when it is started: a
+ * command that needs neither of them begins in half of the time.
+ */
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { bridgeRoles } from '#bridge/bridge-deps.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
-import { apiNames } from '#service/openapi/api-documents.ts';
+import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
 import { addBridgeCommands } from './add-bridge-commands.ts';
 import { addConnectorCommands } from './add-connector-commands.ts';
-import { configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
+import { addBridgeSubcommand, configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
-import { runDemo } from './commands/demo.ts';
-import { runOpenApi } from './commands/openapi.ts';
-import { runService } from './commands/service.ts';
-import { runSimulate } from './commands/simulate.ts';
-import { runStart } from './commands/start.ts';
+import type { DemoOptions } from './commands/demo.ts';
+import type { MigratedProgram } from './commands/migrate.ts';
+import type { ServiceOptions } from './commands/service.ts';
+import type { SimulateOptions } from './commands/simulate.ts';
+import type { StartOptions } from './commands/start.ts';
 
 const seed = () =>
   new Option('--seed <number>', 'the same seed plays the same story').argParser(wholeNumber(0, 2 ** 32)).default(7);
@@ -44,7 +47,7 @@ function createProgram(): Command {
     .addOption(dataOption())
     .option('--demo', 'let the simulator play buyers and suppliers (default when no source and no flow is configured)')
     .option('--no-demo', 'run without the simulator')
-    .action(run(runStart));
+    .action(run(async (options: StartOptions) => (await import('./commands/start.ts')).runStart(options)));
   program
     .command('demo')
     .description('play a story once and compare what the connector holds with what the service awarded')
@@ -54,7 +57,7 @@ function createProgram(): Command {
     .addOption(countOption('--suppliers <number>', 'how many suppliers take part', 6))
     .addOption(countOption('--lots <number>', 'how many lots an event has', 12))
     .addOption(seed())
-    .action(run(runDemo));
+    .action(run(async (options: DemoOptions) => (await import('./commands/demo.ts')).runDemo(options)));
   program
     .command('service')
     .description('run the sourcing service alone')
@@ -66,7 +69,16 @@ function createProgram(): Command {
         wholeNumber(0, 65_535),
       ),
     )
-    .action(run(runService));
+    .option(
+      '--misbehave <quirks>',
+      'let feeds and webhooks misbehave, to test a client: names with commas between them, "random", or "list" to see all',
+    )
+    .addOption(
+      new Option('--misbehave-seed <number>', 'the same seed, changes and requests lead to the same answers')
+        .argParser(wholeNumber(0, 2 ** 32))
+        .default(7),
+    )
+    .action(run(async (options: ServiceOptions) => (await import('./commands/service.ts')).runService(options)));
   const bridge = program
     .command('bridge')
     .description('run the bridge alone, or one of its commands beside a running bridge')
@@ -87,6 +99,19 @@ function createProgram(): Command {
       .showHelpAfterError('The commands: npm run -s cli -- connector --help'),
   );
   program
+    .command('migrate')
+    .description('bring the tables of a program up to date, under the database role that owns them')
+    .addArgument(new Argument('<program>', 'whose tables').choices(['service', 'bridge'] satisfies MigratedProgram[]))
+    .addOption(configOption())
+    .action(async (name: MigratedProgram, options: { config?: string }) => {
+      const { runMigrate } = await import('./commands/migrate.ts');
+      process.exitCode = await runMigrate(name, options);
+    });
+  const secrets = program.command('secrets').description('the secrets in the database, which the master key seals');
+  addBridgeSubcommand(secrets, 'rotate', 'seal them anew under the master key of now', async (options) =>
+    (await import('./commands/secrets-rotate.ts')).runSecretsRotate(options),
+  );
+  program
     .command('simulate')
     .description(
       'play buyers and suppliers against a running service (API key in SOURCING_API_KEY, else in a new organisation)',
@@ -97,7 +122,11 @@ function createProgram(): Command {
     .addOption(countOption('--lots <number>', 'how many lots an event has', 10))
     .addOption(countOption('--speed <factor>', 'steps per second', 10))
     .addOption(seed())
-    .action(run(runSimulate));
+    .option(
+      '--webhook <uuid>',
+      'resume this webhook, tell it of everything, and show what its receiver answered (scope webhooks)',
+    )
+    .action(run(async (options: SimulateOptions) => (await import('./commands/simulate.ts')).runSimulate(options)));
   program
     .command('config-schema')
     .description('print the JSON Schema of the configuration, for editors')
@@ -106,7 +135,7 @@ function createProgram(): Command {
     .command('openapi')
     .description('print the OpenAPI document of the service')
     .addOption(new Option('--api <name>', 'which of its APIs').choices(apiNames).default('public'))
-    .action(run(runOpenApi));
+    .action(run(async (options: { api: ApiName }) => (await import('./commands/openapi.ts')).runOpenApi(options)));
   return program;
 }
 

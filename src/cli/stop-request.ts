@@ -2,6 +2,7 @@
  * The request to stop: SIGTERM from a service manager, Ctrl-C, or the end of the terminal. After the first one the
  * program closes what it has opened, also while it is starting. A second one ends the process at once.
  */
+import { errorText } from '#platform/errors.ts';
 
 export interface StopRequest extends Disposable {
   readonly signal: AbortSignal;
@@ -39,4 +40,24 @@ export function listenForStop(): StopRequest {
       for (const signal of signals) process.off(signal, stop);
     },
   };
+}
+
+/** How long a program whose data folder is gone may take to close: what it closes may wait for the database. */
+const goneGraceMs = 10_000;
+
+/**
+ * Resolves when the program is asked to stop. Throws the reason of `gone` when that aborts before, after printing it: a
+ * database whose files are gone may never let the program close in order.
+ */
+export async function untilStopped(stop: StopRequest, gone: AbortSignal): Promise<void> {
+  const { promise: lost, resolve } = Promise.withResolvers<void>();
+  gone.addEventListener('abort', () => resolve(), { once: true });
+  if (gone.aborted) resolve();
+  await Promise.race([stop.requested, lost]);
+  if (!gone.aborted) return;
+  setTimeout(() => {
+    console.error(errorText(gone.reason));
+    process.exit(1);
+  }, goneGraceMs).unref();
+  throw gone.reason;
 }

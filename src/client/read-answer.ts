@@ -8,6 +8,7 @@ import { problem } from '#contract/problem.ts';
 import { AppError, hasErrorCode, type Recovery } from '#platform/errors.ts';
 import type { GuardedResponse } from '#platform/guarded-fetch/guarded-request.ts';
 import { parseExactJson } from './exact-json.ts';
+import { isRedirect, redirectTarget } from './slash-redirects.ts';
 
 const unpackers: Readonly<Record<string, (packed: Buffer, limit: { maxOutputLength: number }) => Promise<Buffer>>> = {
   gzip: promisify(gunzip),
@@ -70,7 +71,8 @@ export function readJson(
     body = parseExactJson(text);
   } catch {
     const type = headers['content-type']?.split(';')[0]?.slice(0, 100) ?? 'no content type';
-    throw new AppError('unavailable', `The answer to ${call.what} is not JSON (${status}, ${type}).`);
+    const page = /html/i.test(type) ? ': it is a page for people, as of a login or of a proxy' : '';
+    throw new AppError('unavailable', `The answer to ${call.what} is not JSON (${status}, ${type})${page}.`);
   }
   const hidden = hiddenProblem(body, headers['content-type']);
   if (hidden !== undefined)
@@ -93,20 +95,28 @@ function hiddenProblem(body: unknown, contentType = ''): number | undefined {
  * `afterMs`) for 408, 429 and 5xx, else `halt`: an operator has to act.
  */
 export function errorOfAnswer(
-  { status, text }: TextAnswer,
+  { status, headers, text }: TextAnswer,
   what: string,
-  options: { secrets: readonly string[]; afterMs?: number | undefined; sentWith?: number },
+  options: {
+    secrets: readonly string[];
+    afterMs?: number | undefined;
+    note?: string;
+    sentWith?: number;
+    /** The URL that was requested: where a redirect points to is shown by it. */
+    url?: string;
+  },
 ): AppError {
-  const { secrets, afterMs, sentWith } = options;
+  const { secrets, afterMs, note = '', sentWith, url } = options;
   const isTransient = status === 429 || status === 408 || status >= 500;
   const recovery: Recovery = isTransient
     ? { do: 'retry', ...(afterMs === undefined ? {} : { afterMs }) }
     : { do: 'halt' };
   const code = status === 429 ? 'too-many' : isTransient ? 'unavailable' : codeOf(status);
   // Some services repeat parts of the request in their error texts.
-  const detail = secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), detailOf(status, text));
+  const said = isRedirect(status) ? redirectOf(headers, url) : detailOf(text);
+  const detail = secrets.reduce((shown, secret) => shown.replaceAll(secret, '[secret]'), said);
   const hidden = sentWith === undefined ? '' : ` (sent as ${sentWith})`;
-  return new AppError(code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}`, { recovery });
+  return new AppError(code, `${what} was answered with ${status}${hidden}${detail.slice(0, 500)}${note}`, { recovery });
 }
 
 function codeOf(status: number) {
@@ -116,8 +126,12 @@ function codeOf(status: number) {
   return status === 409 ? 'conflict' : 'invalid';
 }
 
-function detailOf(status: number, text: string): string {
-  if (status >= 300 && status <= 399) return ', a redirect, which is not followed: check base_url.';
+function redirectOf(headers: TextAnswer['headers'], url: string | undefined): string {
+  const target = url === undefined ? '' : ` to ${redirectTarget(headers['location'], url).slice(0, 300)}`;
+  return `, a redirect${target}, which is not followed: check base_url.`;
+}
+
+function detailOf(text: string): string {
   try {
     const { detail } = problem.partial().parse(JSON.parse(text));
     return detail === undefined ? '.' : `: ${detail}`;

@@ -24,6 +24,14 @@ export interface FeedPage {
   commitOrdered: boolean;
   /** A lower bound of the source's clock when it made the page, in milliseconds; undefined without a `Date` header. */
   sourceMs: number | undefined;
+  /** By how much our clock was ahead of the source's `Date`; undefined without that header. */
+  clockDifference?: ClockDifference | undefined;
+}
+
+/** In milliseconds, negative where our clock was behind. The true difference lies between the two. */
+export interface ClockDifference {
+  readonly leastMs: number;
+  readonly mostMs: number;
 }
 
 /**
@@ -83,27 +91,33 @@ export function createReadFeed({ send, clock }: { send: Send; clock: Clock }): R
     const known = isPoll ? findKept(path) : undefined;
     const sentMs = clock.nowMs();
     const answer = await send({ method: 'GET', path }, { signal, ifNoneMatch: known?.etag });
-    const roundTripMs = clock.nowMs() - sentMs;
+    const exchange = { sentMs, answeredMs: clock.nowMs() };
     if (known && answer.status === 304)
       return pageOf(
         feed,
         { ...known, headers: { ...known.headers, ...answer.headers }, body: parseExactJson(known.text) },
-        roundTripMs,
+        exchange,
       );
-    const page = pageOf(feed, answer, roundTripMs);
+    const page = pageOf(feed, answer, exchange);
     if (isPoll) keep(path, answer);
     return page;
   };
 }
 
-function pageOf(feed: FeedName, { headers, body }: ReadAnswer, roundTripMs: number): FeedPage {
+/** When a request was sent and answered, by our clock. */
+interface Exchange {
+  readonly sentMs: number;
+  readonly answeredMs: number;
+}
+
+function pageOf(feed: FeedName, { headers, body }: ReadAnswer, exchange: Exchange): FeedPage {
   const page = parseInput(feedPage, body, `The answer of the ${feed} feed`);
   return {
     records: page.data,
     includes: includesOf(page.includes),
     next: queryOfNext(page.next),
     commitOrdered: headers[feedOrderHeader] === 'commit',
-    sourceMs: sourceTimeOf(headers['date'], roundTripMs),
+    ...sourceTimeOf(headers['date'], exchange),
   };
 }
 
@@ -127,9 +141,16 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** `Date` has whole seconds, and may have been written at any time between the request and its answer. */
-function sourceTimeOf(date: string | undefined, roundTripMs: number): number | undefined {
+function sourceTimeOf(
+  date: string | undefined,
+  { sentMs, answeredMs }: Exchange,
+): Pick<FeedPage, 'sourceMs' | 'clockDifference'> {
   const ms = Date.parse(date ?? '');
-  return Number.isNaN(ms) ? undefined : ms - roundTripMs - 1_000;
+  if (Number.isNaN(ms)) return { sourceMs: undefined };
+  return {
+    sourceMs: ms - (answeredMs - sentMs) - 1_000,
+    clockDifference: { leastMs: sentMs - ms - 1_000, mostMs: answeredMs - ms },
+  };
 }
 
 /** The query of a `next` link. Its origin and path are ignored, so no request ever goes to another origin or path. */

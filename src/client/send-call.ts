@@ -12,6 +12,7 @@ import { anyNetwork } from '#platform/network-guard.ts';
 import { readRetryAfterMs } from '#platform/retry-after.ts';
 import { type Bucket, bucketOf, type Quotas, type QuotaUse } from './quotas.ts';
 import { decode, errorOfAnswer, readJson, type TextAnswer, unpack } from './read-answer.ts';
+import { createSlashRedirects } from './slash-redirects.ts';
 
 const answerBytesMax = 64 * 1024 * 1024;
 /**
@@ -19,6 +20,8 @@ const answerBytesMax = 64 * 1024 * 1024;
  */
 export const longestWaitMs = 5_000;
 const firstBackoffMs = 200;
+/** A service may ask for a day by mistake; it is asked again after this time at the latest. */
+const retryAfterDefaultMaxMs = 2 * 60 * 60_000;
 
 export interface ClientSettings {
   baseUrl: string;
@@ -26,6 +29,8 @@ export interface ClientSettings {
   timeoutMs: number;
   /** How often a call is retried after transient errors before the error is thrown. */
   retries: number;
+  /** The longest wait that a `Retry-After` can cause; default: two hours. */
+  retryAfterMaxMs?: number;
   /**
    * Private networks (CIDR) that download links to other hosts than the service's may reach.
    */
@@ -82,9 +87,12 @@ export type Send = (call: ApiCall, options?: SendOptions) => Promise<ReadAnswer>
  */
 export function createSender({ settings, fetch, clock, quotas, onRequest }: ClientDeps): Send {
   const base = settings.baseUrl.replace(/\/+$/, '');
+  const retryAfterMaxMs = settings.retryAfterMaxMs ?? retryAfterDefaultMaxMs;
+  const followSlash = createSlashRedirects(base);
 
   async function exchange(
     call: ApiCall,
+    path: string,
     headers: Record<string, string>,
     sent: string | Uint8Array | undefined,
     signal?: AbortSignal,
@@ -98,7 +106,7 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       throw error instanceof Error ? new AbortError(error) : error;
     }
     const received = await reportingFetch({ fetch, onRequest }, bucket ?? 'none', {
-      url: base + call.path,
+      url: base + path,
       method: call.method,
       headers,
       ...(sent === undefined ? {} : { body: sent }),
@@ -110,9 +118,11 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
       ...(signal ? { signal } : {}),
     });
     const askedMs = readRetryAfterMs(received.headers['retry-after'], clock.nowMs());
-    if (received.status === 429) return { received, afterMs: use ? await use.refused(askedMs) : askedMs };
+    const boundedMs = askedMs === undefined ? undefined : Math.min(askedMs, retryAfterMaxMs);
+    const note = askedMs === boundedMs ? '' : boundNote(askedMs, retryAfterMaxMs);
+    if (received.status === 429) return { received, note, afterMs: use ? await use.refused(boundedMs) : boundedMs };
     await use?.answered();
-    return { received, afterMs: askedMs };
+    return { received, note, afterMs: boundedMs };
   }
 
   return async (call, { signal, ifNoneMatch } = {}) => {
@@ -133,7 +143,8 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
     const sent = file?.bytes ?? (body === undefined ? undefined : JSON.stringify(body));
     const what = `${method} ${path.split('?')[0]}`;
     const attempt = async (): Promise<ReadAnswer> => {
-      const { received, afterMs } = await exchange(call, headers, sent, signal);
+      const request = (target: string) => exchange(call, target, headers, sent, signal);
+      const { received, afterMs, note } = await (method === 'GET' ? followSlash(path, request) : request(path));
       const { status, headers: answered } = received;
       const reading = unpack(received, what, answerBytesMax).then((bytes) => decode(bytes, what));
       // For an error the status is enough: a proxy may have sent a page that cannot be read.
@@ -143,13 +154,20 @@ export function createSender({ settings, fetch, clock, quotas, onRequest }: Clie
         if (ifNoneMatch !== undefined) return { ...answer, body: undefined };
         throw new AppError('unavailable', `${what} was answered with 304, although no answer to it is kept.`);
       }
-      if (status < 200 || status > 299) throw errorOfAnswer(answer, what, { secrets: hidden, afterMs });
+      if (status < 200 || status > 299)
+        throw errorOfAnswer(answer, what, { secrets: hidden, afterMs, note, url: base + path });
       return { ...answer, body: readJson(answer, { method, what }, hidden) };
     };
     // A POST without a key may have taken effect although there was no answer: only the caller can decide what to do.
     const canRepeat = method !== 'POST' || idempotencyKey !== undefined;
     return retried(attempt, canRepeat ? settings.retries : 0, clock, signal);
   };
+}
+
+/** What an operator reads in the feed's state when a `Retry-After` is longer than the bound. */
+function boundNote(askedMs = 0, retryAfterMaxMs: number): string {
+  const [asked, bound] = [askedMs / 1000, retryAfterMaxMs / 1000].map(Math.ceil);
+  return ` It asks for a wait of ${asked} s or more; the bridge waits ${bound} s (retry_after_max_seconds).`;
 }
 
 /** Fetches, and reports the outcome to `onRequest`. Rejects as the fetch does. */

@@ -3,11 +3,12 @@
  * after transient errors and honours `Retry-After`. Unknown fields and enum values are passed through. Every call
  * throws AppError, with the service's own text if there is one; transient errors have the recovery `retry`.
  */
+import { AppError } from '#platform/errors.ts';
 import { parseInput } from '#platform/input.ts';
 import { createDownload, type Download } from './download-file.ts';
 import { createJobCalls, type JobCalls } from './job-calls.ts';
 import { createReadFeed, type ReadFeed } from './read-feed.ts';
-import { type CallApi, type ClientDeps, createSender } from './send-call.ts';
+import { type ApiCall, type CallApi, type ClientDeps, createSender } from './send-call.ts';
 import { createSupplierCalls, type SupplierCalls } from './supplier-calls.ts';
 import { createWebhookCalls, type WebhookCalls } from './webhook-calls.ts';
 
@@ -21,7 +22,14 @@ export interface SourceClient extends SupplierCalls, JobCalls, WebhookCalls {
   readonly download: Download;
   /** Sends any other call, and parses the answer's body by the schema. */
   readonly call: CallApi;
+  /**
+   * Sends a call whose result is read later, and returns the path where: the answer's `Location`. The path can only be
+   * one of the same service. Throws AppError `unavailable` for an answer without it.
+   */
+  readonly submit: SubmitCall;
 }
+
+export type SubmitCall = (request: ApiCall, signal?: AbortSignal) => Promise<string>;
 
 /** Creates a client. It opens no connections of its own: `fetch` has them. */
 export function createSourceClient(deps: ClientDeps): SourceClient {
@@ -32,10 +40,24 @@ export function createSourceClient(deps: ClientDeps): SourceClient {
   };
   return {
     call,
+    submit: async (request, signal) => {
+      const { headers } = await send(request, { signal });
+      return pathOfLocation(headers['location'], `${request.method} ${request.path.split('?')[0]}`);
+    },
     readFeed: createReadFeed({ send, clock: deps.clock }),
     download: createDownload(deps),
     ...createSupplierCalls(call),
     ...createJobCalls({ call, clock: deps.clock }),
     ...createWebhookCalls(call),
   };
+}
+
+/** A service behind a proxy may name another host and prefix than the client uses: the path counts from `/api` on. */
+function pathOfLocation(location: string | undefined, what: string): string {
+  const url = URL.parse(location ?? '', 'http://relative.invalid');
+  const path = /\/api\/.+$/.exec(url?.pathname ?? '')?.[0];
+  if (url && path !== undefined) return path + url.search;
+  throw new AppError('unavailable', `The answer to ${what} has no Location that says where its result is read.`, {
+    recovery: { do: 'halt' },
+  });
 }

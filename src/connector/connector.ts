@@ -29,12 +29,17 @@ export interface Capabilities<Kind extends DocumentKind = DocumentKind> {
   /** The longest time that one `write` may take; then the bridge aborts its signal. */
   readonly timeoutMs: number;
   /**
-   * How long after a `write` call has ended it may still take effect in the ERP (when it was aborted), and how long its
-   * object may be missing from `lookup` (after any `write`). The bridge waits that long before it calls `lookup`,
-   * counted from the end of the time limit or of the call. 0 when a write ends with the process and is visible at once
-   * (files). Whole milliseconds, at most 24 days.
+   * How long after a `write` call has ended without the ERP's answer (it was aborted, or its connection broke) it may
+   * still take effect in the ERP, or its object may be missing from `lookup`. The bridge waits that long before it calls
+   * `lookup`, counted from the end of the call; from the end of its time limit only where no process has seen the end.
+   * 0 when a write ends with the process and is visible at once (files). Whole milliseconds, at most 24 days.
    */
   readonly lateEffectMs: number;
+  /**
+   * How long after the ERP's answer to a `write` its object may be missing from `lookup`. 0 where `lookup` reads what
+   * the write has written, and not a copy or an index of it. Default: `lateEffectMs`.
+   */
+  readonly visibleAfterMs?: number;
   /** The streams that `read` offers. Default: none. */
   readonly reads?: readonly ReadStream[];
 }
@@ -90,8 +95,11 @@ export type OutcomeError =
 export type Outcome =
   | { status: 'created' | 'updated' | 'unchanged' | 'cancelled'; reference: string }
   | { status: 'rejected' | 'retry'; error: OutcomeError }
-  /** The write may or may not have taken effect: the bridge calls `lookup` before it tries again. */
-  | { status: 'unknown'; message: string };
+  /**
+   * The write may or may not have taken effect: the bridge calls `lookup` before it tries again. `answered`: the ERP has
+   * answered and works on it no longer, so nothing takes effect later, and the bridge waits for `visibleAfterMs` only.
+   */
+  | { status: 'unknown'; message: string; answered?: boolean };
 
 export interface Found {
   /**
@@ -181,6 +189,12 @@ export interface Connector<Settings = unknown, Kind extends DocumentKind = Docum
   readonly capabilities: Capabilities<Kind>;
   /** What these settings change in `capabilities`, for example a batch size that is set. */
   capabilitiesWith?(settings: Settings): Partial<Omit<Capabilities<Kind>, 'kinds'>>;
+  /**
+   * Where a person sees the object with this reference: an http or https URL without a login or another secret, shown
+   * wherever the reference is. Undefined for a reference that no page shows. Called without a session, also where the
+   * secrets of the settings are not known (they are then other texts), so it is pure: it asks nobody. Optional.
+   */
+  urlOf?(reference: string, settings: Settings): string | undefined;
   /**
    * Opens a session; writes nothing to the ERP. Throws ConfigError when the settings cannot work, and closes before
    * that what it has opened.

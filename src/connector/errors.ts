@@ -65,4 +65,11 @@ export class ConfigError extends ConnectorError {
 /** The ERP may have carried the request out or not: the bridge calls `lookup` before it sends anything again. */
 export class UnknownOutcome extends ConnectorError {
   override readonly type = 'unknown';
+  /** Whether the ERP has answered, so that it works on the request no longer. */
+  readonly answered: boolean;
+
+  constructor(message: string, options: { answered?: boolean; cause?: unknown } = {}) {
+    super(message, options);
+    this.answered = options.answered ?? false;
+  }
 }

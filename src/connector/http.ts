@@ -367,14 +367,15 @@ export function errorOfStatus(
     const redirected = `${message} (a redirection, which is not followed: set the URL that it points to)`;
     // 303 says that the request was carried out, and many servers use 302 for that.
     const mayBeDone = !isSafe && (status === 302 || status === 303);
-    return mayBeDone ? new UnknownOutcome(redirected) : new ConfigError(redirected);
+    return mayBeDone ? new UnknownOutcome(redirected, { answered: true }) : new ConfigError(redirected);
   }
   if (configurationStatuses.has(status)) return new ConfigError(message);
   if (status === 409 || status === 412) return new ConflictError(message);
   if (status === 423) return new LockedError(message);
   if (status < 500 && status !== 408) return new DataError(message);
-  // A gateway answers 5xx or 408, too, when the ERP behind it took too long or failed halfway.
-  return isSafe ? new TransientError(message) : new UnknownOutcome(message);
+  // A 500 is the ERP's own: it has failed, and works on the request no longer. The others, and 408, come from a gateway,
+  // too, and the ERP behind it may still be at work.
+  return isSafe ? new TransientError(message) : new UnknownOutcome(message, { answered: status === 500 });
 }
 
 /** Payment required; a form or address that the ERP never takes; a method or HTTP version that it does not know. */

@@ -2,12 +2,14 @@
 import { errorText } from '#platform/errors.ts';
 import type { Found, Operation, Outcome, Unclear } from './connector.ts';
 import type { DocumentKind, DocumentOf } from './documents.ts';
-import { AuthError, ConnectorError, RateLimited } from './errors.ts';
+import { AuthError, ConnectorError, RateLimited, UnknownOutcome } from './errors.ts';
 
 /** The outcome of an operation that threw. For an error that is not a ConnectorError it is `unknown`. */
 export function outcomeOf(error: unknown): Outcome {
-  if (!(error instanceof ConnectorError) || error.type === 'unknown')
-    return { status: 'unknown', message: errorText(error) };
+  if (!(error instanceof ConnectorError) || error.type === 'unknown') {
+    const answered = error instanceof UnknownOutcome && error.answered;
+    return { status: 'unknown', message: errorText(error), ...(answered ? { answered } : {}) };
+  }
   const { type, message } = error;
   if (error instanceof RateLimited) {
     const { retryAfterMs } = error;

@@ -4,11 +4,11 @@
 import { z } from 'zod';
 import { answer, supplierQuestionResponse } from './rfi.ts';
 import { decimal, onceInList, share, text, timestamp, uuid, valuesByName } from './scalars.ts';
-import { cell } from './sourcing-event.ts';
+import { cell, columnsMax } from './sourcing-event.ts';
 import { externalId } from './supplier.ts';
 
 const lotName = text(255, 1);
-const values = valuesByName(cell);
+const values = valuesByName(cell, columnsMax);
 
 export const noBody = z.strictObject({});
 

@@ -81,28 +81,29 @@ export const generateFileDownloadLinksPayload = z
 /**
  * Why no file came from a URL (`detail.errors[].error` of an attach job):
  * - `timeout`: the server was too slow, or the time limit of the whole job was reached
- * - `dns`: the name of the server could not be resolved
  * - `refused`: the server could not be connected to
  * - `tls`: its certificate or TLS settings were not accepted
  * - `reset`: the server closed the connection before the end of the file
  * - `protocol`: the server's answer is not valid HTTP, or the URL cannot be requested
- * - `blocked`: the address is not public, and not in a network that the operator allows
+ * - `unreachable`: the name of the server does not resolve, or its address is not public and not in a network that the
+ *   operator allows
  * - `redirect`: the server answered with a redirect; redirects are not followed
  * - `too_large`: the file is larger than a request body may be
+ * - `no_space`: the organisation has no room for the file
  * - `encoded`: the server sent the file compressed, which was not requested
  * - `http_<status>`: any status but 200
  */
 export type FileFetchError =
   | 'timeout'
-  | 'dns'
   | 'refused'
   | 'tls'
   | 'reset'
   | 'protocol'
-  | 'blocked'
+  | 'unreachable'
   | 'redirect'
   | 'too_large'
   | 'encoded'
+  | 'no_space'
   | `http_${number}`;
 
 /** `detail.errors[].error` of a link job: the file does not exist, or belongs to another organisation. */

@@ -3,3 +3,6 @@ export interface Issue {
   path: string;
   message: string;
 }
+
+/** The most faults that an answer names. Checks of large input stop when they have found as many. */
+export const issuesMax = 100;

@@ -10,6 +10,9 @@ export const problem = z
     status: z.int(),
     detail: z.string(),
     errors: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
+    limit_bytes: z.int().optional().describe('Of a refused file: the limit that it exceeds.'),
+    used_bytes: z.int().optional().describe('Of a refused file: what the files of the organisation use.'),
+    left_bytes: z.int().optional().describe('Of a refused file: what is left for files of the organisation.'),
   })
   .meta({ id: 'Problem' });
 

@@ -58,17 +58,20 @@ export const email = z
 export const text = (max: number, min = 0) => z.string().min(min).max(max, { abort: true });
 
 /**
- * Values by names that the sender chose. `__proto__` is refused: the parser of these objects would drop it silently,
- * and no value may be lost.
+ * Values by names that the sender chose, at most `namesMax`. More are refused before a value is looked at. `__proto__` is
+ * refused: the parser of these objects would drop it silently, and no value may be lost.
  */
-export function valuesByName<Value extends z.ZodType>(value: Value) {
+export function valuesByName<Value extends z.ZodType>(value: Value, namesMax: number) {
   return z.preprocess(
     (given, context) => {
-      if (typeof given === 'object' && given !== null && Object.hasOwn(given, '__proto__'))
+      if (typeof given !== 'object' || given === null) return given;
+      if (Object.hasOwn(given, '__proto__'))
         context.addIssue({ code: 'custom', path: ['__proto__'], message: 'is not a possible name' });
+      if (Object.keys(given).length > namesMax)
+        context.addIssue({ code: 'custom', message: `must have at most ${namesMax} names` });
       return given;
     },
-    z.record(text(255, 1), value),
+    z.record(text(255, 1), value).meta({ maxProperties: namesMax }),
   );
 }
 

@@ -87,14 +87,15 @@ const round = z
   .meta({ id: 'RoundTimes' });
 
 export const roundsMax = 100;
+export const columnsMax = 500;
 
 export const eventTypes = ['RFQ', 'DUTCH', 'ENGLISH'] as const;
 
 const bidSheetMembers = {
   column_roles: columnRoles,
-  columns: z.array(column).max(500),
+  columns: z.array(column).max(columnsMax),
   lots: z.array(lot).max(20_000),
-  global_values: z.array(columnValue).max(500).describe("The buyer's values for columns of scope EVENT."),
+  global_values: z.array(columnValue).max(columnsMax).describe("The buyer's values for columns of scope EVENT."),
 };
 
 const settingsMembers = {

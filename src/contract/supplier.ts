@@ -5,6 +5,9 @@ import { email, onceInList, text, timestamp, timestampInQuery, uuid, valuesByNam
 
 export const externalId = text(255, 1);
 
+/** The most attributes that one change sets. */
+const attributesMax = 1_000;
+
 const contactChange = z
   .strictObject({
     name: text(255, 1).optional().describe('Needed unless the contact is deleted.'),
@@ -21,7 +24,9 @@ const supplierChange = z
   .strictObject({
     external_id: externalId.describe('Of the supplier that is created or updated; once in a submission.'),
     name: text(255, 1).optional(),
-    fields: valuesByName(text(10_000)).optional().describe('Values by attribute; the attributes must exist.'),
+    fields: valuesByName(text(10_000), attributesMax)
+      .optional()
+      .describe('Values by attribute; the attributes must exist.'),
     contacts: z.array(contactChange).max(1_000).optional().describe('Those left out stay as they are.'),
     archived: z.boolean().optional(),
   })

@@ -19,6 +19,12 @@ export function parseTimestamp(text: string): Timestamp | undefined {
   if (!match) return undefined;
   const [, year, month, day, hour, minute, second, fraction, offset] = match;
   if (hour !== undefined && offset === undefined) return undefined;
+  const micros = (fraction ?? '').slice(0, 6).padEnd(6, '0');
+  if (offset === 'Z') {
+    // Nearly every stamp: nothing needs to be converted, and a Date would cost more than all the rest.
+    const exists = Number(hour) < 24 && Number(minute) < 60 && Number(second ?? 0) < 60 && dayExists(year, month, day);
+    return exists ? `${year}-${month}-${day}T${hour}:${minute}:${second ?? '00'}.${micros}Z` : undefined;
+  }
   const ms = Date.UTC(
     Number(year),
     Number(month) - 1,
@@ -30,13 +36,21 @@ export function parseTimestamp(text: string): Timestamp | undefined {
   const read = new Date(ms).toISOString().slice(0, 19);
   // Date.UTC turns 31 February into a day of March: a date exists only if it is unchanged.
   if (read !== `${year}-${month}-${day}T${hour ?? '00'}:${minute ?? '00'}:${second ?? '00'}`) return undefined;
-  const micros = (fraction ?? '').slice(0, 6).padEnd(6, '0');
-  if (offset === 'Z') return `${read}.${micros}Z`;
   const offsetMs = offsetMsOf(offset ?? 'Z');
   if (offsetMs === undefined) return undefined;
   const utc = new Date(ms - offsetMs);
   if (utc.getUTCFullYear() < 1 || utc.getUTCFullYear() > 9999) return undefined;
   return `${utc.toISOString().slice(0, 19)}.${micros}Z`;
+}
+
+const monthDays = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** Whether the calendar has the day; as with Date.UTC, there is none before the year 100. */
+function dayExists(yearText: string | undefined, month: string | undefined, day: string | undefined): boolean {
+  const year = Number(yearText);
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  const days = month === '02' && isLeap ? 29 : (monthDays[Number(month) - 1] ?? 0);
+  return year >= 100 && Number(day) >= 1 && Number(day) <= days;
 }
 
 function offsetMsOf(offset: string): number | undefined {

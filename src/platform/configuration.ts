@@ -17,10 +17,12 @@ export interface ConfigurationSource<Schema extends z.ZodType> {
    * Well-known variables and the setting that each overrides: `{ DATABASE_URL: 'database_url' }`. They hold plain text.
    */
   variables: Readonly<Record<string, string>>;
+  /** At such a path a variable that is not set is no fault: its text says so instead. For commands that do not use it. */
+  mayLack?: (path: Path) => boolean;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
-type Path = readonly (string | number)[];
+export type Path = readonly (string | number)[];
 
 /**
  * A variable of this prefix and a setting's path in capitals overrides the setting: `SOURCING__SERVICE__PORT`, and in a
@@ -33,7 +35,7 @@ export const overridePrefix = 'SOURCING__';
 export function loadConfiguration<Schema extends z.ZodType>(source: ConfigurationSource<Schema>): z.output<Schema> {
   const faults: RawIssue[] = [];
   const file = readYaml(source.file, faults);
-  const settings = substitute(file.values, [], source.env, faults) as Record<string, unknown>;
+  const settings = substitute(file.values, [], source, faults) as Record<string, unknown>;
   const overrides = applyOverrides(settings, source, faults);
   const parsed = source.schema.safeParse(settings, { error: messageOf });
   if (parsed.success && faults.length === 0) return parsed.data;
@@ -88,8 +90,15 @@ function readYaml(file: { path: string; required: boolean }, faults: RawIssue[])
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   // The parser's messages may quote the file, which may hold secrets: only the kind of the error is shown.
-  for (const { code, pos } of document.errors)
-    refuse(`is not valid YAML: ${file.path}, line ${lines.linePos(pos[0]).line} (${plainCode(code)})`);
+  const places = document.errors.map(({ code, pos }) => ({ line: lines.linePos(pos[0]).line, what: plainCode(code) }));
+  for (const [index, { line, what }] of places.entries()) {
+    const variable = unquotedVariable(text.split('\n')[line - 1] ?? '');
+    if (variable === undefined && places.slice(0, index).some((place) => place.line === line)) continue;
+    const why = variable === undefined ? what : `inside { } and [ ] a variable needs quotation marks: "${variable}"`;
+    refuse(`is not valid YAML: ${file.path}, line ${line} (${why})`);
+    // The parser has lost its way there: what it says of later lines helps nobody.
+    if (variable !== undefined) break;
+  }
   if (document.errors.length > 0) return empty;
   const { contents } = document;
   if (contents === null || (isScalar(contents) && contents.value === null)) return empty;
@@ -99,6 +108,12 @@ function readYaml(file: { path: string; required: boolean }, faults: RawIssue[])
   } catch {
     return refuse(`is not valid YAML: ${file.path} has an alias (*name) that has no anchor (&name), or too many`);
   }
+}
+
+/** `${NAME}` in a line, if it stands inside braces or brackets without quotation marks. */
+function unquotedVariable(line: string): string | undefined {
+  const [, variable] = /[{[,:]\s*(\$\{[A-Za-z_][A-Za-z0-9_]*\})[^'"]*[}\],]/.exec(line) ?? [];
+  return variable;
 }
 
 /** `DUPLICATE_KEY` as "duplicate key". */
@@ -126,18 +141,25 @@ function lineOf(root: Node, path: readonly PropertyKey[], lines: LineCounter): n
 }
 
 /** Replaces `${NAME}` in texts by the environment variable, so that secrets can stay out of the file. */
-function substitute(value: unknown, path: Path, env: Environment, faults: RawIssue[]): unknown {
+function substitute(
+  value: unknown,
+  path: Path,
+  source: Pick<ConfigurationSource<z.ZodType>, 'env' | 'mayLack'>,
+  faults: RawIssue[],
+): unknown {
+  const { env, mayLack } = source;
   if (typeof value === 'string')
     return value.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
       const found = Object.hasOwn(env, name) ? env[name] : undefined;
+      if (found === undefined && mayLack?.(path)) return `[${name} is not set here]`;
       if (found === undefined)
         faults.push({ path, message: `needs the environment variable ${name}, which is not set` });
       return found ?? '';
     });
-  if (Array.isArray(value)) return value.map((item, index) => substitute(item, [...path, index], env, faults));
+  if (Array.isArray(value)) return value.map((item, index) => substitute(item, [...path, index], source, faults));
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [key, substitute(item, [...path, key], env, faults)]),
+      Object.entries(value).map(([key, item]) => [key, substitute(item, [...path, key], source, faults)]),
     );
   return value;
 }

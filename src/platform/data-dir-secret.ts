@@ -5,9 +5,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { createFileOnce, readFileIfAny } from './durable-file.ts';
+import { createFileOnce, readFileIfAny, replaceFile } from './durable-file.ts';
 import { AppError, errorText } from './errors.ts';
 import { masterKeyBytes } from './secrets.ts';
+
+const masterKeyFile = 'master-key';
+const previousKeyFile = 'master-key.previous';
 
 /**
  * Reads the secret from the file, or makes one of `bytes` random bytes there. Throws an `internal` AppError that names
@@ -51,7 +54,7 @@ export async function loadMasterKey(options: {
 }): Promise<Buffer> {
   const text = options.fromEnvironment?.trim();
   if (text === undefined || text === '')
-    return loadOrCreateSecret({ file: join(options.directory, 'master-key'), bytes: masterKeyBytes });
+    return loadOrCreateSecret({ file: join(options.directory, masterKeyFile), bytes: masterKeyBytes });
   const key = decodeBase64(text);
   if (key?.length !== masterKeyBytes) {
     const found = key === undefined ? 'it is not base64' : `it has ${key.length}`;
@@ -61,6 +64,39 @@ export async function loadMasterKey(options: {
     );
   }
   return key;
+}
+
+/**
+ * Returns the keys that sealed the data before the master key: those of the setting `previous_keys`, and the one that
+ * `beginKeyRotation` has kept in the data directory. Throws an `internal` AppError for a key that cannot be read.
+ */
+export async function loadPreviousKeys(options: {
+  configured: readonly string[];
+  directory: string;
+}): Promise<Buffer[]> {
+  const keys = options.configured.map((text, index) => {
+    const key = decodeBase64(text.trim());
+    if (key?.length === masterKeyBytes) return key;
+    throw internal(`previous_keys[${index}] must be ${masterKeyBytes} bytes in base64.`);
+  });
+  const file = join(options.directory, previousKeyFile);
+  if ((await readFileIfAny(file)) !== undefined) keys.push(await loadOrCreateSecret({ file, bytes: masterKeyBytes }));
+  return keys;
+}
+
+/**
+ * Replaces the master key of the data directory by a new one, and keeps the old one beside it as the previous key. With
+ * `resume` an earlier call was interrupted, or its secrets are not all sealed anew: then only what is missing is done. A
+ * process that dies in between leaves both keys readable. Throws an `internal` AppError when there is no key to replace.
+ */
+export async function beginKeyRotation(directory: string, { resume }: { resume: boolean }): Promise<void> {
+  const [file, previousFile] = [join(directory, masterKeyFile), join(directory, previousKeyFile)];
+  const current = await readFileIfAny(file);
+  if (current === undefined) throw internal(`There is no master key in ${file} that could be replaced.`);
+  const previous = await readFileIfAny(previousFile);
+  if (resume && previous !== undefined && previous !== current) return;
+  await replaceFile(previousFile, current, 0o600);
+  await replaceFile(file, `${randomBytes(masterKeyBytes).toString('base64url')}\n`, 0o600);
 }
 
 /**

@@ -4,6 +4,7 @@
  * text.
  */
 import type { Issue } from '#contract/issue.ts';
+import type { Problem } from '#contract/problem.ts';
 
 /** What went wrong, in the words of the API; `http/problem.ts` maps each to a status. */
 export type ErrorCode =
@@ -13,7 +14,9 @@ export type ErrorCode =
   | 'not-found'
   | 'method-not-allowed'
   | 'conflict'
+  | 'too-slow'
   | 'too-large'
+  | 'no-space'
   | 'unsupported-media'
   | 'no-such-range'
   | 'too-many'
@@ -25,23 +28,34 @@ export type ErrorCode =
  */
 export type Recovery = { do: 'retry'; afterMs?: number } | { do: 'skip' } | { do: 'halt' };
 
+type ProblemFigures = Pick<Problem, 'limit_bytes' | 'used_bytes' | 'left_bytes'>;
+
 export class AppError extends Error {
   readonly code: ErrorCode;
   /** Safe to show to the caller: says what was wrong, where, and what to do. */
   readonly publicMessage: string;
   readonly issues: readonly Issue[];
   readonly recovery: Recovery;
+  /** Figures that the answer shows beside its text. */
+  readonly figures: ProblemFigures;
 
   constructor(
     code: ErrorCode,
     publicMessage: string,
-    options: { message?: string; cause?: unknown; issues?: readonly Issue[]; recovery?: Recovery } = {},
+    options: {
+      message?: string;
+      cause?: unknown;
+      issues?: readonly Issue[];
+      recovery?: Recovery;
+      figures?: ProblemFigures;
+    } = {},
   ) {
     super(options.message ?? publicMessage, options.cause === undefined ? {} : { cause: options.cause });
     this.name = 'AppError';
     this.code = code;
     this.publicMessage = publicMessage;
     this.issues = options.issues ?? [];
+    this.figures = options.figures ?? {};
     this.recovery = options.recovery ?? { do: code === 'unavailable' || code === 'too-many' ? 'retry' : 'halt' };
   }
 }

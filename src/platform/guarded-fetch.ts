@@ -11,6 +11,7 @@ import { Exchange } from './guarded-fetch/exchange.ts';
 import { fetchErrorOf, unsendable } from './guarded-fetch/fetch-error.ts';
 import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
+import { createLookupTurns } from './guarded-fetch/lookup-turns.ts';
 import { createOriginPools } from './guarded-fetch/origin-pools.ts';
 
 export { FetchError } from './guarded-fetch/fetch-error.ts';
@@ -24,9 +25,13 @@ export type GuardedFetch = (request: GuardedRequest) => Promise<GuardedResponse>
 export interface GuardedFetchOptions {
   /** PEM of authorities trusted beside the usual ones (Node's own and NODE_EXTRA_CA_CERTS). */
   extraCa?: string;
+  /** The hosts for which `extraCa` is trusted, in lower case. Default: all. */
+  extraCaHosts?: readonly string[];
   /** PEM of a certificate, and of its key, that is shown to servers that ask for one. */
   clientCertificate?: { certPem: string; keyPem: string };
-  /** More requests than this at once to one origin wait, and their time limit runs meanwhile. Default 4. */
+  /**
+   * More requests than this of one group at once to one origin wait, and their time limit runs meanwhile. Default 4.
+   */
   connectionsPerOrigin?: number;
   /**
    * How long an unused connection is kept; less when the server says so. Default 4 s, below what servers usually keep.
@@ -38,14 +43,16 @@ export interface GuardedFetchOptions {
 
 /** Creates the fetch function and its connection pools. `close()` ends every exchange (`aborted`) and connection. */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: GuardedFetch; close(): Promise<void> } {
-  const { connectionsPerOrigin = 4, keepAliveMs = 4_000, extraCa, clientCertificate } = options;
+  const { connectionsPerOrigin = 4, keepAliveMs = 4_000, extraCa, extraCaHosts, clientCertificate } = options;
+  const own = clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem };
   // Made once: reading some 150 root certificates again for each connection would cost more than its handshake.
-  const secureContext = createSecureContext({
-    ...(extraCa === undefined ? {} : { ca: [...getCACertificates('default'), extraCa] }),
-    ...(clientCertificate && { cert: clientCertificate.certPem, key: clientCertificate.keyPem }),
-  });
-  const resolveHost = options.lookup ?? ((hostname: string) => lookup(hostname, { all: true }));
-  const pools = createOriginPools({ secureContext, resolveHost, connectionsPerOrigin, keepAliveMs });
+  const usual = createSecureContext(own);
+  const withExtra =
+    extraCa === undefined ? usual : createSecureContext({ ...own, ca: [...getCACertificates('default'), extraCa] });
+  const secureContextOf = (hostname: string) =>
+    extraCaHosts === undefined || extraCaHosts.includes(hostname.replace(/^\[(.*)\]$/, '$1')) ? withExtra : usual;
+  const lookups = createLookupTurns(options.lookup ?? ((hostname) => lookup(hostname, { all: true })));
+  const pools = createOriginPools({ secureContextOf, lookups, connectionsPerOrigin, keepAliveMs });
   const exchanges = new Set<Exchange>();
   let closed = false;
 
@@ -57,7 +64,7 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
     } catch (error) {
       return Promise.reject(error);
     }
-    const entry = pools.enter(url.origin, request.allowedNetworks);
+    const entry = pools.enter(url.origin, request);
     const exchange = new Exchange(url, request, (finished) => {
       exchanges.delete(finished);
       pools.leave(entry);

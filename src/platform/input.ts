@@ -3,7 +3,7 @@
  * (`bid_sheet.columns[2].precision`). The rejected values themselves are never repeated, as they may be secrets.
  */
 import type { z } from 'zod';
-import type { Issue } from '#contract/issue.ts';
+import { type Issue, issuesMax } from '#contract/issue.ts';
 import { AppError } from './errors.ts';
 
 /**
@@ -13,13 +13,15 @@ export function parseInput<Schema extends z.ZodType>(schema: Schema, value: unkn
   const parsed = schema.safeParse(value, { error: (issue) => messageOf(issue) });
   if (parsed.success) return parsed.data;
   const issues = issuesOf(parsed.error.issues);
-  const first = issues[0];
-  const rest = issues.length > 1 ? ` (and ${issues.length - 1} more)` : '';
-  throw new AppError(
-    'invalid',
-    `${what} is not valid: ${first?.path ? `${first.path} ` : ''}${first?.message ?? 'wrong'}${rest}.`,
-    { issues },
-  );
+  throw invalidInput(what, issues, issues.length > 1 ? `and ${issues.length - 1} more` : '');
+}
+
+/** The refusal of input with these faults; `rest` says how many there are beside the first. */
+export function invalidInput(what: string, issues: readonly Issue[], rest = ''): AppError {
+  const [first] = issues;
+  const place = first?.path ? `${first.path} ` : '';
+  const text = `${what} is not valid: ${place}${first?.message ?? 'wrong'}${rest === '' ? '' : ` (${rest})`}.`;
+  return new AppError('invalid', text, { issues });
 }
 
 /** A fault, with its path in parts. */
@@ -28,9 +30,9 @@ export interface RawIssue {
   message: string;
 }
 
-/** Zod's issues, with paths as text for people. */
-export function issuesOf(issues: readonly z.core.$ZodIssue[]): Issue[] {
-  return rawIssuesOf(issues).map(({ path, message }) => ({ path: pathText(path), message }));
+/** Zod's issues, with paths as text for people that begin with `base`. */
+export function issuesOf(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Issue[] {
+  return rawIssuesOf(issues, base).map(({ path, message }) => ({ path: pathText(path), message }));
 }
 
 /** Zod's issues, with one for each unknown field, and for a union those of the branch that got furthest. */
@@ -38,7 +40,7 @@ export function rawIssuesOf(issues: readonly z.core.$ZodIssue[], base: readonly 
   return issues.flatMap((issue) => {
     const path = [...base, ...issue.path];
     if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => ({ path: [...path, key], message: 'is not a known field' }));
+      return issue.keys.slice(0, issuesMax).map((key) => ({ path: [...path, key], message: 'is not a known field' }));
     if (issue.code === 'invalid_union') {
       const [branch] = [...issue.errors].sort((a, b) => depthOf(b) - depthOf(a));
       if (branch && depthOf(branch) > 0) return rawIssuesOf(branch, path);

@@ -1,11 +1,12 @@
 /**
  * HTTPS on this machine without an outside authority: a certificate authority made at the first start, and a server
- * certificate signed by it. Clients trust `caFile`; verification stays on everywhere.
+ * certificate signed by it. Clients trust `caFile`; verification stays on everywhere. The authority is constrained to
+ * the host names that it was made for: a client that trusts it trusts it for no other host, even if its key is stolen.
  *
  * The files of the directory are each written in one step, so that a kill at any instant leaves a usable set:
  * - `ca-1.pem`: the authority's key and certificate, mode 0600, created once and never overwritten. When it is damaged
- *   or about to expire, `ca-2.pem` follows, and so on: the lowest usable number counts. So all processes that read the
- *   same files choose the same authority, without locks.
+ *   about to expire, or for other host names, `ca-2.pem` follows, and so on: the lowest usable number counts. So all
+ *   processes that read the same files for the same host names choose the same authority, without locks.
  * - `server.pem`: the server's key and certificate, mode 0600, replaced when it no longer fits.
  * - `ca.pem`: the certificate of the authority in use, for clients; each start writes it again when it is missing or
  *   differs.
@@ -17,6 +18,7 @@ import type { Clock } from './clock.ts';
 import { createFileOnce, readFileIfAny, replaceFile } from './durable-file.ts';
 import { AppError, errorText } from './errors.ts';
 import type { Logger } from './log.ts';
+import { nameConstraints, nameConstraintsOid } from './name-constraints.ts';
 import { loadX509 } from './x509-library.ts';
 
 const dayMs = 86_400_000;
@@ -58,7 +60,7 @@ export async function ensureLocalCertificates(options: {
   const { directory, clock, log } = options;
   const hostnames = canonicalHostnames(options.hostnames);
   try {
-    const ca = await ensureAuthority(directory, clock.nowMs(), log);
+    const ca = await ensureAuthority(directory, hostnames, clock.nowMs(), log);
     const server = await ensureServer(directory, ca, hostnames, clock.nowMs(), log);
     const caFile = join(directory, 'ca.pem');
     if ((await readFileIfAny(caFile)) !== ca.certPem) await replaceFile(caFile, ca.certPem, 0o644);
@@ -70,12 +72,18 @@ export async function ensureLocalCertificates(options: {
   }
 }
 
-async function ensureAuthority(directory: string, nowMs: number, log: Logger): Promise<KeyAndCertificate> {
+async function ensureAuthority(
+  directory: string,
+  hostnames: readonly string[],
+  nowMs: number,
+  log: Logger,
+): Promise<KeyAndCertificate> {
+  const constraints = nameConstraints(hostnames);
   for (let number = 1; ; ) {
     const file = join(directory, `ca-${number}.pem`);
     const text = await readFileIfAny(file);
     if (text === undefined) {
-      const made = await makeAuthority(nowMs);
+      const made = await makeAuthority(constraints, nowMs);
       // Whichever process created the file, the next round reads it: so all processes use the same authority.
       if (await createFileOnce(file, `${made.keyPem}${made.certPem}`, 0o600))
         log.info({ file }, 'made a local certificate authority');
@@ -83,7 +91,8 @@ async function ensureAuthority(directory: string, nowMs: number, log: Logger): P
     }
     const found = readKeyAndCertificate(text);
     if (found?.certificate.ca && found.certificate.verify(found.certificate.publicKey)) {
-      if (lastsUntil(found.certificate) - nowMs > renewBeforeDays * dayMs) return found;
+      const fits = found.certificate.raw.includes(constraints);
+      if (fits && lastsUntil(found.certificate) - nowMs > renewBeforeDays * dayMs) return found;
     } else log.warn({ file }, 'a damaged certificate authority is not used; clients must trust the new ca.pem');
     number += 1;
   }
@@ -167,7 +176,7 @@ function lastsUntil(certificate: X509Certificate): number {
   return Date.parse(certificate.validTo);
 }
 
-async function makeAuthority(nowMs: number): Promise<KeyAndCertificate> {
+async function makeAuthority(constraints: Buffer, nowMs: number): Promise<KeyAndCertificate> {
   const x509 = await loadX509();
   const keys = await makeKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -178,9 +187,8 @@ async function makeAuthority(nowMs: number): Promise<KeyAndCertificate> {
     notAfter: new Date(nowMs + caDays * dayMs),
     signingAlgorithm: algorithm,
     keys,
-    // No name constraints: with them, a changed list of host names would need a new authority, which every client would
-    // have to trust again.
     extensions: [
+      new x509.Extension(nameConstraintsOid, true, constraints),
       new x509.BasicConstraintsExtension(true, 0, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),

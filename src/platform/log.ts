@@ -1,7 +1,7 @@
 /**
  * Logs: JSON lines on standard error. Values under a secret's name are replaced before they are written: at any depth,
- * and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any text. Of an error, a line
- * shows its type, message, stack and code and those of its causes. Info lines mark boot and changes of state, not records.
+ * and in the bindings of child loggers. Passwords in URLs and bearer tokens are replaced in any text, and long texts are
+ * cut. Of an error, a line shows its type, message, stack and code and those of its causes. Info lines mark boot and changes of state, not records.
  */
 import { types } from 'node:util';
 import { type DestinationStream, type Logger, pino } from 'pino';
@@ -16,6 +16,8 @@ const depthMax = 12;
 const causesMax = 5;
 const messageMax = 2_000;
 const stackMax = 4_000;
+/** Characters of any other text in a line: what comes from outside may have megabytes. */
+const textMax = 8_000;
 /** Characters of a secret in a text, with what shows that it is one. */
 const secretMax = 4_000;
 
@@ -29,7 +31,13 @@ export function createLogger(options: { level: string; name: string; destination
       formatters: { level: (label) => ({ level: label }), log: redactObject },
       // `redactObject` has redacted errors already, also inside objects, which a serializer does not reach.
       serializers: { err: (err: unknown) => err },
-      hooks: { streamWrite: redactText },
+      hooks: {
+        streamWrite: redactText,
+        logMethod(args, method) {
+          const cut = args.map((arg: unknown) => (typeof arg === 'string' ? shortText(arg, textMax) : arg));
+          method.apply(this, cut as typeof args);
+        },
+      },
     },
     options.destination ?? pino.destination({ dest: 2, sync: true }),
   );
@@ -50,6 +58,7 @@ function redactObject(object: object): Record<string, unknown> {
 
 /** Returns a copy without secrets. A circular or too deep value is replaced by its name in brackets. */
 function redact(value: unknown, around: readonly object[]): unknown {
+  if (typeof value === 'string') return shortText(value, textMax);
   if (typeof value !== 'object' || value === null) return value;
   if (isError(value)) return loggedError(value);
   if (around.includes(value)) return '[circular]';
@@ -129,9 +138,13 @@ function attempted<T>(read: () => T): T | undefined {
   }
 }
 
-/** Replaces the secrets of `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. */
+/**
+ * Replaces the secrets of `postgresql://user:password@host` and `Bearer token`, wherever they stand in a line. Both
+ * patterns begin with fixed text, and no part of the line is tried for more than one beginning: the time grows with the
+ * line, not faster.
+ */
 export function redactText(line: string): string {
   return line
-    .replaceAll(/([a-z][a-z0-9+.-]{0,30}:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/gi, `$1${censor}@`)
+    .replaceAll(/(:\/\/[^/\s:@"\\]*:)[^/\s"\\]+@/g, `$1${censor}@`)
     .replaceAll(/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]{8,}/gi, `$1 ${censor}`);
 }

@@ -103,6 +103,22 @@ export function addressPermitted(address: string, allowedNetworks: readonly Cidr
   return specialRange(parsed) === undefined || allowedNetworks.some((cidr) => contains(cidr, parsed));
 }
 
+/** Whether the address lies in one of the networks. An IPv4-mapped IPv6 address counts as its IPv4 address. */
+export function addressInNetworks(address: string, networks: readonly Cidr[]): boolean {
+  const parsed = parseAddress(address);
+  return parsed !== undefined && networks.some((cidr) => contains(cidr, parsed));
+}
+
+/**
+ * What counts as one client where clients are counted by address: an IPv4 address, or the /64 of an IPv6 address, of
+ * which one machine has all addresses. Undefined for text that is no address.
+ */
+export function addressGroup(address: string | undefined): string | undefined {
+  const parsed = parseAddress(address ?? '');
+  if (parsed instanceof ipaddr.IPv6) return cidrOf(parsed, 64).text;
+  return parsed?.toString();
+}
+
 function parseAddress(text: string): Address | undefined {
   // isIP knows only the plain notations; ipaddr.js would also accept 0x7f.1 and 017700000001.
   if (isIP(text) === 0) return undefined;

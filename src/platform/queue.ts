@@ -69,7 +69,7 @@ export async function createSignals(options: SignalsOptions): Promise<Signals> {
   const backend = redisUrl
     ? await openRedisBackend({ ...common, redisUrl })
     : await openPostgresBackend({ ...common, databaseUrl, poolMax }).catch((error: unknown) => {
-        throw unavailable(error);
+        throw error instanceof AppError ? error : unavailable(error);
       });
   const queues = createLaneQueues(backend, outages.report);
   const lanes: RunningLane[] = [];

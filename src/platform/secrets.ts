@@ -24,6 +24,10 @@ export interface SecretBox {
    * Decrypts; throws an `internal` AppError that names the context for another key, another context or altered bytes.
    */
   open(sealed: Uint8Array, context: string): string;
+  /** The id of the key that `seal` uses, as it stands in the sealed values. */
+  readonly keyId: Buffer;
+  /** The ids of all keys with which `open` can work, that of `seal` first. */
+  readonly knownKeyIds: readonly Buffer[];
   /** Returns a MAC of 32 bytes over the context and the message: HMAC-SHA256 under a key that serves only this. */
   mac(message: Uint8Array, context: string): Buffer;
   /** Whether `mac` belongs to this message in this context; compared in constant time. */
@@ -45,6 +49,9 @@ export function createSecretBox(masterKey: Uint8Array, previousKeys: readonly Ui
   const keys = [current, ...previousKeys.map(boxKey)];
 
   return {
+    keyId: current.id,
+    knownKeyIds: keys.map(({ id }) => id),
+
     seal(plaintext, context) {
       if (!plaintext.isWellFormed())
         throw new AppError('invalid', 'A secret must be text without unpaired surrogates.', {

@@ -57,6 +57,8 @@ interface Deps {
   secrets: SecretBox;
   accessTokens: AccessTokens;
   storage: FileStorage;
+  /** What the files of an organisation may have together, unless the operator says otherwise. */
+  fileBytesMax: number;
 }
 
 /** The endpoints that are called with an organisation's API key: the public contract and the desk. */
@@ -117,7 +119,7 @@ export function organisationApi(deps: Deps): Endpoint<Caller>[] {
 }
 
 /** The endpoints that are called with the operator's token. */
-export function operatorApi(deps: Pick<Deps, 'clock'>): Endpoint<Operator>[] {
+export function operatorApi(deps: Pick<Deps, 'clock' | 'fileBytesMax'>): Endpoint<Operator>[] {
   return endpointsOf({
     'POST /admin/organisations': createOrganisation(deps),
     'POST /admin/organisations/:id/api-keys': createApiKey(deps),
@@ -126,7 +128,7 @@ export function operatorApi(deps: Pick<Deps, 'clock'>): Endpoint<Operator>[] {
     'PUT /admin/organisations/:id/webhook-domains': putWebhookDomains,
     'PUT /admin/organisations/:id/allowed-networks': putAllowedNetworks,
     'POST /admin/organisations/:id/supplier-attributes': createSupplierAttribute,
-    'PUT /admin/organisations/:id/limits': putLimits,
+    'PUT /admin/organisations/:id/limits': putLimits(deps),
     'GET /admin/organisations/:id/deliveries': listDeliveries,
     'POST /admin/deliveries/:id/resend': resendDelivery(deps),
   });

@@ -10,6 +10,8 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { prepared } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
+import { protectConnection } from '#platform/http/connections.ts';
+import type { TokenGuard } from '#platform/http/token-guard.ts';
 import { type KeyUses, plainAddress } from './key-uses.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
@@ -60,31 +62,40 @@ interface KeyRow {
   organisation_id: string;
   scopes: Scope[];
   limits: LimitsRequest;
+  key_hash: Buffer;
 }
 
-const findKey = prepared(
-  `select k.id, k.organisation_id, k.scopes, o.limits
+const findKeys = prepared(
+  `select k.id, k.organisation_id, k.scopes, o.limits, k.key_hash
    from service.api_keys k join service.organisations o on o.id = k.organisation_id
-   where k.key_hash = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)`,
+   where k.key_hash = any($1::bytea[]) and k.revoked_at is null and (k.expires_at is null or k.expires_at > $2)`,
 );
 
 /**
- * Authenticates by API key. Throws `unauthorized` with the same text for unknown, expired and revoked keys, and
- * `forbidden` for a key that has none of the scopes.
+ * Authenticates by API key. Throws `unauthorized` with the same text for unknown, expired and revoked keys, `too-many`
+ * for wrong ones when many have come from the address, and `forbidden` for a key that has none of the scopes.
  */
 export function createKeyAuthentication({
   database,
   clock,
   keyUses,
+  tokenGuard,
 }: {
   database: Database;
   clock: Clock;
   keyUses: Pick<KeyUses, 'used'>;
+  tokenGuard: Pick<TokenGuard, 'protect'>;
 }) {
+  const findAll = async (hashes: readonly Buffer[]) => {
+    const rows = await database.query<KeyRow>(findKeys, [hashes, timestampNow(clock)]);
+    return hashes.map((hash) => rows.find((row) => row.key_hash.equals(hash)));
+  };
+  const find = async (hash: Buffer) => (await findAll([hash]))[0];
+  const check = tokenGuard.protect({ by: 'api-key', find, findAll, unauthorized });
   return async (request: Request, scopes: readonly string[]): Promise<KeyIdentity> => {
-    const [key] = await database.query<KeyRow>(findKey, [hashApiKey(bearerOf(request)), timestampNow(clock)]);
-    if (!key) throw unauthorized();
-    // Express names the client itself: no proxy is trusted to name another one.
+    const key = await check(request.ip, hashApiKey(bearerOf(request)));
+    protectConnection(request, key.organisation_id);
+    // Behind a trusted proxy Express reads the client's address from `X-Forwarded-For`.
     keyUses.used(key.id, plainAddress(request.ip));
     if (!key.scopes.some((scope) => scopes.includes(scope)))
       throw new AppError(
@@ -95,12 +106,21 @@ export function createKeyAuthentication({
   };
 }
 
-/** Authenticates by the operator's token. Throws `unauthorized`. */
-export function createOperatorAuthentication(adminToken: string) {
+/** Authenticates by the operator's token. Throws `unauthorized`, and `too-many` as for API keys. */
+export function createOperatorAuthentication(adminToken: string, tokenGuard: Pick<TokenGuard, 'protect'>) {
   const expected = hashApiKey(adminToken);
+  const identityOf = (hash: Buffer): OperatorIdentity | undefined =>
+    timingSafeEqual(hash, expected) ? { operator: true } : undefined;
+  const check = tokenGuard.protect({
+    by: 'operator',
+    find: async (hash) => identityOf(hash),
+    findAll: async (hashes) => hashes.map(identityOf),
+    unauthorized: () =>
+      new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".'),
+  });
   return async (request: Request): Promise<OperatorIdentity> => {
-    if (!timingSafeEqual(hashApiKey(bearerOf(request)), expected))
-      throw new AppError('unauthorized', 'This call needs the header "Authorization: Bearer <operator token>".');
-    return { operator: true };
+    const identity = await check(request.ip, hashApiKey(bearerOf(request)));
+    protectConnection(request, 'the operator');
+    return identity;
   };
 }

@@ -7,14 +7,21 @@ import { fileURLToPath } from 'node:url';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { migrate } from '#platform/database/migrations.ts';
+import { AppError } from '#platform/errors.ts';
+import { createFairSlots, type FairSlots } from '#platform/fair-slots.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { createApplication } from '#platform/http/application.ts';
+import { createBodyThread } from '#platform/http/body-thread.ts';
+import type { ConnectionLimits } from '#platform/http/connections.ts';
 import { type Around, mountEndpoints } from '#platform/http/endpoint.ts';
+import { createLargeBodies } from '#platform/http/large-bodies.ts';
 import { type HttpServer, listen } from '#platform/http/server.ts';
+import { createTokenGuard } from '#platform/http/token-guard.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
+import { checkSealedColumns } from '#platform/sealed-columns.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { createSweep, type Sweep } from '#platform/sweep.ts';
 import { operatorApi, organisationApi } from './api.ts';
@@ -30,15 +37,17 @@ import { createRoundTimers } from './events/run-timers.ts';
 import { serveDownloads } from './files/serve-downloads.ts';
 import { createUploadSweep } from './files/sweep-uploads.ts';
 import { findKeptAnswer, forgetOldAnswers, idempotentRequest, withIdempotency } from './idempotency.ts';
-import { type JobLane, organisationsWithJobs, runJobs } from './jobs/run-jobs.ts';
+import { createJobWorker, type JobLane, organisationsWithJobs } from './jobs/run-jobs.ts';
 import { createKeyUses } from './key-uses.ts';
 import { createRequestCounter, forgetOldRequests } from './limits/count-request.ts';
+import { type MisbehaveOptions, misbehave } from './misbehave/misbehave.ts';
 import { serveDocuments } from './openapi/serve-documents.ts';
 import { applySupplierChanges, organisationsWithSubmissions } from './suppliers/apply-supplier-changes.ts';
 import { createUnitOfWork, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from './unit-of-work.ts';
 import { type AccessTokens, createAccessTokens } from './webhooks/access-tokens.ts';
-import { createDeliverer } from './webhooks/deliver-notifications.ts';
+import { createDeliverer, deliverySlots } from './webhooks/deliver-notifications.ts';
 import { forgetOldDeliveries } from './webhooks/forget-old-deliveries.ts';
+import { serviceSealedColumns } from './webhooks/sealed-webhook-columns.ts';
 
 export interface ServiceSettings {
   host: string;
@@ -47,8 +56,18 @@ export interface ServiceSettings {
   /** The base of absolute links. Default: built from the request's Host header. */
   publicUrl?: string | undefined;
   bodyBytesMax: number;
+  /** What one organisation may send in a minute in bodies that are large. */
+  largeBodyBytesPerMinute: number;
+  /** What the files of an organisation may have together, unless the operator says otherwise. */
+  fileBytesMax: number;
+  /** How many wrong tokens of one address are checked in a second. */
+  wrongTokensPerSecond: number;
   /** The origins whose pages may call the service from a browser; default: none. */
   corsOrigins?: readonly string[];
+  /** Set: the service speaks HTTPS. */
+  tls?: { certPem: string; keyPem: string } | undefined;
+  /** Default: `connectionLimitsDefault`. */
+  connections?: ConnectionLimits;
   sweepMs: number;
   /** How long finished deliveries are kept, in days. */
   deliveryLogDays: number;
@@ -68,6 +87,8 @@ export interface ServiceDeps {
   registry: Registry;
   /** 0 to 1, for the jitter of retries. Default: `Math.random`. */
   random?: () => number;
+  /** For tests of clients: how its feeds and webhooks misbehave. */
+  misbehave?: MisbehaveOptions | undefined;
 }
 
 export interface Service {
@@ -88,6 +109,14 @@ export interface Service {
  */
 const corsPaths = ['/api/', '/desk/', '/downloads/', '/openapi'];
 
+/**
+ * Calls that are worked on at once, and those of one organisation: each uses one of the ten connections to the database.
+ * Commands for one event wait for each other, and must not keep the calls of others from theirs.
+ */
+const callSlots = { slots: 8, slotsEach: 4 };
+/** As long as a query waits for a connection. */
+const slotWaitMs = 10_000;
+
 /** Brings the service's tables up to date. Safe with several processes starting at once. */
 export async function migrateService(database: Database): Promise<void> {
   await migrate(database, { schema: 'service', directory: fileURLToPath(new URL('migrations', import.meta.url)) });
@@ -100,34 +129,56 @@ export async function migrateService(database: Database): Promise<void> {
 export async function startService(deps: ServiceDeps): Promise<Service> {
   const { database, signals, settings, log } = deps;
   await migrateService(database);
+  await checkSealedColumns(database, deps.secrets, serviceSealedColumns);
   const runUnitOfWork = createUnitOfWork({ database, signals });
   const accessTokens = createAccessTokens(deps);
   const keyUses = createKeyUses(deps);
+  const tokenGuard = createTokenGuard({
+    ...deps,
+    metric: 'service_tokens_refused_total',
+    wrongPerSecond: settings.wrongTokensPerSecond,
+  });
+  const calls = createFairSlots(callSlots);
+  const bodyThread = createBodyThread(new URL('check-bodies.ts', import.meta.url));
+  const bodies = createLargeBodies({ ...deps, thread: bodyThread, bytesPerMinute: settings.largeBodyBytesPerMinute });
   const application = createApplication({
     log,
     registry: deps.registry,
     readiness: { database: () => database.query('select 1'), queue: () => signals.ping() },
     cors: { origins: settings.corsOrigins ?? [], paths: corsPaths },
+    trustsProxy: settings.connections?.isTrustedProxy,
   });
-  mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi(deps), {
-    authenticate: createOperatorAuthentication(deps.adminToken),
-    around: inUnitOfWork(deps, runUnitOfWork),
+  mountEndpoints<OperatorIdentity, Operator>(application.express, operatorApi({ ...deps, ...settings }), {
+    authenticate: createOperatorAuthentication(deps.adminToken, tokenGuard),
+    around: inUnitOfWork({ ...deps, calls }, runUnitOfWork),
     bodyBytesMax: settings.bodyBytesMax,
+    large: { bodies, senderOf: () => ({ name: 'the operator', isLimited: false }) },
     publicUrl: settings.publicUrl,
   });
-  mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, accessTokens }), {
-    authenticate: createKeyAuthentication({ ...deps, keyUses }),
+  const ofKeys = {
+    authenticate: createKeyAuthentication({ ...deps, keyUses, tokenGuard }),
     count: createRequestCounter(deps),
-    around: inUnitOfWork(deps, runUnitOfWork),
-    bodyBytesMax: settings.bodyBytesMax,
     publicUrl: settings.publicUrl,
+  };
+  const misbehaving = deps.misbehave && misbehave(application.express, { ...deps, ...ofKeys, ...deps.misbehave });
+  mountEndpoints<KeyIdentity, Caller>(application.express, organisationApi({ ...deps, ...settings, accessTokens }), {
+    ...ofKeys,
+    around: inUnitOfWork({ ...deps, calls }, runUnitOfWork),
+    bodyBytesMax: settings.bodyBytesMax,
+    large: {
+      bodies,
+      senderOf: ({ organisationId, limits }) => ({ name: organisationId, isLimited: limits.enabled !== false }),
+    },
   });
   serveDownloads(application.express, deps);
   serveDocuments(application.express, settings);
   application.finish();
-  const server: HttpServer = await listen(application.express, settings);
+  const server: HttpServer = await listen(application.express, {
+    ...settings,
+    metrics: { registry: deps.registry, port: 'service' },
+  });
   // The workers start last: if the port is taken, nothing is left running.
-  const sweep = startWorkers({ ...deps, accessTokens }, runUnitOfWork);
+  const sweep = startWorkers({ ...deps, accessTokens }, runUnitOfWork, misbehaving?.fetch);
   return {
     url: settings.publicUrl ?? server.url,
     sweep: () => sweep.now(),
@@ -145,7 +196,10 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
       await server.close(graceMs);
       await sweep.close();
       await signals.close(graceMs);
+      await misbehaving?.close();
       await keyUses.close();
+      await tokenGuard.close();
+      await bodyThread.close();
     },
   };
 }
@@ -155,28 +209,47 @@ export async function startService(deps: ServiceDeps): Promise<Service> {
  * without one, or in a read-only snapshot when its endpoint asks for it.
  */
 function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
-  { database, clock }: ServiceDeps,
+  { database, clock, calls }: ServiceDeps & { calls: FairSlots },
   runUnitOfWork: RunUnitOfWork,
 ): Around<Identity, Identity & { unit: UnitOfWork }> {
-  return async ({ endpoint, caller, bytes, idempotencyKey, path }, run, prepare) => {
+  /** Reads, or runs a transaction, in a slot of the caller's organisation. */
+  const inSlot = async <T>(caller: Identity, work: () => Promise<T>): Promise<T> => {
+    const group = 'organisationId' in caller ? caller.organisationId : 'the operator';
+    const free = await calls.enter(group, { signal: AbortSignal.timeout(slotWaitMs) }).catch((cause: unknown) => {
+      throw new AppError('too-many', 'Too many of your calls are being worked on at once. Send it again later.', {
+        cause,
+        recovery: { do: 'retry', afterMs: 1_000 },
+      });
+    });
+    try {
+      return await work();
+    } finally {
+      free();
+    }
+  };
+  return async ({ endpoint, caller, bodyHash, idempotencyKey, path }, run, prepare) => {
     const outside = { ...caller, unit: { tx: database, wake: () => undefined } };
     if (endpoint.method === 'GET') {
-      if (!endpoint.snapshot) return run(outside);
-      return database.transaction(async (tx) => {
-        await tx.query('set transaction isolation level repeatable read, read only');
-        return run({ ...outside, unit: { ...outside.unit, tx } });
-      });
+      if (!endpoint.snapshot) return inSlot(caller, () => run(outside));
+      return inSlot(caller, () =>
+        database.transaction(async (tx) => {
+          await tx.query('set transaction isolation level repeatable read, read only');
+          return run({ ...outside, unit: { ...outside.unit, tx } });
+        }),
+      );
     }
     const repeatable =
       endpoint.method === 'POST' && idempotencyKey !== undefined && 'organisationId' in caller
         ? // A path with and without a final slash is the same endpoint.
-          idempotentRequest(caller.organisationId, `POST ${path.replace(/\/$/, '')}`, idempotencyKey, bytes)
+          idempotentRequest(caller.organisationId, `POST ${path.replace(/\/$/, '')}`, idempotencyKey, bodyHash())
         : undefined;
     const work = (prepared?: unknown) =>
-      runUnitOfWork((unit) => {
-        const handle = () => run({ ...caller, unit }, prepared);
-        return repeatable ? withIdempotency(unit.tx, timestampNow(clock), repeatable, handle) : handle();
-      });
+      inSlot(caller, () =>
+        runUnitOfWork((unit) => {
+          const handle = () => run({ ...caller, unit }, prepared);
+          return repeatable ? withIdempotency(unit.tx, timestampNow(clock), repeatable, handle) : handle();
+        }),
+      );
     if (!prepare) return work();
     const findKept = async () => repeatable && findKeptAnswer(database, timestampNow(clock), repeatable);
     const kept = await findKept();
@@ -194,13 +267,16 @@ function inUnitOfWork<Identity extends OperatorIdentity | KeyIdentity>(
   };
 }
 
-function startWorkers(deps: ServiceDeps & { accessTokens: AccessTokens }, runUnitOfWork: RunUnitOfWork): Sweep {
+function startWorkers(
+  deps: ServiceDeps & { accessTokens: AccessTokens },
+  runUnitOfWork: RunUnitOfWork,
+  fetchOfDeliveries: GuardedFetch = deps.fetch,
+): Sweep {
   const { database, signals, settings, log } = deps;
   const timers = createRoundTimers({ ...deps, runUnitOfWork });
-  const deliverer = createDeliverer({ ...deps, random: deps.random ?? Math.random });
-  const jobLane = (lane: JobLane, concurrency: number): LaneWork => ({
-    concurrency,
-    work: runJobs({ ...deps, runUnitOfWork }, lane),
+  const deliverer = createDeliverer({ ...deps, fetch: fetchOfDeliveries, random: deps.random ?? Math.random });
+  const jobLane = (lane: JobLane): LaneWork => ({
+    ...createJobWorker({ ...deps, runUnitOfWork }, lane),
     due: () => organisationsWithJobs(database, lane),
   });
   const lanes: Record<ServiceLane, LaneWork> = {
@@ -209,13 +285,12 @@ function startWorkers(deps: ServiceDeps & { accessTokens: AccessTokens }, runUni
       work: applySupplierChanges({ ...deps, runUnitOfWork }),
       due: () => organisationsWithSubmissions(database),
     },
-    jobs: jobLane('jobs', 2),
-    // File jobs wait for servers of others, some of which are slow: a lane of their own, so that they delay no other
-    // job.
-    'file-jobs': jobLane('file-jobs', 4),
+    jobs: jobLane('jobs'),
+    'file-jobs': jobLane('file-jobs'),
     rounds: { concurrency: 4, work: timers.work, due: timers.due },
-    // Waiting for receivers costs nothing, and slow receivers must not delay the others.
-    deliveries: { concurrency: 32, work: deliverer.deliver, due: deliverer.webhooksWithDue },
+    // The deliverer has slots of its own. The lane holds more, so that webhooks wait there for their organisation's turn
+    // and not in the queue, which knows no organisations.
+    deliveries: { concurrency: 4 * deliverySlots, work: deliverer.deliver, due: deliverer.webhooksWithDue },
   };
   for (const [lane, { concurrency, work }] of Object.entries(lanes)) signals.work(lane, { concurrency }, work);
   const uploadSweep = createUploadSweep(deps);

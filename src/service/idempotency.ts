@@ -3,7 +3,6 @@
  * repeated request either does the work or returns the stored answer, never half of each. Of two requests at once, the
  * second waits for the first's commit. Source: decisions, "Conventions".
  */
-import { createHash } from 'node:crypto';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
@@ -37,12 +36,12 @@ export function idempotentRequest(
   organisationId: string,
   endpoint: string,
   key: string,
-  bytes: Uint8Array,
+  bodyHash: Buffer,
 ): IdempotentRequest | undefined {
   if (!/^[\x21-\x7e]{1,255}$/.test(key))
     throw new AppError('invalid', 'The header Idempotency-Key must have 1 to 255 visible ASCII characters.');
   if (endpoint.length > endpointMax) return undefined;
-  return { organisationId, endpoint, key, bodyHash: createHash('sha256').update(bytes).digest() };
+  return { organisationId, endpoint, key, bodyHash };
 }
 
 /**

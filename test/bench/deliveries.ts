@@ -11,6 +11,7 @@ import { type Installation, startInstalledService } from '#cli/installation.ts';
 import { signBody } from '#contract/signature.ts';
 import type { Service } from '#service/create-service.ts';
 import { median, megabytes, printTable } from './figures.ts';
+import { noteGoal } from './goals.ts';
 import type { ReceiverOrder, ReceiverReport } from './receiver-process.ts';
 import { call, createOrganisation } from './set-up.ts';
 
@@ -66,6 +67,8 @@ export async function benchDeliveries(installation: Installation): Promise<void>
       ],
       ['deliveries : bare', middle((one) => one.ours.perSecond / one.bare.perSecond).toFixed(2), ''],
     ]);
+    const ratio = middle((one) => one.ours.perSecond / one.bare.perSecond);
+    noteGoal({ name: 'deliveries : bare loop of POSTs', measured: ratio, least: 0.6 });
     const memory = [process.memoryUsage.rss()];
     for (let quarter = 0; quarter < 4; quarter += 1) {
       await ours(deliveriesForMemory / 4);

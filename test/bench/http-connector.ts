@@ -10,6 +10,7 @@ import type { AwardDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import connector from '../../connectors/http/index.ts';
 import { median, megabytes, printTable } from './figures.ts';
+import { noteGoal } from './goals.ts';
 
 const documentCount = 4_000;
 const rounds = 9;
@@ -46,12 +47,15 @@ export async function benchHttpConnector(): Promise<void> {
           const perSecond = (of: readonly Turn[]) =>
             `${Math.round((documentCount / median(of.map(({ ms }) => ms))) * 1_000).toLocaleString('en')}/s`;
           const cpu = (of: readonly Turn[]) => `${Math.round(median(of.map(({ cpuUs }) => cpuUs)) / documentCount)} us`;
+          const ratio = median(turns.connector.map(({ ms }, round) => (turns.bare[round]?.ms ?? Number.NaN) / ms));
+          const name = `push of awards through http, ${way.name}, ${concurrency} at once : bare`;
+          noteGoal({ name, measured: ratio, least: 0.9 });
           rows.push([
             String(concurrency),
             way.name,
             perSecond(turns.connector),
             perSecond(turns.bare),
-            median(turns.connector.map(({ ms }, round) => (turns.bare[round]?.ms ?? Number.NaN) / ms)).toFixed(2),
+            ratio.toFixed(2),
             cpu(turns.connector),
             cpu(turns.bare),
           ]);

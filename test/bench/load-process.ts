@@ -4,9 +4,12 @@
  * client, so that the client is not what is measured.
  */
 import { connect, type Socket } from 'node:net';
+import { connect as connectSecurely, createSecureContext, type SecureContext } from 'node:tls';
 
 export interface LoadJob {
   port: number;
+  /** The authority of the server's certificate; undefined: plain HTTP. */
+  caPem?: string;
   connections: number;
   /** Whole requests, head and body. */
   requests: string[];
@@ -29,7 +32,8 @@ process.on('message', (job: LoadJob) => {
 async function carryOut(job: LoadJob): Promise<LoadResult> {
   const requests = job.requests.map((text) => Buffer.from(text));
   const result: LoadResult = { elapsedMs: 0, latenciesMs: [], statuses: {} };
-  const sockets = await Promise.all(Array.from({ length: job.connections }, () => open(job.port)));
+  const tls = job.caPem === undefined ? undefined : createSecureContext({ ca: job.caPem });
+  const sockets = await Promise.all(Array.from({ length: job.connections }, () => open(job.port, tls)));
   let next = 0;
   const began = performance.now();
   await Promise.all(
@@ -47,9 +51,12 @@ async function carryOut(job: LoadJob): Promise<LoadResult> {
   return result;
 }
 
-function open(port: number): Promise<Socket> {
+function open(port: number, secureContext: SecureContext | undefined): Promise<Socket> {
+  const to = { port, host: '127.0.0.1', noDelay: true };
   return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => resolve(socket));
+    const socket: Socket = secureContext
+      ? connectSecurely({ ...to, secureContext, servername: 'localhost' }, () => resolve(socket))
+      : connect(to, () => resolve(socket));
     socket.once('error', reject);
   });
 }

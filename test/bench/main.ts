@@ -10,10 +10,13 @@ import { benchBurst } from './burst.ts';
 import { benchCatchUp } from './catch-up.ts';
 import { benchDeliveries } from './deliveries.ts';
 import { benchFeedPage } from './feed-page.ts';
+import { printGoals } from './goals.ts';
 import { benchHttpConnector } from './http-connector.ts';
 import { benchPostgresConnector } from './postgres-connector.ts';
 import { benchPullGrowth } from './pull-growth.ts';
 import { benchPullRecords } from './pull-records.ts';
+import { benchPushHistory } from './push-history.ts';
+import { benchScale } from './scale.ts';
 import { benchTrytonConnector } from './tryton-connector.ts';
 import { benchWebhookEndpoint } from './webhook-endpoint.ts';
 import { benchWholeWay } from './whole-way.ts';
@@ -28,9 +31,11 @@ const benchmarks: Record<string, (installation: Installation) => Promise<void>> 
   'pull-growth': benchPullGrowth,
   burst: benchBurst,
   'catch-up': benchCatchUp,
+  'push-history': benchPushHistory,
   'postgres-connector': benchPostgresConnector,
   'tryton-connector': benchTrytonConnector,
   'http-connector': benchHttpConnector,
+  scale: benchScale,
 };
 
 const names = process.argv.slice(2);
@@ -48,4 +53,5 @@ if (unknown !== undefined) {
         );
       await benchmarks[name]?.(installation);
     });
+  printGoals();
 }

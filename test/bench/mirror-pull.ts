@@ -1,8 +1,9 @@
 /** The bridge's own pull of one feed over pages that are served, with what a process of the bridge gives it. */
-import { migrateBridge } from '#bridge/create-bridge.ts';
+
 import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { createLeases } from '#bridge/leases/lease.ts';
 import { createLivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
 import { bridgeSettings } from '#bridge/settings.ts';

@@ -17,25 +17,32 @@ export interface PageServerReport {
   port: number;
 }
 
-let pages: Buffer[] = [];
-let pageSize = 1;
+/** Of each feed, by their cursors; the first has an empty one. */
+const pagesOf = new Map<string, ReadonlyMap<string, Buffer>>();
+
+/** Opaque: a bridge does not believe that a number of a page is a place in the order of commits. */
+function cursorOf(page: number): string {
+  return page === 0 ? '' : Buffer.from(`page ${page}`).toString('base64url');
+}
 
 function build(order: PageServerOrder, port: number): void {
-  pageSize = order.pageSize;
+  const { pageSize } = order;
   const bodies = bodiesOf(order.feed, order.from, order.to);
-  pages = [];
+  const pages: Buffer[] = [];
   for (let first = 0; first < bodies.length; first += pageSize) {
     const last = first + pageSize >= bodies.length;
-    const next = last ? null : `http://127.0.0.1:${port}/api/feeds/${order.feed}?cursor=${pages.length + 1}`;
+    const next = last ? null : `http://127.0.0.1:${port}/api/feeds/${order.feed}?cursor=${cursorOf(pages.length + 1)}`;
     pages.push(
       Buffer.from(`{"data":[${bodies.slice(first, first + pageSize).join(',')}],"next":${JSON.stringify(next)}}`),
     );
   }
+  pagesOf.set(order.feed, new Map(pages.map((page, index) => [cursorOf(index), page])));
 }
 
 const server = createServer((request, response) => {
-  const { searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
-  const page = pages[Number(searchParams.get('cursor') ?? 0)] ?? Buffer.from('{"data":[],"next":null}');
+  const { pathname, searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
+  const pages = pagesOf.get(pathname.split('/').at(-1) ?? '');
+  const page = pages?.get(searchParams.get('cursor') ?? '') ?? Buffer.from('{"data":[],"next":null}');
   response
     .writeHead(200, { 'content-type': 'application/json', 'content-length': page.length, 'feed-order': 'commit' })
     .end(page);

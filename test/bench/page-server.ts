@@ -5,7 +5,7 @@ import type { PageServerOrder, PageServerReport } from './page-server-process.ts
 
 export interface PageServer {
   readonly url: string;
-  /** Makes these pages, instead of those before. */
+  /** Makes these pages of a feed, instead of those before. */
   serve(order: PageServerOrder): Promise<void>;
   close(): Promise<void>;
 }

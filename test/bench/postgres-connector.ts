@@ -11,6 +11,7 @@ import type { AwardDocument } from '#connector/documents.ts';
 import { testContext } from '#connector/testing/test-context.ts';
 import connector from '../../connectors/postgres/index.ts';
 import { median, megabytes, printTable } from './figures.ts';
+import { noteGoal } from './goals.ts';
 
 const documentCount = Number(process.env['BENCH_DOCUMENTS'] ?? 2_000);
 const batch = 500;
@@ -58,6 +59,8 @@ export async function benchPostgresConnector({ open: { url } }: Installation): P
     console.log(
       `Writing ${documentCount.toLocaleString('en')} awards of ${linesEach} lines with ${cellsEach} cells each, ${batch} in a transaction`,
     );
+    const ratio = median((ratios[1] ?? []).map((turn) => turn.hand / turn.connector));
+    noteGoal({ name: 'push of awards through postgres : by hand', measured: ratio, least: 1.3 });
     printTable([
       ['', 'connector', 'by hand', 'connector : by hand'],
       ...[[1, 'new'] as const, [2, 'changed'] as const].map(([version, name]) => {

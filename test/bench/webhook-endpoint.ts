@@ -1,153 +1,133 @@
 /**
- * The webhook endpoint as the bridge mounts it (signature, parsing, durable commit) against a bare node:http server that
- * reads the body, verifies the HMAC and answers. Both on plain HTTP in this process, loaded by another one in turns.
+ * The bridge's receiver over HTTPS against three servers that somebody writes by hand: one that only verifies, the same
+ * with a group commit, and Express with one INSERT a request. Each in a process of its own, loaded in turns by another.
+ * A second receiver on the same database shows what it adds; it needs processors that the first does not use.
  */
-import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { migrateBridge } from '#bridge/create-bridge.ts';
-import { createWebhookEndpoint } from '#bridge/receive/webhook-endpoint.ts';
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
 import type { Installation } from '#cli/installation.ts';
-import { feedNames } from '#contract/feed.ts';
-import { systemClock } from '#platform/clock.ts';
-import { createApplication } from '#platform/http/application.ts';
-import { listen } from '#platform/http/server.ts';
-import { silentLogger } from '#platform/log.ts';
-import { Registry } from '#platform/metrics.ts';
 import { median, megabytes, printTable, quantile } from './figures.ts';
-import { startLoad } from './load.ts';
+import { noteGoal } from './goals.ts';
+import { type Load, startLoad } from './load.ts';
+import type { ServerKind, ServerOrder, ServerReport } from './notification-server-process.ts';
+import { bodyBytes, makeRequests, signingKey } from './signed-requests.ts';
 
-const signingKey = 'signing-key-of-the-benchmark';
-const rounds = 7;
-const loads = [
-  { connections: 1, requests: 300 },
-  { connections: 16, requests: 3_000 },
-  { connections: 128, requests: 8_000 },
-];
+const rounds = 5;
+const connections = 32;
+const requestsPerRound = 5_000;
+const requestsAlone = 300;
 
-/**
- * Runs it; prints requests per second on both sides and their ratio, the CPU time of this process for one request (which
- * neighbours on the machine disturb less), and how many notifications shared a commit.
- */
+interface Run {
+  perSecond: number;
+  cpuUs: number;
+  latenciesMs: number[];
+}
+
+interface Server {
+  readonly port: number;
+  usage(): Promise<{ cpuMs: number; rss: number }>;
+  close(): Promise<void>;
+}
+
+/** Runs it; prints rates, ratios, times and the CPU time of each server's process for one request. */
 export async function benchWebhookEndpoint(installation: Installation): Promise<void> {
-  await migrateBridge(installation.open.database);
-  const registry = new Registry();
-  const application = createApplication({ log: silentLogger, registry, readiness: {} });
-  const keys = [createSecretKey(signingKey, 'utf8')];
-  const { route } = createWebhookEndpoint({
-    database: installation.open.database,
-    clock: systemClock,
-    log: silentLogger,
-    registry,
-    bodyBytesMax: 1_048_576,
-    backlogMax: 10_000,
-    signingKeys: { keysOf: () => keys, readAgain: async () => false },
-    sources: new Map([['main', { feeds: new Set(feedNames), freshnessMs: undefined, bearer: undefined }]]),
-    wakePull: () => undefined,
-  });
-  application.addDirect(route);
-  application.finish();
-  const endpoint = await listen(application.listener, { host: '127.0.0.1', port: 0 });
-  const bare = await startBareServer();
-  const load = startLoad();
-  const rssBefore = process.memoryUsage.rss();
-  const rows = [
-    ['connections', 'endpoint', 'bare', 'endpoint : bare', 'CPU each', 'CPU bare', 'per commit', 'p50', 'p99'],
-  ];
+  const start = (kind: ServerKind) => startServer(installation, kind);
+  const names = { bridge: 'bridge', verify: 'verifies only', group: 'group commit', insert: 'Express, INSERT' };
+  const servers: Record<ServerKind, Server> = {
+    bridge: await start('bridge'),
+    verify: await start('verify'),
+    group: await start('group'),
+    insert: await start('insert'),
+  };
+  const second = await start('bridge');
+  const loads = [startLoad(), startLoad()] as const;
+  const { caPem } = installation.certificates;
+  const run = async (server: Server, load: Load, count: number, at: number): Promise<Run> => {
+    const requests = makeRequests(count);
+    const before = await server.usage();
+    const { elapsedMs, latenciesMs } = await load.run({ port: server.port, caPem, connections: at, requests });
+    const { cpuMs } = await server.usage();
+    return { perSecond: (count / elapsedMs) * 1000, cpuUs: ((cpuMs - before.cpuMs) / count) * 1000, latenciesMs };
+  };
+  const kinds = Object.keys(servers) as ServerKind[];
+  const inTurns = async (of: readonly ServerKind[], count: number, at: number) => {
+    const runs = new Map(of.map((kind) => [kind, [] as Run[]]));
+    for (let round = -1; round < rounds; round += 1)
+      for (const kind of of) {
+        const one = await run(servers[kind], loads[0], count, at);
+        // The first round warms up.
+        if (round >= 0) runs.get(kind)?.push(one);
+      }
+    return (kind: ServerKind) => runs.get(kind) ?? [];
+  };
   try {
-    for (const { connections, requests } of loads) {
-      const run = async (port: number) => {
-        const job = { port, connections, requests: makeRequests(requests) };
-        const cpuBefore = process.cpuUsage();
-        const { elapsedMs, latenciesMs } = await load.run(job);
-        const { user, system } = process.cpuUsage(cpuBefore);
-        return { perSecond: (requests / elapsedMs) * 1000, cpuUs: (user + system) / requests, latenciesMs };
-      };
-      await run(endpoint.port);
-      await run(bare.port);
-      const stored = await countersOf(registry);
-      const measured: { ours: Awaited<ReturnType<typeof run>>; bare: Awaited<ReturnType<typeof run>> }[] = [];
-      for (let round = 0; round < rounds; round += 1)
-        measured.push({ ours: await run(endpoint.port), bare: await run(bare.port) });
-      const now = await countersOf(registry);
-      const latencies = measured.flatMap(({ ours }) => ours.latenciesMs);
-      const middle = (figure: (round: (typeof measured)[number]) => number) => median(measured.map(figure));
+    const busy = await inTurns(kinds, requestsPerRound, connections);
+    const ratio = (a: readonly Run[], b: readonly Run[]) =>
+      median(a.map(({ perSecond }, round) => perSecond / (b[round]?.perSecond ?? Number.NaN)));
+    const p99 = (kind: ServerKind) => median(busy(kind).map(({ latenciesMs }) => quantile(latenciesMs, 0.99)));
+    console.log(`Receiving notifications of ${bodyBytes} bytes over HTTPS, ${connections} kept connections`);
+    const rows = [['', 'per second', 'bridge : it', 'CPU each', 'p50', 'p99', 'memory']];
+    for (const kind of kinds)
       rows.push([
-        String(connections),
-        `${Math.round(middle(({ ours }) => ours.perSecond))}/s`,
-        `${Math.round(middle(({ bare: { perSecond } }) => perSecond))}/s`,
-        middle(({ ours, bare: { perSecond } }) => ours.perSecond / perSecond).toFixed(2),
-        `${Math.round(middle(({ ours }) => ours.cpuUs))} us`,
-        `${Math.round(middle(({ bare: { cpuUs } }) => cpuUs))} us`,
-        ((now.notifications - stored.notifications) / (now.commits - stored.commits)).toFixed(1),
-        ...[0.5, 0.99].map((share) => `${quantile(latencies, share).toFixed(1)} ms`),
+        names[kind],
+        `${Math.round(median(busy(kind).map(({ perSecond }) => perSecond)))}`,
+        ratio(busy('bridge'), busy(kind)).toFixed(2),
+        `${Math.round(median(busy(kind).map(({ cpuUs }) => cpuUs)))} us`,
+        `${median(busy(kind).map(({ latenciesMs }) => quantile(latenciesMs, 0.5))).toFixed(1)} ms`,
+        `${p99(kind).toFixed(1)} ms`,
+        megabytes((await servers[kind].usage()).rss),
       ]);
+    printTable(rows);
+    noteGoal({ name: 'receiver : group commit by hand', measured: ratio(busy('bridge'), busy('group')), least: 0.8 });
+    noteGoal({ name: 'receiver : Express with INSERT', measured: ratio(busy('bridge'), busy('insert')), least: 1.9 });
+    noteGoal({ name: 'p99 of the receiver : verifying only', measured: p99('bridge') / p99('verify'), most: 2 });
+
+    const alone = await inTurns(['bridge', 'verify'], requestsAlone, 1);
+    const aloneRatio = ratio(alone('bridge'), alone('verify'));
+    console.log(`  on one connection ${aloneRatio.toFixed(2)} of the one that verifies only`);
+    noteGoal({ name: 'receiver : verifying only, one connection', measured: aloneRatio, least: 0.17 });
+
+    const added: number[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      const one = await run(servers.bridge, loads[0], requestsPerRound, connections);
+      const both = await Promise.all([
+        run(servers.bridge, loads[0], requestsPerRound, connections),
+        run(second, loads[1], requestsPerRound, connections),
+      ]);
+      added.push(both.reduce((sum, { perSecond }) => sum + perSecond, 0) / one.perSecond - 1);
     }
+    console.log(`  a second receiver adds ${median(added).toFixed(2)} of the first, on ${cpus().length} processors\n`);
+    noteGoal({ name: `a second receiver adds (${cpus().length} processors)`, measured: median(added), least: 0.8 });
   } finally {
-    await load.close();
-    await endpoint.close(0);
-    await bare.close();
+    for (const load of loads) await load.close();
+    for (const server of [...Object.values(servers), second]) await server.close();
   }
-  console.log('Webhook endpoint (verify + durable commit) against a bare node:http server (verify only)');
-  printTable(rows);
-  console.log(`  memory ${megabytes(rssBefore)} before, ${megabytes(process.memoryUsage.rss())} after\n`);
 }
 
-async function countersOf(registry: Registry): Promise<{ notifications: number; commits: number }> {
-  const sum = async (name: string) => {
-    const metric = await registry.getSingleMetric(name)?.get();
-    return (metric?.values ?? []).reduce((total, { value }) => total + value, 0);
+async function startServer({ open, dataDir, certificates }: Installation, kind: ServerKind): Promise<Server> {
+  const child: ChildProcess = fork(new URL('notification-server-process.ts', import.meta.url));
+  const ask = async (question: ServerOrder | 'usage') => {
+    const answer = once(child, 'message');
+    child.send(question);
+    return ((await answer) as [ServerReport])[0];
   };
+  const { certPem, keyPem } = certificates;
+  const folder = await mkdtemp(join(dataDir, 'server-'));
+  const report = await ask({ kind, signingKey, databaseUrl: open.url, dataDir: folder, certPem, keyPem });
+  if (!('port' in report)) throw new Error('The server did not begin to listen.');
   return {
-    notifications: await sum('bridge_notifications_total'),
-    commits: await sum('bridge_inbox_commits_total'),
-  };
-}
-
-let made = 0;
-
-/** Distinct and signed beforehand, like what the service sends. */
-function makeRequests(count: number): string[] {
-  return Array.from({ length: count }, () => {
-    made += 1;
-    const body = JSON.stringify({
-      trigger: 'AWARDS_FEED_UPDATED',
-      timestamp: '2026-01-15T10:00:00.000000Z',
-      payload: { feed_url: `https://sourcing.example/api/feeds/awards?modified_after=${made}`, number: made },
-    });
-    const signature = createHmac('sha256', signingKey).update(body).digest('hex');
-    return [
-      'POST /webhooks/main HTTP/1.1',
-      'Host: localhost',
-      'Content-Type: application/json',
-      `X-Signature: hmac-sha256=${signature}`,
-      `Content-Length: ${body.length}`,
-      '',
-      body,
-    ].join('\r\n');
-  });
-}
-
-async function startBareServer(): Promise<{ port: number; close: () => Promise<void> }> {
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const expected = createHmac('sha256', signingKey).update(Buffer.concat(chunks)).digest();
-      const given = Buffer.from(String(request.headers['x-signature']).slice('hmac-sha256='.length), 'hex');
-      const good = given.length === expected.length && timingSafeEqual(given, expected);
-      const answer = good ? '{"status":"accepted"}' : '{"status":"refused"}';
-      response
-        .writeHead(good ? 200 : 401, { 'Content-Type': 'application/json', 'Content-Length': answer.length })
-        .end(answer);
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: () => {
-      server.closeAllConnections();
-      return new Promise((resolve) => server.close(() => resolve()));
+    port: report.port,
+    usage: async () => {
+      const used = await ask('usage');
+      return 'rss' in used ? used : { cpuMs: Number.NaN, rss: Number.NaN };
+    },
+    close: async () => {
+      const gone = once(child, 'exit');
+      child.disconnect();
+      await gone;
     },
   };
 }

@@ -12,6 +12,7 @@ import { clientOf } from '#cli/local-setup.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import { job } from '#contract/job.ts';
 import { megabytes, printTable, quantile } from './figures.ts';
+import { noteGoal } from './goals.ts';
 
 const events = 50;
 const lots = Array.from({ length: 10 }, (_, index) => `Lot ${index + 1}`);
@@ -43,6 +44,8 @@ export async function benchWholeWay(installation: Installation): Promise<void> {
       name,
       ...[0.5, 0.99].map((share) => `${quantile(times, share).toFixed(1)} ms`),
     ];
+    noteGoal({ name: 'desk command to file, p50', measured: quantile(arrived, 0.5), most: 40, unit: ' ms' });
+    noteGoal({ name: 'desk command to file, p99', measured: quantile(arrived, 0.99), most: 100, unit: ' ms' });
     printTable([['', 'p50', 'p99'], row('the command is answered', answered), row('the file is there', arrived)]);
     console.log(`  memory ${megabytes(rssBefore)} before, ${megabytes(process.memoryUsage.rss())} after\n`);
   } finally {

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { migrateBridge, startBridge } from '#bridge/create-bridge.ts';
+import { startBridge } from '#bridge/create-bridge.ts';
+import { migrateBridge } from '#bridge/migrate-bridge.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { systemClock } from '#platform/clock.ts';
 import { silentLogger } from '#platform/log.ts';
@@ -8,6 +9,7 @@ import { Registry } from '#platform/metrics.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { createSignals } from '#platform/queue.ts';
 import { createSecretBox } from '#platform/secrets.ts';
+import { connectRaw } from '../harness/raw-connection.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
@@ -47,7 +49,7 @@ test.each<[string, Record<string, unknown>, string]>([
   await deps.signals.close(0);
 });
 
-test('the webhook port tells other machines no more than that the process is alive', async () => {
+test('the webhook port tells nobody more than that the process is alive; the rest is on the console’s port', async () => {
   const { deps } = await depsOf({ sources: [source], flows: [flow] });
   const bridge = await startBridge(deps);
   onTestFinished(() => bridge.close(1_000));
@@ -56,18 +58,45 @@ test('the webhook port tells other machines no more than that the process is ali
     timeoutMs: 5_000,
     responseBytesMax: 10_000,
   };
-  // A proxy on this machine adds this header to requests from elsewhere.
-  const forwarded = { 'X-Forwarded-For': '203.0.113.7' };
-  for (const [path, elsewhere] of [
+  for (const [path, status] of [
     ['/healthz', 200],
     ['/readyz', 404],
     ['/metrics', 404],
   ] as const) {
     const url = `${bridge.url}${path}`;
-    const far = await deps.fetch({ url, method: 'GET', headers: forwarded, ...limits });
-    const near = await deps.fetch({ url, method: 'GET', ...limits });
-    const own = await fetch(`${bridge.consoleUrl}${path}`);
-    expect([path, far.status, near.status, own.status]).toEqual([path, elsewhere, 200, 200]);
+    for (const headers of [{}, { 'X-Real-IP': '127.0.0.1' }, { Forwarded: 'for=127.0.0.1' }])
+      expect([path, (await deps.fetch({ url, method: 'GET', headers, ...limits })).status]).toEqual([path, status]);
+    expect((await fetch(`${bridge.consoleUrl}${path}`)).status).toBe(200);
+  }
+});
+
+test('the console answers under localhost, an IP address or a name of its settings, and under no other', async () => {
+  const { deps } = await depsOf({ sources: [source], flows: [flow], console_names: ['bridge.internal'] });
+  const bridge = await startBridge({
+    ...deps,
+    mountConsole: ({ express }) => void express.get('/status.json', (_request, response) => void response.json({})),
+  });
+  onTestFinished(() => bridge.close(1_000));
+  const port = Number(new URL(bridge.consoleUrl).port);
+  const statusFor = async (path: string, host: string) => {
+    const connection = await connectRaw(port);
+    connection.send(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    await connection.closed();
+    return Number(connection.received().split(' ')[1]);
+  };
+  expect(await statusFor('/healthz', 'evil.example')).toBe(200);
+  for (const path of ['/status.json', '/metrics', '/readyz']) {
+    for (const host of [
+      'localhost',
+      `LOCALHOST:${port}`,
+      `127.0.0.1:${port}`,
+      '[::1]',
+      '192.0.2.7',
+      'bridge.internal:80',
+    ])
+      expect([path, host, await statusFor(path, host)]).toEqual([path, host, 200]);
+    for (const host of ['evil.example', `rebound.example:${port}`, 'localhost.evil.example', '127.0.0.1.nip.io', ''])
+      expect([path, host, await statusFor(path, host)]).toEqual([path, host, 403]);
   }
 });
 

@@ -43,10 +43,11 @@ export async function startFeedSource(): Promise<FeedSource> {
     const shown = (source.records.get(feed) ?? []).filter(
       ({ modified }) => !(modified < after || (before !== null && modified > before)),
     );
-    const from = Number(url.searchParams.get('cursor') ?? 0);
+    const cursor = url.searchParams.get('cursor');
+    const from = cursor === null ? 0 : shown.findIndex(({ id }) => id === cursor) + 1;
     const to = from + Number(url.searchParams.get('page_size'));
     const next = new URL(url);
-    next.searchParams.set('cursor', String(to));
+    next.searchParams.set('cursor', shown[to - 1]?.id ?? '');
     const order = source.commitOrdered ? { 'feed-order': 'commit' } : {};
     // The tests have a clock of their own.
     response.sendDate = false;

@@ -32,6 +32,10 @@ beforeAll(async () => {
   folder = await scratchFolder();
   config = join(folder, 'bridge.yaml');
   await writeFile(config, JSON.stringify(configurationOf(source.url)));
+  // With a single record no feed can prove the order of commits that it declares.
+  const before = { modified: '2025-12-31T00:00:00.000000Z' };
+  source.append('sourcing-events', eventRecord(idOf(900), [supplier], before));
+  source.append('awards', lotAwardRecord(idOf(901), event, [], before));
   source.append('sourcing-events', eventRecord(event, [supplier], { modified: modified(0) }));
   source.append('awards', lotAwardRecord(idOf(500), event, [{ supplier, cost: '10' }], { modified: modified(1) }));
 });
@@ -249,7 +253,7 @@ test('a backfill is started, listed and worked by a run; an open one is cancelle
   expect(asked).toMatchObject({ code: 0, value: { finished: null, from: '2025-01-01T00:00:00.000000Z' } });
   expect((await json('run')).code).toBe(0);
   const list = await json('backfill', 'list');
-  expect(list.value.backfills).toMatchObject([{ id: asked.value.id, kind: 'range', records: 1, lastError: null }]);
+  expect(list.value.backfills).toMatchObject([{ id: asked.value.id, kind: 'range', records: 2, lastError: null }]);
   expect(list.value.backfills[0].finished).not.toBeNull();
 
   const second = await json('backfill', ...range);
@@ -283,6 +287,30 @@ test('document-schema prints the JSON Schema of one kind, or of all', async () =
     'rfi-answers',
     'file',
   ]);
+});
+
+test('a field that a flow needs and that is gone fails check and status, which name it and who needs it', async () => {
+  await db.database.query(
+    `insert into bridge.source_changes (source, feed, kind, subject, detail, noticed) values
+       ('main', 'awards', 'gone', 'awards[].cost', 'is needed by flow erp, every award', now()),
+       ('main', 'awards', 'field', 'cost_centre', 'was never seen before', now())`,
+  );
+  const { code, value } = await json('check');
+  expect(code).toBe(1);
+  const line = value.checks.find(({ name }: { name: string }) => name === 'awards: changes');
+  expect(line).toMatchObject({
+    ok: false,
+    message: expect.stringMatching(/^awards\[\]\.cost is needed by flow erp, every award .*; cost_centre was never/),
+  });
+  const status = await bridge('status');
+  expect([status.code, status.stdout]).toEqual([
+    1,
+    expect.stringMatching(/^main +awards .*awards\[\]\.cost +is needed/m),
+  ]);
+  await db.database.query(`update bridge.source_changes set resolved = now() where kind = 'gone'`);
+  const after = await json('check');
+  expect(after.value.checks).toContainEqual(expect.objectContaining({ name: 'awards: changes', ok: true, note: true }));
+  await db.database.query('delete from bridge.source_changes');
 });
 
 test('check tests every source and every connector, and exits with 1 when a line fails', async () => {

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { checkNames } from '#bridge/create-bridge.ts';
+import { checkNames } from '#bridge/check-names.ts';
 import { bridgeSettings } from '#bridge/settings.ts';
 import { configuration, readConfiguration } from '#cli/configuration.ts';
 import { readCommandConfiguration } from '#cli/local-settings.ts';
@@ -146,7 +146,7 @@ describe('the environment', () => {
         REDIS_URL: 'rediss://:secret@cache:6380/1',
         DATA_DIR: '/var/lib/sourcing',
         LOG_LEVEL: 'debug',
-        SOURCING_ADMIN_TOKEN: 'a-token-of-the-operator',
+        SOURCING_ADMIN_TOKEN: 'a-token-of-the-operator-by-hand-1',
         SOURCING_MASTER_KEY: key,
       }),
     ).toMatchObject({
@@ -154,7 +154,7 @@ describe('the environment', () => {
       redis_url: 'rediss://:secret@cache:6380/1',
       data_dir: '/var/lib/sourcing',
       log_level: 'debug',
-      admin_token: 'a-token-of-the-operator',
+      admin_token: 'a-token-of-the-operator-by-hand-1',
       master_key: key,
     });
   });
@@ -165,6 +165,15 @@ describe('the environment', () => {
       expect(read({ SOURCING_MASTER_KEY: key }).master_key).toBe(key);
     },
   );
+
+  test('refuses a token of the operator that could be guessed, and says how to make one', () => {
+    const token = 'x'.repeat(31);
+    expect(() => read({ SOURCING_ADMIN_TOKEN: token })).toThrow(
+      /admin_token .*must have at least 32 characters; make one with: openssl rand -hex 24/,
+    );
+    expect(() => read({ SOURCING_ADMIN_TOKEN: token })).not.toThrow(token);
+    expect(read({ SOURCING_ADMIN_TOKEN: `${token}x` }).admin_token).toBe(`${token}x`);
+  });
 
   test('can choose where files are kept, with keys that stand in no file', () => {
     expect(read({}).service.files).toEqual({ store: 'local' });

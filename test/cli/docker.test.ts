@@ -64,8 +64,8 @@ describe('the composition', () => {
     Object.keys(compose.services).filter((name) => compose.services[name]?.profiles?.[0] === profile);
 
   test('is PostgreSQL, Valkey, the service and the bridge, each with a health check', () => {
-    expect(servicesOf(undefined)).toEqual(['postgres', 'valkey', 'service']);
-    expect(servicesOf('bridge')).toEqual(['bridge']);
+    expect(servicesOf(undefined)).toEqual(['postgres', 'valkey', 'service-migrate', 'service']);
+    expect(servicesOf('bridge')).toEqual(['bridge', 'bridge-migrate']);
     for (const name of ['postgres', 'valkey']) expect(compose.services[name]).toHaveProperty('healthcheck.test');
     expect(read('docker/Dockerfile')).toMatch(/^HEALTHCHECK /m);
     for (const name of ['bridge', ...servicesOf('roles')])
@@ -89,6 +89,35 @@ describe('the composition', () => {
     expect(read('docker/.gitignore')).toMatch(/^\.env$/m);
   });
 
+  test.each([
+    ['postgres', ['POSTGRES_PASSWORD', 'OWNER_DB_PASSWORD', 'SERVICE_DB_PASSWORD', 'BRIDGE_DB_PASSWORD']],
+    ['valkey', []],
+    ['service-migrate', ['OWNER_DB_PASSWORD']],
+    ['service', ['SERVICE_DB_PASSWORD', 'SOURCING_ADMIN_TOKEN', 'SERVICE_MASTER_KEY']],
+    ['bridge', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_API_KEY', 'BRIDGE_SIGNING_KEY']],
+    ['bridge-migrate', ['OWNER_DB_PASSWORD']],
+    ['bridge-receive', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_SIGNING_KEY']],
+    ['bridge-pull', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_API_KEY']],
+    ['bridge-push', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_API_KEY']],
+  ])('gives the container %s its own secrets and no others', (name, secrets) => {
+    const given = JSON.stringify(compose.services[name]);
+    expect(new Set([...given.matchAll(/\$\{(\w+)/g)].map(([, secret]) => secret))).toEqual(new Set(secrets));
+  });
+
+  test('keeps the keys of service and bridge in volumes of their own; they share only a certificate', () => {
+    const volumesOf = (name: string) =>
+      (compose.services[name]?.volumes ?? [])
+        .map((volume) => volume.split(':')[0])
+        .filter((volume) => !volume?.startsWith('.'));
+    for (const name of ['bridge', 'bridge-receive', 'bridge-pull', 'bridge-push'])
+      expect(volumesOf(name)).toEqual(['bridge-data', 'certificates']);
+    expect(volumesOf('service')).toEqual(['service-data', 'certificates']);
+    expect(
+      readConfiguration(join(root, 'docker/bridge.yaml'), {}, { BRIDGE_API_KEY: 'k', BRIDGE_SIGNING_KEY: 's' }).bridge
+        .ca_file,
+    ).toBe(compose.services['service']?.environment['NODE_EXTRA_CA_CERTS']);
+  });
+
   test('keeps lasting data in volumes that are declared', () => {
     const used = Object.values(compose.services).flatMap(({ volumes = [] }) =>
       volumes.map((volume) => volume.split(':')[0]),
@@ -103,9 +132,9 @@ describe('the composition', () => {
     const file = name !== 'service' ? join(root, 'docker/bridge.yaml') : undefined;
     const settings = readConfiguration(file, {}, env);
     expect(settings).toMatchObject({
-      database_url: 'postgresql://sourcing:password@postgres:5432/sourcing',
+      database_url: `postgresql://sourcing_${name === 'service' ? 'service' : 'bridge'}:password@postgres:5432/sourcing`,
       redis_url: 'redis://valkey:6379',
-      bridge: { public_host: 'bridge' },
+      bridge: { public_host: name === 'service' ? 'localhost' : 'bridge' },
     });
   });
 });

@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { runCommandLine, runHere } from './command-line.ts';
 
@@ -97,5 +99,18 @@ describe('wrong usage exits with 2, says what is wrong on standard error, and sh
       'The configuration is not valid:',
     ]);
     expect(stderr).not.toContain('hunter2');
+  });
+});
+
+test('an old Node is told in one sentence which one is needed', async () => {
+  const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { node: '20.9.0' } })`;
+  const launch = join(import.meta.dirname, '../../src/cli/launch.js');
+  const failed = await promisify(execFile)(process.execPath, ['--import', old, launch, 'start']).catch(
+    (error: { code: number; stdout: string; stderr: string }) => error,
+  );
+  expect(failed).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(/^sourcing-bridge needs Node 24 .*\n$/),
   });
 });

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { createRegistry } from '#platform/metrics.ts';
 import { startTestBridge } from '../harness/test-bridge.ts';
+import { startTestService } from '../harness/test-service.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
@@ -65,8 +66,10 @@ beforeAll(async () => {
       .map((metric) => [metric.name, (metric as unknown as { labelNames: string[] }).labelNames]),
   );
   own = new Set(registry.getMetricsAsArray().map(({ name }) => name));
+  const service = await startTestService();
   known = new Set([
     ...own,
+    ...service.registry.getMetricsAsArray().map(({ name }) => name),
     ...createRegistry()
       .getMetricsAsArray()
       .map(({ name }) => name),
@@ -76,7 +79,7 @@ beforeAll(async () => {
   ]);
 });
 
-test('the alert rules and the dashboard name only metrics that a bridge has', () => {
+test('the alert rules and the dashboard name only metrics that a bridge or a service has', () => {
   const expressions = [
     ...rules.map(({ expr }) => expr),
     ...dashboard.panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),

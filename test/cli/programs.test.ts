@@ -5,8 +5,10 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { isRunning } from '#platform/database/is-running.ts';
+import { anyNetwork } from '#platform/network-guard.ts';
 import { eventually } from '../harness/eventually.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
+import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
 import { type CommandLine, runCommandLine, startCommandLine } from './command-line.ts';
 
@@ -90,6 +92,34 @@ describe('service', () => {
     both[1].signal('SIGTERM');
     expect(await both[1].ended).toBe(0);
     await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
+  });
+
+  test('with a certificate speaks HTTPS and says so; a certificate that cannot be read stops the start', async () => {
+    const folder = await scratchFolder();
+    const [certificate, key] = [join(folder, 'service.crt'), join(folder, 'service.key')];
+    await writeFile(certificate, testCertificates().certPem);
+    await writeFile(key, testCertificates().keyPem);
+    const tls = { SOURCING__SERVICE__TLS__CERT_FILE: certificate, SOURCING__SERVICE__TLS__KEY_FILE: key };
+    const command = await startOnServer(['service', '--port', '0', '--host', 'localhost'], tls);
+    const line = await command.line(/ready/);
+    expect(line).toMatch(/^service ready https:\/\/localhost:\d+$/);
+    const ask = (url: string) =>
+      testOutgoing().fetch({
+        url,
+        method: 'GET',
+        allowedNetworks: anyNetwork,
+        timeoutMs: 5_000,
+        responseBytesMax: 10_000,
+      });
+    expect((await ask(`${line.replace('service ready ', '')}/readyz`)).status).toBe(200);
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    const missing = await startOnServer(['service', '--port', '0'], {
+      ...tls,
+      SOURCING__SERVICE__TLS__KEY_FILE: '/nowhere.key',
+    });
+    expect(await missing.ended).toBe(2);
+    expect(missing.stderr()).toContain('The file /nowhere.key (service.tls.key_file) cannot be read.');
   });
 
   test('whose port is taken says so and what to do, exits with 1 and leaves nothing running', async () => {
@@ -252,14 +282,14 @@ describe('a request that does not end', () => {
     socket.on('error', () => undefined);
     await once(socket, 'connect');
     socket.write(
-      'POST /admin/organisations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer 0123456789abcdef\r\n' +
+      'POST /admin/organisations HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef\r\n' +
         'Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n',
     );
     // The server answers 100-continue when the request has reached it.
     await once(socket, 'data');
   }
 
-  const admin = { SOURCING_ADMIN_TOKEN: '0123456789abcdef' };
+  const admin = { SOURCING_ADMIN_TOKEN: '0123456789abcdef0123456789abcdef' };
 
   test('is cut off after the grace time, and a Ctrl-C that comes twice, as through npm, counts once', async () => {
     const command = await startOnServer(['service'], admin);

@@ -229,11 +229,67 @@ describe('an answer of 200 without a result', () => {
     expect((await failureOf(client.readFeed('awards', first))).message).toContain('is not JSON (200, text/html)');
   });
 
-  test('a redirect is not followed, and the error names the setting to check', async () => {
-    service.answers = [status(301, { location: 'https://elsewhere.example/' })];
-    expect((await failureOf(client.readFeed('awards', first))).message).toContain(
-      'a redirect, which is not followed: check base_url',
-    );
+  test.each([
+    [
+      'another origin',
+      301,
+      'https://elsewhere.example/api/feeds/awards/?key=x',
+      'https://elsewhere.example/api/feeds/awards/',
+    ],
+    ['another path', 308, '/login/?from=awards', '/login/'],
+    ['the parent of a path', 301, '/api/feeds/', '/api/feeds/'],
+    ['the same path', 301, '/api/feeds/awards', '/api/feeds/awards'],
+    ['a path with a slash, for now', 302, '/api/feeds/awards/', '/api/feeds/awards/'],
+    [
+      'a path with a slash at another port',
+      301,
+      'http://127.0.0.1:1/api/feeds/awards/',
+      'http://127.0.0.1:1/api/feeds/awards/',
+    ],
+  ])(
+    'a redirect to %s is not followed, and the error names it and the setting to check',
+    async (_to, code, to, shown) => {
+      service.answers = [status(code, { location: to })];
+      const { message } = await failureOf(client.readFeed('awards', first));
+      const target = shown.startsWith('/') ? service.url + shown : shown;
+      expect(message).toContain(`a redirect to ${target}, which is not followed: check base_url.`);
+      expect(service.requests).toHaveLength(1);
+    },
+  );
+
+  test.each([301, 308])(
+    'a %i to the same path with a slash is followed once, with the query and the key',
+    async (code) => {
+      service.answers = [status(code, { location: '/api/feeds/awards/' }), page({ data: [{ id: 'a' }] }), page()];
+      const at = { modifiedAfter: '2030-01-01T00:00:00.000000Z', pageSize: 100 };
+      expect((await client.readFeed('awards', at)).records).toEqual([{ id: 'a' }]);
+      const query = 'page_size=100&modified_after=2030-01-01T00%3A00%3A00.000000Z';
+      // It is remembered: the next request needs no redirect.
+      await client.readFeed('awards', at);
+      expect(service.requests.map(({ url }) => url)).toEqual([
+        `/api/feeds/awards?${query}`,
+        `/api/feeds/awards/?${query}`,
+        `/api/feeds/awards/?${query}`,
+      ]);
+      expect(service.requests.map(({ headers }) => headers.authorization)).toEqual(Array(3).fill(`Bearer ${apiKey}`));
+    },
+  );
+
+  test('a second redirect is not followed, and the first one is forgotten', async () => {
+    const moved = status(301, { location: '/api/feeds/awards/' });
+    service.answers = [moved, moved, page()];
+    expect((await failureOf(client.readFeed('awards', first))).message).toContain('which is not followed');
+    expect(service.requests).toHaveLength(2);
+    service.answers = [page()];
+    await client.readFeed('awards', first);
+    expect(service.requests.at(-1)?.url).toBe('/api/feeds/awards?page_size=100');
+  });
+
+  test('a redirect of a call that writes is not followed', async () => {
+    service.answers = [status(308, { location: '/api/webhooks/' })];
+    const made = client.call({ method: 'POST', path: '/api/webhooks', body: {} }, z.unknown());
+    expect((await failureOf(made)).message).toContain('which is not followed');
+    expect(service.requests).toHaveLength(1);
   });
 });
 
@@ -363,4 +419,28 @@ test('an abort ends the call, also between two attempts', async () => {
   expect(service.requests.length).toBeLessThanOrEqual(2);
   await failureOf(client.readFeed('awards', first, stop.signal));
   expect(service.requests.length).toBeLessThanOrEqual(2);
+});
+
+describe('a call whose result is read later', () => {
+  const submitted = (location?: string) => json({}, location === undefined ? {} : { location });
+  const submit = () => client.submit({ method: 'POST', path: '/api/jobs/x', body: {}, idempotencyKey: 'k' });
+
+  test.each([
+    ['a whole link', 'http://127.0.0.1:1/api/jobs/7', '/api/jobs/7'],
+    ['a link of another host and prefix', 'https://other.example/sourcing/api/jobs/7?view=all', '/api/jobs/7?view=all'],
+    ['a path', '/api/jobs/7', '/api/jobs/7'],
+  ])('has the path of its Location: %s', async (_what, location, path) => {
+    service.answers = [submitted(location)];
+    expect(await submit()).toBe(path);
+  });
+
+  test.each([
+    ['no Location', undefined],
+    ['a Location outside of the API', '/admin/organisations'],
+    ['a Location that is no link', 'http://'],
+  ])('fails for an answer with %s', async (_what, location) => {
+    service.answers = [submitted(location)];
+    expect((await failureOf(submit())).message).toMatch(/^The answer to POST \/api\/jobs\/x has no Location/);
+    expect(service.requests).toHaveLength(1);
+  });
 });

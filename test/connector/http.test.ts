@@ -166,6 +166,23 @@ describe('an answer', () => {
   );
 
   test.each([
+    [500, true],
+    [302, true],
+    [303, true],
+    [408, false],
+    [502, false],
+    [503, false],
+    [504, false],
+    [524, false],
+  ])(
+    'with status %i tells whether the ERP has ended its work, or a gateway before it has answered',
+    (status, answered) => {
+      const error = errorOfStatus({ status, headers: {}, text: () => '' }, { method: 'POST', path: '' }, 0);
+      expect(error).toMatchObject({ type: 'unknown', answered });
+    },
+  );
+
+  test.each([
     ['7', 7_000],
     ['Tue, 01 Jan 2030 00:00:05 GMT', 5_000],
     [undefined, undefined],

@@ -31,6 +31,7 @@ describe('an error that a connector throws', () => {
       { status: 'retry', error: { type: 'rate-limited', message: 'm', retryAfterMs: 5 } },
     ],
     [new UnknownOutcome('m'), { status: 'unknown', message: 'm' }],
+    [new UnknownOutcome('m', { answered: true }), { status: 'unknown', message: 'm', answered: true }],
     // It may have been thrown after the request was sent.
     [new TypeError('m'), { status: 'unknown', message: 'm' }],
   ];

@@ -71,6 +71,8 @@ describe('the page', () => {
       ],
       flows: [{ ...flow, flow: hostile, lag }],
       backfills: [{ ...backfill, position: hostile, finished: null, cancelled: null, lastError: hostile }],
+      audits: [],
+      changes: [],
       quotas: [{ source: hostile, bucket: hostile, window: 'burst', left: 1, pausedUntil: hostile }],
       delivered: [{ ...document, delivered: hostile, reference: hostile }],
       waiting: [{ ...document, waitingSince: hostile, due: hostile, attempts: 1, lastError: hostile }],

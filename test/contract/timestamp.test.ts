@@ -37,6 +37,20 @@ describe('reading', () => {
     for (const text of texts) expect([text, parseTimestamp(text)]).toEqual([text, undefined]);
   });
 
+  test('every day of the calendar exists in UTC, and no other', () => {
+    const two = fc.nat({ max: 40 }).map((number) => String(number).padStart(2, '0'));
+    fc.assert(
+      fc.property(fc.integer({ min: 100, max: 9999 }), two, two, (year, month, day) => {
+        const text = `${String(year).padStart(4, '0')}-${month}-${day}T00:00:00.000000Z`;
+        // Date moves a day that does not exist to another one.
+        const at = new Date(0);
+        at.setUTCFullYear(year, Number(month) - 1, Number(day));
+        const exists = at.toISOString().slice(0, 10) === text.slice(0, 10);
+        expect(parseTimestamp(text)).toBe(exists ? text : undefined);
+      }),
+    );
+  });
+
   test('text of the right alphabet is read as a Timestamp or refused, and never throws', () => {
     const digits = fc.string({ unit: fc.constantFrom(...'0123456789-+:.TZ '.split('')), maxLength: 40 });
     fc.assert(

@@ -27,7 +27,7 @@ import { seededRandom } from './seeded-random.ts';
 import { type SupervisedProgram, superviseProgram } from './supervised-program.ts';
 import { startTcpProxy } from './tcp-proxy.ts';
 
-const faults = Number(process.env['FAULTS'] ?? 12);
+const faults = Number(process.env['FAULTS'] ?? 8);
 const seed = Number(process.env['FAULT_SEED'] ?? 1);
 const eventsMin = 6;
 const roles = ['receive', 'receive', 'pull', 'pull', 'push', 'push'] as const;

@@ -17,7 +17,12 @@ export function readSteps(file: string): z.infer<typeof step>[] {
   return lines.map((line) => step.parse(JSON.parse(line)));
 }
 
-const settings = z.strictObject({ file: z.string(), gate: z.string() });
+const settings = z.strictObject({
+  file: z.string(),
+  gate: z.string(),
+  timeout_ms: z.int().default(3_000),
+  late_effect_ms: z.int().default(0),
+});
 const pollMs = 10;
 
 /** @public The bridge loads it by its path. */
@@ -26,6 +31,7 @@ export default defineConnector({
   name: 'gated',
   settings,
   capabilities: { kinds: ['award'], batchMax: 5, timeoutMs: 3_000, lateEffectMs: 0, idempotency: 'lookup' },
+  capabilitiesWith: ({ timeout_ms, late_effect_ms }) => ({ timeoutMs: timeout_ms, lateEffectMs: late_effect_ms }),
   async open({ file, gate }, { dataDir }) {
     const path = resolve(dataDir, file);
     const note = (name: string, key: string, hash: string) =>

@@ -22,9 +22,9 @@ import { readRows, readServiceState } from './awards-in-sql.ts';
 import { createInstallation, lineOf, outcomeOf, until, useEmbedded } from './program-process.ts';
 import { seededRandom } from './seeded-random.ts';
 
-type Client = Pick<SourceClient, 'readFeed' | 'call'>;
+type Client = Pick<SourceClient, 'readFeed' | 'call' | 'submit'>;
 
-const kills = Number(process.env['FAULTS'] ?? 6);
+const kills = Number(process.env['FAULTS'] ?? 4);
 const seed = Number(process.env['FAULT_SEED'] ?? 23);
 const triggers = [...Object.values(feedTriggers), 'JOB_UPDATED'];
 
@@ -237,6 +237,7 @@ async function retryingClient(baseUrl: string, apiKey: string, signal: AbortSign
     ...client,
     readFeed: (...args) => again(() => client.readFeed(...args)),
     call: (...args) => again(() => client.call(...args)),
+    submit: (...args) => again(() => client.submit(...args)),
   };
 }
 

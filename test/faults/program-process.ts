@@ -52,9 +52,12 @@ export interface Installation {
   start(args: readonly string[], env?: Readonly<Record<string, string>>): Program;
 }
 
-/** Prepares a data folder that does not exist yet, or uses the given one, and writes a configuration file. */
+/**
+ * Prepares a data folder that does not exist yet, or uses the given one, and writes a configuration file. `openFiles` is
+ * how many files and sockets its programs may open.
+ */
 export async function createInstallation(
-  options: { configuration?: object; databaseUrl?: string; dataDir?: string } = {},
+  options: { configuration?: object; databaseUrl?: string; dataDir?: string; openFiles?: number } = {},
 ): Promise<Installation> {
   const folder = await scratchFolder();
   const dataDir = options.dataDir ?? join(folder, 'data');
@@ -69,11 +72,16 @@ export async function createInstallation(
   return {
     dataDir,
     start: (args, env = {}) => {
-      const program = startProgram([...args, '--config', configFile, '--data', dataDir], {
+      const environment = {
         ...ownEnvironment(),
         ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
         ...env,
-      });
+      };
+      const program = startProgram(
+        [...args, '--config', configFile, '--data', dataDir],
+        environment,
+        options.openFiles,
+      );
       programs.push(program);
       return program;
     },
@@ -138,8 +146,12 @@ function ownEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
 }
 
-function startProgram(args: readonly string[], env: NodeJS.ProcessEnv): Program {
-  const child = spawn(process.execPath, [join(root, 'src/cli/main.ts'), ...args], {
+function startProgram(args: readonly string[], env: NodeJS.ProcessEnv, openFiles?: number): Program {
+  const command = [process.execPath, join(root, 'src/cli/main.ts'), ...args];
+  const limited =
+    openFiles === undefined ? command : ['sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh', ...command];
+  const [file = '', ...rest] = limited;
+  const child = spawn(file, rest, {
     cwd: root,
     env,
     detached: true,

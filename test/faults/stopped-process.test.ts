@@ -165,3 +165,60 @@ test('a pusher that was suspended during a call sends nothing more when it conti
   ]);
   expect(await documents()).toEqual([{ due: null, dead_since: null, intent_id: null }]);
 });
+
+/** Their call may take an hour: a test whose bridge waits for that does not end. */
+const hourOfCall = { file: 'steps.jsonl', gate: 'gate', timeout_ms: 3_600_000, late_effect_ms: 300 };
+
+async function setUpHourOfCall() {
+  const connector = join(import.meta.dirname, 'gated-connector.ts');
+  const world = await setUp([{ name: 'gated', source: 'main', connector, settings: hourOfCall }]);
+  const steps = () => readSteps(join(world.dataDir, 'steps.jsonl'));
+  world.source.append('sourcing-events', eventRecord(event, [supplier]));
+  world.source.append('awards', award('10'));
+  const first = await world.start('push');
+  const puller = await world.start('pull');
+  await until('the first pusher has begun to write', () => steps().some(({ pid }) => pid === first.pid));
+  const rows = <T extends object>(columns: string) =>
+    world.db.database.query<T>(`select ${columns} from bridge.flow_documents`);
+  return { ...world, steps, first, puller, rows };
+}
+
+test('a call of a pusher that was killed is looked up although it could have taken an hour', {
+  timeout: 120_000,
+}, async () => {
+  const { dataDir, start, steps, first, puller, rows } = await setUpHourOfCall();
+  await first.kill();
+  writeFileSync(join(dataDir, 'gate'), '');
+  const second = await start('push');
+  await until('the document is delivered', async () => {
+    const [row] = await rows<{ delivered: string | null }>('delivered');
+    return row?.delivered ?? undefined;
+  });
+  await endGracefully(second, puller);
+  expect(steps().map(({ step, pid }) => [step, pid === first.pid ? 'first' : 'second'])).toEqual([
+    ['begin', 'first'],
+    ['begin', 'second'],
+    ['write', 'second'],
+  ]);
+});
+
+test('a call of a pusher that was suspended is waited for, and no longer once the pusher runs again', {
+  timeout: 120_000,
+}, async () => {
+  const { dataDir, start, steps, first, puller, rows } = await setUpHourOfCall();
+  suspend(first);
+  const second = await start('push');
+  const waits = await until('the second pusher waits for the call', async () => {
+    const [row] = await rows<{ due: string; intent_at: string }>('due, intent_at');
+    return row && row.due > row.intent_at && row;
+  });
+  expect(Date.parse(waits.due) - Date.parse(waits.intent_at)).toBeGreaterThan(3_600_000);
+  writeFileSync(join(dataDir, 'gate'), '');
+  resume(first);
+  await until('the document is delivered', async () => {
+    const [row] = await rows<{ due: string | null; delivered: string | null }>('due, delivered');
+    return row !== undefined && row.delivered !== null && row.due === null;
+  });
+  await endGracefully(first, second, puller);
+  expect(steps().filter(({ step }) => step === 'write')).toHaveLength(1);
+});

@@ -89,9 +89,14 @@ async function removeKilledRuns(scratchRoot: string): Promise<void> {
     const pid = /^run-(\d+)-/.exec(name)?.[1];
     if (pid === undefined || isRunning(Number(pid))) continue;
     const folder = join(scratchRoot, name);
+    // Two runs that start together may find the same folder: the other one may have removed it meanwhile.
     if (await stat(join(folder, 'postgres', 'postmaster.pid')).catch(() => undefined)) {
-      const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true });
-      await server.stop();
+      const server = await startEmbeddedPostgres({ dataDir: folder, log: silentLogger, scratch: true }).catch(
+        async (error: unknown) => {
+          if (await stat(folder).catch(() => undefined)) throw error;
+        },
+      );
+      await server?.stop();
     }
     await rm(folder, { recursive: true, force: true });
   }

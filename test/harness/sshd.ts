@@ -99,7 +99,9 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
   const settingsFile = join(home, 'sshd_config');
   await writeFile(settingsFile, `${settings.join('\n')}\n`);
   if (id) {
+    // The umask may have kept other users out.
     await chmod(home, 0o755);
+    for (const file of [settingsFile, join(home, 'authorized_keys')]) await chmod(file, 0o644);
     for (const file of [home, folder, join(home, 'host')]) await chown(file, id.uid, id.gid);
   }
   const log: string[] = [];

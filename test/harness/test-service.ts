@@ -5,6 +5,7 @@ import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { GuardedRequest } from '#platform/guarded-fetch/guarded-request.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
+import type { ConnectionLimits } from '#platform/http/connections.ts';
 import { createLogger, type Logger, silentLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSignals, type Signals } from '#platform/queue.ts';
@@ -36,7 +37,11 @@ interface StartOptions {
   sweepMs?: number;
   log?: Logger;
   bodyBytesMax?: number;
+  largeBodyBytesPerMinute?: number;
+  fileBytesMax?: number;
+  wrongTokensPerSecond?: number;
   corsOrigins?: readonly string[];
+  connections?: ConnectionLimits;
   /** Default: `testOutgoing`. */
   fetch?: GuardedFetch;
   /** Default: a folder for this service. */
@@ -55,15 +60,19 @@ export async function startTestService(options: StartOptions = {}): Promise<Test
     signal: async (lane, keys) => !isSignalled(lane) || (await queue.signal(lane, keys)),
   };
   const registry = new Registry();
-  const adminToken = 'operator-token-of-the-tests';
+  const adminToken = 'operator-token-of-the-tests-0123456789';
   const service = await startService({
     settings: {
       host: '127.0.0.1',
       port: 0,
       bodyBytesMax: options.bodyBytesMax ?? 10_485_760,
+      largeBodyBytesPerMinute: options.largeBodyBytesPerMinute ?? 104_857_600,
+      fileBytesMax: options.fileBytesMax ?? 1_073_741_824,
+      wrongTokensPerSecond: options.wrongTokensPerSecond ?? 10_000,
       sweepMs: options.sweepMs ?? 600_000,
       deliveryLogDays: 30,
       ...(options.corsOrigins && { corsOrigins: options.corsOrigins }),
+      ...(options.connections && { connections: options.connections }),
     },
     database: db.database,
     signals,

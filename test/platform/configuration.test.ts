@@ -211,6 +211,17 @@ limits:
     expect(error.publicMessage).not.toContain('hunter2');
   });
 
+  test.each([
+    ['service: { a: b, key: ${API_KEY} }\n', 1],
+    ['service: [${API_KEY}]\ndebug: true\n', 1],
+    ['service:\n  { a: b,\n    key: ${API_KEY},\n    c: d }\n', 3],
+  ])('a variable without quotation marks inside braces is one sentence with the cure: %j', (yaml, line) => {
+    expect(faults(yaml)).toEqual([
+      `the configuration is not valid YAML: ${file}, line ${line} (inside { } and [ ] a variable needs quotation marks: ` +
+        '"${API_KEY}")',
+    ]);
+  });
+
   test.each(['*hunter2\n', 'a: *hunter2\n'])('an alias without an anchor is refused: %j', (yaml) => {
     expect(refusal(yaml).publicMessage).toMatch(/is not valid YAML|must hold settings/);
     expect(refusal(yaml).publicMessage).not.toContain('hunter2');

@@ -546,6 +546,65 @@ describe('failures', () => {
   });
 });
 
+describe('groups', () => {
+  it('share no connections: one whose answers do not come delays no other at the same host', async () => {
+    const server = await httpsServer((request, response) => {
+      if (request.url === '/quick') response.end('ok');
+    });
+    const { send, close } = client({ connectionsPerOrigin: 2 });
+    const slow = Array.from({ length: 5 }, () => failure(send(`${server.url}/slow`, { group: 'a' })));
+    await vi.waitFor(() => expect(server.connections.open.size).toBe(2));
+    expect((await send(`${server.url}/quick`, { group: 'b' })).status).toBe(200);
+    expect((await send(`${server.url}/quick`)).status).toBe(200);
+    // Two of the slow group, and one of each other caller.
+    expect(server.connections.total).toBe(4);
+    await close();
+    for (const error of await Promise.all(slow)) expect(error.reason).toBe('aborted');
+  });
+
+  it('have one name lookup under way each, so that names which nobody answers for delay no other group', async () => {
+    const server = await httpsServer((_, response) => response.end('ok'));
+    const asked: string[] = [];
+    const { send, close } = client({
+      lookup: async (hostname) => {
+        asked.push(hostname);
+        if (hostname !== 'localhost') await new Promise(() => undefined);
+        return [{ address: '127.0.0.1', family: 4 }];
+      },
+    });
+    const unknown = Array.from({ length: 5 }, (_, at) => failure(send(`https://name-${at}.test/`, { group: 'a' })));
+    expect((await send(server.url, { group: 'b' })).status).toBe(200);
+    expect((await send(server.url)).status).toBe(200);
+    expect(asked).toEqual(['name-0.test', 'localhost', 'localhost']);
+    await close();
+    for (const error of await Promise.all(unknown)) expect(error.reason).toBe('aborted');
+  });
+
+  it('resolve the name of a host once for connections that are made at once', async () => {
+    // Under TLS the first connection is made alone, so that the others can continue its session.
+    const server = await listen(
+      createHttpServer((_, response) => response.end('ok')),
+      'http',
+    );
+    let lookups = 0;
+    const resolved = Promise.withResolvers<void>();
+    const { send } = client({
+      connectionsPerOrigin: 4,
+      lookup: async () => {
+        lookups += 1;
+        await resolved.promise;
+        return [{ address: '127.0.0.1', family: 4 }];
+      },
+    });
+    const sent = Array.from({ length: 4 }, () => send(server.url, { group: 'a', protocols: ['http:'] }));
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    resolved.resolve();
+    await Promise.all(sent);
+    expect(server.connections.total).toBe(4);
+    expect(lookups).toBe(1);
+  });
+});
+
 describe('close', () => {
   it('ends exchanges in every state, and all connections', async () => {
     const silent = await httpsServer(() => {});

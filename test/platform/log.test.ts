@@ -149,6 +149,19 @@ describe('an error', () => {
     expect(lines.slice(3)).toMatchObject([{ err: { type: 'Object', message: 'thrown' } }, { err: 'a text' }, {}]);
   });
 
+  test('with long texts is short, wherever they stand, and its time does not grow with them', () => {
+    const long = `Bearer ${'t'.repeat(40)} ${'x'.repeat(1_000_000)}`;
+    const { text, lines } = written((log) => {
+      log.info(long);
+      log.info({ body: long, list: [long], inside: { body: long } }, 'read %s', long);
+      log.child({ body: long }).info('read');
+    });
+    expect(lines).toHaveLength(3);
+    expect(Math.max(...text.split('\n').map(({ length }) => length))).toBeLessThan(50_000);
+    expect(text).not.toContain('tttt');
+    expect(lines[0]?.['msg']).toMatch(/^Bearer \[secret\] x{7900,8000}\.\.\.$/);
+  });
+
   test('whose text is cut in the middle of a secret does not show the half of it', () => {
     const { text } = written((log) =>
       log.error({ err: new Error(`${'x'.repeat(1_970)} postgresql://sourcing:${secret}@db:5432/x`) }, 'odd'),

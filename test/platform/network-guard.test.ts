@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest';
 import type { Issue } from '#contract/issue.ts';
 import { AppError } from '#platform/errors.ts';
 import {
+  addressGroup,
+  addressInNetworks,
   addressPermitted,
   canonicalDomain,
   domainAllowed,
@@ -280,4 +282,25 @@ describe('whitelisted domains', () => {
     const bad = ['https://example.org', 'example.org/x', 'example.org:443', 'a.*.org', '*.10.0.0.1', '*', ''];
     expect(bad.filter((entry) => canonicalDomain(entry) !== undefined)).toEqual([]);
   });
+});
+
+it.each([
+  ['192.0.2.7', '192.0.2.7'],
+  ['::ffff:192.0.2.7', '192.0.2.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:db8:1:2::9', '2001:db8:1:2::/64'],
+  ['fe80::1%eth0', 'fe80::/64'],
+  ['no address', undefined],
+  [undefined, undefined],
+])('counts the client with the address %s as %s', (address, group) => {
+  expect(addressGroup(address)).toBe(group);
+});
+
+it('finds an address in a network also in its IPv4-mapped form', () => {
+  const networks = parseCidrs(['10.0.0.0/8', '2001:db8::/32']);
+  for (const address of ['10.255.0.1', '::ffff:10.0.0.1', '2001:db8:ffff::1'])
+    expect(addressInNetworks(address, networks)).toBe(true);
+  for (const address of ['11.0.0.1', '::ffff:11.0.0.1', '2001:db9::1', 'text', ''])
+    expect(addressInNetworks(address, networks)).toBe(false);
+  expect(addressInNetworks('10.0.0.1', [])).toBe(false);
 });

@@ -11,6 +11,7 @@ const deps: Parameters<typeof organisationApi>[0] = {
   clock: systemClock,
   secrets: createSecretBox(Buffer.alloc(32)),
   storage: createLocalStorage('/never/used'),
+  fileBytesMax: 1_073_741_824,
   accessTokens: createAccessTokens({ clock: systemClock, fetch: notCalled }),
 };
 

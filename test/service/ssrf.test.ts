@@ -92,9 +92,7 @@ const kinds: Readonly<Record<'webhook' | 'token' | 'file', (caller: Caller, url:
     if (answer.status === 201) return 'answered 200';
     expect(answer.body.errors[0].path).toBe('authentication.parameters.access_token_url');
     const { message } = answer.body.errors[0];
-    expect(message).not.toMatch(/loopback|private|linkLocal|metadata/);
-    if (/not public/.test(message)) return 'blocked';
-    if (/resolved/.test(message)) return 'dns';
+    if (/is not allowed/.test(message)) return 'blocked';
     return /answered \d+/.exec(message)?.[0] ?? refusalOf(answer);
   },
   file: async (caller, url) => {
@@ -103,7 +101,8 @@ const kinds: Readonly<Record<'webhook' | 'token' | 'file', (caller: Caller, url:
     const submitted = await caller.call('POST', path, payload);
     if (submitted.status !== 202) return refusalOf(submitted);
     const { detail } = await endedJob(caller, path, payload);
-    return detail.errors[0]?.error ?? 'answered 200';
+    const outcome = detail.errors[0]?.error ?? 'answered 200';
+    return outcome === 'unreachable' ? 'blocked' : outcome;
   },
 };
 
@@ -283,4 +282,46 @@ test('no redirect is followed', async () => {
   const statuses = ['answered 301', 'answered 302', 'answered 303', 'answered 307', 'answered 308'];
   expect(seen).toEqual({ webhook: statuses, token: statuses, file: Array(5).fill('redirect') });
   expect(connections).toBe(0);
+});
+
+/** What the organisation reads of a failed webhook, token request and file, without the host. */
+async function shownFor(host: string): Promise<unknown[]> {
+  const caller = await callerWith(['hooks.example', host]);
+  const url = `https://${host}/inside`;
+  const made = await caller.call('POST', '/api/webhooks', { name: 'w', url, triggers: ['TEST'] });
+  await caller.call('POST', `/api/webhooks/${made.body.uuid}/test`);
+  const attempt = async (path: string) => {
+    const found = await eventually(
+      'it was attempted',
+      async () => (await caller.call('GET', path)).body.result[0]?.attempts[0],
+    );
+    return found.error;
+  };
+  const token = await caller.call('POST', '/api/webhooks', {
+    name: 'w',
+    url: 'https://hooks.example/',
+    triggers: ['TEST'],
+    authentication: {
+      type: 'OAUTH_CLIENT_CREDENTIALS',
+      parameters: { access_token_url: url, client_id: 'id', client_secret: 'secret' },
+    },
+  });
+  const path = '/api/jobs/attach-files-to-sourcing-request';
+  const payload = { sourcing_request: caller.request, files: [{ file_name: 'x', url }] };
+  await caller.call('POST', path, payload);
+  const job = await endedJob(caller, path, payload);
+  const shown = [
+    await attempt(`/api/webhooks/${made.body.uuid}/deliveries`),
+    token.status,
+    token.body.errors,
+    job.detail.errors,
+  ];
+  return JSON.parse(JSON.stringify(shown).replaceAll(host, '<host>'));
+}
+
+test('an organisation cannot tell a name that does not exist from one that leads inside', async () => {
+  names.set('inner.example', ['10.0.0.1']);
+  const [inside, unknown] = [await shownFor('inner.example'), await shownFor('unknown.example')];
+  expect(inside).toEqual(unknown);
+  expect(JSON.stringify(inside)).not.toMatch(/10\.0\.0\.1|private|resolved/);
 });

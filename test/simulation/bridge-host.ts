@@ -51,7 +51,7 @@ export class BridgeHost {
 
   start(): void {
     if (this.#retired) return;
-    const { world, scenario, source, settings, postgres, queue } = this.#simulation;
+    const { world, scenario, sources, settings, postgres, queue } = this.#simulation;
     this.#lives += 1;
     const id = `${this.name}.${this.#lives}`;
     const random = world.random.of(id);
@@ -78,7 +78,7 @@ export class BridgeHost {
         sweepMs: scenario.settings.sweepMs,
         database: createDatabase({ url: 'postgres://simulated/bridge', log, applicationName: id }),
         signals: queue.signals(process),
-        fetch: fetchIn(process, source),
+        fetch: fetchIn(process, sources),
         secrets,
         clock: { nowMs: () => process.nowMs, sleep: (ms, signal) => sleepIn(process, ms, signal) },
         log,

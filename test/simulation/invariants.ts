@@ -2,16 +2,18 @@
 import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, parseTimestamp } from '#contract/timestamp.ts';
 import { canonical, wantedDocuments } from './oracle.ts';
-import { feedsOf, type Simulation } from './simulation.ts';
+import { fileText } from './simulated-service.ts';
+import { feedsOf, type SimulatedSource, type Simulation } from './simulation.ts';
 
 /** A record is committed with this stamp just now: the watermark must not have passed the stamp. */
 export async function checkWatermark(
-  { source, sql, world, postgres }: Simulation,
+  { sql, world, postgres }: Simulation,
+  { name, source }: SimulatedSource,
   feed: FeedName,
   stampMicros: number,
 ): Promise<void> {
   await postgres.flush();
-  const watermark = await watermarkOf(sql, feed);
+  const watermark = await watermarkOf(sql, name, feed);
   if (stampMicros === Number.NEGATIVE_INFINITY) return;
   const stamp = source.shownStamp(stampMicros);
   if (watermark !== null && watermark >= stamp)
@@ -21,26 +23,24 @@ export async function checkWatermark(
     );
 }
 
-async function watermarkOf(sql: Simulation['sql'], feed: FeedName): Promise<string | null> {
+async function watermarkOf(sql: Simulation['sql'], source: string, feed: FeedName): Promise<string | null> {
   const { rows } = await sql.query<{ watermark: string | null }>({
     name: 'watermark',
-    text: 'select watermark from bridge.checkpoints where feed = $1',
-    values: [feed],
+    text: 'select watermark from bridge.checkpoints where source = $1 and feed = $2',
+    values: [source, feed],
   });
   return rows[0]?.watermark ?? null;
 }
 
 /** How long after the last fault all records that were stamped before it are committed, on every replica. */
-export function arrivedMs({ settings }: Simulation['scenario']): number {
-  return (settings.latenessS + 1) * 1_000;
+export function arrivedMs({ sources }: Simulation): number {
+  return (Math.max(...sources.map(({ scenario }) => scenario.settings.latenessS)) + 1) * 1_000;
 }
 
 /** Returns why the bridge is not idle yet; undefined when it is. */
-export async function whyNotIdle(
-  { world, scenario, sql, source, postgres, underway }: Simulation,
-  calmSinceMs: number,
-): Promise<string | undefined> {
-  const allArrivedMs = calmSinceMs + arrivedMs(scenario);
+export async function whyNotIdle(simulation: Simulation, calmSinceMs: number): Promise<string | undefined> {
+  const { world, scenario, sql, sources, postgres, underway } = simulation;
+  const allArrivedMs = calmSinceMs + arrivedMs(simulation);
   if (world.elapsedMs < allArrivedMs) return 'the source has just calmed down';
   if (underway.size > 0) return 'a notification is under way';
   await postgres.flush();
@@ -53,7 +53,7 @@ export async function whyNotIdle(
      select 'document ' || key || ' is a dead letter: ' || coalesce(last_error, '') from bridge.flow_documents
      where dead_since is not null
      union all
-     select 'a notification waits' from bridge.inbox where processed is null
+     select 'a notification waits' from bridge.inbox join bridge.checkpoints using (source, feed) where id > answered
      union all
      select 'flow ' || name || ' is paused: ' || paused_reason from bridge.flows where paused_reason is not null
      union all
@@ -64,22 +64,55 @@ export async function whyNotIdle(
      select 'feed ' || feed || ' is to be read again at ' || range_start from bridge.rereads
      union all
      select 'feed ' || feed || ' has not been read since' from bridge.checkpoints
-     where last_pull is null or (last_pull < $1::timestamptz and not $2)
+     where last_pull is null or (last_pull < $1::timestamptz and source <> all($2))
+     union all
+     select 'the supplier list has not been read since' from bridge.supplier_lists
+     where last_pull is null or last_pull < $1 or failures > 0
+     union all
+     select 'backfill ' || id || ' has not ended: ' || coalesce(last_error, '') from bridge.backfills
+     where finished is null and cancelled is null and (kind = 'range' or failures > 0) and source || '/' || feed = any($4)
+     union all
+     select 'the audit of ' || feed || ' has not ended' from bridge.checkpoints
+     -- Before the first watermark there is nothing to audit: it waits.
+     where audit_asked is not null and watermark is not null and source || '/' || feed = any($4)
+     union all
+     -- One that is due by its schedule waits for the next sweep; of several feeds one always may.
+     select 'feed ' || feed || ' is due' from bridge.checkpoints
+     where next_pull <= $3 and (next_pull <= $5 or next_pull < last_pull + $6 * interval '1 second')
+     union all
+     select 'the first read of ' || feed || ' goes on at a page' from bridge.checkpoints
+     where unfiltered_next is not null and commit_ordered is not true
      limit 1`,
     values: [
       new Date(world.nowMs - world.elapsedMs + allArrivedMs + scenario.processes.skewMs).toISOString(),
-      byNotifications(scenario),
+      sources.filter((each) => byNotifications(each.scenario)).map(({ name }) => name),
+      new Date(world.nowMs - scenario.processes.skewMs).toISOString(),
+      sources.flatMap(provableFeeds),
+      new Date(world.nowMs - scenario.processes.skewMs - 2 * scenario.settings.sweepMs).toISOString(),
+      Math.min(...sources.map((each) => each.scenario.settings.pollS)) / 2,
     ],
   });
   if (rows[0]) return rows[0].reason;
-  // A watermark that waits for the source's clock advances with the next pull. By notifications alone there may be
-  // none.
-  if (byNotifications(scenario)) return undefined;
-  for (const feed of feedsOf(scenario)) {
-    const behind = await whyBehind({ sql, source }, feed);
-    if (behind !== undefined) return behind;
+  for (const each of sources) {
+    // A watermark that waits for the source's clock advances with the next pull. By notifications alone there may be
+    // none.
+    if (byNotifications(each.scenario)) continue;
+    for (const feed of feedsOf(each.scenario)) {
+      const behind = await whyBehind(sql, each, feed);
+      if (behind !== undefined) return behind;
+    }
   }
   return undefined;
+}
+
+/**
+ * The feeds in which a backfill can end. Where no record has a time, windows show nothing, and "no rows" may come from a
+ * source whose index is away: such a backfill is tried again, and says so.
+ */
+function provableFeeds({ name, source, scenario }: SimulatedSource): string[] {
+  return feedsOf(scenario)
+    .filter((feed) => [...source.currents(feed).values()].some(({ modified }) => modified !== undefined))
+    .map((feed) => `${name}/${feed}`);
 }
 
 /** The bridge reads only when a notification asks for it. */
@@ -89,10 +122,11 @@ function byNotifications({ settings }: Simulation['scenario']): boolean {
 
 /** The watermark must reach the newest record whose stamp is not in the future. */
 async function whyBehind(
-  { sql, source }: Pick<Simulation, 'sql' | 'source'>,
+  sql: Simulation['sql'],
+  { name, source }: SimulatedSource,
   feed: FeedName,
 ): Promise<string | undefined> {
-  const watermark = (await watermarkOf(sql, feed)) ?? '';
+  const watermark = (await watermarkOf(sql, name, feed)) ?? '';
   const newest = [...source.currents(feed).values()]
     .flatMap(({ modified }) => (typeof modified === 'string' ? [parseTimestamp(modified) ?? ''] : []))
     .filter((stamp) => !source.isFuture(msFromTimestamp(stamp) * 1_000))
@@ -105,16 +139,18 @@ async function whyBehind(
 /** Checks the mirror, the ERPs and the inbox, once the bridge is idle. */
 export async function checkEnd(simulation: Simulation): Promise<void> {
   await simulation.postgres.flush();
-  await checkMirror(simulation);
-  await checkErps(simulation);
+  for (const each of simulation.sources) {
+    await checkMirror(simulation, each);
+    checkErps(simulation, each);
+  }
   await checkInbox(simulation);
 }
 
-async function checkMirror({ world, scenario, sql, source }: Simulation): Promise<void> {
+async function checkMirror({ world, sql }: Simulation, { name, scenario, source }: SimulatedSource): Promise<void> {
   for (const feed of feedsOf(scenario)) {
     const { rows } = await sql.query<{ record_id: string; body: string }>(
-      'select record_id, body from bridge.mirror where feed = $1 and gone is null',
-      [feed],
+      'select record_id, body from bridge.mirror where source = $1 and feed = $2 and gone is null',
+      [name, feed],
     );
     const held = new Map(rows.map(({ record_id: id, body }) => [id, canonical(JSON.parse(body))]));
     for (const [id, body] of source.currents(feed))
@@ -131,16 +167,22 @@ async function checkMirror({ world, scenario, sql, source }: Simulation): Promis
 /**
  * A flow that is guarded against mass withdrawals cancels no more than its settings allow, until an operator agrees.
  */
-export function guardWithdrawals({ source, scenario, erps }: Simulation): void {
-  const { withdrawals } = scenario.settings;
-  if (!withdrawals) return;
-  const wanted = () => new Set(wantedDocuments(source, scenario.settings).keys());
-  for (const erp of erps.values()) erp.withdrawalRule = { ...withdrawals, wanted };
+export function guardWithdrawals({ sources }: Simulation): void {
+  for (const each of sources) {
+    const { withdrawals } = each.scenario.settings;
+    if (!withdrawals) continue;
+    const wanted = () => new Set(wantedOf(each).keys());
+    for (const erp of each.erps.values()) erp.withdrawalRule = { ...withdrawals, wanted };
+  }
 }
 
-async function checkErps({ world, scenario, source, erps }: Simulation): Promise<void> {
-  const wanted = wantedDocuments(source, scenario.settings);
-  for (const [name, erp] of erps) {
+function wantedOf({ source, service, scenario }: SimulatedSource) {
+  return wantedDocuments(source, service.suppliers.values(), scenario.settings);
+}
+
+function checkErps({ world }: Simulation, each: SimulatedSource): void {
+  const wanted = wantedOf(each);
+  for (const [name, erp] of each.erps) {
     const living = erp.living();
     for (const [key, document] of wanted) {
       const object = living.get(key);
@@ -153,6 +195,9 @@ async function checkErps({ world, scenario, source, erps }: Simulation): Promise
         return;
       }
     }
+    for (const { content, text } of living.values())
+      if (content.kind === 'file' && text !== fileText(content.key))
+        world.violate('the ERP holds the bytes of each file', `${name} ${content.key}: ${text}`);
     for (const key of living.keys())
       if (!wanted.has(key)) world.violate('the ERP holds nothing else', `${name} still holds ${key}`);
   }

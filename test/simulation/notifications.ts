@@ -5,18 +5,23 @@ import { timestampFromMicros } from '#contract/timestamp.ts';
 import { feedTriggers } from '#contract/webhook.ts';
 import type { BridgeHost } from './bridge-host.ts';
 import { isListening, sendTo } from './simulated-network.ts';
-import { feedsOf, type Simulation, signingKey } from './simulation.ts';
+import { feedsOf, partOf, type SimulatedSource, type Simulation, signingKey } from './simulation.ts';
 
 const triesMax = 60;
 const tryAgainMs = 5_000;
 
 /** Sends a notification for each commit; returns a function that announces each feed once more. */
-export function sendNotifications(simulation: Simulation, hosts: readonly BridgeHost[]): () => void {
-  const { world, scenario, source, accepted, forged, underway } = simulation;
+export function sendNotifications(
+  { world, accepted, forged, underway }: Simulation,
+  { name, scenario, source }: SimulatedSource,
+  hosts: readonly BridgeHost[],
+): () => void {
   const { lost, twice, lateMs, forged: forgeries } = scenario.notifications;
-  const random = world.random.of('notifications');
+  const random = world.random.of(partOf(name, 'notifications'));
   const wanted = new Set(feedsOf(scenario));
   let count = 0;
+  /** Keeps the notifications of two sources apart. */
+  const origin = name === 'main' ? {} : { source: name };
 
   const send = (body: string, key: string, triesLeft: number) => {
     const receivers = hosts.flatMap(({ process }) => (process && isListening(process) ? [process] : []));
@@ -28,7 +33,7 @@ export function sendNotifications(simulation: Simulation, hosts: readonly Bridge
       return;
     }
     const signature = `hmac-sha256=${createHmac('sha256', key).update(body).digest('hex')}`;
-    const request = { path: '/webhooks/main', headers: { 'x-signature': signature }, body };
+    const request = { path: `/webhooks/${name}`, headers: { 'x-signature': signature }, body };
     let answered = false;
     sendTo(random.pick(receivers), request, (status) => {
       answered = true;
@@ -52,7 +57,7 @@ export function sendNotifications(simulation: Simulation, hosts: readonly Bridge
       const body = JSON.stringify({
         trigger: feedTriggers[feed],
         timestamp: timestampFromMicros(world.nowMicros),
-        payload: { sourcing_event: event, sourcing_event_name: `change ${count}` },
+        payload: { sourcing_event: event, sourcing_event_name: `change ${count}`, ...origin },
       });
       if (world.chaos && random.chance(forgeries)) {
         const changed = body.replace('change', 'forgery');

@@ -1,21 +1,34 @@
 /** Computes what the ERP should hold from what the source shows now, without the code under test. */
 import type { Body, HostileSource } from './hostile-source.ts';
 import type { Scenario } from './scenario.ts';
+import type { ManagedSupplier } from './simulated-service.ts';
 
 type Row = Record<string, unknown>;
 
-/** The documents that a flow wants, by kind and key. */
+/** The documents that a flow wants, by kind and key; `list` are the suppliers of the source's list. */
 export function wantedDocuments(
   source: HostileSource,
+  list: Iterable<ManagedSupplier>,
   flow: Pick<Scenario['settings'], 'testEvents' | 'documents'>,
 ): Map<string, Row> {
   const events = source.currents('sourcing-events');
   const awards = source.currents('awards');
   const bids = source.currents('latest-bids');
+  const answers = [...source.currents('rfi-responses').values()];
   const documents = new Map<string, Row>();
   const add = (kind: Scenario['settings']['documents'][number], key: string, rest: Row) => {
     if (flow.documents.includes(kind)) documents.set(`${kind} ${key}`, { kind, key, ...rest });
   };
+  for (const supplier of list) add('supplier', supplier.external_id, masterOf(supplier));
+  // A file that several answers name is shown with the first of them.
+  for (const answer of answers.toSorted(byEventQuestionAndSupplier).reverse()) {
+    const eventId = String(answer['sourcing_event']);
+    const event = events.get(eventId);
+    if (!event || event['status'] === 'DELETED' || (event['is_test'] === true && !flow.testEvents)) continue;
+    const supplier = supplierIn(event, answer['supplier']);
+    const shown = { event: headOf(eventId, event), supplier, question: questionOf(answer) };
+    for (const file of filesOf(answer)) add('file', file, shown);
+  }
   for (const [id, event] of events) {
     if (event['status'] === 'DELETED' || (event['is_test'] === true && !flow.testEvents)) continue;
     const rates = event['secondary_currencies'];
@@ -44,9 +57,51 @@ export function wantedDocuments(
           : [],
       );
       if (bidden.length > 0) add('quotation', key, { event: head, supplier, ...money, lines: bidden });
+      const answered = answers
+        .filter((answer) => answer['sourcing_event'] === id && answer['supplier'] === supplier['id'])
+        .filter((answer) => answer['value'] ?? answer['comment'] ?? filesOf(answer)[0])
+        .sort(byEventQuestionAndSupplier)
+        .map(answerLine);
+      if (answered.length > 0) add('rfi-answers', key, { event: head, supplier, lines: answered });
     }
   }
   return documents;
+}
+
+function masterOf({ external_id, name, archived, fields, contacts }: ManagedSupplier): Row {
+  const attributes = Object.keys(fields)
+    .sort()
+    .map((attribute) => ({ name: attribute, value: fields[attribute] }));
+  return { external_id, name, archived, attributes, contacts };
+}
+
+function supplierIn(event: Body, id: unknown): Row | undefined {
+  return (event['suppliers'] as Row[]).find((supplier) => supplier['id'] === id);
+}
+
+function filesOf(answer: Body): string[] {
+  return [...((answer['document_file_uuids'] as string[] | undefined) ?? [])].sort();
+}
+
+/** No questions are read, so each is shown by its id. */
+function questionOf(answer: Body): Row {
+  return { id: answer['question_uuid'], categories: [] };
+}
+
+function answerLine(answer: Body): Row {
+  const { value, comment } = answer;
+  return {
+    question: questionOf(answer),
+    ...(value === undefined ? {} : { value }),
+    options: [],
+    ...(comment === undefined ? {} : { comment }),
+    files: filesOf(answer),
+  };
+}
+
+function byEventQuestionAndSupplier(a: Body, b: Body): number {
+  const place = (answer: Body) => [answer['sourcing_event'], answer['question_uuid'], answer['supplier']].join(' ');
+  return place(a) < place(b) ? -1 : 1;
 }
 
 function headOf(id: string, event: Body): Row {

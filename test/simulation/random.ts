@@ -2,7 +2,7 @@
 
 export interface Random {
   /** From 0 up to, but not including, 1. */
-  fraction(): number;
+  readonly fraction: () => number;
   /** A whole number from `least` to `most`, both included. */
   whole(least: number, most: number): number;
   chance(probability: number): boolean;

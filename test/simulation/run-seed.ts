@@ -5,10 +5,11 @@
 import { BridgeHost } from './bridge-host.ts';
 import { arrivedMs, checkEnd, checkWatermark, guardWithdrawals, whyNotIdle } from './invariants.ts';
 import { sendNotifications } from './notifications.ts';
-import { startOperator } from './operator.ts';
+import { commandDuringChaos, startOperator } from './operator.ts';
 import { focusPoints } from './scenario.ts';
-import { createSimulation, type SeedOptions, type Simulation } from './simulation.ts';
+import { createSimulation, partOf, type SeedOptions, type SimulatedSource, type Simulation } from './simulation.ts';
 import { SourcingStory } from './sourcing-story.ts';
+import { WiderStory } from './wider-story.ts';
 import type { SimulatedProcess, Violation } from './world.ts';
 
 export interface SeedResult {
@@ -37,17 +38,13 @@ export async function runSeed(seed: string, options: SeedOptions): Promise<SeedR
 }
 
 async function live(simulation: Simulation): Promise<void> {
-  const { world, scenario, source, postgres } = simulation;
+  const { world, scenario, sources, postgres } = simulation;
   const hosts = scenario.processes.roles.map((role, index) => new BridgeHost(simulation, role, index));
-  const story = new SourcingStory(world, source, scenario.story);
-  for (let left = scenario.story.before; left > 0; left -= 1) story.step(60_000 + left * 5_000);
-  const announce = sendNotifications(simulation, hosts);
+  const lives = sources.map((each) => beginSource(simulation, each, hosts));
   guardWithdrawals(simulation);
-  source.onStamped = (feed, stampMicros) => {
-    for (const erp of simulation.erps.values()) erp.forgetWithdrawals();
-    world.after(0, () => checkWatermark(simulation, feed, stampMicros));
-  };
-  scheduleFaults(simulation, hosts, story);
+  scheduleFaults(simulation, hosts, lives[0]?.story);
+  for (const { scheduleOthers } of lives) scheduleOthers();
+  commandDuringChaos(simulation);
   let isOver = false;
   world.after(scenario.story.chaosMs, () => {
     isOver = true;
@@ -64,9 +61,37 @@ async function live(simulation: Simulation): Promise<void> {
     if (scenario.calm.oneProcess) leaveOne(simulation, hosts);
     startOperator(simulation);
   });
-  if (scenario.calm.announceAgain) world.after(arrivedMs(scenario) + 3 * scenario.processes.skewMs + 100, announce);
+  if (scenario.calm.announceAgain)
+    for (const { announce } of lives)
+      world.after(arrivedMs(simulation) + 3 * scenario.processes.skewMs + 100, announce);
   await calm(simulation, hosts);
   if (!world.violation) await checkEnd(simulation);
+}
+
+/** What happened at a source before the bridge began; returns how it goes on, and how each feed is announced again. */
+function beginSource(simulation: Simulation, each: SimulatedSource, hosts: readonly BridgeHost[]) {
+  const { world } = simulation;
+  const { source, service, scenario, erps, name } = each;
+  const story = new SourcingStory(world.random.of(partOf(name, 'story')), source, scenario.story);
+  for (let left = scenario.story.before; left > 0; left -= 1) story.step(60_000 + left * 5_000);
+  const wider = new WiderStory(world.random.of(partOf(name, 'wider story')), { source, service, story }, scenario.wide);
+  wider.fillList();
+  const announce = sendNotifications(simulation, each, hosts);
+  source.onStamped = (feed, stampMicros) => {
+    for (const erp of erps.values()) erp.forgetWithdrawals();
+    world.after(0, () => checkWatermark(simulation, each, feed, stampMicros));
+  };
+  const random = world.random.of(partOf(name, 'wider fate'));
+  const sometime = (count: number, act: () => void) => {
+    for (let index = 0; index < count; index += 1)
+      world.after(random.fraction() * simulation.scenario.story.chaosMs, act);
+  };
+  const scheduleOthers = () => {
+    // The changes of the first source's story are scheduled with the faults.
+    if (name !== 'main') sometime(scenario.story.during, () => story.step());
+    sometime(scenario.wide.changes, () => wider.step());
+  };
+  return { story, announce, scheduleOthers };
 }
 
 /** Ends all processes but one with every role: it must complete what the others have left undone. */
@@ -79,7 +104,11 @@ function leaveOne({ world }: Simulation, hosts: readonly BridgeHost[]): void {
 }
 
 /** Schedules the changes at the source and the faults of the processes, at times that the seed chooses. */
-function scheduleFaults({ world, scenario, postgres }: Simulation, hosts: readonly BridgeHost[], story: SourcingStory) {
+function scheduleFaults(
+  { world, scenario, postgres }: Simulation,
+  hosts: readonly BridgeHost[],
+  story: SourcingStory | undefined,
+) {
   const random = world.random.of('fate');
   const { chaosMs, during } = scenario.story;
   const { crash, freeze, kills, stops, pauses, outages, focus } = scenario.processes;
@@ -98,7 +127,7 @@ function scheduleFaults({ world, scenario, postgres }: Simulation, hosts: readon
     for (let index = 0; index < count; index += 1) world.after(random.fraction() * chaosMs, act);
   };
   for (const host of hosts) world.after(random.fraction() * 3_000, () => host.start());
-  sometime(during, () => story.step());
+  sometime(during, () => story?.step());
   sometime(kills, () => random.pick(hosts).kill());
   sometime(stops, () => random.pick(hosts).stop());
   sometime(pauses, () => pause(random.pick(hosts).process));

@@ -3,12 +3,15 @@
  * fails at once would hide what a world with a single fault shows.
  */
 
+import type { DocumentKind } from '#connector/documents.ts';
+import { drawQuirks } from './draw-quirks.ts';
 import type { Quirks, SourceFaults } from './hostile-source.ts';
 import { createRandom, type Random } from './random.ts';
 import type { ErpFaults, ErpQuirks } from './simulated-erp.ts';
 import type { DatabaseFaults } from './simulated-postgres.ts';
 import type { QueueFaults } from './simulated-signals.ts';
 import type { StorySize } from './sourcing-story.ts';
+import { nothingWide, type WideScenario, wideScenarioOf } from './wide-scenario.ts';
 
 export interface Scenario {
   readonly story: StorySize & {
@@ -60,11 +63,14 @@ export interface Scenario {
     readonly timeoutS: number;
     readonly leaseS: number;
     readonly sweepMs: number;
-    readonly documents: readonly ('award' | 'sourcing-event' | 'quotation')[];
+    readonly documents: readonly DocumentKind[];
     readonly flows: number;
     readonly testEvents: boolean;
     readonly withdrawals: { readonly most: number; readonly share: number; readonly hours: number } | undefined;
   };
+  readonly wide: WideScenario;
+  /** The second source, with its flows. The processes, the database and the queue are those of the first scenario. */
+  readonly second: Scenario | undefined;
 }
 
 /** The calls around which a crash or a pause does most harm, and the chance of it in a seed that focuses on them. */
@@ -77,8 +83,65 @@ export const focusPoints = {
   'asks the source': { where: /^(before|after) GET/, chance: 0.05 },
 };
 
+/**
+ * The versions of the generator: 1 draws the narrow scenario, 2 adds the wide one, 3 adds quirks. Whatever the generator
+ * learns to draw comes with a new version and from a stream of its own, so that seeds of earlier versions keep their
+ * scenario.
+ */
+const newestVersion = 3;
+/** The version that draws a seed which names none. `SIM_VERSION` chooses another one. */
+const usualVersion = Number(process.env['SIM_VERSION'] ?? newestVersion);
+
+/** Reads a seed: a number, drawn by the usual version of the generator, or `v1:7`, drawn by that version. */
+export function readSeed(seed: string): { version: number; number: string } {
+  const [, versionText, number] = /^(?:v(\d+):)?(\d+)$/.exec(seed) ?? [];
+  if (number === undefined) throw new Error(`The seed ${seed} must be a number, or a version and a number, as v1:7.`);
+  const version = Number(versionText ?? usualVersion);
+  if (version < 1 || version > newestVersion) throw new Error(`The generator of seeds has no version ${version}.`);
+  return { version, number };
+}
+
 export function scenarioOf(seed: string): Scenario {
-  const random = createRandom(seed).of('scenario');
+  const { version, number } = readSeed(seed);
+  const random = createRandom(number);
+  const narrow = narrowScenarioOf(random.of('scenario'));
+  const wide = version === 1 ? nothingWide : wideScenarioOf(random.of('wide'));
+  const documents = [...narrow.settings.documents, ...wide.kinds];
+  const second = wide.secondSource ? beside(narrow, narrowScenarioOf(random.of('second'))) : undefined;
+  const scenario = { ...narrow, settings: { ...narrow.settings, documents }, wide, second };
+  if (version < 3) return scenario;
+  return {
+    ...withQuirks(scenario, random.of('quirks')),
+    second: second && withQuirks(second, random.of('quirks of second')),
+  };
+}
+
+function withQuirks(scenario: Scenario, random: Random): Scenario {
+  return { ...scenario, quirks: { ...scenario.quirks, ...drawQuirks(random, scenario) } };
+}
+
+type NarrowScenario = Omit<Scenario, 'wide' | 'second'>;
+
+/** A second source is small, and shares what belongs to the processes of the bridge. */
+function beside(first: NarrowScenario, { story, quirks, settings, ...second }: NarrowScenario): Scenario {
+  const { skewMs } = first.processes;
+  const { leaseS, sweepMs } = first.settings;
+  return {
+    ...second,
+    story: { ...story, events: Math.min(2, story.events), during: Math.min(10, story.during) },
+    quirks: { ...quirks, bridgeSkewMs: skewMs },
+    settings: { ...settings, flows: 1, leaseS, sweepMs },
+    processes: first.processes,
+    database: first.database,
+    queue: first.queue,
+    calm: first.calm,
+    wide: nothingWide,
+    second: undefined,
+  };
+}
+
+/** What version 1 of the generator draws. */
+function narrowScenarioOf(random: Random): NarrowScenario {
   const focus = random.chance(0.4)
     ? {
         on: random.pick(Object.keys(focusPoints) as (keyof typeof focusPoints)[]),
@@ -128,7 +191,7 @@ export function scenarioOf(seed: string): Scenario {
       futureDated: slightlyAhead ? 0.2 : declaresOrder || random.chance(0.8) ? 0 : 0.1,
       futureMs: slightlyAhead ? latenessS * 900 : 48 * 3_600_000,
       goesBack: random.chance(0.5),
-      undated: !declaresOrder && random.chance(0.2),
+      undated: !declaresOrder && random.chance(0.2) ? 1 : 0,
       perMinute: random.pick([30, 100, null, null]),
       bridgeSkewMs: processSkewMs,
     },

@@ -1,11 +1,9 @@
-/**
- * Runs seeds for a test file. `SIM_SEEDS` is how many in all, `SIM_SEED` runs a single seed, `SIM_FROM` is the first
- * seed instead of 1, and `SIM_LOG=1` prints the log of everything that happens.
- */
+/** Runs seeds for a test file (`choose-seeds.ts` says which). `SIM_LOG=1` prints the log of everything that happens. */
 import './replaced-imports.ts';
 import type { Client } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
 import { createTestDatabase } from '../harness/test-database.ts';
+import { chooseSeeds, commitHere } from './choose-seeds.ts';
 import { replaceGlobals } from './replaced-globals.ts';
 import { runSeed, type SeedResult } from './run-seed.ts';
 import { createEmptying, createRealSessions, type RealSessions } from './simulated-postgres.ts';
@@ -36,31 +34,27 @@ export function useSimulation(): (seed: string, options?: { sabotage?: Sabotage 
 /** Runs these seeds; throws an error that shows the log of the first that failed, and names the others. */
 export async function runSeeds(run: ReturnType<typeof useSimulation>, seeds: readonly string[]): Promise<void> {
   const failed: SeedResult[] = [];
+  let tried = 0;
   for (const seed of seeds) {
     const result = await run(seed);
+    tried += 1;
     if (result.violation) failed.push(result);
     if (failed.length >= failuresMost) break;
   }
   const [first, ...others] = failed;
-  if (first) throw new Error([reportOf(first), ...others.map(summaryOf)].join('\n'));
+  const count = `${failed.length} of ${tried} seeds have failed.`;
+  if (first) throw new Error([reportOf(first), ...others.map(summaryOf), count].join('\n'));
 }
 
 /** It stops after so many failed seeds: they most likely have one cause. */
 const failuresMost = Number(process.env['SIM_FAILURES'] ?? 5);
 
-/** The seeds of one test file, of several that share them. */
+/** The seeds of one test file, of several that share them; the first of these files says which they are. */
 export function seedsOf(share: number, shares: number): string[] {
-  const single = process.env['SIM_SEED'];
-  if (single !== undefined) return share === 0 ? [single] : [];
-  const first = Number(process.env['SIM_FROM'] ?? 1);
-  const count = Number(process.env['SIM_SEEDS'] ?? seedsInAll);
-  return Array.from({ length: count }, (_, index) => first + index)
-    .filter((seed) => seed % shares === share)
-    .map(String);
+  const { seeds, told } = chooseSeeds(process.env, commitHere());
+  if (share === 0) process.stdout.write(`Simulation: ${told}\n`);
+  return seeds.filter((_, index) => index % shares === share);
 }
-
-/** Few, as every run of all tests has them; `npm run test:simulation` runs 10,000. */
-const seedsInAll = 400;
 
 const summaryOf = ({ seed, violation }: SeedResult) => `Seed ${seed}: ${violation?.message.slice(0, 500) ?? 'nothing'}`;
 

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import type { Connector, Found, Operation, Outcome, OutcomeError, Session } from '#connector/connector.ts';
 import { type Document, documentKinds } from '#connector/documents.ts';
+import { errorText } from '#platform/errors.ts';
 import type { Random } from './random.ts';
 import { currentProcess, type SimulatedProcess, type World } from './world.ts';
 
@@ -43,12 +44,19 @@ interface ErpObject {
   readonly key: string;
   content: Document;
   contentHash: string;
+  /** Of a file: its bytes as text. */
+  text: string | undefined;
   living: boolean;
 }
 
-/** An operation that was sent to the ERP and is not carried out yet. */
-interface Underway {
+interface ToSend {
   readonly operation: Operation;
+  /** The bytes of its file as text. */
+  readonly text: string | undefined;
+}
+
+/** An operation that was sent to the ERP and is not carried out yet. */
+interface Underway extends ToSend {
   cancelled: boolean;
 }
 
@@ -119,7 +127,7 @@ export class SimulatedErp {
         const keys = guard(operations);
         writing.add(keys);
         try {
-          return await this.#write(process, operations, signal);
+          return await this.#writeWithFiles(process, operations, signal);
         } finally {
           writing.delete(keys);
         }
@@ -137,10 +145,40 @@ export class SimulatedErp {
     };
   }
 
+  /** Loads the files that are to be written; an operation whose file cannot be loaded is not sent. */
+  async #writeWithFiles(process: SimulatedProcess, operations: readonly Operation[], signal: AbortSignal) {
+    if (!operations.some(needsFile)) return this.#write(process, operations.map(withoutFile), signal);
+    const loaded = await Promise.all(operations.map((operation) => this.#load(operation, signal)));
+    const sent = loaded.filter((each) => 'operation' in each);
+    const outcomes = sent.length > 0 ? await this.#write(process, sent, signal) : [];
+    return loaded.flatMap((each) => {
+      if (!('operation' in each)) return [each];
+      const outcome = outcomes[sent.indexOf(each)];
+      return outcome === undefined ? [] : [outcome];
+    });
+  }
+
+  async #load(operation: Operation, signal: AbortSignal): Promise<ToSend | Outcome> {
+    if (!needsFile(operation)) return withoutFile(operation);
+    const { file } = operation;
+    if (!file) {
+      this.#world.violate(
+        'a connector is called as it declares',
+        `${keyOf(operation.document)} comes without its file`,
+      );
+      return { status: 'rejected', error: { type: 'data', message: 'there is no file' } };
+    }
+    try {
+      return { operation, text: Buffer.from(await file.read(signal)).toString() };
+    } catch (error) {
+      return { status: 'retry', error: { type: 'transient', message: errorText(error) } };
+    }
+  }
+
   /**
    * Sends one request with all operations. The ERP carries them out one after the other, and answers after the last.
    */
-  async #write(process: SimulatedProcess, operations: readonly Operation[], signal: AbortSignal): Promise<Outcome[]> {
+  async #write(process: SimulatedProcess, operations: readonly ToSend[], signal: AbortSignal): Promise<Outcome[]> {
     const random = this.#random;
     const faulty = (chance: number) => this.#world.chaos && random.chance(chance);
     const lostBefore = faulty(this.#faults.lostBefore);
@@ -150,7 +188,7 @@ export class SimulatedErp {
     const durationMs = faulty(this.#faults.slow)
       ? this.quirks.timeoutMs * (0.5 + random.fraction())
       : 5 + 100 * random.fraction();
-    const underway: Underway[] = operations.map((operation) => ({ operation, cancelled: false }));
+    const underway: Underway[] = operations.map((operation) => ({ ...operation, cancelled: false }));
     const stop = cutWhen(process, signal, () => this.#cut(underway));
     const call = process.reach<Outcome[]>(
       'call the ERP',
@@ -173,7 +211,7 @@ export class SimulatedErp {
           this.#world.after((durationMs * (index + 1)) / underway.length, () => {
             if (each.cancelled) return;
             each.cancelled = true;
-            outcomes[index] = this.#carryOut(each.operation, random);
+            outcomes[index] = this.#carryOut(each, random);
             if (outcomes.filter(Boolean).length < underway.length || hangs) return;
             if (lostAnswer) answer({ error: new Error('the connection to the ERP was lost') });
             else answer({ value: faulty(this.#faults.garbled) ? outcomes.slice(1) : outcomes });
@@ -194,7 +232,7 @@ export class SimulatedErp {
       each.cancelled = true;
       if (!this.#random.chance(0.6)) continue;
       const ms = this.quirks.lateEffectMs * this.#random.fraction();
-      this.#world.after(ms, () => this.#carryOut(each.operation, this.#random));
+      this.#world.after(ms, () => this.#carryOut(each, this.#random));
     }
   }
 
@@ -210,7 +248,7 @@ export class SimulatedErp {
     return undefined;
   }
 
-  #carryOut(operation: Operation, random: Random): Outcome {
+  #carryOut({ operation, text }: ToSend, random: Random): Outcome {
     const { action, document, reference } = operation;
     const key = keyOf(document);
     const faulty = (chance: number) => this.#world.chaos && random.chance(chance);
@@ -228,6 +266,7 @@ export class SimulatedErp {
         key,
         content: document,
         contentHash: operation.contentHash,
+        text,
         living: true,
       };
       this.objects.push(made);
@@ -249,6 +288,7 @@ export class SimulatedErp {
     }
     object.content = document;
     object.contentHash = operation.contentHash;
+    object.text = text;
     return { status: 'updated', reference: object.reference };
   }
 
@@ -282,6 +322,14 @@ export class SimulatedErp {
     });
     return unlessAborted(call, process, signal, 10);
   }
+}
+
+function needsFile({ action, document }: Operation): boolean {
+  return document.kind === 'file' && action !== 'cancel';
+}
+
+function withoutFile(operation: Operation): ToSend {
+  return { operation, text: undefined };
 }
 
 function keyOf({ kind, key }: Pick<Document, 'kind' | 'key'>): string {

@@ -7,8 +7,15 @@ import type { GuardedRequest, GuardedResponse } from '#platform/guarded-fetch/gu
 import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
 import type { HostileSource } from './hostile-source.ts';
 import type { SimulatedErp } from './simulated-erp.ts';
+import type { SimulatedService } from './simulated-service.ts';
 import { processHere } from './simulated-signals.ts';
 import type { SimulatedProcess, World } from './world.ts';
+
+interface Reached {
+  readonly origin: string;
+  readonly source: HostileSource;
+  readonly service: SimulatedService;
+}
 
 const listeners = new WeakMap<SimulatedProcess, RequestListener>();
 const erps = new WeakMap<World, ReadonlyMap<string, SimulatedErp>>();
@@ -71,22 +78,28 @@ export function sendTo(
   });
 }
 
-/** The `fetch` of a process, which reaches the source. */
-export function fetchIn(process: SimulatedProcess, source: HostileSource): GuardedFetch {
+/** The `fetch` of a process, which reaches the sources. */
+export function fetchIn(process: SimulatedProcess, sources: readonly Reached[]): GuardedFetch {
   const random = process.random.of('network');
   return (request) => {
     const url = new URL(request.url);
+    const asked = sources.find(({ origin }) => origin === url.origin) ?? sources[0];
+    if (!asked) throw new Error('There is no source.');
+    const { source, service } = asked;
     const slow = process.world.chaos && random.chance(source.faults.slow);
     const travel = {
       toMs: 2 + 60 * random.fraction(),
       fromMs: slow ? 20_000 * random.fraction() : 2 + 60 * random.fraction(),
     };
     const exchange = process.beyond<GuardedResponse>(`${request.method} ${url.pathname}${url.search}`, travel, () => {
-      const answer = source.answer(request.method, url, request.headers ?? {});
+      const body = request.body === undefined ? '' : Buffer.from(request.body).toString();
+      const answer =
+        service.answer({ method: request.method, url, body }) ??
+        source.answer(request.method, url, request.headers ?? {});
       if (answer === 'cut') throw failed('reset', 'The connection was closed in the middle of the answer.');
       process.world.log(process.id, `fetched ${url.pathname}${url.search} -> ${answer.status}`);
-      const { status, headers, body } = answer;
-      return { status, headers, body: Buffer.from(body), truncated: false, durationMs: 1 };
+      const { status, headers } = answer;
+      return { status, headers, body: Buffer.from(answer.body), truncated: false, durationMs: 1 };
     });
     return Promise.race([exchange, timeoutOrAbort(process, request, exchange)]);
   };

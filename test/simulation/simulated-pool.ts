@@ -40,8 +40,10 @@ export class SimulatedPool {
   }
 
   #take(): Promise<Session> {
-    for (let session = this.#idle.pop(); session; session = this.#idle.pop())
+    for (let session = this.#idle.pop(); session; session = this.#idle.pop()) {
       if (!session.closed) return Promise.resolve(session);
+      this.#all.delete(session);
+    }
     if (this.#all.size + this.#opening < sessionsMax) return this.#open();
     return new Promise((resolve) => {
       this.#waiting.push(resolve);

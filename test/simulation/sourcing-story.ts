@@ -2,7 +2,6 @@
 import type { FeedName } from '#contract/feed.ts';
 import type { Body, HostileSource, Write } from './hostile-source.ts';
 import type { Random } from './random.ts';
-import type { World } from './world.ts';
 
 interface StoredEvent {
   readonly id: string;
@@ -20,18 +19,22 @@ export class SourcingStory {
   readonly #random: Random;
   readonly #source: HostileSource;
   readonly #size: StorySize;
-  readonly #suppliers: { id: string; external_id: string; name: string }[];
+  readonly suppliers: { id: string; external_id: string; name: string }[];
   readonly #events: StoredEvent[] = [];
 
-  constructor(world: World, source: HostileSource, size: StorySize) {
-    this.#random = world.random.of('story');
+  constructor(random: Random, source: HostileSource, size: StorySize) {
+    this.#random = random;
     this.#source = source;
     this.#size = size;
-    this.#suppliers = Array.from({ length: size.suppliers }, (_, index) => ({
+    this.suppliers = Array.from({ length: size.suppliers }, (_, index) => ({
       id: this.#random.uuid(),
       external_id: `V-${index + 1}`,
       name: this.#random.pick(['Müller & Söhne', '株式会社山田', 'Acme "Chairs"', 'Иванов']),
     }));
+  }
+
+  get eventIds(): string[] {
+    return this.#events.map(({ id }) => id);
   }
 
   /**
@@ -68,7 +71,7 @@ export class SourcingStory {
       lots: Array.from({ length: random.whole(1, this.#size.lots) }, (_, index) => ({
         name: `Lot ${index + 1}`,
         award: random.uuid(),
-        bids: new Map(this.#suppliers.map(({ id }) => [id, random.uuid()])),
+        bids: new Map(this.suppliers.map(({ id }) => [id, random.uuid()])),
       })),
       questions: [],
     };
@@ -82,7 +85,7 @@ export class SourcingStory {
       tags: [{ name: 'Region', value: 'EMEA' }],
       ...(random.chance(0.5) ? { reference_id: `R-${this.#events.length}` } : {}),
       is_test: random.chance(0.1),
-      suppliers: this.#suppliers,
+      suppliers: this.suppliers,
     };
     return [{ feed: 'sourcing-events', id: event.id, body }];
   }
@@ -109,7 +112,7 @@ export class SourcingStory {
 
   #awardOf(event: StoredEvent, lot: StoredEvent['lots'][number]): Write {
     const random = this.#random;
-    const winners = this.#suppliers.filter(() => random.chance(0.5));
+    const winners = this.suppliers.filter(() => random.chance(0.5));
     const awards = winners.map(({ id }) => ({
       supplier: id,
       share_awarded: winners.length === 1 ? '1' : '0.5',

@@ -20,6 +20,7 @@ import { referencesTable } from '../due/index-references.ts';
 import type { FlowSettings } from '../settings.ts';
 import { type KindAndKey, loadParts, type Parts } from './document-parts.ts';
 import { limitKeys } from './limit-keys.ts';
+import { madeOf, type RecordVersion } from './made-of.ts';
 
 /** Upper bound of the record text that is read at once. A single event of 20,000 lots may have more. */
 const bytesMax = 16 * 1024 * 1024;
@@ -27,7 +28,9 @@ const bytesMax = 16 * 1024 * 1024;
 /** How many records that reference a file are read at once. */
 const referencesAtOnce = 100;
 
-export type DocumentsMade = Map<string, MadeDocument<Document>>;
+/** What was made for a key, and of which records. */
+export type DocumentMade = MadeDocument<Document> & { readonly madeOf: readonly RecordVersion[] };
+export type DocumentsMade = Map<string, DocumentMade>;
 
 /**
  * Makes the documents of these keys and returns them by `<kind> <key>`. The number of statements does not grow with the
@@ -53,7 +56,7 @@ export async function makeDocuments(
     const make = documentMaker(flow, parts);
     for (const key of open) {
       const id = `${key.kind} ${key.key}`;
-      made.set(id, preferWanted(made.get(id), make(key)));
+      made.set(id, preferWanted(made.get(id), { ...make(key), madeOf: madeOf(key, parts) }));
     }
     open = open.filter(
       ({ kind, key }) =>
@@ -73,10 +76,7 @@ function isWanted(result: MadeDocument<Document> | undefined): boolean {
  * Merges two results for a file, which were made of different parts of its references: a file that any reference wants
  * is wanted; else a result that is no document says more than a withdrawal.
  */
-function preferWanted(
-  earlier: MadeDocument<Document> | undefined,
-  later: MadeDocument<Document>,
-): MadeDocument<Document> {
+function preferWanted(earlier: DocumentMade | undefined, later: DocumentMade): DocumentMade {
   if (earlier === undefined || isWanted(later)) return later;
   return earlier.made === 'document' && later.made !== 'document' ? later : earlier;
 }

@@ -10,8 +10,16 @@ import type { Sql } from '#platform/database/sql.ts';
 import type { DocumentKey } from '../documents/document-keys.ts';
 import { indexReferences, referencesTable } from './index-references.ts';
 
+/** The pull that reads what has changed; undefined where no pull does. */
+interface MarkedBy {
+  readonly source: string;
+  readonly pull?: string | undefined;
+}
+
 const nowDue = `wanted = d.wanted + 1, due = least(d.due, $2::timestamptz),
   waiting_since = coalesce(d.waiting_since, $2::timestamptz), attempts = 0, dead_since = null`;
+
+const byPull = (parameter: string) => `pull = coalesce(${parameter}::uuid, d.pull)`;
 
 /**
  * Marks the documents of these keys in every flow of the source that takes their kind, or only in `flow`. Without
@@ -19,7 +27,7 @@ const nowDue = `wanted = d.wanted + 1, due = least(d.due, $2::timestamptz),
  */
 export async function markDocuments(
   tx: Sql,
-  { source, flow }: { source: string; flow?: string },
+  { source, flow, pull }: MarkedBy & { flow?: string },
   keys: readonly DocumentKey[],
   now: Timestamp,
 ): Promise<void> {
@@ -31,11 +39,12 @@ export async function markDocuments(
   const due = wanted.filter(({ noteOnly }) => noteOnly !== true);
   // A statement must not update a row twice.
   const distinct = [...new Map(due.map((key) => [`${key.kind} ${key.key}`, key])).values()];
-  if (distinct.length > 0) await markDistinct(tx, { source, flow }, distinct, now);
+  if (distinct.length > 0) await markDistinct(tx, { source, flow, pull }, distinct, now);
   const suppliers = keys.flatMap(({ namedBy }) => (namedBy?.part === 'supplier' ? [namedBy.id] : []));
-  if (suppliers.length > 0 && flow === undefined) await markReferencing(tx, source, 'supplier', suppliers, now);
+  if (suppliers.length > 0 && flow === undefined)
+    await markReferencing(tx, { source, pull }, 'supplier', suppliers, now);
   const events = wanted.flatMap((key) => (key.wholeEvent && key.sourcingEvent !== null ? [key.sourcingEvent] : []));
-  if (events.length > 0 && flow === undefined) await markDocumentsOfEvents(tx, source, events, now);
+  if (events.length > 0 && flow === undefined) await markDocumentsOfEvents(tx, { source, pull }, events, now);
 }
 
 /** Returns the kinds of documents that any flow of the source takes. */
@@ -48,17 +57,17 @@ async function readWantedKinds(tx: Sql, source: string): Promise<ReadonlySet<str
 
 async function markDistinct(
   tx: Sql,
-  { source, flow }: { source: string; flow: string | undefined },
+  { source, flow, pull }: MarkedBy & { flow: string | undefined },
   distinct: readonly DocumentKey[],
   now: Timestamp,
 ): Promise<void> {
   await tx.query(
-    `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since)
-     select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz
+    `insert into bridge.flow_documents as d (flow, kind, key, sourcing_event, supplier, due, waiting_since, pull)
+     select f.name, k.kind, k.key, k.sourcing_event, k.supplier, $2::timestamptz, $2::timestamptz, $8::uuid
      from unnest($4::text[], $5::text[], $6::text[], $7::text[]) as k (kind, key, sourcing_event, supplier)
      join bridge.flows f on f.source = $1 and ($3::text is null or f.name = $3) and k.kind = any(f.kinds)
      order by f.name, k.kind, k.key
-     on conflict (flow, kind, key) do update set ${nowDue}`,
+     on conflict (flow, kind, key) do update set ${nowDue}, ${byPull('excluded.pull')}`,
     [
       source,
       now,
@@ -67,6 +76,7 @@ async function markDistinct(
       textArray(distinct.map(({ key }) => key)),
       textArray(distinct.map(({ sourcingEvent }) => sourcingEvent)),
       textArray(distinct.map(({ supplier }) => supplier)),
+      pull ?? null,
     ],
   );
 }
@@ -76,11 +86,11 @@ async function markDistinct(
  */
 export async function markDocumentsOfEvents(
   tx: Sql,
-  source: string,
+  marked: MarkedBy,
   events: readonly string[],
   now: Timestamp,
 ): Promise<void> {
-  await markReferencing(tx, source, 'sourcing_event', events, now);
+  await markReferencing(tx, marked, 'sourcing_event', events, now);
 }
 
 /**
@@ -110,13 +120,13 @@ export async function markDeliveredUncertain(tx: Sql, flow: string, now: Timesta
 /** Marks the documents of these events or suppliers, and the suppliers and files that their records reference. */
 async function markReferencing(
   tx: Sql,
-  source: string,
+  { source, pull }: MarkedBy,
   column: 'sourcing_event' | 'supplier',
   ids: readonly string[],
   now: Timestamp,
 ): Promise<void> {
   await tx.query(
-    `update bridge.flow_documents d set ${nowDue}
+    `update bridge.flow_documents d set ${nowDue}, ${byPull('$4')}
      from (
        select d.flow, d.kind, d.key from bridge.flow_documents d
        join bridge.flows f on f.name = d.flow and f.source = $1 and d.kind = any(f.kinds)
@@ -127,6 +137,6 @@ async function markReferencing(
        where m.source = $1 and m.${column} = any($3::text[])
      ) as touched
      where d.flow = touched.flow and d.kind = touched.kind and d.key = touched.key`,
-    [source, now, textArray([...new Set(ids)])],
+    [source, now, textArray([...new Set(ids)]), pull ?? null],
   );
 }

@@ -60,6 +60,8 @@ export interface ReplayFilter {
   readonly keys?: readonly string[];
   /** Only documents of these sourcing events. */
   readonly events?: readonly string[];
+  /** Only documents about these suppliers: the service's ids. */
+  readonly suppliers?: readonly string[];
   /** Only dead letters. */
   readonly dead?: boolean;
 }
@@ -70,7 +72,7 @@ export interface ReplayFilter {
  * replay never makes a second object. Throws AppError `not-found` for a flow that was never registered.
  */
 export async function replayDocuments(database: Database, filter: ReplayFilter, now: Timestamp): Promise<number> {
-  const { flow, kinds = null, keys = null, events = null, dead = false } = filter;
+  const { flow, kinds = null, keys = null, events = null, suppliers = null, dead = false } = filter;
   return database.transaction(async (tx) => {
     const known = await tx.query('select from bridge.flows where name = $1', [flow]);
     if (known.length === 0) throw unknownFlow(flow);
@@ -83,9 +85,10 @@ export async function replayDocuments(database: Database, filter: ReplayFilter, 
          where d.flow = $1 and f.name = d.flow and d.kind = any(f.kinds)
            and ($3::text[] is null or d.kind = any($3)) and ($4::text[] is null or d.key = any($4))
            and ($5::text[] is null or d.sourcing_event = any($5)) and (not $6 or d.dead_since is not null)
+           and ($7::text[] is null or d.supplier = any($7))
          returning d.key)
        select count(*)::int as count from replayed`,
-      [flow, now, kinds, keys, events, dead],
+      [flow, now, kinds, keys, events, dead, suppliers],
     );
     return replayed?.count ?? 0;
   });
@@ -103,6 +106,9 @@ export interface DeadLetter {
   readonly lastError: string | null;
   /** The ERP's own name for the object that it holds, or held. */
   readonly reference: string | null;
+  /** The names that the source shows now; null where there is none. */
+  readonly eventName: string | null;
+  readonly supplierName: string | null;
 }
 
 /** Returns dead letters of all flows, or of one, the newest first. `after` is the last one of the page before. */
@@ -112,16 +118,38 @@ export async function readDeadLetters(
     flow,
     limit,
     after,
-  }: { flow?: string; limit: number; after?: Pick<DeadLetter, 'deadSince' | 'flow' | 'kind' | 'key'> },
+    events,
+    suppliers,
+  }: {
+    flow?: string;
+    limit: number;
+    after?: Pick<DeadLetter, 'deadSince' | 'flow' | 'kind' | 'key'>;
+    /** Only documents of these events, or about these suppliers: the service's ids. */
+    events?: readonly string[] | undefined;
+    suppliers?: readonly string[] | undefined;
+  },
 ): Promise<DeadLetter[]> {
   return database.query<DeadLetter>(
     `select d.flow, d.kind, d.key, d.sourcing_event as "sourcingEvent", d.dead_since as "deadSince",
-       d.error_type as "errorType", d.last_error as "lastError", d.reference
+       d.error_type as "errorType", d.last_error as "lastError", d.reference,
+       (select nullif(name, '') from bridge.subjects s
+        where s.source = f.source and s.kind = 'event' and s.id = d.sourcing_event) as "eventName",
+       (select nullif(name, '') from bridge.subjects s
+        where s.source = f.source and s.kind = 'supplier' and s.id = d.supplier) as "supplierName"
      from bridge.flow_documents d join bridge.flows f on f.name = d.flow and d.kind = any(f.kinds)
-     where d.dead_since is not null and ($1::text is null or d.flow = $1)
+     where ($7::text[] is null or d.sourcing_event = any($7)) and ($8::text[] is null or d.supplier = any($8)) and d.dead_since is not null and ($1::text is null or d.flow = $1)
        and ($3::timestamptz is null or (d.dead_since, d.flow, d.kind, d.key) < ($3, $4, $5, $6))
      order by d.dead_since desc, d.flow desc, d.kind desc, d.key desc limit $2`,
-    [flow ?? null, limit, after?.deadSince ?? null, after?.flow ?? null, after?.kind ?? null, after?.key ?? null],
+    [
+      flow ?? null,
+      limit,
+      after?.deadSince ?? null,
+      after?.flow ?? null,
+      after?.kind ?? null,
+      after?.key ?? null,
+      events ?? null,
+      suppliers ?? null,
+    ],
   );
 }
 

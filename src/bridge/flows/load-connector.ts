@@ -129,6 +129,7 @@ const capabilitiesForm = z.looseObject({
   requestsAtOnce: z.int().min(1).optional(),
   timeoutMs: z.int().min(1).max(timerMaxMs),
   lateEffectMs: z.int().min(0).max(timerMaxMs),
+  visibleAfterMs: z.int().min(0).max(timerMaxMs).optional(),
   reads: z.array(z.enum(readStreams)).optional(),
 });
 

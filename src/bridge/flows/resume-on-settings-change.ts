@@ -18,7 +18,8 @@ export async function resumeOnSettingsChange(
   const resumed: string[] = [];
   for (const flow of flows) {
     const settings = Buffer.from(JSON.stringify([flow.connector, flow.settings]), 'utf8');
-    const mac = secrets.mac(settings, `flow.settings:${flow.name}`).toString('base64url');
+    const context = `flow.settings:${flow.name}`;
+    const mac = secrets.mac(settings, context).toString('base64url');
     await database.transaction(async (tx) => {
       const [before] = await tx.query<{ mac: string | null; kind: string | null }>(
         'select settings_mac as mac, paused_kind as kind from bridge.flows where name = $1 for update',
@@ -26,7 +27,10 @@ export async function resumeOnSettingsChange(
       );
       if (!before || before.mac === mac) return;
       await tx.query('update bridge.flows set settings_mac = $2 where name = $1', [flow.name, mac]);
-      if (before.mac === null || (before.kind !== 'auth' && before.kind !== 'config')) return;
+      // After a rotation of the master key the same settings have another MAC.
+      const isRotated =
+        before.mac !== null && secrets.verifiesMac(Buffer.from(before.mac, 'base64url'), settings, context);
+      if (isRotated || before.mac === null || (before.kind !== 'auth' && before.kind !== 'config')) return;
       await tx.query(
         'update bridge.flows set paused_kind = null, paused_reason = null, paused_at = null where name = $1',
         [flow.name],

@@ -19,17 +19,34 @@ create table bridge.checkpoints (
   throttled_until timestamptz,
 
   -- How the feed has to be read.
-  -- What the feed declared last.
+  -- Whether the last pull followed the order of commits: the feed declared it, and it is proved.
   commit_ordered boolean,
+  -- When the declared order was proved; and when the feed broke it, or its declaration was refuted, with what was seen.
+  -- From then on the feed is read in windows.
+  order_proved timestamptz,
+  order_broken timestamptz,
+  order_broken_why text,
   -- The lateness bound, where an audit has raised it above the setting.
   lateness_ms bigint,
   -- What `bridge check` has found out about the source.
   source_profile jsonb,
 
-  -- The first read without a filter, for records that have no `modified`: when it came to its end, and until then the
-  -- page to go on with.
+  -- The first reads without a filter, for records that have no `modified`: when they came to their end. Until then: the
+  -- pass (0 is the first), how many such records it has found that were not known before, the page to go on with, when
+  -- to go on, and why the pages broke off last.
   unfiltered timestamptz,
+  unfiltered_pass int not null default 0,
+  unfiltered_found bigint not null default 0,
   unfiltered_next text,
+  unfiltered_due timestamptz,
+  unfiltered_why text,
+  -- The full audit for which these reads are made once more; null: they belong to the first sync.
+  unfiltered_audit bigint,
+
+  -- Set while the watermark stands still although newer records are known: since when, and why; the text names the
+  -- request that repeats. Null as soon as the watermark has moved, or nothing newer is known.
+  stalled_since timestamptz,
+  stalled_why text,
 
   -- The window scan: when it ran last, and the bound that it does not pass. `newest_noted` was the newest stamp of the
   -- feed at `newest_noted_at`. Once it has been known for the lateness bound, it becomes `first_seen_bound`.
@@ -37,6 +54,8 @@ create table bridge.checkpoints (
   first_seen_bound timestamptz,
   newest_noted timestamptz,
   newest_noted_at timestamptz,
+  -- From which it is learnt by how much the clock of the stamps is ahead of the source's `Date`.
+  offset_samples jsonb not null default '[]',
 
   -- Audits: the last one of a window, the last one of the whole feed, when a person asked for one, and how many late
   -- arrivals they have found so far.
@@ -94,7 +113,36 @@ create table bridge.backfills (
   failures int not null default 0,
   next_try timestamptz not null
 );
+create index backfills_audits on bridge.backfills (source, feed, id desc) where kind <> 'range';
 create index backfills_open on bridge.backfills (source, feed, id) where finished is null and cancelled is null;
+
+-- What a source usually sends, learned from its records and answers: the forms of fields, how often fields were there
+-- that flows need, paging, page size and clock.
+create table bridge.source_forms (
+  source text not null,
+  feed text not null,
+  fields text not null,
+  counts jsonb not null,
+  traits jsonb not null,
+  -- How many records were looked at.
+  records bigint not null,
+  version bigint not null,
+  primary key (source, feed)
+);
+
+-- What has changed at a source: `field` (never seen before), `form` (a value of a new form), `gone` (a field that a flow
+-- needs), `paging`, `page size`, `clock`. One row for each thing, with its latest change.
+create table bridge.source_changes (
+  source text not null,
+  feed text not null,
+  kind text not null,
+  subject text not null,
+  detail text not null,
+  noticed timestamptz not null,
+  -- When a field that was gone was seen again.
+  resolved timestamptz,
+  primary key (source, feed, kind, subject)
+);
 
 -- The list of suppliers has no feed: it is read as a whole, on a schedule.
 create table bridge.supplier_lists (

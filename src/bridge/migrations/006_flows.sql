@@ -56,11 +56,16 @@ create table bridge.flow_documents (
   reference text,
   delivered timestamptz,
 
-  -- `intent_by` is the process that makes the call.
+  -- `intent_by` is the process that makes the call, `intent_limit_ms` how long after `intent_at` the call ends at the
+  -- latest.
   intent_id uuid,
   intent_hash text,
   intent_at timestamptz,
   intent_by text,
+  intent_limit_ms int not null default 0,
+  -- When a process has seen the end of that call, and whether the ERP had answered it; null while none has.
+  call_ended timestamptz,
+  call_answered boolean not null default false,
 
   -- The `wanted` at which the document was found to be a withdrawal: withdrawals are counted before any of them is sent.
   withdraws bigint,

@@ -10,8 +10,9 @@ import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOf } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
+import { noteSubjects, subjectsOfEvent } from '../history/subjects.ts';
 import { faultOfRecord } from './documented-form.ts';
-import { type Version, versionsOf } from './read-version.ts';
+import { type Version, versionsOf, withoutTime } from './read-version.ts';
 
 /** A version that a page showed, although the mirror holds a newer one. */
 export interface OlderVersion {
@@ -26,6 +27,10 @@ export interface StoredPage {
   /** The stamp (`modified`) of each record, in the page's order; `withoutTime` of a record that has none. */
   readonly stamps: readonly Timestamp[];
   readonly changed: number;
+  /** The records that are new or have changed, as they came. */
+  readonly changedRecords: readonly Record<string, unknown>[];
+  /** How many of these have no time. */
+  readonly changedWithoutTime: number;
   /** What is wrong with the changed records that are not as documented; they are stored all the same. */
   readonly unreadable: readonly string[];
   /** Versions that were not stored because the mirror holds newer ones. */
@@ -37,6 +42,8 @@ export type RecordsToStore = {
   readonly source: string;
   readonly feed: FeedName;
   readonly now: Timestamp;
+  /** The pull that reads it: the documents that it marks as due keep its id. */
+  readonly pull?: string | undefined;
 } & ({ readonly records: readonly Record<string, unknown>[] } | { readonly versions: readonly Version[] });
 
 export interface StoreOptions {
@@ -54,11 +61,12 @@ export interface StoreOptions {
  * nor skipped, so the feed waits until an operator acts.
  */
 export async function storeRecords(tx: Sql, page: RecordsToStore, options: StoreOptions = {}): Promise<StoredPage> {
-  const { source, feed, now } = page;
+  const { source, feed, now, pull } = page;
   const shown = 'versions' in page ? page.versions : versionsOf(page.records, feed);
   const stamps = shown.map(({ modified }) => modified);
   const versions = newestVersions(shown);
-  if (versions.length === 0) return { stamps, changed: 0, unreadable: [], older: [] };
+  if (versions.length === 0)
+    return { stamps, changed: 0, changedRecords: [], changedWithoutTime: 0, unreadable: [], older: [] };
   await lockSources(tx, [source]);
   const held = await readHeld(tx, source, feed, versions);
   const { changed, restored, older } = compare(versions, held, options.believeOlder ?? false);
@@ -79,11 +87,20 @@ export async function storeRecords(tx: Sql, page: RecordsToStore, options: Store
   });
   await writing;
   if (touched.length > 0) {
-    await markDocuments(tx, { source }, keys, now);
+    await markDocuments(tx, { source, pull }, keys, now);
     const events = touched.map(({ recordId }) => recordId);
-    if (feeds[feed].event === 'id') await markDocumentsOfEvents(tx, source, events, now);
+    if (feeds[feed].event === 'id') {
+      await noteSubjects(
+        tx,
+        source,
+        touched.flatMap(({ record }) => subjectsOfEvent(record)),
+      );
+      await markDocumentsOfEvents(tx, { source, pull }, events, now);
+    }
   }
-  return { stamps, changed: touched.length, unreadable, older };
+  const changedWithoutTime = touched.filter(({ modified }) => modified === withoutTime).length;
+  const changedRecords = changed.map(({ record }) => record);
+  return { stamps, changed: touched.length, changedRecords, changedWithoutTime, unreadable, older };
 }
 
 interface Comparison {

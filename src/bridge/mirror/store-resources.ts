@@ -13,6 +13,7 @@ import type { Sql } from '#platform/database/sql.ts';
 import { documentKeysOfResource, idLengthMax, type ResourceKind, recordId } from '../documents/document-keys.ts';
 import { markDocuments, markDocumentsOfEvents } from '../due/mark-documents.ts';
 import { lockSources } from '../due/source-lock.ts';
+import { type NamedSubject, noteSubjects, subjectsOfEvent, subjectsOfSupplier } from '../history/subjects.ts';
 
 /** The kind of each object that a page can include, by its name; null: the mirror does not store it. */
 export const includedKinds: Readonly<Record<IncludeName, ResourceKind | null>> = {
@@ -48,9 +49,11 @@ export async function storeResources(
     objects: readonly Readonly<Record<string, unknown>>[];
     observed: Timestamp;
     now: Timestamp;
+    /** The pull that reads them: the documents that they mark as due keep its id. */
+    pull?: string | undefined;
   },
 ): Promise<StoredResources> {
-  const { source, kind, objects, observed, now } = given;
+  const { source, kind, objects, observed, now, pull } = given;
   const read = objects.map((object) => resourceOf(kind, object));
   const resources = newestResources(kind, read);
   const unreadable = read.filter((resource) => resource === undefined).length;
@@ -84,16 +87,29 @@ export async function storeResources(
     const version = before.get(id);
     return documentKeysOfResource(kind, object, ...(version === undefined ? [] : [version]));
   });
-  await markDocuments(tx, { source }, keys, now);
+  await noteSubjects(
+    tx,
+    source,
+    changed.flatMap(({ object }) => namedBy[kind](object)),
+  );
+  await markDocuments(tx, { source, pull }, keys, now);
   // The event that a question belonged to before is marked, too.
   const shown = changed.flatMap((resource) => {
     const version = before.get(resource.id);
     return version === undefined ? [resource] : [resource, resourceOf(kind, version)];
   });
   const events = new Set(shown.flatMap((resource) => resource?.sourcingEvent ?? []));
-  if (events.size > 0) await markDocumentsOfEvents(tx, source, [...events], now);
+  if (events.size > 0) await markDocumentsOfEvents(tx, { source, pull }, [...events], now);
   return { changed: changed.length, unreadable };
 }
+
+/** The events and suppliers whose names an object shows. */
+const namedBy: Readonly<Record<ResourceKind, (object: Resource['object']) => NamedSubject[]>> = {
+  'sourcing-event': subjectsOfEvent,
+  supplier: subjectsOfSupplier,
+  'supplier-master': subjectsOfSupplier,
+  question: () => [],
+};
 
 const isStorable = (text: string) => text !== '' && !text.includes('\0') && text.isWellFormed();
 const storableId = recordId.refine(isStorable);

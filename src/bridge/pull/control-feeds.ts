@@ -69,7 +69,12 @@ async function moveCheckpoint(
   if (!held) throw neverRead({ source, feed });
   await tx.query(
     `update bridge.checkpoints set watermark = $3, generation = generation + 1, next_pull = $4, failures = 0,
-       last_error = null, scanned = null, unfiltered_next = null,
+       last_error = null, scanned = null, unfiltered_next = null, unfiltered_pass = 0, unfiltered_found = 0,
+       unfiltered_due = null, unfiltered_why = null, unfiltered_audit = null, stalled_since = null, stalled_why = null,
+       -- A feed that is read from its beginning may prove its order anew.
+       order_proved = case when $3::timestamptz is not null then order_proved end,
+       order_broken = case when $3::timestamptz is not null then order_broken end,
+       order_broken_why = case when $3::timestamptz is not null then order_broken_why end,
        -- A checkpoint that is set forward also passes the records without a time, which count as older than all.
        unfiltered = case when $3::timestamptz is null then null
          when watermark is null or $3 > watermark then coalesce(unfiltered, $4) else unfiltered end

@@ -4,9 +4,11 @@ import { timestampNow } from '#platform/clock.ts';
 import { createClockWatch } from '#platform/clock-watch.ts';
 import { Counter } from '#platform/metrics.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
+import { neededFields } from '../documents/needed-fields.ts';
 import type { AcquireLease } from '../leases/lease.ts';
 import { createHistoryPruning } from '../mirror/prune-history.ts';
 import { createSourceClients } from '../source-clients.ts';
+import { createFeedWatch } from '../status/watch-feeds.ts';
 import { openDueAudit } from './backfill/audit-store.ts';
 import { readFeedsToBackfill } from './backfill/backfill-store.ts';
 import { createBackfillWorker } from './backfill/run-backfills.ts';
@@ -14,6 +16,7 @@ import { type FeedId, makeWaitingFeedsDue, readDueFeeds } from './feed/checkpoin
 import { createFeedPull } from './pull-feed.ts';
 import { startSupplierLists } from './suppliers/start-supplier-lists.ts';
 import { createNotificationThrottle } from './throttle-notifications.ts';
+import { createSourceWatch, type SourceWatch } from './watch/source-watch.ts';
 
 /** Starts the workers; they end with `deps.signals`. */
 export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): WorkingPart {
@@ -36,12 +39,36 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     labelNames: ['source', 'feed'] as const,
     registers: [deps.registry],
   });
+  const changes = new Counter({
+    name: 'bridge_source_changes_total',
+    help: 'Changes of a source that were noticed: new fields, values of a new form, fields that are gone, paging, clock',
+    labelNames: ['source', 'feed', 'kind'] as const,
+    registers: [deps.registry],
+  });
   const clientOf = createSourceClients(deps);
   const workers = new Map(
     settings.sources.map((source) => {
-      const flows = settings.flows.filter((flow) => flow.source === source.name).map(({ name }) => name);
+      const ownFlows = settings.flows.filter((flow) => flow.source === source.name);
+      const flows = ownFlows.map(({ name }) => name);
       const wakeFlows = () => void signals.signal(lanes.push, flows);
-      const base = { source, client: clientOf(source.name), database, acquireLease, clock, log, records, wakeFlows };
+      const watches = new Map(
+        source.feeds.map((name) => {
+          const needed = neededFields(ownFlows, name);
+          return [name, createSourceWatch({ feed: { source: source.name, feed: name }, needed, changes })];
+        }),
+      );
+      const watchOf = (name: FeedName) => watches.get(name) as SourceWatch;
+      const base = {
+        source,
+        client: clientOf(source.name),
+        database,
+        acquireLease,
+        clock,
+        log,
+        records,
+        wakeFlows,
+        watchOf,
+      };
       const throttleMs = createNotificationThrottle({ source, database, clock });
       const backgroundClient = clientOf(source.name, { background: true });
       const backfill = createBackfillWorker({ ...base, client: backgroundClient, lateArrivals, refusals });
@@ -61,6 +88,8 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
     });
   const keysOf = (feeds: readonly FeedId[]) =>
     feeds.map(({ source, feed }) => `${source}/${feed}`).filter((key) => ownKeys.has(key));
+  const watchFeeds = createFeedWatch({ database, log, clock, settings });
+  const prune = createHistoryPruning({ database, clock, days: settings.history_days });
   const whenClockWasSetBack = createClockWatch(clock);
   return {
     lanes: [
@@ -83,6 +112,9 @@ export function startPull(deps: BridgeDeps, acquireLease: AcquireLease): Working
       },
       startSupplierLists(deps, acquireLease, clientOf),
     ],
-    housekeeping: createHistoryPruning({ database, clock, days: settings.history_days }),
+    housekeeping: async () => {
+      await watchFeeds();
+      await prune();
+    },
   };
 }

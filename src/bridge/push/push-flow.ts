@@ -17,7 +17,7 @@
  *     killed before the intent     nothing was committed; 311 claims A-17 in the same way, under a new key
  *     killed before the outcome    k1 stands, and the ERP may have taken the call or not; 311 claims A-17 and calls
  *                                  `lookup`: at once if it sees on the same machine that 310 is dead, else at 12:00:37
- *                                  (30 s time limit, 5 s to stop, 2 s between the clocks)
+ *                                  (30 s time limit, 5 s to stop, 2 s between the clocks; `wait-for-effect.ts`)
  *       the ERP holds e1           311 settles `unchanged` without a call
  *       the ERP holds 9c           311 amends 4711, again under k1
  *       the ERP holds no object    311 creates one, under k1
@@ -37,18 +37,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Session } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { hasDue } from '../flows/flow-state.ts';
-import type { SecretRedactor } from '../flows/secret-redactor.ts';
+import { logAttempts } from '../history/log-attempts.ts';
 import { type AcquireLease, type Lease, LeaseLost } from '../leases/lease.ts';
 import { needsFile } from './batch/attach-files.ts';
 import { type Batch, type BatchDeps, createBatchPush } from './batch/push-batch.ts';
-import { type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
+import { abortGraceMs, type ConnectorCalls, createConnectorCalls } from './calls/connector-calls.ts';
 import { type Claim, type Claimed, type ClaimOptions, claimDocuments, commitIntents } from './claim/claim-documents.ts';
 import { mustLookUp } from './claim/decide-operation.ts';
 import type { InFlight } from './claim/flow-document-store.ts';
 
 export interface PushDeps extends BatchDeps {
   session: Session;
-  secrets: Pick<SecretRedactor, 'redact'>;
   acquireLease: AcquireLease;
   /** How long a connector may take to stop after the signal of a call has aborted. */
   abortGraceMs?: number;
@@ -171,14 +170,16 @@ async function claimDue(
     const claim = await claimDocuments(tx, { flow, kinds, nowMs, ...room });
     const claimed = claim.next === 'work' ? claim.batches.flat() : [];
     if (claimed.some((entry) => mustLookUp(entry) || needsFile(entry))) return { claim, intentMs: undefined };
-    await commitIntents(tx, flow.name, claimed, { by: deps.processIdentity.own, nowMs });
+    const limitMs = connector.capabilities.timeoutMs + abortGraceMs;
+    await commitIntents(tx, flow.name, claimed, { by: deps.processIdentity.own, nowMs, limitMs });
     return { claim, intentMs: nowMs };
   });
   const { claim } = result;
   if (claim.next === 'nothing' && claim.pauseReason !== undefined)
-    log.error({ flow: flow.name }, `flow paused: ${claim.pauseReason}`);
-  if (claim.next === 'work' && claim.rejected > 0)
-    outcomes.inc({ flow: flow.name, status: 'rejected' }, claim.rejected);
+    log.error({ flow: flow.name, state: 'paused' }, `flow paused: ${claim.pauseReason}`);
+  const attempts = claim.next === 'wait' ? [] : (claim.attempts ?? []);
+  logAttempts(log, attempts);
+  for (const { outcome } of attempts) if (outcome === 'rejected') outcomes.inc({ flow: flow.name, status: outcome });
   return result;
 }
 

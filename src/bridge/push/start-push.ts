@@ -5,6 +5,8 @@ import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { flowsConfiguredElsewhere, flowsWithDue } from '../flows/flow-state.ts';
 import type { OpenFlow } from '../flows/open-flows.ts';
 import { resumeOnSettingsChange } from '../flows/resume-on-settings-change.ts';
+import { createFlowWatch } from '../flows/watch-flows.ts';
+import { createAttemptPruning } from '../history/prune-attempts.ts';
 import type { AcquireLease } from '../leases/lease.ts';
 import { createProcessIdentity } from '../leases/process-identity.ts';
 import type { FlowSettings } from '../settings.ts';
@@ -47,9 +49,16 @@ export async function startPush(
   signals.work(lanes.push, { concurrency: Math.max(1, flows.length) }, async (key, signal) => {
     await pushes.get(key)?.(signal);
   });
+  const watchFlows = createFlowWatch({ database, log, flows: settings });
+  const warnOfSettings = warnOfOtherSettings(deps, settings);
+  const prune = createAttemptPruning({ database, clock, days: deps.settings.attempt_days });
   return {
     lanes: [{ lane: lanes.push, due: () => flowsWithDue(database, settings, timestampNow(clock)) }],
-    housekeeping: warnOfOtherSettings(deps, settings),
+    housekeeping: async () => {
+      await watchFlows();
+      await warnOfSettings();
+      await prune();
+    },
   };
 }
 

@@ -22,29 +22,26 @@ const gatherMs = 1;
 /** After a write that took less, the next write does not gather. */
 const slowMs = 2 * gatherMs;
 
-export interface SharedCommit<Item, Result> {
+export interface SharedCommit<Item> {
   /**
-   * Resolves with the item's own result once its write has committed. Rejects when that write failed; items of other
-   * writes are not affected. Rejects with AppError `unavailable` when too many items are waiting.
+   * Resolves once the item's write has committed. Rejects when that write failed; items of other writes are not
+   * affected. Rejects with AppError `unavailable` when too many items are waiting.
    */
-  add(item: Item): Promise<Result>;
+  add(item: Item): Promise<void>;
   /** Resolves when no item is waiting any more. */
   idle(): Promise<void>;
 }
 
-/**
- * `write` stores up to `batchMax` items and returns one result for each, in their order. `add` rejects while
- * `backlogMax` items are waiting.
- */
-export function createSharedCommit<Item, Result>(options: {
-  write: (items: readonly Item[]) => Promise<readonly Result[]>;
+/** `write` stores up to `batchMax` items. `add` rejects while `backlogMax` items are waiting. */
+export function createSharedCommit<Item>(options: {
+  write: (items: readonly Item[]) => Promise<void>;
   batchMax: number;
   backlogMax: number;
   clock: Clock;
-}): SharedCommit<Item, Result> {
+}): SharedCommit<Item> {
   interface Waiting {
     item: Item;
-    resolve: (result: Result) => void;
+    resolve: () => void;
     reject: (error: unknown) => void;
   }
   const waiting: Waiting[] = [];
@@ -75,10 +72,8 @@ export function createSharedCommit<Item, Result>(options: {
 
   async function writeBatch(batch: readonly Waiting[]): Promise<void> {
     try {
-      const results = await options.write(batch.map(({ item }) => item));
-      if (results.length !== batch.length)
-        throw new AppError('internal', `A write of ${batch.length} items returned ${results.length} results.`);
-      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
+      await options.write(batch.map(({ item }) => item));
+      for (const { resolve } of batch) resolve();
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }

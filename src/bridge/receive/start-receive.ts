@@ -2,10 +2,13 @@
 import { timestampNow } from '#platform/clock.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
+import { createTokenGuard, wrongTokensDefault } from '#platform/http/token-guard.ts';
+import { createUnverifiedBytes } from '#platform/http/unverified-bytes.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from '../bridge-deps.ts';
 import { pruneWebhooks } from '../webhooks/webhook-store.ts';
 import { createBearerCheck } from './bearer/bearer-check.ts';
 import { mountTokenEndpoint } from './bearer/token-endpoint.ts';
+import { createRefusals } from './refusals.ts';
 import { createSigningKeys } from './signing-keys.ts';
 import { pruneInbox } from './store-notifications.ts';
 import { createWebhookEndpoint, type ReceivedSource } from './webhook-endpoint.ts';
@@ -26,8 +29,14 @@ export async function startReceive(
   opened: AsyncDisposableStack,
   graceMs: () => number,
 ): Promise<Receive> {
-  const { settings, database, signals, clock, log, registry, secrets } = deps;
-  const endpoint = createApplication({ log, registry, readiness: deps.readiness, probes: 'near' });
+  const { settings, database, signals, clock, log, registry, secrets, connections } = deps;
+  const endpoint = createApplication({
+    log,
+    registry,
+    readiness: deps.readiness,
+    probes: 'health',
+    trustsProxy: connections?.isTrustedProxy,
+  });
   const signingKeys = createSigningKeys({
     configured: new Map(settings.sources.map((source) => [source.name, source.signing_keys])),
     database,
@@ -40,27 +49,49 @@ export async function startReceive(
   for (const { name, feeds, freshness_seconds: freshnessS, bearer } of settings.sources)
     sources.set(name, {
       feeds: new Set(feeds),
-      freshnessMs: freshnessS === undefined ? undefined : freshnessS * 1000,
+      freshnessMs: freshnessS === 0 ? undefined : freshnessS * 1000,
       bearer: bearer && (await createBearerCheck(bearer, deps)),
     });
+  const bodies = {
+    withinMs: settings.body_seconds * 1000,
+    unverified: createUnverifiedBytes(settings.unverified_bytes_max),
+  };
+  const refusals = createRefusals({ log, clock, sources });
+  // The last seconds' counts are not worth a failed stop.
+  opened.defer(() => refusals.save(database).catch(() => undefined));
   const { route, drain } = createWebhookEndpoint({
     database,
     clock,
     log,
     registry,
     bodyBytesMax: settings.body_bytes_max,
+    bodies,
     backlogMax: settings.backlog_max,
     signingKeys,
+    refusals,
     sources,
-    wakePull: (source, feed) => void signals.signal(lanes.pull, [`${source}/${feed}`]),
+    wakePull: (key) => void signals.signal(lanes.pull, [key]),
   });
   endpoint.addDirect(route);
+  const tokenGuard = createTokenGuard({
+    ...deps,
+    metric: 'bridge_tokens_refused_total',
+    wrongPerSecond: deps.wrongTokensPerSecond ?? wrongTokensDefault,
+  });
+  opened.defer(() => tokenGuard.close());
   const clients = settings.sources.flatMap(({ bearer }) => (bearer?.type === 'issued' ? [bearer] : []));
-  if (clients.length > 0) mountTokenEndpoint(endpoint.express, { clients, secrets, clock });
+  if (clients.length > 0) mountTokenEndpoint(endpoint.express, { clients, secrets, clock, bodies, tokenGuard });
   endpoint.finish();
   opened.defer(drain);
   const { host, port, public_host: publicHost } = settings;
-  const server = await listen(endpoint.listener, { host, port, tls: deps.tls, publicHost });
+  const server = await listen(endpoint.listener, {
+    host,
+    port,
+    tls: deps.tls,
+    publicHost,
+    connections,
+    metrics: { registry, port: 'webhook' },
+  });
   opened.defer(async () => {
     endpoint.beginShutdown();
     signingKeys.close();
@@ -72,6 +103,7 @@ export async function startReceive(
     lanes: [],
     housekeeping: async () => {
       await signingKeys.refresh();
+      await refusals.save(database);
       if (clock.nowMs() - prunedMs < pruneEveryMs) return;
       prunedMs = clock.nowMs();
       await pruneInbox(database, timestampNow(clock), settings.inbox_days);

@@ -1,8 +1,10 @@
-import { createHash } from 'node:crypto';
+/**
+ * The inbox: a log of the verified notifications. A row is added and never changed, and it is in no index but the one
+ * by which a puller finds what waits for its feed (`checkpoint-store.ts`).
+ */
 import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
-import { byteaArray, textArray } from '#platform/database/binary-array.ts';
-import type { Database } from '#platform/database/database.ts';
+import { textArray, timeArray, utf8Array } from '#platform/database/binary-array.ts';
 import { prepared, type Sql } from '#platform/database/sql.ts';
 
 export interface ReceivedNotification {
@@ -10,49 +12,25 @@ export interface ReceivedNotification {
   trigger: string;
   /** The feed that the puller reads because of it; undefined for a notification that is only acknowledged. */
   feed: FeedName | undefined;
+  /** JSON in valid UTF-8, as it was received. */
   body: Buffer;
-  received: Timestamp;
+  receivedMs: number;
 }
 
-/** In the order of the unique key: two processes that store the same notifications cannot deadlock. */
 const insert = prepared(
-  `insert into bridge.inbox (source, body_hash, trigger, feed, body, received, processed)
-   select *, case when feed is null then received end
-   from unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
-     as notification (source, body_hash, trigger, feed, body, received)
-   order by source, body_hash
-   on conflict (source, body_hash) do nothing
-   returning source, body_hash`,
+  `insert into bridge.inbox (source, trigger, feed, body, received)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`,
 );
 
-/**
- * Stores notifications in one statement, hence one commit. Returns for each whether it was new: the same bytes of a
- * source are stored once. Rejects when the database does not take them; then none is stored.
- */
-export async function storeNotifications(
-  database: Database,
-  notifications: readonly ReceivedNotification[],
-): Promise<('new' | 'known')[]> {
-  const received = notifications.map((notification) => {
-    const hash = createHash('sha256').update(notification.body).digest();
-    return { ...notification, hash, id: idOf(notification.source, hash) };
-  });
-  const distinct = [...new Map(received.map((notification) => [notification.id, notification])).values()];
-  const inserted = await database.query<{ source: string; body_hash: Buffer }>(insert, [
-    textArray(distinct.map(({ source }) => source)),
-    byteaArray(distinct.map(({ hash }) => hash)),
-    textArray(distinct.map(({ trigger }) => trigger)),
-    textArray(distinct.map(({ feed }) => feed ?? null)),
-    textArray(distinct.map(({ body }) => body.toString('utf8'))),
-    distinct.map((notification) => notification.received),
+/** Stores notifications in one statement, hence one commit. Rejects when the database does not take them. */
+export async function storeNotifications(sql: Sql, notifications: readonly ReceivedNotification[]): Promise<void> {
+  await sql.query(insert, [
+    textArray(notifications.map(({ source }) => source)),
+    textArray(notifications.map(({ trigger }) => trigger)),
+    textArray(notifications.map(({ feed }) => feed ?? null)),
+    utf8Array(notifications.map(({ body }) => body)),
+    timeArray(notifications.map(({ receivedMs }) => receivedMs)),
   ]);
-  const newIds = new Set(inserted.map((row) => idOf(row.source, row.body_hash)));
-  // Deleted at its first use: when the same bytes are in one commit twice, only one of them is new.
-  return received.map(({ id }) => (newIds.delete(id) ? 'new' : 'known'));
-}
-
-function idOf(source: string, hash: Buffer): string {
-  return `${source} ${hash.toString('base64')}`;
 }
 
 /**
@@ -60,5 +38,7 @@ function idOf(source: string, hash: Buffer): string {
  * makes a pull start sooner: a feed that could not be read for that long, or is no longer configured, does not need it.
  */
 export async function pruneInbox(sql: Sql, now: Timestamp, keptDays: number): Promise<void> {
-  await sql.query('delete from bridge.inbox where received < $1', [addMicros(now, -keptDays * 86_400_000_000)]);
+  const before = addMicros(now, -keptDays * 86_400_000_000);
+  await sql.query('delete from bridge.inbox where received < $1', [before]);
+  await sql.query('delete from bridge.answers where answered < $1', [before]);
 }

@@ -7,20 +7,25 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FeedName } from '#contract/feed.ts';
 import { signatureForm, signatureMatches } from '#contract/signature.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { feedOfTrigger, notification } from '#contract/webhook.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
+import { feedOfTrigger, notification, plainNotification } from '#contract/webhook.ts';
+import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { DirectRoute } from '#platform/http/application.ts';
 import { parseJson, readBody } from '#platform/http/body.ts';
+import { protectConnection } from '#platform/http/connections.ts';
+import type { UnverifiedBounds } from '#platform/http/unverified-bytes.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
+import { createRecentNotifications, type RecentNotifications } from './recent-notifications.ts';
+import { type RefusalReason, type Refusals, Refused } from './refusals.ts';
 import { createSharedCommit } from './shared-commit.ts';
 import type { SigningKeys } from './signing-keys.ts';
 import { type ReceivedNotification, storeNotifications } from './store-notifications.ts';
+import { createPullWakes } from './wake-pulls.ts';
 
 /** How the endpoint treats the notifications of a source. */
 export interface ReceivedSource {
@@ -40,18 +45,22 @@ export interface WebhookEndpointDeps {
   log: Logger;
   registry: Registry;
   bodyBytesMax: number;
+  bodies: UnverifiedBounds;
   backlogMax: number;
   signingKeys: Pick<SigningKeys, 'keysOf' | 'readAgain'>;
+  refusals: Pick<Refusals, 'refused' | 'accepted'>;
   /** The sources, by their names. */
   sources: ReadonlyMap<string, ReceivedSource>;
-  /** Wakes the puller of a source's feed; called after the commit. */
-  wakePull: (source: string, feed: FeedName) => void;
+  /** Wakes the puller of a feed, by its key `<source>/<feed>`; called after the commit. */
+  wakePull: (key: string) => void;
 }
 
 /** The result of a notification that was answered with 200. */
 type AcceptedAs = 'accepted' | 'repeated' | 'stale';
 
 const commitMax = 500;
+/** Notifications of a source that are recognised when they come again: about 2 MB. */
+const rememberedMax = 5_000;
 
 const answers = {
   accepted: answerOf('accepted'),
@@ -61,7 +70,7 @@ const answers = {
 
 /** Creates the endpoint; `drain` resolves when all accepted notifications are stored. */
 export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: DirectRoute; drain: () => Promise<void> } {
-  const { clock, signingKeys } = deps;
+  const { clock, signingKeys, refusals } = deps;
   const received = new Counter({
     name: 'bridge_notifications_total',
     help: 'Notifications that came to the webhook endpoint, by result',
@@ -73,29 +82,45 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     help: 'Commits that stored notifications; requests that arrive together share one',
     registers: [deps.registry],
   });
-  const store = createSharedCommit<ReceivedNotification, 'new' | 'known'>({
+  const wakes = createPullWakes({ clock, signal: deps.wakePull });
+  const store = createSharedCommit<ReceivedNotification>({
     write: async (items) => {
-      const results = await storeNotifications(deps.database, items);
+      await storeNotifications(deps.database, items);
       commits.inc();
-      return results;
+      for (const key of new Set(items.map(keyOf))) if (key !== undefined) wakes.wake(key);
     },
     batchMax: commitMax,
     backlogMax: deps.backlogMax,
     clock,
   });
+  // For each source: two of them may sign with the same key.
+  const sources = new Map(
+    [...deps.sources].map(([name, source]) => [name, { ...source, recent: createRecentNotifications(rememberedMax) }]),
+  );
   const warn = createThrottledLog(deps.log, clock);
 
   /** Reads the body and verifies that the source has sent it. Throws AppError `unauthorized` for anything else. */
-  async function readVerified(request: IncomingMessage, response: ServerResponse, name: string): Promise<Buffer> {
-    const source = deps.sources.get(name);
+  async function readVerified(
+    request: IncomingMessage,
+    response: ServerResponse,
+    name: string,
+  ): Promise<{ source: ReceivedSource & { recent: RecentNotifications }; signature: string; body: Buffer }> {
+    const source = sources.get(name);
     const signature = request.headers['x-signature'];
     // A body that cannot be genuine is not even read: it costs the sender more than the receiver.
-    if (!source || typeof signature !== 'string' || !signatureForm.test(signature)) throw refused();
+    if (!source || typeof signature !== 'string' || !signatureForm.test(signature)) throw refused('no-signature');
+    const hasKeys = () => signingKeys.keysOf(name).length > 0;
     // Another process may have registered a webhook with a new key just now.
-    const holds = async (check: () => boolean) => check() || ((await signingKeys.readAgain()) && check());
-    if (!(await holds(() => signingKeys.keysOf(name).length > 0))) throw refused();
-    const body = await readBody(request, deps.bodyBytesMax);
-    if (!(await holds(() => signatureMatches(body, signature, signingKeys.keysOf(name))))) throw refused();
+    if (!hasKeys() && !((await signingKeys.readAgain()) && hasKeys())) throw refused('no-key');
+    const unverified = deps.bodies.unverified.begin();
+    let body: Buffer;
+    try {
+      body = await readBody(request, deps.bodyBytesMax, { withinMs: deps.bodies.withinMs, unverified });
+      const isSigned = () => signatureMatches(body, signature, signingKeys.keysOf(name));
+      if (!isSigned() && !((await signingKeys.readAgain()) && isSigned())) throw refused('wrong-signature');
+    } finally {
+      unverified.end();
+    }
     // After the signature, so that only the service can cause requests to the authorisation server, or learns of it.
     if (source.bearer) {
       const token = bearerTokenOf(request.headers.authorization);
@@ -105,50 +130,75 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
         throw wrongToken();
       }
     }
-    return body;
+    protectConnection(request, `source ${name}`);
+    return { source, signature, body };
   }
 
-  async function receive(request: IncomingMessage, response: ServerResponse, source: string): Promise<AcceptedAs> {
+  async function receive(request: IncomingMessage, response: ServerResponse, name: string): Promise<AcceptedAs> {
     if (request.method !== 'POST') {
       response.setHeader('Allow', 'POST');
       throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
     }
-    const body = await readVerified(request, response, source);
-    const { trigger, timestamp } = parseInput(notification, parseJson(body), 'The notification');
-    const { feeds, freshnessMs } = deps.sources.get(source) ?? { feeds: new Set(), freshnessMs: undefined };
-    if (freshnessMs !== undefined && isStale(timestamp, clock.nowMs(), freshnessMs)) {
-      warn({ source, timestamp }, 'stale notification acknowledged: its time is too far in the past or in the future');
+    const { source, signature, body } = await readVerified(request, response, name);
+    const { trigger, timestamp } = readNotification(body);
+    const receivedMs = clock.nowMs();
+    if (source.freshnessMs !== undefined && isStale(timestamp, receivedMs, source.freshnessMs)) {
+      warn(
+        { source: name, timestamp },
+        'stale notification acknowledged: its time is too far in the past or in the future',
+      );
       return 'stale';
     }
     const announced = feedOfTrigger(trigger);
-    const feed = announced !== undefined && feeds.has(announced) ? announced : undefined;
-    const result = await store
-      .add({ source, trigger, feed, body, received: timestampNow(clock) })
-      .catch((cause: unknown) => {
-        // Whatever the reason is, the sender must try again, as it has the only copy.
-        throw new AppError('unavailable', 'The notification could not be stored. Send it again later.', {
-          message: `a notification could not be stored: ${errorText(cause)}`,
-          cause,
-        });
+    const feed = announced !== undefined && source.feeds.has(announced) ? announced : undefined;
+    const { isNew, stored } = source.recent.storeOnce(signature, () =>
+      store.add({ source: name, trigger, feed, body, receivedMs }),
+    );
+    try {
+      await stored;
+    } catch (cause) {
+      // Whatever the reason is, the sender must try again, as it has the only copy.
+      throw new AppError('unavailable', 'The notification could not be stored. Send it again later.', {
+        message: `a notification could not be stored: ${errorText(cause)}`,
+        cause,
       });
-    if (feed !== undefined) deps.wakePull(source, feed);
-    return result === 'new' ? 'accepted' : 'repeated';
+    }
+    return isNew ? 'accepted' : 'repeated';
   }
 
   const handle: DirectRoute['handle'] = async (request, response, { segment, requestId }) => {
     try {
       const result = await receive(request, response, segment);
       const { headers, text } = answers[result];
-      response.writeHead(200, headers).end(text);
+      response.writeHead(200, { ...headers, 'X-Request-Id': requestId }).end(text);
       received.inc({ result });
+      refusals.accepted(segment);
     } catch (error) {
       const code = error instanceof AppError ? error.code : 'internal';
       received.inc({ result: code });
-      if (code === 'unauthorized') warn({ requestId }, `notification refused: ${errorText(error)}`);
+      if (code === 'unauthorized') {
+        warn({ requestId }, `notification refused: ${errorText(error)}`);
+        if (error instanceof Refused) refusals.refused(segment, error.reason);
+      }
       throw error;
     }
   };
-  return { route: { prefix: '/webhooks/', route: '/webhooks/:source', handle }, drain: () => store.idle() };
+  const drain = async () => {
+    await store.idle();
+    wakes.flush();
+  };
+  return { route: { prefix: '/webhooks/', route: '/webhooks/:source', handle }, drain };
+}
+
+/** The key of the feed that a notification announces; undefined: it announces none that is read here. */
+function keyOf({ source, feed }: ReceivedNotification): string | undefined {
+  return feed === undefined ? undefined : `${source}/${feed}`;
+}
+
+/** Throws AppError `invalid` for a body that is no notification. */
+function readNotification(body: Buffer): { trigger: string; timestamp: Timestamp } {
+  const value = parseJson(body);
+  return plainNotification(value) ?? parseInput(notification, value, 'The notification');
 }
 
 const warningEveryMs = 1_000;
@@ -186,17 +236,17 @@ function isStale(timestamp: Timestamp, nowMs: number, freshnessMs: number): bool
 /**
  * The same error for an unknown source, a missing and a wrong signature: a client must not learn which sources exist.
  */
-function refused(): AppError {
-  return new AppError('unauthorized', 'The header X-Signature does not sign this body with a key that is known here.');
+function refused(reason: RefusalReason): Refused {
+  return new Refused(reason, 'The header X-Signature does not sign this body with a key that is known here.');
 }
 
-function missingToken(): AppError {
-  return new AppError('unauthorized', 'The header Authorization has no bearer token, which is required here.');
+function missingToken(): Refused {
+  return new Refused('no-token', 'The header Authorization has no bearer token, which is required here.');
 }
 
-function wrongToken(): AppError {
-  return new AppError(
-    'unauthorized',
+function wrongToken(): Refused {
+  return new Refused(
+    'wrong-token',
     'The bearer token is not valid here: get a new token and send the notification again.',
   );
 }

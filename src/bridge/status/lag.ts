@@ -6,6 +6,9 @@
  * records; in a feed that does not declare its order, less the lateness bound. So a feed without changes is as far
  * behind as its last pull, and not as its last change. The times of pulls come from the bridge's clock and the
  * watermark from the source's: if the clocks differ, the lag is wrong by that difference, which `bridge doctor` shows.
+ *
+ * A feed is in step only while its watermark moves: one that stands still for longer than the lateness bound allows is
+ * not, although new records are read all the time.
  */
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 
@@ -34,6 +37,30 @@ export interface FeedProgress {
   /** How many versions are suspect: older than those in the mirror, perhaps from a replica that lags. */
   readonly suspects: number;
   readonly pollSeconds: number;
+  /** Since when the watermark stands still although newer records are known, and why; null while it moves. */
+  readonly stalledSince: Timestamp | null;
+  /** Names the request that repeats. */
+  readonly stalledWhy: string | null;
+  /** Since when the mirror holds the oldest record that the watermark has not passed; null when there is none. */
+  readonly unprovedSince: Timestamp | null;
+}
+
+/**
+ * How long the watermark may need to pass a record: up to twice the lateness bound until the first-seen bound is
+ * reached, half of it until the next scan, and some time for the pulls themselves.
+ */
+function stillAllowedSeconds({ latenessSeconds, pollSeconds }: FeedProgress): number {
+  return 3 * latenessSeconds + pollSeconds;
+}
+
+/** For how many seconds the watermark has stood still; 0 while it moves. */
+export function stillSeconds({ stalledSince }: Pick<FeedProgress, 'stalledSince'>, now: Timestamp): number {
+  return stalledSince === null ? 0 : Math.max(0, (msFromTimestamp(now) - msFromTimestamp(stalledSince)) / 1000);
+}
+
+/** Whether the watermark is standing still for longer than the lateness bound allows, while the feed is being read. */
+export function isStalled(feed: FeedProgress, now: Timestamp): boolean {
+  return stillSeconds(feed, now) > stillAllowedSeconds(feed);
 }
 
 /** Returns the lag of a feed. */
@@ -46,11 +73,25 @@ export function lagOfFeed(feed: FeedProgress, now: Timestamp): Lag {
     const why = `${failed}, the next is at ${shortTime(feed.nextPull)}: ${feed.lastError ?? 'no reason known'}`;
     return { seconds, inStep: false, why };
   }
+  // The error of a pull that did not fail: the source asked it to wait.
+  if (feed.lastError !== null && msFromTimestamp(feed.nextPull) - nowMs > feed.pollSeconds * 1000) {
+    const why = `the source asked to wait, the next pull is at ${shortTime(feed.nextPull)}: ${feed.lastError}`;
+    return { seconds, inStep: false, why };
+  }
   if (feed.lastPull === null) return { seconds, inStep: false, why: 'it is being read for the first time' };
   const idleSeconds = (nowMs - msFromTimestamp(feed.lastPull)) / 1000;
   if (idleSeconds > 2 * feed.pollSeconds + 60) {
     const read = `it was last read at ${shortTime(feed.lastPull)}`;
     return { seconds, inStep: false, why: `${read}: the bridge is catching up, or no process with the role pull runs` };
+  }
+  if (isStalled(feed, now)) {
+    const since = `the watermark stands still since ${shortTime(feed.stalledSince ?? now)}`;
+    return { seconds, inStep: false, why: `${since}: ${feed.stalledWhy ?? 'no reason known'}` };
+  }
+  // Holds whatever the pull says of itself: a record that nothing has proved complete for so long is not in step.
+  if (feed.unprovedSince !== null && (nowMs - msFromTimestamp(feed.unprovedSince)) / 1000 > stillAllowedSeconds(feed)) {
+    const upTo = feed.watermark === null ? 'the beginning' : shortTime(feed.watermark);
+    return { seconds, inStep: false, why: `new records are read; that none is missing is proved only up to ${upTo}` };
   }
   if (feed.waiting > 0) return { seconds, inStep: false, why: `${countOf(feed.waiting, 'notification')} to answer` };
   if (feed.suspects > 0)
@@ -82,6 +123,10 @@ export interface FlowProgress {
   /** How many of them have failed and are tried again. */
   readonly retrying: number;
   readonly lastError: string | null;
+  /** How many documents wait until a call that was cut off can no longer take effect; `retrying` leaves them out. */
+  readonly cutOff: number;
+  /** When the last of them ends its wait; null when none waits. */
+  readonly cutOffUntil: Timestamp | null;
   readonly deadLetters: number;
   /** Since when the document that waits longest differs from what the ERP holds. */
   readonly oldestWaiting: Timestamp | null;
@@ -111,11 +156,20 @@ function whyOfFlow(flow: FlowProgress, now: Timestamp): string | undefined {
     const trial = `too many failures in a row, one document is tried at ${shortTime(flow.circuitUntil)}`;
     return `${trial}: ${flow.lastError ?? 'see the dead letters'}`;
   }
+  const parts = [whyCutOff(flow)];
+  const others = flow.due - flow.cutOff;
   if (flow.retrying > 0)
-    return `${countOf(flow.retrying, 'document')} to try again: ${flow.lastError ?? 'no reason known'}`;
-  if (flow.due > 0) return `${countOf(flow.due, 'document')} to deliver`;
-  if (flow.deadLetters > 0) return `${countOf(flow.deadLetters, 'dead letter')}, all else is delivered`;
-  return undefined;
+    parts.push(`${countOf(flow.retrying, 'document')} to try again: ${flow.lastError ?? 'no reason known'}`);
+  else if (others > 0) parts.push(`${countOf(others, 'document')} to deliver`);
+  const why = parts.filter((part) => part !== undefined).join('; ');
+  if (why !== '') return why;
+  return flow.deadLetters > 0 ? `${countOf(flow.deadLetters, 'dead letter')}, all else is delivered` : undefined;
+}
+
+function whyCutOff({ cutOff, cutOffUntil }: FlowProgress): string | undefined {
+  if (cutOff === 0 || cutOffUntil === null) return undefined;
+  const until = `${countOf(cutOff, 'document')} ${cutOff === 1 ? 'waits' : 'wait'} until ${shortTime(cutOffUntil)}`;
+  return `${until}: the call was cut off and may still take effect; then the ERP is asked what it holds`;
 }
 
 function shortTime(timestamp: Timestamp): string {

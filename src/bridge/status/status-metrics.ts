@@ -31,6 +31,32 @@ export function registerStatusMetrics(deps: {
   };
   registerFeedMetrics(read, registry);
   registerFlowMetrics(read, registry, clock);
+  const audits = new Gauge({
+    name: 'bridge_audit_failures_in_a_row',
+    help: 'How often the last audit of the feed stopped without having come further; 0 once it is finished',
+    labelNames: ['source', 'feed'] as const,
+    registers: [registry],
+    async collect() {
+      const shown = (await read()).audits;
+      audits.reset();
+      for (const { source, feed, finished, cancelled, failures } of shown)
+        audits.set({ source, feed }, finished === null && cancelled === null ? failures : 0);
+    },
+  });
+  const missed = new Gauge({
+    name: 'bridge_needed_fields_gone',
+    help: 'Fields that a flow needs and that the records of the feed no longer have',
+    labelNames: ['source', 'feed'] as const,
+    registers: [registry],
+    async collect() {
+      const { feeds, changes } = await read();
+      missed.reset();
+      for (const { source, feed } of feeds) {
+        const gone = changes.filter((change) => change.isMissed && change.source === source && change.feed === feed);
+        missed.set({ source, feed }, gone.length);
+      }
+    },
+  });
   const backfills = new Gauge({
     name: 'bridge_backfills_open',
     help: 'Backfills and audits that have not been read to their end yet',
@@ -71,6 +97,16 @@ function registerFeedMetrics(read: ReadStatus, registry: Registry): void {
     'bridge_feed_failures_in_a_row',
     'Pulls that failed since the last one that did not',
     ({ failures }) => failures,
+  );
+  gauge(
+    'bridge_feed_still_seconds',
+    'How long the watermark has stood still although newer records are known; 0 while it moves',
+    ({ stillSeconds }) => stillSeconds,
+  );
+  gauge(
+    'bridge_feed_stalled',
+    '1 when the watermark stands still for longer than the lateness bound and the poll allow, else 0',
+    ({ stalled }) => Number(stalled),
   );
   gauge(
     'bridge_feed_lateness_seconds',

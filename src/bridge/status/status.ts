@@ -7,12 +7,25 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { type FeedProgress, type FlowProgress, type Lag, lagOfFeed, lagOfFlow } from './lag.ts';
+import {
+  type FeedProgress,
+  type FlowProgress,
+  isStalled,
+  type Lag,
+  lagOfFeed,
+  lagOfFlow,
+  stillSeconds,
+} from './lag.ts';
+import { readSourceChanges, type SourceChange } from './source-changes.ts';
 
 export interface BridgeStatus {
   feeds: FeedStatus[];
   flows: FlowStatus[];
   backfills: BackfillStatus[];
+  /** The last audit of each feed. */
+  audits: AuditStatus[];
+  /** What has changed at the sources lately, and fields that are gone. */
+  changes: SourceChange[];
   /** What is left of the quotas that were used lately. */
   quotas: QuotaLeft[];
   /** The documents that were delivered last. */
@@ -31,6 +44,16 @@ export interface FeedStatus extends FeedProgress {
   audited: Timestamp | null;
   /** What an operator should know, although the feed is being read. */
   warning: string | null;
+  /** For how many seconds the watermark has stood still; 0 while it moves. */
+  stillSeconds: number;
+  /** It stands still for longer than the lateness bound allows, and not because a pull fails or waits. */
+  stalled: boolean;
+  /** Since when the order of commits that the feed declares is not believed, and what was seen; null: it is. */
+  orderBroken: Timestamp | null;
+  orderBrokenWhy: string | null;
+  /** Why the read for records without a time broke off, and when it begins again; null while it does not fail. */
+  unfilteredWhy: string | null;
+  unfilteredDue: Timestamp | null;
   lag: Lag;
 }
 
@@ -60,6 +83,26 @@ export interface BackfillStatus {
   changed: number;
   finished: Timestamp | null;
   cancelled: Timestamp | null;
+  lastError: string | null;
+}
+
+/** The last audit of a feed, whether it has ended or not. */
+export interface AuditStatus {
+  /** `audit`: of a window; `full`: of the whole feed. */
+  kind: string;
+  source: string;
+  feed: string;
+  from: Timestamp;
+  to: Timestamp;
+  /** How far it has really read. */
+  position: Timestamp | null;
+  records: number;
+  lateArrivals: number;
+  finished: Timestamp | null;
+  cancelled: Timestamp | null;
+  /** How often in a row it stopped without having come further; it is tried again. */
+  failures: number;
+  nextTry: Timestamp;
   lastError: string | null;
 }
 
@@ -96,6 +139,12 @@ const ofFlow = 'bridge.flow_documents d where d.flow = f.name and d.kind = any(f
 const count = `select count(*)::int from ${ofFlow}`;
 /** The condition of the partial indexes. */
 const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
+/**
+ * The document waits for the effect of a call that was cut off (`wait-for-effect.ts`), and not because its lookup
+ * failed. The first half is the condition of a partial index.
+ */
+const isCutOff = `(d.intent_id is not null or d.forced or d.uncertain_since is not null) and d.intent_id is not null
+  and d.due > $1 and d.error_type = 'unknown' and d.last_error not like 'lookup failed: %'`;
 
 type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows'>>;
 
@@ -108,11 +157,13 @@ export async function readStatus(
   sql: Sql,
   { settings, now }: { settings: ShownSettings; now: Timestamp },
 ): Promise<BridgeStatus> {
-  const feeds = await readFeeds(sql, settings, now);
+  const feeds = await readFeedStatuses(sql, settings, now);
   return {
     feeds,
     flows: await readFlows(sql, settings, feeds, now),
     backfills: await readBackfills(sql, now),
+    audits: await readAudits(sql, feeds),
+    changes: await readSourceChanges(sql, settings, now),
     quotas: await readQuotasLeft(sql, settings.sources, now),
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
@@ -133,21 +184,30 @@ export async function readStatus(
   };
 }
 
-async function readFeeds(
+/** Reads how far the configured feeds have been read. Rejects when the database is not available. */
+export async function readFeedStatuses(
   sql: Sql,
   { sources }: Pick<BridgeSettings, 'sources'>,
   now: Timestamp,
 ): Promise<FeedStatus[]> {
   const rows = await sql.query<
-    Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds'> & { raisedSeconds: number | null }
+    Omit<FeedStatus, 'lag' | 'pollSeconds' | 'latenessSeconds' | 'stillSeconds' | 'stalled'> & {
+      raisedSeconds: number | null;
+    }
   >(
     `select source, feed, watermark, last_pull as "lastPull", next_pull as "nextPull", failures,
        last_error as "lastError", coalesce(commit_ordered, false) as ordered, warning,
+       stalled_since as "stalledSince", stalled_why as "stalledWhy", order_broken as "orderBroken",
+       order_broken_why as "orderBrokenWhy", unfiltered_why as "unfilteredWhy", unfiltered_due as "unfilteredDue",
        late_arrivals as "lateArrivals", audited, lateness_ms::float8 / 1000 as "raisedSeconds",
        (select modified from bridge.mirror m where m.source = c.source and m.feed = c.feed
         order by modified desc limit 1) as newest,
+       -- A record that is stamped in the future counts from its own time on.
+       (select greatest(seen, modified) from bridge.mirror m
+        where m.source = c.source and m.feed = c.feed and m.modified > coalesce(c.watermark, 'epoch')
+        order by modified limit 1) as "unprovedSince",
        (select count(*)::int from bridge.inbox i
-        where i.source = c.source and i.feed = c.feed and i.processed is null) as waiting,
+        where i.source = c.source and i.feed = c.feed and i.id > c.answered) as waiting,
        (select count(*)::int from bridge.suspect_versions d where d.source = c.source and d.feed = c.feed) as suspects
      from bridge.checkpoints c order by source, feed`,
   );
@@ -160,7 +220,11 @@ async function readFeeds(
         pollSeconds: source.poll_seconds,
         latenessSeconds: Math.max(raisedSeconds ?? 0, source.lateness_seconds),
       };
-      return { ...state, lag: row ? lagOfFeed(state, now) : notStarted('pull') };
+      const still = {
+        stillSeconds: stillSeconds(state, now),
+        stalled: state.lastError === null && isStalled(state, now),
+      };
+      return { ...state, ...still, lag: row ? lagOfFeed(state, now) : notStarted('pull') };
     }),
   );
   return shown.toSorted((a, b) => (`${a.source} ${a.feed}` < `${b.source} ${b.feed}` ? -1 : 1));
@@ -179,6 +243,13 @@ const neverRead = {
   lateArrivals: 0,
   audited: null,
   warning: null,
+  stalledSince: null,
+  stalledWhy: null,
+  unprovedSince: null,
+  orderBroken: null,
+  orderBrokenWhy: null,
+  unfilteredWhy: null,
+  unfilteredDue: null,
 };
 
 const neverPushed = {
@@ -189,6 +260,8 @@ const neverPushed = {
   failuresInRow: 0,
   due: 0,
   retrying: 0,
+  cutOff: 0,
+  cutOffUntil: null,
   stuck: 0,
   lastError: null,
   deadLetters: 0,
@@ -210,13 +283,17 @@ async function readFlows(
     `select f.name as flow, f.source, f.paused_reason as "pausedReason", f.paused_kind as "pausedKind",
        f.paused_at as "pausedAt", f.circuit_until as "circuitUntil", f.failures_in_row as "failuresInRow",
        (${count} and ${isWaiting}) as due,
-       (${count} and ${isWaiting} and d.attempts > 0) as retrying,
+       (${count} and ${isWaiting} and d.attempts > 0)
+         - (${count} and ${isWaiting} and d.attempts > 0 and ${isCutOff}) as retrying,
+       (${count} and ${isWaiting} and ${isCutOff}) as "cutOff",
+       (select max(d.due) from ${ofFlow} and ${isWaiting} and ${isCutOff}) as "cutOffUntil",
        (${count} and ${isWaiting} and (d.attempts >= ${attemptsMany} or ${isUnreadable})) as stuck,
-       (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0
+       (select d.last_error from ${ofFlow} and ${isWaiting} and d.attempts > 0 and (${isCutOff}) is not true
         order by d.attempts desc, d.waiting_since limit 1) as "lastError",
        (${count} and d.dead_since is not null) as "deadLetters",
        (select d.waiting_since from ${ofFlow} and ${isWaiting} order by d.waiting_since limit 1) as "oldestWaiting"
      from bridge.flows f where f.kinds <> '{}' order by f.name`,
+    [now],
   );
   const flows = rows.map((row) => {
     const lag = lagOfFlow(
@@ -244,6 +321,27 @@ function readBackfills(sql: Sql, now: Timestamp): Promise<BackfillStatus[]> {
   );
 }
 
+async function readAudits(sql: Sql, feeds: readonly FeedStatus[]): Promise<AuditStatus[]> {
+  const audits = await sql.query<AuditStatus>(
+    `select b.* from bridge.checkpoints c cross join lateral (
+       select kind, source, feed, range_start as "from", range_end as "to", position, records,
+         late_arrivals as "lateArrivals", finished, cancelled, failures, next_try as "nextTry",
+         last_error as "lastError"
+       from bridge.backfills b where b.source = c.source and b.feed = c.feed and b.kind <> 'range'
+       order by id desc limit 1) b
+     order by source, feed`,
+  );
+  return audits.filter((audit) => feeds.some(({ source, feed }) => source === audit.source && feed === audit.feed));
+}
+
+/** From so many failures in a row on an audit needs a look: about three minutes. */
+const auditFailuresMany = 5;
+
+/** Whether the audit is not finished and has failed for minutes. */
+export function isAuditFailing({ finished, cancelled, failures }: AuditStatus): boolean {
+  return finished === null && cancelled === null && failures >= auditFailuresMany;
+}
+
 /**
  * True when nothing waits: no feed is due, every notification was answered, and no document is to be pushed except dead
  * letters.
@@ -253,12 +351,20 @@ export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, 
 }
 
 /**
- * True when an operator should look: a pull fails, a flow is paused, a circuit is open, there is a dead letter, or a
- * document is stuck (tried many times, or its connector returns answers that cannot be read).
+ * True when an operator should look: a pull or an audit fails, a watermark stands still, a
+ * source no longer sends a field that a flow needs, a flow is paused, a circuit is open, there
+ * is a dead letter, or a document is stuck (tried many times, or its connector returns answers that cannot be read).
  */
-export function needsLook({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>): boolean {
+export function needsLook({
+  feeds,
+  flows,
+  audits,
+  changes,
+}: Pick<BridgeStatus, 'feeds' | 'flows' | 'audits' | 'changes'>): boolean {
   return (
-    feeds.some(({ failures }) => failures > 0) ||
+    audits.some(isAuditFailing) ||
+    changes.some(({ isMissed }) => isMissed) ||
+    feeds.some(({ failures, stalled }) => failures > 0 || stalled) ||
     flows.some(
       ({ pausedReason, circuitUntil, deadLetters, stuck }) =>
         pausedReason !== null || circuitUntil !== null || deadLetters > 0 || stuck > 0,

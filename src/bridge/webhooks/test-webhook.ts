@@ -1,6 +1,6 @@
 import type { Database } from '#platform/database/database.ts';
 import { AppError, errorText } from '#platform/errors.ts';
-import { FetchError, type GuardedFetch } from '#platform/guarded-fetch.ts';
+import type { GuardedFetch } from '#platform/guarded-fetch.ts';
 import { anyNetwork } from '#platform/network-guard.ts';
 import { findServiceWebhook } from './webhook-api.ts';
 import type { WebhookDeps } from './webhook-deps.ts';
@@ -71,7 +71,7 @@ async function testOne(
 /** Returns the id of the newest TEST notification in the inbox; 0 when there is none. */
 async function newestTest(database: Database, source: string): Promise<number> {
   const [row] = await database.query<{ id: number | null }>(
-    "select max(id) as id from bridge.inbox where source = $1 and trigger = 'TEST'",
+    "select max(id) as id from bridge.inbox where source = $1 and feed is null and trigger = 'TEST'",
     [source],
   );
   return row?.id ?? 0;
@@ -91,7 +91,7 @@ async function findReasons(
   else if (found.url !== url) findings.push(`The service sends to ${found.url}, not to ${url}.`);
   findings.push(await probe(fetch, url));
   const proofs = source.bearer ? 'the signature or the bearer token' : 'the signature';
-  const stale = source.freshness_seconds === undefined ? '' : '"stale" means that the clocks are too far apart, ';
+  const stale = source.freshness_seconds === 0 ? '' : '"stale" means that the clocks are too far apart, ';
   findings.push(
     `Look at the metric bridge_notifications_total of the receiver: "unauthorized" means that ${proofs} was refused, ` +
       `${stale}and no count at all means that the service does not reach the receiver.`,
@@ -116,7 +116,6 @@ async function probe(fetch: GuardedFetch, url: string): Promise<string> {
           'certificate, or was refused.'
       : `From this machine, something else than a receiver answers under the URL, with the status ${status}.`;
   } catch (error) {
-    const text = error instanceof FetchError ? error.publicMessage : errorText(error);
-    return `From this machine, the URL cannot be reached: ${text} Is a bridge with the role receive running?`;
+    return `From this machine, the URL cannot be reached: ${errorText(error)} Is a bridge with the role receive running?`;
   }
 }

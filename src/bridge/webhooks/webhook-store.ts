@@ -2,6 +2,7 @@
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
+import type { SealedColumn } from '#platform/sealed-columns.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 
 /** A webhook that this bridge has registered, or the intent to register one. */
@@ -131,3 +132,8 @@ export function openKey(secrets: SecretBox, { id, secret }: Pick<SealedKey, 'id'
 function secretContext(id: string): string {
   return `bridge.webhooks.secret:${id}`;
 }
+
+/** The secrets of the bridge that are sealed under the master key. */
+export const bridgeSealedColumns: readonly SealedColumn[] = [
+  { table: 'bridge.webhooks', column: 'secret', context: secretContext },
+];

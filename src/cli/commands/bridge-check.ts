@@ -1,38 +1,49 @@
 /**
  * `bridge check`: tests whether each source and each flow can do what is asked of it. For a source it probes and keeps
  * the source profile of each feed, and looks at the webhook. For a flow it runs the connector's own checks of the ERP.
- * Exit code 1 when a line fails.
+ * Exit code 1 when a line fails. A `note` is what makes reading slower or dearer, and loses nothing.
  */
 
-import { openFlows } from '#bridge/flows/open-flows.ts';
-import { probeSource } from '#bridge/pull/probe-source.ts';
+import { type ProbeResult, probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
-import type { CheckResult } from '#connector/connector.ts';
+import { readSourceChanges } from '#bridge/status/source-changes.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
+import { checkConnector } from '../check-connector.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { print, tableOf } from '../output.ts';
 
-interface CheckedLine extends CheckResult {
+const changesShown = 5;
+
+interface CheckedLine extends ProbeResult {
   /** `source main`, `flow erp`. */
   readonly of: string;
 }
 
 export function runCheck(options: BridgeCommandOptions): Promise<number> {
-  return withBridge(options, async (command) => {
+  const check = async (command: BridgeCommand) => {
     requireSource(command.settings);
     const lines: CheckedLine[] = [];
     for (const source of command.settings.sources) lines.push(...(await checkSource(command, source)));
-    for (const { name } of command.settings.flows) lines.push(...(await checkFlow(command, name)));
+    for (const { name } of command.settings.flows)
+      lines.push(...(await checked(`flow ${name}`, 'connector', () => checkConnector(command, name))));
     const good = lines.every((line) => line.ok);
     print(options, { ok: good, checks: lines }, () =>
       tableOf(
         ['', 'of', 'check', 'result'],
-        withoutRepetition(lines).map((line) => [line.ok ? 'ok' : 'FAIL', line.of, line.name, line.message]),
+        withoutRepetition(lines).map((line) => [verdictOf(line), line.of, line.name, line.message]),
       ),
     );
     return good ? 0 : 1;
-  });
+  };
+  // Before the first start there is no database yet.
+  return withBridge(options, check, { begin: true });
+}
+
+function verdictOf({ ok, note }: CheckedLine): string {
+  if (!ok) return 'FAIL';
+  return note ? 'note' : 'ok';
 }
 
 async function checkSource(command: BridgeCommand, source: SourceSettings): Promise<CheckedLine[]> {
@@ -45,6 +56,7 @@ async function checkSource(command: BridgeCommand, source: SourceSettings): Prom
         probeSource({ client: command.clientOf(source.name), source, feed, clock, database }, signal),
       )),
     );
+  lines.push(...(await checked(of, 'changes', () => checkChanges(command, source))));
   lines.push(
     ...(await checked(of, 'webhook', async () => {
       const { level, message, todo } = await findWebhooks(command, source);
@@ -54,22 +66,29 @@ async function checkSource(command: BridgeCommand, source: SourceSettings): Prom
   return lines;
 }
 
-async function checkFlow({ settings, installation, clock }: BridgeCommand, name: string): Promise<CheckedLine[]> {
-  await using opened = new AsyncDisposableStack();
-  const flows = settings.flows.filter((flow) => flow.name === name);
-  // Awaited here: the connector is closed when this function ends.
-  return await checked(`flow ${name}`, 'connector', async () => {
-    const deps = { settings: { ...settings, flows }, dataDir: installation.dataDir, log: installation.log, clock };
-    const results: CheckResult[] = [];
-    for (const { session } of await openFlows(deps, opened)) results.push(...(await session.check()));
-    return results.length > 0
-      ? results
-      : [{ name: 'connector', ok: true, message: 'opens; it has no checks of its own' }];
+/** What the pull has noticed of the source since: a line for each feed that has changed. */
+async function checkChanges({ settings, database, clock }: BridgeCommand, source: SourceSettings) {
+  const { flows } = settings;
+  const changes = await readSourceChanges(database, { sources: [source], flows }, timestampNow(clock));
+  return source.feeds.flatMap((feed): ProbeResult[] => {
+    const own = changes.filter((change) => change.feed === feed);
+    if (own.length === 0) return [];
+    const shown = own.slice(0, changesShown).map(({ subject, detail, noticed }) => `${subject} ${detail} (${noticed})`);
+    const more = own.length > shown.length ? [`and ${own.length - shown.length} more`] : [];
+    const isMissed = own.some((change) => change.isMissed);
+    return [
+      {
+        name: `${feed}: changes`,
+        ok: !isMissed,
+        ...(isMissed ? {} : { note: true }),
+        message: [...shown, ...more].join('; '),
+      },
+    ];
   });
 }
 
 /** Runs the check; an error is a line that failed. */
-async function checked(of: string, name: string, check: () => Promise<CheckResult[]>): Promise<CheckedLine[]> {
+async function checked(of: string, name: string, check: () => Promise<ProbeResult[]>): Promise<CheckedLine[]> {
   try {
     return (await check()).map((result) => ({ of, ...result }));
   } catch (error) {

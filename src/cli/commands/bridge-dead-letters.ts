@@ -2,12 +2,15 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { type DeadLetter, readDeadLetters } from '#bridge/flows/control-flows.ts';
+import { createObjectUrls } from '#bridge/flows/object-urls.ts';
 import { documentKinds } from '#connector/documents.ts';
 import { timestamp } from '#contract/scalars.ts';
-import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
 import { print, shortTime, tableOf } from '../output.ts';
+import { referenceText } from './bridge-find.ts';
 
-export interface DeadLettersOptions extends BridgeCommandOptions {
+export interface DeadLettersOptions extends BridgeCommandOptions, SubjectOptions {
   flow?: string;
   limit: number;
   after?: LastSeen;
@@ -29,26 +32,37 @@ export function readLastSeen(text: string): LastSeen {
 
 /** Shows the newest first. Exit code 1 when there are any. */
 export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
-  return withBridge(options, async ({ settings, database }) => {
+  const show = async (command: BridgeCommand) => {
+    const { settings, database } = command;
     if (options.flow !== undefined) findFlow(settings, options.flow);
     const { flow, limit, after } = options;
+    const sources = settings.sources.map(({ name }) => name);
     const found = await readDeadLetters(database, {
+      ...(await subjectIds(command, sources, options)),
       limit: limit + 1,
       ...(flow === undefined ? {} : { flow }),
       ...(after && { after: { deadSince: after[0], flow: after[1], kind: after[2], key: after[3] } }),
     });
-    const deadLetters = found.slice(0, limit);
+    const urlOf = createObjectUrls(settings.flows);
+    const deadLetters = await Promise.all(
+      found
+        .slice(0, limit)
+        .map(async (letter) => ({ ...letter, url: (await urlOf(letter.flow, letter.reference)) ?? null })),
+    );
     const next = found.length > limit ? placeOf(deadLetters.at(-1)) : null;
     print(options, { deadLetters, next }, () => {
       const table = tableOf(
-        ['flow', 'kind', 'key', 'since', 'error', 'what the ERP said'],
+        ['flow', 'kind', 'event', 'supplier', 'since', 'error', 'in the ERP as', 'what the ERP said', 'key'],
         deadLetters.map((letter) => [
           letter.flow,
           letter.kind,
-          letter.key,
+          letter.eventName,
+          letter.supplierName,
           shortTime(letter.deadSince),
           letter.errorType,
+          referenceText(letter.reference, letter.url),
           letter.lastError,
+          letter.key,
         ]),
         after ? 'No further dead letters.' : 'No dead letters.',
       );
@@ -56,7 +70,8 @@ export function runDeadLetters(options: DeadLettersOptions): Promise<number> {
       return next === null ? table : `${table}\nThere are more: bridge dead-letters${ofFlow} --after ${next}`;
     });
     return deadLetters.length > 0 ? 1 : 0;
-  });
+  };
+  return withBridge(options, show, { withoutSecrets: true });
 }
 
 function placeOf(letter: DeadLetter | undefined): string | null {

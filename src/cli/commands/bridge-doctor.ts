@@ -2,16 +2,17 @@
  * `bridge doctor`: everything that a support engineer would ask for, each as a line that is ok, warn or fail, with what
  * to do. It changes nothing, and continues when a part is not available. Exit code 1 when a line fails.
  */
-import { checkNames } from '#bridge/create-bridge.ts';
+import { checkNames } from '#bridge/check-names.ts';
 import { readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
 import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
+import { findConnector, findMapping } from '../doctor/flow-findings.ts';
 import { findCertificate, findDisk, findEndpoint, findVersions } from '../doctor/machine-findings.ts';
 import { findQueue } from '../doctor/queue-findings.ts';
-import { checkSource, findNotifications } from '../doctor/source-findings.ts';
+import { checkSource, findNotifications, findQuotas, findRefusals } from '../doctor/source-findings.ts';
 import { findWebhooks } from '../doctor/webhook-findings.ts';
 import { findWork } from '../doctor/work-findings.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
@@ -63,10 +64,17 @@ async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promi
   // The findings below need the tables of this version.
   if (tables.level !== 'ok') return;
   findings.push(await findSealed(database, installation.secrets));
-  for (const source of settings.sources)
+  for (const source of settings.sources) {
     findings.push(await findWebhooks(command, source), await findNotifications(command, source));
+    const refusals = await findRefusals(command, source);
+    if (refusals) findings.push(refusals);
+  }
+  for (const flow of settings.flows)
+    findings.push(...(await findConnector(command, flow)), await findMapping(command, flow));
   findings.push(...(await findProcesses(database)));
-  findings.push(...findWork(await readStatus(database, { settings, now: timestampNow(clock) })));
+  const status = await readStatus(database, { settings, now: timestampNow(clock) });
+  for (const source of settings.sources) findings.push(...findQuotas(status, source));
+  findings.push(...findWork(status));
 }
 
 function namesOf(all: readonly { name: string }[]): string {

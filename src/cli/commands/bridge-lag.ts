@@ -10,34 +10,38 @@ export interface LagOptions extends BridgeCommandOptions {
 }
 
 export function runLag(options: LagOptions): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock }) => {
-    requireSource(settings);
-    const status = await readStatus(database, { settings, now: timestampNow(clock) });
-    const feeds = status.feeds.map(({ source, feed, lag }) => ({ source, feed, ...lag }));
-    const flows = status.flows.map(({ flow, lag }) => ({ flow, ...lag }));
-    const whys = whysOf(status.feeds);
-    print(options, { feeds, flows }, () =>
-      tableOf(
-        ['what', 'behind by', 'seconds', 'why'],
-        [
-          ...feeds.map(({ source, feed, seconds }, index) => [
-            `feed ${source}/${feed}`,
-            lagText(seconds),
-            seconds === null ? null : Math.round(seconds),
-            whys[index],
-          ]),
-          ...flows.map(({ flow, seconds, why }) => [
-            `flow ${flow}`,
-            lagText(seconds),
-            seconds === null ? null : Math.round(seconds),
-            why,
-          ]),
-        ],
-        'Nothing has been read yet: start the bridge, or use `bridge run`.',
-      ),
-    );
-    const { max = Number.POSITIVE_INFINITY } = options;
-    const beyond = [...feeds, ...flows].some(({ seconds }) => (seconds ?? Number.POSITIVE_INFINITY) > max);
-    return options.max !== undefined && beyond ? 1 : 0;
-  });
+  return withBridge(
+    options,
+    async ({ settings, database, clock }) => {
+      requireSource(settings);
+      const status = await readStatus(database, { settings, now: timestampNow(clock) });
+      const feeds = status.feeds.map(({ source, feed, lag }) => ({ source, feed, ...lag }));
+      const flows = status.flows.map(({ flow, lag }) => ({ flow, ...lag }));
+      const whys = whysOf(status.feeds);
+      print(options, { feeds, flows }, () =>
+        tableOf(
+          ['what', 'behind by', 'seconds', 'why'],
+          [
+            ...feeds.map(({ source, feed, seconds }, index) => [
+              `feed ${source}/${feed}`,
+              lagText(seconds),
+              seconds === null ? null : Math.round(seconds),
+              whys[index],
+            ]),
+            ...flows.map(({ flow, seconds, why }) => [
+              `flow ${flow}`,
+              lagText(seconds),
+              seconds === null ? null : Math.round(seconds),
+              why,
+            ]),
+          ],
+          'Nothing has been read yet: start the bridge, or use `bridge run`.',
+        ),
+      );
+      const { max = Number.POSITIVE_INFINITY } = options;
+      const beyond = [...feeds, ...flows].some(({ seconds }) => (seconds ?? Number.POSITIVE_INFINITY) > max);
+      return options.max !== undefined && beyond ? 1 : 0;
+    },
+    { withoutSecrets: true },
+  );
 }

@@ -3,9 +3,10 @@
 import { openFlows } from '#bridge/flows/open-flows.ts';
 import { countPlanned, planFlow } from '#bridge/push/plan/plan-flow.ts';
 import { type BridgeCommandOptions, findFlow, requireSource, withBridge } from '../bridge-command.ts';
+import { type SubjectOptions, subjectIds } from '../named-subjects.ts';
 import { oneLine, print, shortTime, tableOf } from '../output.ts';
 
-export interface PlanOptions extends BridgeCommandOptions {
+export interface PlanOptions extends BridgeCommandOptions, SubjectOptions {
   limit: number;
   skip: number;
   all?: boolean;
@@ -24,7 +25,8 @@ const writes = new Set<Changes[number]['action']>(['create', 'amend', 'cancel', 
 
 /** Plans one flow, or all. Exit code 1 when there is something to write, or something that would be refused. */
 export function runPlan(options: PlanOptions, name: string | undefined): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock, installation, signal }) => {
+  return withBridge(options, async (command) => {
+    const { settings, database, clock, installation, signal } = command;
     requireSource(settings);
     const flows = name === undefined ? settings.flows : [findFlow(settings, name)];
     await using opened = new AsyncDisposableStack();
@@ -36,14 +38,15 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
         log: installation.log,
         clock,
       };
+      const filter = { all: options.all === true, ...(await subjectIds(command, [flow.source], options)) };
       for (const openFlow of await openFlows(deps, opened))
         plans.push({
           flow: flow.name,
           changes: await planFlow(
             { database, openFlow, clock },
-            { limit: options.limit, skip: options.skip, all: options.all === true, signal },
+            { limit: options.limit, skip: options.skip, signal, ...filter },
           ),
-          documents: await countPlanned({ database, openFlow }, { all: options.all === true }),
+          documents: await countPlanned({ database, openFlow }, filter),
         });
     }
     print(options, { plans }, () =>
@@ -58,13 +61,16 @@ export function runPlan(options: PlanOptions, name: string | undefined): Promise
 function textOf({ flow, changes, documents }: FlowPlan, { skip, all }: PlanOptions): string {
   const end = skip + changes.length;
   const table = tableOf(
-    ['action', 'kind', 'key', 'not before', 'what'],
-    changes.map(({ action, kind, key, notBefore, steps }) => [
+    ['action', 'kind', 'event', 'supplier', 'in the ERP as', 'not before', 'what', 'key'],
+    changes.map(({ action, kind, key, notBefore, steps, eventName, supplierName, reference }) => [
       action,
       kind,
-      key,
+      eventName,
+      supplierName,
+      reference,
       shortTime(notBefore ?? null),
       steps.map(oneLine).join('; '),
+      key,
     ]),
     skip > 0 ? 'No further documents.' : 'Nothing to write.',
   );

@@ -3,8 +3,9 @@ import { replayDocuments } from '#bridge/flows/control-flows.ts';
 import { type DocumentKind, documentKinds } from '#connector/documents.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
-import { type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, findFlow, withBridge } from '../bridge-command.ts';
 import { confirm } from '../confirm.ts';
+import { subjectIds } from '../named-subjects.ts';
 import { print } from '../output.ts';
 
 export interface ReplayOptions extends BridgeCommandOptions {
@@ -12,6 +13,7 @@ export interface ReplayOptions extends BridgeCommandOptions {
   key?: string[];
   kind?: string[];
   event?: string[];
+  supplier?: string[];
   dead?: boolean;
   all?: boolean;
   yes?: boolean;
@@ -19,15 +21,19 @@ export interface ReplayOptions extends BridgeCommandOptions {
 
 /** Makes the documents due; the pusher of a daemon, or `bridge run`, writes them. */
 export function runReplay(options: ReplayOptions): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock, signal }) => {
-    const { name: flow } = findFlow(settings, options.flow);
+  const replay = async (command: BridgeCommand) => {
+    const { settings, database, clock, signal } = command;
+    const { name: flow, source } = findFlow(settings, options.flow);
     const kinds = options.kind?.map(documentKind);
-    const isFiltered = [options.key, kinds, options.event, options.dead].some((filter) => filter !== undefined);
+    const isFiltered = [options.key, kinds, options.event, options.supplier, options.dead].some(
+      (filter) => filter !== undefined,
+    );
     if (isFiltered === (options.all === true))
       throw new AppError(
         'invalid',
-        'Say what to replay: --key, --kind, --event or --dead (several must all match), or --all.',
+        'Say what to replay: --key, --kind, --event, --supplier or --dead (several must all match), or --all.',
       );
+    const named = await subjectIds(command, [source], options, { single: true });
     const many = options.key === undefined;
     const what = options.all ? `all documents of ${flow}` : `these documents of ${flow}`;
     if (many && !(await confirm(`Write ${what} to the ERP again?`, options, signal))) return 1;
@@ -37,7 +43,7 @@ export function runReplay(options: ReplayOptions): Promise<number> {
         flow,
         ...(kinds && { kinds }),
         ...(options.key && { keys: options.key }),
-        ...(options.event && { events: options.event }),
+        ...named,
         ...(options.dead && { dead: true }),
       },
       timestampNow(clock),
@@ -48,7 +54,8 @@ export function runReplay(options: ReplayOptions): Promise<number> {
         : `${count} documents are due again: a process with the role push writes them, or bridge run.`,
     );
     return count === 0 ? 1 : 0;
-  });
+  };
+  return withBridge(options, replay, { withoutSecrets: true });
 }
 
 function documentKind(name: string): DocumentKind {

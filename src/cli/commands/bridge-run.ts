@@ -2,11 +2,11 @@
  * `bridge run`: reads all feeds to their end, delivers everything that is due, and exits. For a scheduler instead of a
  * daemon, or beside one. Exit code 0 when everything was delivered; 1 when something failed, is refused or paused.
  */
-import { type RunResult, runOnce } from '#bridge/run-once.ts';
+import type { RunResult } from '#bridge/run-once.ts';
 import { needsLook } from '#bridge/status/status.ts';
 import { systemClock } from '#platform/clock.ts';
 import { createRegistry } from '#platform/metrics.ts';
-import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
+import { type BridgeCommand, type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { whysOf } from '../feed-words.ts';
 import { certificateFor } from '../installation.ts';
 import { createProgress, print, tableOf } from '../output.ts';
@@ -16,11 +16,12 @@ export interface RunOptions extends BridgeCommandOptions {
 }
 
 export function runRun(options: RunOptions): Promise<number> {
-  return withBridge(options, async ({ installation, settings, database, signal }) => {
+  const run = async ({ installation, settings, database, signal }: BridgeCommand) => {
     // Without a source nothing would be read, and the flows of another configuration would be registered as removed.
     requireSource(settings);
     const pulling = createProgress('feeds');
     const pushing = createProgress('documents');
+    const { runOnce } = await import('#bridge/run-once.ts');
     const result = await runOnce(
       {
         settings,
@@ -47,7 +48,9 @@ export function runRun(options: RunOptions): Promise<number> {
     const isWell = result.failedFeeds.length === 0 && result.undelivered === 0 && !needsLook(result.status);
     print(options, { ok: isWell && !signal.aborted, ...result }, () => textOf(result, signal.aborted));
     return isWell && !signal.aborted ? 0 : 1;
-  });
+  };
+  // A scheduler may have nothing but this command: its first run makes the database.
+  return withBridge(options, run, { begin: true });
 }
 
 function textOf({ failedFeeds, undelivered, status }: RunResult, stopped: boolean): string {

@@ -2,19 +2,25 @@
 import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
-import { whysOf } from '../feed-words.ts';
+import { auditState, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText, print, shortTime, tableOf } from '../output.ts';
 
 export function runStatus(options: BridgeCommandOptions): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock }) => {
-    requireSource(settings);
-    const status = await readStatus(database, { settings, now: timestampNow(clock) });
-    print(options, status, () => textOf(status));
-    return needsLook(status) ? 1 : 0;
-  });
+  return withBridge(
+    options,
+    async ({ settings, database, clock }) => {
+      requireSource(settings);
+      const status = await readStatus(database, { settings, now: timestampNow(clock) });
+      print(options, status, () => textOf(status));
+      return needsLook(status) ? 1 : 0;
+    },
+    { withoutSecrets: true },
+  );
 }
 
-function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string {
+const changesShown = 10;
+
+function textOf({ feeds, flows, backfills, audits, changes, deadLetters }: BridgeStatus): string {
   const whys = whysOf(feeds);
   const parts = [
     'Feeds',
@@ -28,7 +34,7 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
         shortTime(feed.lastPull),
         feed.waiting,
         feed.lateArrivals,
-        [whys[index], feed.warning].filter(Boolean).join('; '),
+        [whys[index], ...warningsOf(feed)].join('; '),
       ]),
       'No feed has been read yet: start the bridge, or use `bridge run`.',
     ),
@@ -54,6 +60,34 @@ function textOf({ feeds, flows, backfills, deadLetters }: BridgeStatus): string 
           shortTime(position),
           records,
         ]),
+      ),
+    );
+  if (audits.length > 0)
+    parts.push(
+      '\nAudits, the last of each feed',
+      tableOf(
+        ['source', 'feed', 'of', 'from', 'to', 'read up to', 'records', 'late arrivals', 'state'],
+        audits.map((audit) => [
+          audit.source,
+          audit.feed,
+          audit.kind === 'full' ? 'the whole feed' : 'a window',
+          shortTime(audit.from),
+          shortTime(audit.to),
+          shortTime(audit.position),
+          audit.records,
+          audit.lateArrivals,
+          auditState(audit),
+        ]),
+      ),
+    );
+  if (changes.length > 0)
+    parts.push(
+      '\nChanges of the sources, the latest',
+      tableOf(
+        ['source', 'feed', 'since', 'what', 'change'],
+        changes
+          .slice(0, changesShown)
+          .map(({ source, feed, noticed, subject, detail }) => [source, feed, shortTime(noticed), subject, detail]),
       ),
     );
   if (deadLetters.length > 0)

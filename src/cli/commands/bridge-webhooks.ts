@@ -62,7 +62,8 @@ export function addWebhooksCommand(parent: Command): void {
   ).requiredOption('--source <name>', 'the source');
   addBridgeSubcommand(webhooks, 'delete', 'delete the webhooks that were registered here', runDelete)
     .requiredOption('--source <name>', 'the source')
-    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here');
+    .option('--uuid <uuid>', 'this webhook only, also when it was not registered here')
+    .option('--yes', 'as other commands have it: this one never asks, as a webhook can be registered again');
 }
 
 function urlOf(text: string): string {

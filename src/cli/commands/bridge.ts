@@ -1,14 +1,17 @@
 /** `bridge`: the bridge alone, with the sources and flows of its configuration, in all roles or one. */
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
 import { readConfiguration } from '../configuration.ts';
-import { openInstallation, startInstalledBridge } from '../installation.ts';
-import { listenForStop } from '../stop-request.ts';
+import { openInstallation, startInstalledBridge, storageOf } from '../installation.ts';
+import { bridgePorts, checkOwnPorts } from '../own-ports.ts';
+import { listenForStop, untilStopped } from '../stop-request.ts';
 
 const graceMs = 3_000;
 
 /** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
 export async function runBridge(options: { config?: string; data?: string; role: BridgeRole }): Promise<number> {
   const configuration = readConfiguration(options.config, options);
+  // Only a process that receives listens on both.
+  if (options.role === 'all' || options.role === 'receive') checkOwnPorts(bridgePorts(configuration.bridge));
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, {
@@ -22,7 +25,11 @@ export async function runBridge(options: { config?: string; data?: string; role:
   else if (flows.length === 0) installation.log.warn('no flow is configured (bridge.flows): nothing will be delivered');
   const bridge = await startInstalledBridge(installation, configuration.bridge, options.role);
   opened.defer(() => bridge.close(graceMs));
+  installation.log.info(
+    { url: bridge.url, consoleUrl: bridge.consoleUrl, role: options.role, storage: storageOf(installation) },
+    'ready',
+  );
   console.log(`bridge ready ${bridge.url ?? `as ${options.role}`} (console ${bridge.consoleUrl})`);
-  await stop.requested;
+  await untilStopped(stop, installation.gone);
   return 0;
 }

@@ -49,6 +49,7 @@ function capabilityRows(capabilities: Connector['capabilities']): TableCell[][] 
     idempotency,
     timeoutMs,
     lateEffectMs,
+    visibleAfterMs = lateEffectMs,
   } = capabilities;
   return [
     ['takes documents', kinds.join(', ')],
@@ -56,7 +57,8 @@ function capabilityRows(capabilities: Connector['capabilities']): TableCell[][] 
     ['writes at once', `${concurrency} x ${batchMax} documents, ${requestsAtOnce ?? concurrency} requests`],
     ['no second object', `${idempotency}: ${idempotencyText[idempotency]}`],
     ['time limit of a write', `${timeoutMs} ms`],
-    ['may take effect later', `${lateEffectMs} ms`],
+    ['may take effect later', `${lateEffectMs} ms after a call that was cut off`],
+    ['may be missing from lookup', `${visibleAfterMs} ms after the answer`],
   ];
 }
 

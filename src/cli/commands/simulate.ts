@@ -17,6 +17,7 @@ export interface SimulateOptions {
   lots: number;
   speed: number;
   seed: number;
+  webhook?: string;
 }
 
 /** At speed 1 a step takes a second. */
@@ -58,7 +59,7 @@ async function operatorToken(baseUrl: string): Promise<string> {
   if (token) return token;
   throw new AppError(
     'invalid',
-    'Set SOURCING_API_KEY to an API key with the scopes manage, jobs and desk. To play in a new organisation, set ' +
+    'Set SOURCING_API_KEY to an API key with the scopes manage, jobs, feeds and desk. To play in a new organisation, set ' +
       "SOURCING_ADMIN_TOKEN to the operator's token, or, for a service on this machine, DATA_DIR to its data folder.",
   );
 }
@@ -82,7 +83,7 @@ async function tokenInDataFolder(): Promise<string | undefined> {
 async function keyOfNewOrganisation(operator: SourceClient): Promise<string> {
   const organisation = await createLocalOrganisation(operator, 'Simulator');
   await organisation.put('limits', { enabled: false });
-  const key = await organisation.issueKey('simulator', ['manage', 'jobs', 'desk']);
+  const key = await organisation.issueKey('simulator', ['manage', 'jobs', 'feeds', 'desk']);
   // On standard error: standard output holds only the story, which is the same for the same seed.
   console.error(`The story is played in a new organisation, ${organisation.id}.`);
   return key;

@@ -10,14 +10,22 @@ import { type Installation, openInstallation, storageOf } from '../installation.
 import { type LocalPrograms, startLocalPrograms } from '../local-programs.ts';
 import { localSource } from '../local-settings.ts';
 import { clientOf } from '../local-setup.ts';
-import { listenForStop, type StopRequest } from '../stop-request.ts';
+import { bridgePorts, checkOwnPorts, type OwnPort } from '../own-ports.ts';
+import { listenForStop, type StopRequest, untilStopped } from '../stop-request.ts';
 
 const stepMs = 1_500;
 
+export interface StartOptions {
+  config?: string;
+  data?: string;
+  demo?: boolean;
+}
+
 /** Runs until it gets a request to stop. Rejects when it cannot start, after closing everything that it had opened. */
-export async function runStart(options: { config?: string; data?: string; demo?: boolean }): Promise<number> {
+export async function runStart(options: StartOptions): Promise<number> {
   const configuration = readConfiguration(options.config, options);
   const { flows, sources } = configuration.bridge;
+  checkOwnPorts(localPorts(configuration));
   const demo = options.demo ?? (flows.length === 0 && sources.length === 0);
   const stop = listenForStop();
   console.log('Starting. The first start makes a database and takes some seconds longer.\n');
@@ -32,11 +40,20 @@ async function run(configuration: Configuration, demo: boolean, stop: StopReques
   opened.defer(() => installation.close());
   const programs = await startLocalPrograms(installation, { freePorts: false });
   opened.defer(() => programs.close());
+  installation.log.info(
+    { url: programs.service.url, webhookUrl: programs.bridge.url, consoleUrl: programs.bridge.consoleUrl },
+    'ready',
+  );
   console.log(welcome(installation, programs));
   if (demo) console.log('The simulator plays buyers and suppliers; npm start -- --no-demo runs without it.\n');
   const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
-  await (demo ? playUntil(client, stop.signal) : stop.requested);
+  if (demo) await playUntil(client, AbortSignal.any([stop.signal, installation.gone]));
+  await untilStopped(stop, installation.gone);
   console.log('\nStopping. Press Ctrl-C again to end at once.');
+}
+
+function localPorts({ service, bridge }: Configuration): OwnPort[] {
+  return [{ setting: 'service.port', host: service.host, port: service.port }, ...bridgePorts(bridge)];
 }
 
 function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms): string {

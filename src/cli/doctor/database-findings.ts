@@ -1,8 +1,8 @@
 /**
  * What the doctor finds in the database: the server, the tables, the sealed keys, the live processes and the leases.
  */
-import { pendingBridgeMigrations } from '#bridge/create-bridge.ts';
 import { type LiveProcess, readProcesses } from '#bridge/leases/liveness-lock.ts';
+import { pendingBridgeMigrations } from '#bridge/migrate-bridge.ts';
 import { openKey } from '#bridge/webhooks/webhook-store.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';

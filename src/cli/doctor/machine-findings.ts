@@ -26,8 +26,11 @@ export async function findVersions(): Promise<DoctorFinding> {
 }
 
 /** How much space is left for the data folder. */
-export async function findDisk(dataDir: string): Promise<DoctorFinding> {
-  const { bavail, bsize } = await statfs(dataDir);
+export async function findDisk(
+  dataDir: string,
+  spaceOf: (folder: string) => Promise<{ bavail: number; bsize: number }> = statfs,
+): Promise<DoctorFinding> {
+  const { bavail, bsize } = await spaceOf(dataDir);
   const free = bavail * bsize;
   const text = `${(free / 1e9).toFixed(1)} GB free for ${dataDir}`;
   const todo = 'Free some space, or move the data folder: PostgreSQL stops when its disk is full.';

@@ -1,10 +1,14 @@
 /** What the doctor finds about a source: whether it answers, how far its clock is off, and whether it notifies. */
+import { type RefusalReason, readRefusals } from '#bridge/receive/refusals.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
+import type { BridgeStatus } from '#bridge/status/status.ts';
 import { durationOf } from '#console/duration.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import type { BridgeCommand } from '../bridge-command.ts';
+import { shortTime } from '../output.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
 /** Above the resolution of the `Date` header, which is a second. */
@@ -27,7 +31,8 @@ export async function checkSource(command: BridgeCommand, source: SourceSettings
     const todo =
       error instanceof AppError && (error.code === 'unauthorized' || error.code === 'forbidden')
         ? 'Issue an API key with the scope feeds and set it as api_key.'
-        : 'Check base_url, the network and the state of the service. Until it answers, its feeds are not read.';
+        : 'Check base_url, the network and the state of the service (a page for people means that base_url, or a proxy in ' +
+          'front, leads elsewhere). Until it answers, its feeds are not read.';
     return [fail(name, `does not answer: ${errorText(error)}`, todo)];
   }
 }
@@ -53,13 +58,76 @@ function findClock(name: string, sourceMs: number | undefined, askedMs: number, 
     : ok(`${name}: clock`, text);
 }
 
+/** Quotas for which the source has refused a request: used up by this bridge, or by another client of the key. */
+export function findQuotas({ quotas }: Pick<BridgeStatus, 'quotas'>, { name }: SourceSettings): DoctorFinding[] {
+  const paused = quotas.filter(({ source, pausedUntil }) => source === name && pausedUntil !== undefined);
+  return [...new Set(paused.map(({ bucket }) => bucket))].map((bucket) => {
+    const windows = paused.filter((quota) => quota.bucket === bucket);
+    const line = `source ${name}: quota ${bucket}`;
+    const until = `the source refuses requests until ${shortTime(windows[0]?.pausedUntil ?? null)}`;
+    if (windows.some(({ left }) => left === 0))
+      return warn(
+        line,
+        `${until}: this bridge has used its quota up`,
+        'It goes on by itself; poll_seconds may be longer.',
+      );
+    const left = windows.map((quota) => `${quota.left} of the ${quota.window} quota`).join(', ');
+    return warn(
+      line,
+      `${until}, although this bridge has left ${left}`,
+      'Another client uses the same API key or organisation: give this bridge a key of its own, or set quotas of the ' +
+        'source to what is left for it. It goes on by itself.',
+    );
+  });
+}
+
+const whyRefused: Record<RefusalReason, string> = {
+  'no-signature': 'without a signature',
+  'no-key': 'while no signing key was known',
+  'wrong-signature': 'with a signature of another key',
+  'no-token': 'without a bearer token',
+  'wrong-token': 'with a wrong bearer token',
+};
+
+/** Notifications that were refused within the last day, by reason. Undefined when there were none. */
+export async function findRefusals(
+  { database, clock }: BridgeCommand,
+  source: SourceSettings,
+): Promise<DoctorFinding | undefined> {
+  const name = `source ${source.name}: refused notifications`;
+  const refusals = await readRefusals(database, source.name, timestampNow(clock));
+  if (refusals.length === 0) return undefined;
+  const [{ received } = { received: null }] = await database.query<{ received: Timestamp | null }>(
+    'select max(received) as received from bridge.inbox where source = $1',
+    [source.name],
+  );
+  const since = refusals.reduce((first, refusal) => (refusal.first < first ? refusal.first : first), '9999');
+  const last = refusals.reduce((newest, refusal) => (refusal.last > newest ? refusal.last : newest), '');
+  const counts = refusals.map(({ count, reason }) => `${count} ${whyRefused[reason]}`).join(', ');
+  const text = `${counts}; since ${shortTime(since)}, the last at ${shortTime(last)}`;
+  if (received !== null && received > since)
+    return warn(
+      name,
+      `${text}; others were accepted since`,
+      'Another sender uses this address: a webhook that an earlier installation has left at the service (`bridge webhooks ' +
+        'list` shows it), or somebody who may not. What is refused does nothing.',
+    );
+  return fail(
+    name,
+    `${text}; none was accepted since`,
+    `The key differs on the two sides. Replace it on both: bridge webhooks rotate --source ${source.name}; or set ` +
+      'signing_keys to the key that the service shows. Until then the feeds are read on schedule only; nothing is lost.',
+  );
+}
+
 /** When the last notification of the source came. A source that never notifies is read on schedule only. */
 export async function findNotifications(command: BridgeCommand, source: SourceSettings): Promise<DoctorFinding> {
   const { database, clock } = command;
   const name = `source ${source.name}: notifications`;
   const [row] = await database.query<{ received: Timestamp | null; waiting: number }>(
-    `select max(received) as received, count(*) filter (where processed is null)::int as waiting
-     from bridge.inbox where source = $1`,
+    `select max(i.received) as received, count(*) filter (where i.id > c.answered)::int as waiting
+     from bridge.inbox i left join bridge.checkpoints c on c.source = i.source and c.feed = i.feed
+     where i.source = $1`,
     [source.name],
   );
   const received = row?.received ?? null;

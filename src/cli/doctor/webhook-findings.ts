@@ -37,6 +37,18 @@ export async function findWebhooks(command: BridgeCommand, source: SourceSetting
       `Its deliveries failed for too long, or it was deleted there. Make the endpoint reachable, then: ${register}.`,
     );
   const [registered] = own;
+  const stranger = webhooks.find(
+    ({ url, service, key }) =>
+      key === 'none' && service === 'active' && url === webhookUrlOf(settings, source.name) && url === registered?.url,
+  );
+  if (registered && stranger)
+    return warn(
+      name,
+      `two webhooks announce changes to ${registered.url}: ${registered.uuid} of this bridge, and ${stranger.uuid} of ` +
+        'another installation, whose key is not known here',
+      'Two bridges with one address, each with its own database, miss half of their notifications. Give one of them ' +
+        'another public_host or source name; or, if it is gone, delete its webhook at the service.',
+    );
   if (registered) return ok(name, `${registered.uuid} announces changes to ${registered.url}`);
   const madeElsewhere = webhooks.find(
     ({ url, service }) => service === 'active' && url === webhookUrlOf(settings, source.name),

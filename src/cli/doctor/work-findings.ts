@@ -1,13 +1,25 @@
 /** What the doctor finds about the work itself: feeds, flows, dead letters, lag. */
-import type { BridgeStatus, FeedStatus, FlowStatus } from '#bridge/status/status.ts';
-import { whysOf } from '../feed-words.ts';
+import type { SourceChange } from '#bridge/status/source-changes.ts';
+import {
+  type AuditStatus,
+  type BridgeStatus,
+  type FeedStatus,
+  type FlowStatus,
+  isAuditFailing,
+} from '#bridge/status/status.ts';
+import { auditState, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText } from '../output.ts';
 import { type DoctorFinding, fail, ok, warn } from './finding.ts';
 
-/** One finding for each feed and flow, and more for late arrivals, warnings and dead letters. */
-export function findWork({ feeds, flows }: BridgeStatus): DoctorFinding[] {
+/** One finding for each feed and flow, and more for failing audits, late arrivals, warnings and dead letters. */
+export function findWork({ feeds, flows, audits, changes }: BridgeStatus): DoctorFinding[] {
   const whys = whysOf(feeds);
-  return [...feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why)), ...flows.flatMap(findFlow)];
+  return [
+    ...feeds.flatMap((feed, index) => findFeed(feed, whys[index] ?? feed.lag.why)),
+    ...audits.filter(isAuditFailing).map(findAudit),
+    ...changes.filter(({ isMissed }) => isMissed).map(findMissed),
+    ...flows.flatMap(findFlow),
+  ];
 }
 
 function findFeed(feed: FeedStatus, why: string): DoctorFinding[] {
@@ -18,10 +30,20 @@ function findFeed(feed: FeedStatus, why: string): DoctorFinding[] {
     findings.push(
       fail(name, text, 'The error is the source’s own; `bridge check` tests it. The puller tries again by itself.'),
     );
+  else if (feed.stalled)
+    findings.push(
+      fail(
+        name,
+        text,
+        'The source answers, but so that nothing proves what is complete; the line names the request. New records are ' +
+          'delivered meanwhile, late ones are not found. `bridge check` tests the source: tell its operator.',
+      ),
+    );
   else if (feed.lag.inStep) findings.push(ok(name, text));
   else
     findings.push(warn(name, text, 'Look again in a minute; if it grows, look at the processes with the role pull.'));
-  if (feed.warning !== null) findings.push(warn(`${name}: warning`, feed.warning, 'The feed is read nevertheless.'));
+  for (const warning of warningsOf(feed))
+    findings.push(warn(`${name}: warning`, warning, 'The feed is read nevertheless.'));
   if (feed.lateArrivals > 0)
     findings.push(
       warn(
@@ -31,6 +53,24 @@ function findFeed(feed: FeedStatus, why: string): DoctorFinding[] {
       ),
     );
   return findings;
+}
+
+function findAudit(audit: AuditStatus): DoctorFinding {
+  const name = `feed ${audit.source}/${audit.feed}: audit`;
+  const readUpTo = audit.position === null ? 'it has proved nothing yet' : `it has read up to ${audit.position}`;
+  return fail(
+    name,
+    `${readUpTo}, not to ${audit.to}: ${auditState(audit)}`,
+    'The line names the request. Late arrivals after that time are not found until it succeeds; it goes on by itself.',
+  );
+}
+
+function findMissed({ source, feed, subject, detail, noticed }: SourceChange): DoctorFinding {
+  return fail(
+    `feed ${source}/${feed}: field gone`,
+    `${subject} ${detail} (${noticed})`,
+    'Documents of such records become dead letters or lose the value. Ask the source’s operator, or correct the mapping.',
+  );
 }
 
 function findFlow(flow: FlowStatus): DoctorFinding[] {

@@ -3,10 +3,13 @@
  * rows at once: in the text form, every quote in every value would be escaped here and unescaped by the server, which
  * costs more than storing the row. Source: PostgreSQL's `array_recv`.
  */
-const oids = { text: 25, bytea: 17 } as const;
+const oids = { text: 25, bytea: 17, timestamptz: 1184 } as const;
 
 const headerBytes = 20;
 const lengthBytes = 4;
+const timeBytes = 8;
+/** PostgreSQL counts from the year 2000. */
+const postgresEpochMs = Date.UTC(2000, 0, 1);
 /** UTF-8 takes at most this many bytes for one UTF-16 unit. */
 const bytesPerUnitMax = 3;
 /**
@@ -26,14 +29,29 @@ export function textArray(values: readonly (string | null)[]): Buffer {
 
 /** A parameter for `$n::bytea[]`. */
 export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
+  return arrayOf(oids.bytea, values, setBytes, ({ byteLength }) => byteLength);
+}
+
+/** A parameter for `$n::text[]`, of texts that lie ready as UTF-8. The server refuses what is not valid UTF-8. */
+export function utf8Array(values: readonly Uint8Array[]): Buffer {
+  return arrayOf(oids.text, values, setBytes, ({ byteLength }) => byteLength);
+}
+
+function setBytes(target: Buffer, value: Uint8Array, at: number): number {
+  target.set(value, at);
+  return value.byteLength;
+}
+
+/** A parameter for `$n::timestamptz[]`, of milliseconds since 1970. */
+export function timeArray(values: readonly number[]): Buffer {
   return arrayOf(
-    oids.bytea,
+    oids.timestamptz,
     values,
-    (target, value, at) => {
-      target.set(value, at);
-      return value.byteLength;
+    (target, ms, at) => {
+      target.writeBigInt64BE(BigInt(ms - postgresEpochMs) * 1000n, at);
+      return timeBytes;
     },
-    (value) => value.byteLength,
+    () => timeBytes,
   );
 }
 

@@ -23,6 +23,8 @@ import {
 export interface HeldServer {
   readonly client: Client;
   readonly port: number;
+  /** Of its main process: `postmaster.pid` may be gone when the server has to be stopped. */
+  readonly pid: number;
 }
 
 const pollMs = 20;
@@ -54,7 +56,7 @@ export async function holdServer(
       // A server that recovers from a crash, or is shutting down, may take as long as it needs.
       if (file.status === 'ready' && file.port !== undefined) {
         try {
-          return { client: await openSession(cluster, file.port, onLost), port: file.port };
+          return { client: await openSession(cluster, file.port, onLost), port: file.port, pid: file.pid };
         } catch (error) {
           if (!isPatient()) throw acceptsNoConnection(cluster, file.pid, error);
         }
@@ -73,12 +75,12 @@ export async function holdServer(
 }
 
 /** Ends the session, and shuts the server down when no other process holds it. */
-export async function releaseServer(cluster: Cluster, { client }: HeldServer): Promise<void> {
+export async function releaseServer(cluster: Cluster, { client, pid }: HeldServer): Promise<void> {
   client.removeAllListeners('end');
   try {
     await client.query('select pg_advisory_unlock_shared($1)', [usersLock]);
     const found = await client.query<{ last: boolean }>('select pg_try_advisory_lock($1) as last', [usersLock]);
-    if (found.rows[0]?.last) await shutDownServer(cluster);
+    if (found.rows[0]?.last) await shutDownServer(cluster, pid);
   } catch (err) {
     cluster.log.warn({ err }, 'the embedded PostgreSQL was gone before it was stopped');
   } finally {

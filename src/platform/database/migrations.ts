@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseError, escapeIdentifier } from 'pg';
-import { AppError, errorText } from '#platform/errors.ts';
+import { AppError, errorText, hasErrorCode } from '#platform/errors.ts';
 import type { Database } from './database.ts';
 import type { Sql } from './sql.ts';
 
@@ -39,10 +39,26 @@ export async function migrate(
   const migrations = await readMigrations(options.directory);
   const done: string[] = [];
   for (;;) {
-    const applied = await database.transaction((tx) => applyNext(tx, options.schema, migrations));
+    const applied = await database
+      .transaction((tx) => applyNext(tx, options.schema, migrations))
+      .catch((error: unknown) => {
+        throw mayNotMigrate(error, options.schema, options.schema) ?? error;
+      });
     if (applied === undefined) return done;
     done.push(applied);
   }
+}
+
+/** The error for a role that may not change the tables of a schema; undefined for any other error. */
+export function mayNotMigrate(error: unknown, schema: string, program: string): AppError | undefined {
+  const refused = error instanceof AppError ? error.cause : error;
+  if (!hasErrorCode(refused, '42501')) return undefined;
+  return new AppError(
+    'internal',
+    `The database role may not make or change the tables of the schema ${schema}, which this version needs ` +
+      `(${errorText(refused)}). Run this under the role that owns them: npm run -s cli -- migrate ${program}`,
+    { cause: error },
+  );
 }
 
 /**

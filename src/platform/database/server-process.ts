@@ -10,7 +10,7 @@ import { AppError, errorText } from '#platform/errors.ts';
 import { pathForServer } from './create-cluster.ts';
 import type { Cluster } from './open-cluster.ts';
 import { binariesEnvironment } from './postgres-binaries.ts';
-import { isPostmaster, readPidFile } from './postmaster.ts';
+import { isPostmaster } from './postmaster.ts';
 
 /** One try to start the server. */
 export interface ServerStart {
@@ -27,7 +27,7 @@ const settings = {
   shared_buffers: '128MB',
   log_checkpoints: 'off',
 };
-const scratchSettings = { fsync: 'off', full_page_writes: 'off' };
+const scratchSettings = { fsync: 'off', full_page_writes: 'off', autovacuum: 'off', jit: 'off' };
 const logBytesMax = 10 * 1024 * 1024;
 const pollMs = 20;
 const shutdownPatienceMs = 120_000;
@@ -101,9 +101,8 @@ export async function notStarted(cluster: Cluster, start: ServerStart): Promise<
 /**
  * A fast shutdown: sessions are ended, everything is written. The caller holds the exclusive lock, so the server runs.
  */
-export async function shutDownServer(cluster: Cluster): Promise<void> {
-  const pid = (await readPidFile(cluster.directory))?.pid;
-  if (pid === undefined || !(await isPostmaster(pid, cluster.name))) return;
+export async function shutDownServer(cluster: Cluster, pid: number): Promise<void> {
+  if (!(await isPostmaster(pid, cluster.name))) return;
   if (process.platform === 'win32') {
     const { pgCtl } = await cluster.binaries();
     await promisify(execFile)(pgCtl, ['stop', '-D', cluster.directory, '-m', 'fast']);

@@ -41,13 +41,17 @@ export class FetchError extends AppError {
   }
 }
 
+/** The same for a name that does not exist and for one that leads inside: outsiders could map the inner network by it. */
+const notReachable = (host: string) =>
+  `${host} could not be connected to: its name does not resolve, or its address is not allowed.`;
+
 const publicTexts: Record<FetchFailure, (host: string) => string> = {
   timeout: (host) => `${host} did not answer in time.`,
-  dns: (host) => `The name ${host} could not be resolved.`,
+  dns: notReachable,
   refused: (host) => `${host} could not be connected to.`,
   tls: (host) => `A secure connection to ${host} could not be made: its certificate or TLS settings were not accepted.`,
   reset: (host) => `${host} closed the connection before the answer was complete.`,
-  blocked: (host) => `${host} may not be connected to.`,
+  blocked: notReachable,
   'too-large': (host) => `The answer of ${host} is larger than allowed.`,
   aborted: (host) => `The request to ${host || 'the other side'} was given up.`,
   protocol: (host) => `${host} did not answer with valid HTTP.`,
@@ -56,16 +60,16 @@ const publicTexts: Record<FetchFailure, (host: string) => string> = {
 /** The error for `reason`; `detail` goes to the log only. */
 export function fetchErrorOf(reason: FetchFailure, host: string, detail?: string): FetchError {
   const publicMessage = publicTexts[reason](host);
+  const text = reason === 'dns' ? `The name ${host} could not be resolved.` : publicMessage;
   return new FetchError(reason === 'too-large' ? 'too-large' : 'unavailable', reason, publicMessage, {
-    message: detail === undefined ? publicMessage : `${publicMessage} (${detail})`,
+    message: detail === undefined ? text : `${text} (${detail})`,
     recovery: reason === 'too-large' ? { do: 'skip' } : { do: 'retry' },
   });
 }
 
-/** The guard's refusal. Only the log gets the address: it would show the names of the inner network to outsiders. */
+/** The guard's refusal. Only the operator learns of it, and of the address. */
 export function blockedAddress(host: string, address: string): FetchError {
-  const publicMessage = `${host} is at an address that is not public, and its network is not among the allowed ones.`;
-  return new FetchError('forbidden', 'blocked', publicMessage, {
+  return new FetchError('forbidden', 'blocked', notReachable(host), {
     message: `${host} was refused: ${address} is ${specialRangeOf(address)} and in no allowed network.`,
     // The name may point to another address later, but an automatic retry does not help.
     recovery: { do: 'skip' },
@@ -86,7 +90,8 @@ const reasonsByCode: readonly [pattern: RegExp, reason: FetchFailure][] = [
     /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERROR_IN_|INVALID_(CA|PURPOSE)$)/,
     'tls',
   ],
-  [/^(HOSTNAME_MISMATCH|PATH_LENGTH_EXCEEDED)$/, 'tls'],
+  // UNSPECIFIED is Node's code for a name that the authority may not vouch for.
+  [/^(HOSTNAME_MISMATCH|PATH_LENGTH_EXCEEDED|UNSPECIFIED)$/, 'tls'],
   [/^(HPE_|HTTPParserError$|UND_ERR_HEADERS_OVERFLOW$|UND_ERR_RES)/, 'protocol'],
   [/^(UND_ERR_DESTROYED|UND_ERR_CLOSED)$/, 'aborted'],
 ];

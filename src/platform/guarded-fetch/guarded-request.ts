@@ -11,6 +11,11 @@ export interface GuardedRequest {
   body?: string | Uint8Array | undefined;
   /** Networks that this caller may reach although they are not public. */
   allowedNetworks: readonly Cidr[];
+  /**
+   * On whose behalf it is sent. Groups share neither connections nor turns of the name lookup, so that the slow servers
+   * of one delay no request of another. Default: requests without a group share their connections.
+   */
+  group?: string | undefined;
   /** For the whole exchange: waiting for a connection, DNS, connecting, TLS, sending, and reading the body. */
   timeoutMs: number;
   responseBytesMax: number;

@@ -1,7 +1,8 @@
 /**
- * The pools of kept connections, one for each origin and each list of allowed networks. A kept connection was checked
- * for the caller that opened it: an organisation that may reach 10.0.0.0/8 must not leave a connection there that
- * another organisation, which may not, would find.
+ * The pools of kept connections, one for each origin, each group and each list of allowed networks. A kept connection was
+ * checked for the caller that opened it: an organisation that may reach 10.0.0.0/8 must not leave a connection there that
+ * another organisation, which may not, would find. And a group that waits for slow answers of a host uses up its own
+ * connections there, not those of another group.
  */
 import { isIP, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
@@ -9,6 +10,7 @@ import { buildConnector, Pool } from 'undici';
 import { addressPermitted, type Cidr } from '../network-guard.ts';
 import { blockedAddress } from './fetch-error.ts';
 import { guardedLookup, type ResolveHost } from './guarded-lookup.ts';
+import type { GuardedRequest } from './guarded-request.ts';
 
 /** Above this number, pools without a request are closed, the longest unused first. */
 const poolsMax = 500;
@@ -26,8 +28,8 @@ export interface OriginPool {
 }
 
 export interface OriginPools {
-  /** Returns the pool for the origin and these networks, and counts the caller as a user. */
-  enter(origin: string, allowedNetworks: readonly Cidr[]): OriginPool;
+  /** Returns the pool for the origin, the group and these networks, and counts the caller as a user. */
+  enter(origin: string, request: Pick<GuardedRequest, 'allowedNetworks' | 'group'>): OriginPool;
   /**
    * Ends one use. Without a user, connection attempts end now, and the pool is closed once its connections are unused.
    */
@@ -37,8 +39,10 @@ export interface OriginPools {
 }
 
 interface OriginPoolsOptions {
-  secureContext: SecureContext;
-  resolveHost: ResolveHost;
+  /** Which authorities a host's certificate may come from. */
+  secureContextOf: (hostname: string) => SecureContext;
+  /** How the names of a group are resolved. */
+  lookups: (group: string | undefined) => ResolveHost;
   connectionsPerOrigin: number;
   keepAliveMs: number;
 }
@@ -58,9 +62,9 @@ export function createOriginPools(options: OriginPoolsOptions): OriginPools {
   }
 
   return {
-    enter(origin, allowedNetworks) {
-      const key = `${origin} ${textOfNetworks(allowedNetworks)}`;
-      const entry = pools.get(key) ?? openPool(origin, allowedNetworks, options);
+    enter(origin, { allowedNetworks, group }) {
+      const key = `${origin} ${textOfNetworks(allowedNetworks)} ${group ?? ''}`;
+      const entry = pools.get(key) ?? openPool(origin, { allowedNetworks, group }, options);
       clearTimeout(entry.idleTimer);
       entry.users += 1;
       if (pools.size === 1 && pools.has(key)) return entry;
@@ -92,17 +96,17 @@ export function createOriginPools(options: OriginPoolsOptions): OriginPools {
 
 function openPool(
   origin: string,
-  allowedNetworks: readonly Cidr[],
-  { secureContext, resolveHost, connectionsPerOrigin, keepAliveMs }: OriginPoolsOptions,
+  { allowedNetworks, group }: Pick<GuardedRequest, 'allowedNetworks' | 'group'>,
+  { secureContextOf, lookups, connectionsPerOrigin, keepAliveMs }: OriginPoolsOptions,
 ): OriginPool {
   const connecting = new Set<Socket>();
   const connector = buildConnector({
-    secureContext,
+    secureContext: secureContextOf(new URL(origin).hostname),
     rejectUnauthorized: true,
     autoSelectFamily: true,
     allowH2: false,
     timeout: connectTimeoutMs,
-    lookup: guardedLookup(resolveHost, allowedNetworks),
+    lookup: guardedLookup(lookups(group), allowedNetworks),
   }) as (...args: Parameters<buildConnector.connector>) => Socket;
 
   const pool = new Pool(origin, {

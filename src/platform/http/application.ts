@@ -10,6 +10,7 @@ import type { Logger } from '../log.ts';
 import { Histogram, type Registry } from '../metrics.ts';
 import { compress } from './compress.ts';
 import { allowOrigins, type CorsOptions } from './cors.ts';
+import { allowHosts } from './hosts.ts';
 import { addProbes, type ProbeOptions } from './probes.ts';
 import { sendProblem, toAppError } from './problem.ts';
 
@@ -34,7 +35,10 @@ export interface DirectRoute {
   readonly prefix: string;
   /** The template, for metrics: `/webhooks/:source`. */
   readonly route: string;
-  /** Answers any method; `segment` is the last part of the path, decoded. An error becomes the answer. */
+  /**
+   * Answers any method; `segment` is the last part of the path, decoded. An error becomes the answer. The answer's header
+   * `X-Request-Id` is the handler's, because Node writes headers that are given at once much faster than single ones.
+   */
   handle(
     request: IncomingMessage,
     response: ServerResponse,
@@ -46,6 +50,10 @@ export interface ApplicationOptions extends ProbeOptions {
   log: Logger;
   /** Which pages of other origins may call which paths; default: none. */
   cors?: CorsOptions;
+  /** The names under which the port answers; default: any. See `allowHosts`. */
+  hosts?: { names: readonly string[]; setting: string };
+  /** Whether `X-Forwarded-For` and `X-Forwarded-Proto` of this address are believed; default: of none. */
+  trustsProxy?: ((address: string) => boolean) | undefined;
 }
 
 declare module 'express-serve-static-core' {
@@ -63,15 +71,15 @@ export function createApplication(options: ApplicationOptions): Application {
   app.disable('x-powered-by');
   app.set('query parser', 'simple');
   app.set('case sensitive routing', true);
+  app.set('trust proxy', options.trustsProxy ?? false);
   let shuttingDown = false;
 
   const duration = durationHistogram(registry);
   const direct: DirectRoute[] = [];
 
-  /** Sets the request id, measures the request when its answer has ended, and returns the id. */
+  /** Returns the request's id, and measures the request when its answer has ended. */
   const begin = (request: IncomingMessage, response: ServerResponse, routeOf: () => string): string => {
     const requestId = requestIdOf(request);
-    response.setHeader('X-Request-Id', requestId);
     const started = performance.now();
     response.on('close', () => {
       const { method = '' } = request;
@@ -97,15 +105,19 @@ export function createApplication(options: ApplicationOptions): Application {
       refuseDuringShutdown();
       await route.handle(request, response, { segment, requestId });
     } catch (error) {
+      response.setHeader('X-Request-Id', requestId);
       answerError(error, response, { requestId, route: route.route });
     }
   };
 
   app.use((request, response, next) => {
-    response.locals.requestId = begin(request, response, () => response.locals.route ?? 'none');
+    const requestId = begin(request, response, () => response.locals.route ?? 'none');
+    response.locals.requestId = requestId;
+    response.setHeader('X-Request-Id', requestId);
     checkPath(request.path);
     next();
   });
+  if (options.hosts) app.use(allowHosts(options.hosts));
   if (options.cors) app.use(allowOrigins(options.cors));
   app.use(compress);
 

@@ -7,52 +7,122 @@ import type { IncomingMessage } from 'node:http';
 import type { Issue } from '#contract/issue.ts';
 import { AppError, errorText } from '../errors.ts';
 import { pathText } from '../input.ts';
+import type { UnverifiedBody } from './unverified-bytes.ts';
 
 const depthMax = 64;
 /** One decoder for all bodies: it keeps no state from one text to the next. */
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Reads the whole body. Rejects with `too-large` as soon as more than `bytesMax` bytes are announced or have arrived,
- * and with `invalid` when the body breaks off. It listens to the request's events: for a small body an iterator would
- * cost more than all the rest.
- */
-export function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    if (announcedBytes(request) > bytesMax) throw tooLarge(bytesMax);
-    const chunks: Buffer[] = [];
-    let length = 0;
-    const stopListening = () => {
-      request.off('data', onData).off('end', onEnd).off('error', onBreak).off('close', onBreak);
-    };
-    const onData = (chunk: Buffer) => {
-      chunks.push(chunk);
-      length += chunk.length;
-      if (length <= bytesMax) return;
-      stopListening();
-      request.pause();
-      reject(tooLarge(bytesMax));
-    };
-    const onEnd = () => {
-      stopListening();
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-    };
-    const onBreak = (cause?: unknown) => {
-      stopListening();
-      reject(brokenOff(cause));
-    };
-    if (request.readableEnded) onEnd();
-    else if (request.destroyed) onBreak();
-    else request.on('data', onData).on('end', onEnd).on('error', onBreak).on('close', onBreak);
-  });
+export interface BodyBounds {
+  /** How long the body may take, counted from its first byte. */
+  withinMs?: number;
+  /** Where the bytes count while it is not known who sends them. The caller ends it. */
+  unverified?: UnverifiedBody;
 }
 
-function announcedBytes(request: IncomingMessage): number {
-  return Number(request.headers['content-length'] ?? 0);
+/**
+ * Reads the whole body. Rejects with `too-large` as soon as more than `bytesMax` bytes are announced or have arrived,
+ * with `too-slow` or `unavailable` beyond the other bounds, and with `invalid` when the body breaks off.
+ */
+export async function readBody(request: IncomingMessage, bytesMax: number, bounds: BodyBounds = {}): Promise<Buffer> {
+  return openBody(request, bytesMax, bounds).readAll();
+}
+
+/** A body that is read in two steps: its beginning shows whether it is small, and the rest waits until it is wanted. */
+export interface OpenBody {
+  readonly bytesMax: number;
+  /** The length that the client has announced; undefined when the body comes in chunks. */
+  readonly announcedBytes: number | undefined;
+  /**
+   * Reads until the body has ended, and returns true; or returns false as soon as it is known to be longer than `bytes`.
+   * The rest stays with the sender. Rejects as `readBody` does.
+   */
+  isWithin(bytes: number): Promise<boolean>;
+  /** Reads to the end, and returns the whole body. Rejects as `readBody` does. */
+  readAll(): Promise<Buffer>;
+}
+
+/**
+ * Opens the body of a request. Throws `too-large` when more than `bytesMax` bytes are announced. It listens to the
+ * request's events: for a small body an iterator would cost more than all the rest.
+ */
+export function openBody(
+  request: IncomingMessage,
+  bytesMax: number,
+  { withinMs, unverified }: BodyBounds = {},
+): OpenBody {
+  const announced = announcedBytes(request);
+  if (announced !== undefined && announced > bytesMax) throw tooLarge(bytesMax);
+  const chunks: Buffer[] = [];
+  let length = 0;
+  let hasEnded = false;
+
+  /** Resolves to whether the body has ended; false when it is longer than `bytes`. */
+  const readUpTo = (bytes: number) =>
+    new Promise<boolean>((resolve, reject) => {
+      let timer: NodeJS.Timeout | undefined;
+      const stopListening = () => {
+        clearTimeout(timer);
+        request.off('data', onData).off('end', onEnd).off('error', onBreak).off('close', onBreak);
+      };
+      const refuse = (error: AppError) => {
+        stopListening();
+        request.pause();
+        chunks.length = 0;
+        reject(error);
+      };
+      const onData = (chunk: Buffer) => {
+        chunks.push(chunk);
+        length += chunk.length;
+        if (length > bytesMax) refuse(tooLarge(bytesMax));
+        else if (length > bytes) {
+          stopListening();
+          request.pause();
+          resolve(false);
+        } else {
+          if (withinMs !== undefined && length !== announced)
+            timer ??= setTimeout(() => refuse(tooSlow(withinMs)), withinMs);
+          unverified?.add(chunk.length, refuse);
+        }
+      };
+      const onEnd = () => {
+        stopListening();
+        hasEnded = true;
+        resolve(true);
+      };
+      const onBreak = (cause?: unknown) => {
+        stopListening();
+        reject(brokenOff(cause));
+      };
+      if (request.readableEnded) onEnd();
+      else if (request.destroyed) onBreak();
+      else request.on('data', onData).on('end', onEnd).on('error', onBreak).on('close', onBreak).resume();
+    });
+
+  return {
+    bytesMax,
+    announcedBytes: announced,
+    isWithin: async (bytes) => {
+      if (hasEnded) return length <= bytes;
+      return length <= bytes && (announced ?? 0) <= bytes && (await readUpTo(bytes));
+    },
+    readAll: async () => {
+      if (!hasEnded) await readUpTo(bytesMax);
+      return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
+    },
+  };
+}
+
+function announcedBytes({ headers }: IncomingMessage): number | undefined {
+  return headers['content-length'] === undefined ? undefined : Number(headers['content-length']);
 }
 
 function tooLarge(bytesMax: number): AppError {
   return new AppError('too-large', `The body is larger than the limit of ${bytesMax} bytes.`);
+}
+
+function tooSlow(withinMs: number): AppError {
+  return new AppError('too-slow', `The body did not come within ${withinMs / 1000} s of its first byte.`);
 }
 
 function brokenOff(cause: unknown): AppError {
@@ -61,7 +131,7 @@ function brokenOff(cause: unknown): AppError {
 
 /** The body in chunks as they arrive. Throws as `readBody` does. */
 export async function* bodyChunks(request: IncomingMessage, bytesMax: number): AsyncGenerator<Buffer, void, undefined> {
-  if (announcedBytes(request) > bytesMax) throw tooLarge(bytesMax);
+  if ((announcedBytes(request) ?? 0) > bytesMax) throw tooLarge(bytesMax);
   let length = 0;
   // An ordinary iterator that ends early would destroy the connection, and the refusal could not be sent.
   const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;

@@ -3,13 +3,18 @@
  * Authentication, rate limit, query, size, media type, parsing and validation happen here, in that order, for all of
  * them.
  */
+import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Express, Request, Response } from 'express';
-import { z } from 'zod';
+import type { z } from 'zod';
+import type { Issue } from '#contract/issue.ts';
 import type { LimitName } from '#contract/limits.ts';
 import { AppError } from '../errors.ts';
 import { parseInput } from '../input.ts';
-import { bodyChunks, parseJson, readBody, refuseUnstorable } from './body.ts';
+import { bodyChunks, type OpenBody, openBody, parseJson, refuseUnstorable } from './body.ts';
+import type { CheckedBody } from './body-thread.ts';
+import { checkBody, smallBodyBytes } from './check-body.ts';
+import type { BodySender, LargeBodies } from './large-bodies.ts';
 import { refuseMethod } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -28,6 +33,8 @@ export interface RawBody {
   readonly headers: IncomingHttpHeaders;
   /** To be read once; throws `too-large` beyond the limit of bodies, and `invalid` when the body breaks off. */
   readonly bytes: AsyncIterable<Buffer>;
+  /** The limit of bodies. */
+  readonly bytesMax: number;
 }
 
 export interface Answer {
@@ -51,7 +58,8 @@ interface EndpointFacts {
   /** The rate limit that counts this call; without it the call is not limited. */
   readonly limit?: LimitName;
   /**
-   * For a limit that depends on the body: called with the body before it is validated, undefined when it is not JSON.
+   * For a limit that depends on the body: called with the body before it is validated, undefined when it is not JSON, or
+   * too large to be read before it is counted.
    */
   readonly limitOf?: (body: unknown) => LimitName;
   /** True for a read of several statements that must all see the same moment. */
@@ -65,6 +73,7 @@ interface EndpointFacts {
 /** An endpoint whose body and query types only its handler knows. */
 export interface Endpoint<Caller> extends EndpointFacts {
   readonly body?: z.ZodType;
+  readonly check?: (body: never) => readonly Issue[];
   /** Its `body` is a RawBody. */
   readonly raw?: true;
   readonly query?: z.ZodType;
@@ -84,6 +93,10 @@ export function endpoint<
 >(
   definition: EndpointFacts & {
     body?: BodySchema;
+    /**
+     * The faults of a body that its schema has passed. It may run in another thread, and uses nothing but the body.
+     */
+    check?: (body: z.output<BodySchema>) => readonly Issue[];
     query?: QuerySchema;
     /**
      * Runs before `handle` and outside of the transaction around it, for work that waits for other servers. It does not
@@ -114,7 +127,8 @@ export type Around<Identity, Caller> = (
   request: {
     endpoint: Endpoint<Caller>;
     caller: Identity;
-    bytes: Buffer;
+    /** The SHA-256 of the body's bytes. */
+    bodyHash: () => Buffer;
     idempotencyKey: string | undefined;
     path: string;
   },
@@ -136,6 +150,8 @@ export interface MountOptions<Identity, Caller> {
   count?: (identity: Identity, call: { limit: LimitName; path: string }) => Promise<CountedCall>;
   around: Around<Identity, Caller>;
   bodyBytesMax: number;
+  /** Where large bodies take their turns. Without it they are read and checked at once, as small ones are. */
+  large?: { bodies: LargeBodies; senderOf: (identity: Identity) => BodySender };
   /** Used for links instead of the request's Host header. */
   publicUrl?: string | undefined;
 }
@@ -171,8 +187,8 @@ async function answer<Identity, Caller>(
 ): Promise<Answer> {
   const { scope, orScope } = called;
   const identity = await options.authenticate(request, orScope === undefined ? [scope] : [scope, orScope]);
-  const bodyForLimit = called.limitOf ? await readBody(request, options.bodyBytesMax) : undefined;
-  const limit = bodyForLimit && called.limitOf ? called.limitOf(jsonIfAny(bodyForLimit)) : called.limit;
+  const open = called.raw ? undefined : openBody(request, options.bodyBytesMax);
+  const limit = open && called.limitOf ? called.limitOf(await beginningOf(open)) : called.limit;
   if (limit !== undefined && options.count) {
     const { headers, refusal } = await options.count(identity, { limit, path: called.path });
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
@@ -183,9 +199,27 @@ async function answer<Identity, Caller>(
   const query = called.query
     ? parseInput(called.query, { ...request.query }, 'The query')
     : refuseParameters(Object.keys(request.query));
-  const { bytes, body } = called.raw
-    ? rawBody(request, options.bodyBytesMax)
-    : await jsonBody(called, request, options, bodyForLimit);
+  const answered = ({ body, bodyHash }: ReceivedBody) =>
+    handled(called, { request, identity, query, body, bodyHash }, options);
+  if (!open) return answered(rawBody(request, options.bodyBytesMax));
+  const isSmall = await open.isWithin(smallBodyBytes);
+  return isSmall || !options.large
+    ? answered(await smallBody(called, request, open))
+    : withLargeBody(called, request, open, options.large.bodies, options.large.senderOf(identity), answered);
+}
+
+/** A body that was accepted, or the raw bytes that the endpoint reads itself. */
+interface ReceivedBody {
+  readonly body: unknown;
+  readonly bodyHash: () => Buffer;
+}
+
+function handled<Identity, Caller>(
+  called: Endpoint<Caller>,
+  call: ReceivedBody & { request: Request; identity: Identity; query: unknown },
+  options: MountOptions<Identity, Caller>,
+): Promise<Answer> {
+  const { request, identity, query, body, bodyHash } = call;
   const callOf = (caller: Caller) => ({
     caller,
     params: request.params as Record<string, string>,
@@ -196,26 +230,50 @@ async function answer<Identity, Caller>(
   const { prepare, handle } = called;
   const idempotencyKey = called.raw ? undefined : request.get('idempotency-key');
   return options.around(
-    { endpoint: called, caller: identity, bytes, idempotencyKey, path: request.path },
+    { endpoint: called, caller: identity, bodyHash, idempotencyKey, path: request.path },
     (caller, prepared) => handle(callOf(caller), prepared as never),
     prepare && ((caller) => prepare(callOf(caller))),
   );
 }
 
-async function jsonBody<Identity, Caller>(
-  called: Endpoint<Caller>,
-  request: Request,
-  options: MountOptions<Identity, Caller>,
-  alreadyRead: Buffer | undefined,
-): Promise<{ bytes: Buffer; body: unknown }> {
-  const bytes = alreadyRead ?? (await readBody(request, options.bodyBytesMax));
-  if (bytes.length > 0) checkMediaType(request);
-  return { bytes, body: readJsonBody(called, bytes) };
+/** The body that decides which limit counts, if it is small enough to be read before it is counted. */
+const countedBodyBytes = 16 * 1024;
+
+async function beginningOf(open: OpenBody): Promise<unknown> {
+  return (await open.isWithin(countedBodyBytes)) ? jsonIfAny(await open.readAll()) : undefined;
 }
 
-function rawBody(request: Request, bytesMax: number): { bytes: Buffer; body: RawBody } {
+async function smallBody<Caller>(called: Endpoint<Caller>, request: Request, open: OpenBody): Promise<ReceivedBody> {
+  const bytes = await open.readAll();
+  if (bytes.length > 0) checkMediaType(request);
+  return { body: checkBody(called, bytes), bodyHash: () => createHash('sha256').update(bytes).digest() };
+}
+
+/** Reads, checks and answers a large body in its sender's turn. What would refuse it is known before it is read. */
+async function withLargeBody<Caller>(
+  called: Endpoint<Caller>,
+  request: Request,
+  open: OpenBody,
+  bodies: LargeBodies,
+  sender: BodySender,
+  answered: (received: ReceivedBody) => Promise<Answer>,
+): Promise<Answer> {
+  checkMediaType(request);
+  const turn = await bodies.enter(sender, open.announcedBytes ?? open.bytesMax);
+  try {
+    const bytes = await open.readAll();
+    turn.received(bytes.length);
+    const { body, hash }: CheckedBody = await bodies.thread.check(called, bytes);
+    return await answered({ body, bodyHash: () => hash });
+  } finally {
+    turn.end();
+  }
+}
+
+function rawBody(request: Request, bytesMax: number): { body: RawBody; bodyHash: () => Buffer } {
   checkContentEncoding(request);
-  return { bytes: Buffer.of(), body: { headers: request.headers, bytes: bodyChunks(request, bytesMax) } };
+  const body = { headers: request.headers, bytes: bodyChunks(request, bytesMax), bytesMax };
+  return { body, bodyHash: () => Buffer.of() };
 }
 
 function jsonIfAny(bytes: Uint8Array): unknown {
@@ -243,17 +301,6 @@ function checkContentEncoding(request: Request): void {
   if (!/^(identity)?$/i.test(request.get('content-encoding') ?? ''))
     throw new AppError('unsupported-media', 'The body must be sent as it is, without a Content-Encoding.');
 }
-
-/** An endpoint without a schema takes no body; `{}` counts as none, since many clients send it with every POST. */
-function readJsonBody<Caller>(called: Endpoint<Caller>, bytes: Uint8Array): unknown {
-  if (called.body) return parseInput(called.body, parseJson(bytes), 'The body');
-  if (bytes.length === 0) return undefined;
-  if (called.method !== 'POST') throw new AppError('invalid', `${called.method} ${called.path} takes no body.`);
-  parseInput(noFields, parseJson(bytes), 'The body');
-  return undefined;
-}
-
-const noFields = z.strictObject({});
 
 function refuseParameters(names: readonly string[]): Record<string, never> {
   if (names.length === 0) return {};

@@ -1,7 +1,6 @@
 /** The paths that monitoring calls: `/healthz`, `/readyz` and `/metrics`. They also answer during the shutdown. */
-import type { Express, NextFunction, Request, Response } from 'express';
+import type { Express, Response } from 'express';
 import type { Registry } from '../metrics.ts';
-import { specialRangeOf } from '../network-guard.ts';
 import { refuseMethod } from './problem.ts';
 
 export interface ProbeOptions {
@@ -9,10 +8,10 @@ export interface ProbeOptions {
   /** Named checks of `/readyz`: each rejects when its part is not available. */
   readiness: Readonly<Record<string, () => Promise<unknown>>>;
   /**
-   * `near`: /readyz and /metrics answer only requests from this machine, because they reveal much and cost work. For a
-   * port that other machines reach.
+   * `health`: only /healthz, for a port that strangers reach. The other two reveal much and cost work, and behind a proxy
+   * a request does not tell where it comes from.
    */
-  probes?: 'all' | 'near';
+  probes?: 'all' | 'health';
   /** A check that takes longer counts as failed (default 2 s). */
   readinessTimeoutMs?: number;
 }
@@ -23,15 +22,13 @@ const readinessTimeoutDefaultMs = 2_000;
 export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: () => boolean): void {
   const { registry, readiness, readinessTimeoutMs = readinessTimeoutDefaultMs } = options;
   const add = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
-    const isHidden = (request: Request) => options.probes === 'near' && path !== '/healthz' && !isNear(request);
-    const hide = (request: Request, _response: Response, next: NextFunction) =>
-      isHidden(request) ? next('route') : next();
-    app.get(path, hide, async (_request, response) => {
+    if (options.probes === 'health' && path !== '/healthz') return;
+    app.get(path, async (_request, response) => {
       response.locals.route = path;
       response.setHeader('Cache-Control', 'no-store');
       await answer(response);
     });
-    app.route(path).all(hide, (request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
+    app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
   };
   add('/healthz', (response) => void response.json({ status: 'ok' }));
   add('/readyz', async (response) => {
@@ -43,12 +40,6 @@ export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: (
   add('/metrics', async (response) => {
     response.type(registry.contentType).send(await registry.metrics());
   });
-}
-
-/** Whether the request comes from this machine itself, and not through a proxy that runs on it. */
-function isNear({ socket, headers }: Request): boolean {
-  const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
-  return !isForwarded && specialRangeOf(socket.remoteAddress ?? '') === 'loopback';
 }
 
 /** Runs all checks at once. A check that rejects, throws or hangs has failed; the others still report their state. */

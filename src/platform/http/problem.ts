@@ -1,6 +1,7 @@
 /** One table from error codes to HTTP, and RFC 9457 bodies made from errors. */
 import type { ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
+import { issuesMax } from '#contract/issue.ts';
 import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError, type ErrorCode } from '../errors.ts';
 
@@ -10,8 +11,10 @@ const answers: Record<ErrorCode, { status: number; title: string }> = {
   forbidden: { status: 403, title: 'Forbidden' },
   'not-found': { status: 404, title: 'Not found' },
   'method-not-allowed': { status: 405, title: 'Method not allowed' },
+  'too-slow': { status: 408, title: 'Request timeout' },
   conflict: { status: 409, title: 'Conflict' },
   'too-large': { status: 413, title: 'Content too large' },
+  'no-space': { status: 507, title: 'Insufficient storage' },
   'unsupported-media': { status: 415, title: 'Unsupported media type' },
   'no-such-range': { status: 416, title: 'Range not satisfiable' },
   'too-many': { status: 429, title: 'Too many requests' },
@@ -20,8 +23,9 @@ const answers: Record<ErrorCode, { status: number; title: string }> = {
 };
 
 const retryAfterDefaultS = 5;
-const issuesMax = 100;
 const lingerMs = 1_000;
+/** How much of a body that is not wanted is still read, so that a client that sends before it reads gets its answer. */
+const discardedBytesMax = 1_048_576;
 
 const internalText = 'Something went wrong on our side. The request id identifies it in our logs.';
 
@@ -43,7 +47,7 @@ export function sendProblem(response: ServerResponse, error: AppError): void {
   }
   const { status, title } = answers[error.code];
   const detail = error.code === 'internal' ? internalText : error.publicMessage;
-  const body: Problem = { type: 'about:blank', title, status, detail };
+  const body: Problem = { type: 'about:blank', title, status, detail, ...error.figures };
   if (error.issues.length > 0 && error.code !== 'internal')
     body.errors = error.issues.slice(0, issuesMax).map((issue) => ({ ...issue }));
   // The code that refused may have set a more specific header.
@@ -67,19 +71,24 @@ function retryAfterS({ recovery }: AppError): number {
 
 /**
  * Answers while the client is still sending. Closing a connection with unread bytes resets it, and the client would
- * lose the answer. So the rest is read and discarded until the client closes or finishes, at most for `lingerMs`.
+ * lose the answer. So the rest is read and discarded until the client closes or finishes: for `lingerMs` and up to
+ * `discardedBytesMax`, and nothing beyond.
  */
 function sendBeforeBodyEnds(response: ServerResponse, text: string): void {
   const { req: request } = response;
   response.setHeader('Connection', 'close');
   response.write(text);
+  let discarded = 0;
+  const discard = (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > discardedBytesMax) request.off('data', discard).pause();
+  };
   const timer = setTimeout(() => response.end(), lingerMs);
   const done = () => {
     clearTimeout(timer);
     response.end();
   };
-  request.once('end', done).once('close', done).once('error', done);
-  request.resume();
+  request.once('end', done).once('close', done).once('error', done).on('data', discard).resume();
 }
 
 /** Throws the refusal that is answered 405; `allow` lists the methods of this path. */

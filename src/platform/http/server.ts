@@ -2,12 +2,27 @@
  * A listening HTTP or HTTPS server that stops gracefully: it accepts no new connections, lets running requests end,
  * closes idle connections, and closes the rest after the grace time.
  */
-import { createServer, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Problem, problemMediaType } from '#contract/problem.ts';
 import { AppError } from '../errors.ts';
+import {
+  type ConnectionLimits,
+  type ConnectionMetrics,
+  type Connections,
+  connectionLimitsDefault,
+  isInReserve,
+  watchConnections,
+} from './connections.ts';
 
 export interface HttpServer {
   /** `http://127.0.0.1:8080`, with the actual port and a name that a client can use. */
@@ -22,11 +37,14 @@ export interface ListenOptions {
   /** 0 takes a free port. */
   port: number;
   /** Set: the server speaks HTTPS. */
-  tls?: { certPem: string; keyPem: string };
+  tls?: { certPem: string; keyPem: string } | undefined;
   /** The name in `url`; default `host`. */
   publicHost?: string;
   /** A connection without traffic for this long is closed; every answer must begin before that (default 2 min). */
   stalledMs?: number;
+  /** How many connections there may be, and how long a handshake may take. */
+  connections?: ConnectionLimits | undefined;
+  metrics?: ConnectionMetrics;
 }
 
 const stalledDefaultMs = 120_000;
@@ -37,16 +55,23 @@ const limits = {
   keepAliveTimeout: 65_000,
   maxHeaderSize: 32_768,
   requireHostHeader: false,
+  // Every 30 s by default: a connection that sends nothing would be open for up to 45 s.
+  connectionsCheckingInterval: 5_000,
 };
 
 /** Starts listening. Throws an AppError that names host and port, and what to do, when that is not possible. */
 export async function listen(handler: RequestListener, options: ListenOptions): Promise<HttpServer> {
-  const server = options.tls
-    ? createTlsServer({ ...limits, cert: options.tls.certPem, key: options.tls.keyPem }, withReadableTarget(handler))
-    : createServer(limits, withReadableTarget(handler));
+  const { tls, connections: connectionLimits = connectionLimitsDefault } = options;
+  const { handshakeMs: handshakeTimeout } = connectionLimits;
+  const server = tls
+    ? createTlsServer({ ...limits, handshakeTimeout, cert: tls.certPem, key: tls.keyPem }, onlyReadable(handler))
+    : createServer(limits, onlyReadable(handler));
   // Node itself sets no time limit for a client that does not read: its answer would stay in memory for ever.
   server.timeout = options.stalledMs ?? stalledDefaultMs;
-  const connections = trackConnections(server);
+  const connections = watchConnections(server, connectionLimits, options.metrics);
+  server.prependListener('request', (_request, response) => {
+    if (!server.listening) response.setHeader('Connection', 'close');
+  });
   server.on('checkExpectation', (_request, response: ServerResponse) => refuse(response, 417));
   server.on('clientError', (error, socket) => refuseUnreadable(error, socket, connections));
   await new Promise<void>((resolve, reject) => {
@@ -87,27 +112,40 @@ function cannotListen({ host, port }: ListenOptions, cause: unknown): AppError {
 
 /**
  * Refuses a request target that the handler could not parse: a client may send a whole URL in place of a path. It also
- * refuses HTTP/1.1 without a Host header, since Node would refuse that with an empty answer.
+ * refuses HTTP/1.1 without a Host header, since Node would refuse that with an empty answer, and all but health checks on
+ * a connection beyond the limits.
  */
-function withReadableTarget(handler: RequestListener): RequestListener {
+function onlyReadable(handler: RequestListener): RequestListener {
   return (request, response) => {
     const target = request.url ?? '';
     const isReadable = /^[/*]/.test(target) || URL.canParse(target);
     const hasHost = request.headers.host !== undefined || request.httpVersion === '1.0';
-    if (isReadable && hasHost) handler(request, response);
+    if (isInReserve(request) && !isHealthCheck(request)) refuse(response, 503);
+    else if (isReadable && hasHost) handler(request, response);
     else refuse(response, 400);
   };
 }
 
+function isHealthCheck({ method, url }: IncomingMessage): boolean {
+  return url === '/healthz' && (method === 'GET' || method === 'HEAD');
+}
+
 function refuse(response: ServerResponse, status: number): void {
   const text = problemText(status);
-  const headers = { 'content-type': problemMediaType, 'content-length': Buffer.byteLength(text), connection: 'close' };
+  const headers = {
+    'content-type': problemMediaType,
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+    ...(status === 503 ? { 'retry-after': '5' } : {}),
+  };
   response.writeHead(status, headers).end(text);
 }
 
 /** Answers where Node refuses before there is a request: Node itself would answer without a body. */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, { running }: Connections): void {
-  const isAnswering = [...running].some((response) => response.socket === socket && response.headersSent);
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex, connections: Connections): void {
+  // Without a handshake nothing can be said to the client, and an end would wait for it for ever.
+  if (connections.dropUnshaken(socket)) return;
+  const isAnswering = [...connections.running].some((response) => response.socket === socket && response.headersSent);
   if (!socket.writable || isAnswering || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
@@ -138,6 +176,7 @@ const unreadableTexts: Readonly<Record<number, string>> = {
   413: 'The extensions of the chunks are too large.',
   417: 'Nothing but 100-continue can be expected.',
   431: `The path and the headers are larger than ${limits.maxHeaderSize} bytes together.`,
+  503: 'The port has as many connections as it may have. Send the request again later.',
 };
 
 function problemText(status: number): string {
@@ -146,57 +185,17 @@ function problemText(status: number): string {
   return JSON.stringify(problem);
 }
 
-interface Connections {
-  /** Every TCP connection, also one in its TLS handshake, which the server itself does not count. */
-  readonly open: Set<Socket>;
-  /** Connections that have carried a request. A browser opens spare ones that it may never use. */
-  readonly used: WeakSet<Socket>;
-  readonly running: Set<ServerResponse>;
-}
-
-function trackConnections(server: Server): Connections {
-  const connections: Connections = { open: new Set(), used: new WeakSet(), running: new Set() };
-  const byPeer = new Map<string, Socket>();
-  const seen = new WeakSet<Socket>();
-  server.on('connection', (socket: Socket) => {
-    const peer = peerOf(socket);
-    connections.open.add(socket);
-    byPeer.set(peer, socket);
-    socket.on('close', () => {
-      connections.open.delete(socket);
-      if (byPeer.get(peer) === socket) byPeer.delete(peer);
-    });
-  });
-  server.prependListener('request', (request, response) => {
-    if (!seen.has(request.socket)) {
-      seen.add(request.socket);
-      // Under TLS the request's socket is another object than the connection's: the peer's address and port identify
-      // both.
-      const socket = byPeer.get(peerOf(request.socket));
-      if (socket) connections.used.add(socket);
-    }
-    connections.running.add(response);
-    response.on('close', () => connections.running.delete(response));
-    if (!server.listening) response.setHeader('Connection', 'close');
-  });
-  return connections;
-}
-
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
-}
-
 async function closeGracefully(server: Server, connections: Connections, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   // A client that gets this header does not send its next request into a closing connection.
   for (const response of connections.running) if (!response.headersSent) response.setHeader('Connection', 'close');
-  for (const socket of connections.open) if (!connections.used.has(socket)) socket.destroy();
+  connections.drop('unused');
   server.closeIdleConnections();
   // A keep-alive connection that was busy becomes idle when its answer has been sent: it must be closed then, too.
   const idle = setInterval(() => server.closeIdleConnections(), 50);
   const grace = setTimeout(() => {
     server.closeAllConnections();
-    for (const socket of connections.open) socket.destroy();
+    connections.drop('all');
   }, graceMs);
   await closed;
   clearInterval(idle);

@@ -3,14 +3,19 @@
  * small pool; each worker has one connection for its queries and another that LISTENs.
  */
 import {
+  assertSchemaCompatibility,
   ConnectionClosedError,
+  LATEST_SCHEMA_VERSION,
   PostgresConnection,
   PostgresQueueBackend,
   Queue,
   type QueueBaseOptions,
   runMigrations,
+  SchemaMigrationRequiredError,
 } from 'bullmq';
 import { Client } from 'pg';
+import { mayNotMigrate } from '../database/migrations.ts';
+import { hasErrorCode } from '../errors.ts';
 import { AbandonableWorker, type Backend, eventStream, type ReportError, workerSettings } from './backend.ts';
 
 /**
@@ -78,14 +83,32 @@ export async function openPostgresBackend(options: {
 
 type QueueConnection = ConstructorParameters<typeof PostgresConnection>[0];
 
+/** Creates or upgrades the tables of a queue. Rejects as `openPostgresBackend` does. */
+export async function migrateQueue(databaseUrl: string, namespace: string): Promise<void> {
+  const connection = { connectionString: databaseUrl, application_name: namespace, connectionTimeoutMillis: 10_000 };
+  await migrate(connection, namespace);
+}
+
+/** Changes nothing when the tables are up to date: the role of the program may have no right to change them. */
 async function migrate(connection: ConstructorParameters<typeof Client>[0], schema: string): Promise<void> {
   const client = new SafeClient(connection);
   await client.connect();
   try {
-    await runMigrations(client, schema);
+    const version = await assertSchemaCompatibility(client, schema).catch((error: unknown) => {
+      if (isMissing(error)) return 0;
+      throw error;
+    });
+    if (version < LATEST_SCHEMA_VERSION) await runMigrations(client, schema);
+  } catch (error) {
+    throw mayNotMigrate(error, schema, schema.replace(/_queue$/, '')) ?? error;
   } finally {
     await client.end();
   }
+}
+
+/** Neither the schema nor its table of versions exists yet. */
+function isMissing(error: unknown): boolean {
+  return error instanceof SchemaMigrationRequiredError || hasErrorCode(error, '3F000');
 }
 
 const ignore = () => undefined;

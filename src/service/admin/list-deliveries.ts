@@ -19,6 +19,7 @@ export const listDeliveries = endpoint<Operator, z.ZodUndefined, typeof deliveri
     const body = await readDeliveryLog(unit.tx, organisation, {
       query,
       webhookId: webhook,
+      reader: 'operator',
       url: `${baseUrl}/admin/organisations/${organisation}/deliveries`,
       filters: { webhook, status },
     });

@@ -13,34 +13,37 @@ import { findOrganisation } from './find-organisation.ts';
 /**
  * PUT /admin/organisations/{id}/limits: the organisation's limits, from the next request on. They replace the limits that
  * were set before. A limit that is left out is the contract's; `{}` restores all of the contract's. `enabled: false`
- * switches off the rate limits only: a `webhooks_max` that was set before stays. Requests that were counted stay counted.
+ * switches off the rate limits only: a `webhooks_max` and a `file_bytes_max` that were set before stay. Requests that were counted stay counted.
  */
-export const putLimits = endpoint<Operator, typeof limitsRequest>({
-  method: 'PUT',
-  path: '/admin/organisations/:id/limits',
-  scope: 'operator',
-  summary: "Set an organisation's limits",
-  answers: { 200: limitsAnswer },
-  body: limitsRequest,
-  handle: async ({ body, params, caller: { unit } }) => {
-    const organisation = await findOrganisation(unit.tx, params['id']);
-    const [row] = await unit.tx.query<{ limits: LimitsRequest }>(
-      `update service.organisations set limits =
-         case when $3 and limits ? 'webhooks_max' then jsonb_build_object('webhooks_max', limits -> 'webhooks_max')
+export function putLimits({ fileBytesMax }: { fileBytesMax: number }) {
+  return endpoint<Operator, typeof limitsRequest>({
+    method: 'PUT',
+    path: '/admin/organisations/:id/limits',
+    scope: 'operator',
+    summary: "Set an organisation's limits",
+    answers: { 200: limitsAnswer },
+    body: limitsRequest,
+    handle: async ({ body, params, caller: { unit } }) => {
+      const organisation = await findOrganisation(unit.tx, params['id']);
+      const [row] = await unit.tx.query<{ limits: LimitsRequest }>(
+        `update service.organisations set limits =
+           case when $3 then jsonb_strip_nulls(jsonb_build_object(
+             'webhooks_max', limits -> 'webhooks_max', 'file_bytes_max', limits -> 'file_bytes_max'))
            else '{}' end || $2::jsonb
-       where id = $1 returning limits`,
-      [organisation, JSON.stringify(body), body.enabled === false],
-    );
-    return { status: 200, body: render(row?.limits ?? body) };
-  },
-});
+         where id = $1 returning limits`,
+        [organisation, JSON.stringify(body), body.enabled === false],
+      );
+      return { status: 200, body: render({ file_bytes_max: fileBytesMax, ...(row?.limits ?? body) }) };
+    },
+  });
+}
 
 /** Shows each limit that is in force, or that would be if the rate limits were enabled. */
-function render({ enabled = true, webhooks_max = webhooksMaxDefault, ...own }: LimitsRequest) {
+function render({ enabled = true, webhooks_max = webhooksMaxDefault, file_bytes_max, ...own }: LimitsRequest) {
   const names = Object.keys(limits) as (keyof typeof limits)[];
   const effective = names.map((name) => {
     const limit = effectiveLimit(own, name);
     return [name, { burst: limit?.burst.requests, sustained: limit?.sustained.requests }];
   });
-  return { enabled, ...Object.fromEntries(effective), webhooks_max };
+  return { enabled, ...Object.fromEntries(effective), webhooks_max, file_bytes_max };
 }

@@ -3,7 +3,7 @@
  * the buyer's values.
  */
 import type { BuyerValues, SubmitBid } from '#contract/desk.ts';
-import type { Issue } from '#contract/issue.ts';
+import { type Issue, issuesMax } from '#contract/issue.ts';
 import type { Cell } from '#contract/sourcing-event.ts';
 import { AppError, throwIssues } from '#platform/errors.ts';
 import { pathText } from '#platform/input.ts';
@@ -36,29 +36,46 @@ export function invitationOf(event: SourcingEvent, supplier: string): Invitation
   return found;
 }
 
-/** An issue for each wrong lot and column in the entries of the buyer or of a supplier (`by`). */
+/**
+ * An issue for each wrong lot and column in the entries of the buyer or of a supplier (`by`): as many as an answer names,
+ * because a body may hold hundreds of thousands of wrong values.
+ */
 export function entryIssues(
+  event: SourcingEvent,
+  sheet: BidSheet,
+  entries: Omit<SubmitBid, 'supplier'>,
+  by: InputBy,
+): Issue[] {
+  const issues: Issue[] = [];
+  for (const issue of findEntryIssues(event, sheet, entries, by)) {
+    issues.push(issue);
+    if (issues.length === issuesMax) break;
+  }
+  return issues;
+}
+
+function* findEntryIssues(
   event: SourcingEvent,
   sheet: BidSheet,
   { lots, global }: Omit<SubmitBid, 'supplier'>,
   by: InputBy,
-): Issue[] {
-  const issues = lotIssues(
+): Generator<Issue, undefined, undefined> {
+  yield* lotIssues(
     event,
     lots.map(({ lot }) => lot),
     (index) => `lots[${index}].lot`,
   );
   for (const [index, { values, offers }] of lots.entries()) {
-    issues.push(...cellIssues(sheet, values, ['lots', index, 'values'], by, 'LOT'));
+    yield* cellIssues(sheet, values, ['lots', index, 'values'], by, 'LOT');
     if (offers && !sheet.takesOffers)
-      issues.push({
+      yield {
         path: `lots[${index}].offers`,
         message: `only a Dutch auction takes offers, and this event is of type ${event.type}`,
-      });
+      };
     for (const { index: at, member, message } of offerIssues(offers ?? []))
-      issues.push({ path: `lots[${index}].offers[${at}].${member}`, message });
+      yield { path: `lots[${index}].offers[${at}].${member}`, message };
   }
-  return [...issues, ...cellIssues(sheet, global, ['global'], by, 'EVENT')];
+  yield* cellIssues(sheet, global, ['global'], by, 'EVENT');
 }
 
 /** The path of a lot in the body, by its name. A fault of a lot that the body does not name comes from `global`. */
@@ -78,15 +95,15 @@ export function lotIssues(event: SourcingEvent, names: readonly string[], pathOf
 }
 
 /** An issue for each value that this side may not enter here, or that its column does not accept. */
-function cellIssues(
+function* cellIssues(
   sheet: BidSheet,
   values: Readonly<Record<string, Cell>>,
   path: (string | number)[],
   by: InputBy,
   scope: FormulaScope,
-): Issue[] {
-  return Object.entries(values).flatMap(([column, cell]) => {
+): Generator<Issue, undefined, undefined> {
+  for (const [column, cell] of Object.entries(values)) {
     const message = cellIssue(sheet, column, cell, by, scope);
-    return message === undefined ? [] : [{ path: pathText([...path, column]), message }];
-  });
+    if (message !== undefined) yield { path: pathText([...path, column]), message };
+  }
 }

@@ -42,6 +42,7 @@ export function deskCommand<BodySchema extends z.ZodType>(definition: {
     ...documented,
     path: `/desk/events/:id${path}`,
     scope: 'desk',
+    limit: 'desk',
     handle: async ({ body, params, caller: { unit, organisationId } }) => {
       const { event, now } = await loadEventNow(unit, organisationId, params['id'], clock);
       const refusal = refusalOf(command, event);

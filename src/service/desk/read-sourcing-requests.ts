@@ -24,6 +24,7 @@ export const listSourcingRequests = endpoint<Caller, z.ZodUndefined, typeof list
   method: 'GET',
   path,
   scope: 'desk',
+  limit: 'desk',
   summary: 'List sourcing requests',
   answers: { 200: listOf(listedSourcingRequest) },
   query: listRequestsQuery,
@@ -49,6 +50,7 @@ export const readSourcingRequest = endpoint<Caller>({
   method: 'GET',
   path: `${path}/:id`,
   scope: 'desk',
+  limit: 'desk',
   summary: 'Read a sourcing request',
   answers: { 200: sourcingRequest },
   handle: async ({ params, caller: { unit, organisationId } }) => {

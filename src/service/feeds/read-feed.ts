@@ -16,7 +16,7 @@ import {
   tagFilterPrefix,
 } from '#contract/feed.ts';
 import { parseTimestamp, type Timestamp } from '#contract/timestamp.ts';
-import { type PreparedStatement, prepared } from '#platform/database/sql.ts';
+import { type PreparedStatement, prepared, type Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import { type Answer, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
@@ -83,6 +83,42 @@ function pageStatement(
   query: FeedQuery,
   size: number,
 ): { statement: string | PreparedStatement; params: unknown[] } {
+  const { rows, params, isPlanned } = matchingRows(organisationId, feed, query, size);
+  const text = `select r.body ${rows} order by r.modified limit $2 + 1`;
+  return { statement: isPlanned ? text : prepared(text), params };
+}
+
+/**
+ * The ids of the records that match the filters of a query, whatever its times and its page are; undefined when it has
+ * no filter.
+ */
+export async function findMatchingIds(
+  sql: Sql,
+  organisationId: string,
+  feed: FeedName,
+  query: FeedQuery,
+): Promise<ReadonlySet<string> | undefined> {
+  const {
+    modified_after: _after,
+    modified_before: _before,
+    page_size: _size,
+    cursor: _cursor,
+    include: _include,
+    ...filters
+  } = query;
+  if (Object.values(filters).every((value) => value === undefined)) return undefined;
+  const { rows, params } = matchingRows(organisationId, feed, filters, null);
+  const found = await sql.query<{ id: string }>(`select r.id ${rows} limit $2`, params);
+  return new Set(found.map(({ id }) => id));
+}
+
+/** The rows that match a query, as the end of a statement whose parameter $2 is `size`. */
+function matchingRows(
+  organisationId: string,
+  feed: FeedName,
+  query: FeedQuery,
+  size: number | null,
+): { rows: string; params: unknown[]; isPlanned: boolean } {
   const params: unknown[] = [organisationId, size];
   const conditions = ['r.organisation_id = $1', `r.feed = '${feed}'`, 'r.visible'];
   const where = (condition: string, value: unknown) => {
@@ -102,9 +138,11 @@ function pageStatement(
   where(`${eventRow}.is_test = ?`, query.is_test);
   const event = `join service.feed_records e
     on e.organisation_id = $1 and e.feed = 'sourcing-events' and e.visible and e.sourcing_event = r.sourcing_event`;
-  const text = `select r.body from service.feed_records r ${ofEvent ? event : ''}
-    where ${conditions.join(' and ')} order by r.modified limit $2 + 1`;
-  return { statement: tags || ofEvent || query.sourcing_requests ? text : prepared(text), params };
+  return {
+    rows: `from service.feed_records r ${ofEvent ? event : ''} where ${conditions.join(' and ')}`,
+    params,
+    isPlanned: tags !== undefined || ofEvent || query.sourcing_requests !== undefined,
+  };
 }
 
 function separated(bodies: readonly string[]): string[] {

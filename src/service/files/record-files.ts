@@ -2,7 +2,7 @@
  * Turns uploaded bytes into file rows. First the row of an upload is committed, then its bytes are made durable, then
  * the row of the file replaces the row of the upload, in the transaction of the caller that needs the file. A crash at
  * any instant leaves at most an upload row, and `sweep-uploads.ts` removes it with its bytes after a day; no upload
- * takes that long. So there is never a file without bytes, and there are never bytes without a row.
+ * takes that long. The row also reserves room for the bytes, so that uploads at once cannot exceed the organisation's. So there is never a file without bytes, and there are never bytes without a row.
  */
 import { randomUUID } from 'node:crypto';
 import type { Timestamp } from '#contract/timestamp.ts';
@@ -17,14 +17,58 @@ export interface NewFile extends StoredBytes {
   readonly contentType: string;
 }
 
-/** Inserts `count` upload rows and returns their ids. `sql` must not be in a transaction that may be rolled back. */
-export async function beginUploads(sql: Sql, count: number, now: Timestamp): Promise<string[]> {
-  const ids = Array.from({ length: count }, () => randomUUID());
-  await sql.query('insert into service.file_uploads (id, created) select id, $2 from unnest($1::uuid[]) as id', [
-    ids,
-    now,
-  ]);
-  return ids;
+/** How much the files of an organisation may have together. Uploads under way count with what is reserved for them. */
+export interface FileRoom {
+  readonly limitBytes: number;
+  readonly usedBytes: number;
+  readonly leftBytes: number;
+}
+
+/**
+ * Inserts an upload row and returns its id; undefined when fewer than `bytes` are left for the organisation. `sql` must
+ * not be in a transaction that may be rolled back.
+ */
+export async function beginUpload(
+  sql: Sql,
+  { organisationId, bytes, fileBytesMax }: { organisationId: string; bytes: number; fileBytesMax: number },
+  now: Timestamp,
+): Promise<string | undefined> {
+  const id = randomUUID();
+  // The row of the organisation is locked by the update: of two uploads at once, the second sees what the first has left.
+  const begun = await sql.query(
+    `with counted as (
+       update service.organisations set file_bytes = file_bytes + $3
+       where id = $2 and file_bytes + $3 <= coalesce((limits ->> 'file_bytes_max')::bigint, $4)
+       returning id)
+     insert into service.file_uploads (id, organisation_id, reserved, created) select $1, id, $3, $5 from counted
+     returning id`,
+    [id, organisationId, bytes, fileBytesMax, now],
+  );
+  return begun.length > 0 ? id : undefined;
+}
+
+/** Frees the room of uploads that have failed. Their bytes are removed by the sweep, with their rows. */
+export async function releaseUploads(sql: Sql, ids: readonly string[]): Promise<void> {
+  await sql.query(
+    `with held as (
+       select id, organisation_id, reserved from service.file_uploads where id = any($1::uuid[]) order by id for update),
+     freed as (update service.file_uploads u set reserved = 0 from held where u.id = held.id)
+     update service.organisations o set file_bytes = file_bytes - held.bytes
+     from (select organisation_id, sum(reserved) as bytes from held group by organisation_id) as held
+     where o.id = held.organisation_id`,
+    [ids],
+  );
+}
+
+/** The room that an organisation has for files. */
+export async function readFileRoom(sql: Sql, organisationId: string, fileBytesMax: number): Promise<FileRoom> {
+  const [row] = await sql.query<{ used: number; limit: number }>(
+    `select file_bytes as used, coalesce((limits ->> 'file_bytes_max')::bigint, $2) as limit
+     from service.organisations where id = $1`,
+    [organisationId, fileBytesMax],
+  );
+  const { used = 0, limit = 0 } = row ?? {};
+  return { limitBytes: limit, usedBytes: used, leftBytes: Math.max(0, limit - used) };
 }
 
 /** Inserts the file rows. Throws `unavailable` when the sweep has abandoned one of the uploads: it must be repeated. */
@@ -36,7 +80,13 @@ export async function recordFiles(
 ): Promise<void> {
   if (files.length === 0) return;
   const recorded = await tx.query(
-    `with noted as (delete from service.file_uploads where id = any($2::uuid[]) and not abandoned returning id)
+    `with noted as (
+       delete from service.file_uploads where id = any($2::uuid[]) and not abandoned returning id, reserved),
+     counted as (
+       update service.organisations set file_bytes = file_bytes
+         + (select sum(f.size - noted.reserved) from unnest($2::uuid[], $5::bigint[]) as f (id, size)
+            join noted on noted.id = f.id)
+       where id = $1 and exists (select from noted))
      insert into service.files (id, organisation_id, file_name, content_type, size, sha256, created)
      select f.id, $1, f.file_name, f.content_type, f.size, f.sha256, $7
      from unnest($2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::bytea[])

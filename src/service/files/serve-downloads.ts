@@ -12,6 +12,7 @@ import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError, hasErrorCode } from '#platform/errors.ts';
 import type { ByteRange, FileStorage, OpenFile } from '#platform/file-storage.ts';
+import { protectConnection } from '#platform/http/connections.ts';
 import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
 import type { SecretBox } from '#platform/secrets.ts';
@@ -20,6 +21,7 @@ import { readDownloadToken } from './download-token.ts';
 
 interface FileRow {
   id: string;
+  organisation_id: string;
   file_name: string;
   content_type: string;
   size: number;
@@ -49,10 +51,11 @@ export function serveDownloads(app: Express, { database, storage, secrets, clock
         'This download link is not valid, or has expired. Submit a new job for a new one.',
       );
     const [file] = await database.query<FileRow>(
-      'select id, file_name, content_type, size from service.files where id = $1',
+      'select id, organisation_id, file_name, content_type, size from service.files where id = $1',
       [id],
     );
     if (!file) throw missing(id, 'row');
+    protectConnection(request, file.organisation_id);
     response.setHeader('ETag', tagOf(file));
     response.setHeader('Accept-Ranges', 'bytes');
     allowNotModified(request);

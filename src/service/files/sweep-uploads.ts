@@ -8,6 +8,7 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { FileStorage } from '#platform/file-storage.ts';
 import type { Logger } from '#platform/log.ts';
+import { releaseUploads } from './record-files.ts';
 
 const keptMs = 24 * 60 * 60 * 1000;
 const batchSize = 100;
@@ -67,6 +68,10 @@ async function removeAbandoned(
       [startedBefore],
     );
     if (uploads.length === 0) return;
+    await releaseUploads(
+      database,
+      uploads.map(({ id }) => id),
+    );
     for (const { id } of uploads) {
       if (signal.aborted) return;
       await storage.remove(id);

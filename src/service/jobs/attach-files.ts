@@ -10,9 +10,10 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { type FileStorage, oneChunk } from '#platform/file-storage.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
+import type { Logger } from '#platform/log.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
 import { fetchFile } from '../files/fetch-file.ts';
-import { beginUploads, type NewFile, recordFiles } from '../files/record-files.ts';
+import { beginUpload, type NewFile, recordFiles, releaseUploads } from '../files/record-files.ts';
 import type { JobContext, JobResult, JobWork } from './job-work.ts';
 import { refuse } from './refuse.ts';
 
@@ -21,7 +22,8 @@ export interface AttachDeps {
   storage: FileStorage;
   fetch: GuardedFetch;
   clock: Clock;
-  settings: { bodyBytesMax: number };
+  log: Logger;
+  settings: { bodyBytesMax: number; fileBytesMax: number };
 }
 
 /** A file whose bytes are stored, or the reason why it could not be fetched. */
@@ -128,28 +130,53 @@ async function prepareFiles(
     [organisationId],
   );
   const allowedNetworks = parseCidrs(organisation?.allowed_networks ?? []);
-  const ids = await beginUploads(deps.database, files.length, timestampNow(deps.clock));
   const until = performance.now() + jobMs;
-  return concurrently(files, signal, async (file, index, running) => {
+  return concurrently(files, signal, async (file, running) => {
     const timeoutMs = Math.min(fileMs, Math.ceil(until - performance.now()));
-    const limits = { allowedNetworks, timeoutMs, responseBytesMax: deps.settings.bodyBytesMax, signal: running };
+    const limits = {
+      allowedNetworks,
+      group: organisationId,
+      timeoutMs,
+      responseBytesMax: deps.settings.bodyBytesMax,
+      signal: running,
+    };
     const fetched =
       file.url === undefined
         ? { bytes: Buffer.from(file.content ?? '', 'base64'), contentType: undefined }
         : await fetchFile(deps.fetch, file.url, limits);
     const fileName = file.file_name;
-    if ('error' in fetched) return { fileName, error: fetched.error };
-    const id = ids[index] as string;
+    if ('error' in fetched) {
+      const { error, detail } = fetched;
+      if (error === 'unreachable') deps.log.info({ organisationId, detail }, 'a file could not be fetched');
+      return { fileName, error };
+    }
     const contentType = file.content_type ?? fetched.contentType ?? octetStream;
-    return { id, fileName, contentType, ...(await deps.storage.put(id, oneChunk(fetched.bytes))) };
+    const stored = await store(deps, organisationId, fetched.bytes);
+    return stored ? { fileName, contentType, ...stored } : { fileName, error: 'no_space' };
   });
+}
+
+/** Stores the bytes of a file; undefined when the organisation has no room for them. */
+async function store(
+  { database, clock, storage, settings: { fileBytesMax } }: AttachDeps,
+  organisationId: string,
+  bytes: Uint8Array,
+): Promise<Pick<NewFile, 'id' | 'size' | 'sha256'> | undefined> {
+  const id = await beginUpload(database, { organisationId, bytes: bytes.length, fileBytesMax }, timestampNow(clock));
+  if (id === undefined) return undefined;
+  try {
+    return { id, ...(await storage.put(id, oneChunk(bytes))) };
+  } catch (error) {
+    await releaseUploads(database, [id]);
+    throw error;
+  }
 }
 
 /** Works on a few items at a time. When one throws, or the signal aborts, the others are aborted, too. */
 async function concurrently<Item, Result>(
   items: readonly Item[],
   signal: AbortSignal,
-  work: (item: Item, index: number, signal: AbortSignal) => Promise<Result>,
+  work: (item: Item, signal: AbortSignal) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
   const failed = new AbortController();
@@ -158,7 +185,7 @@ async function concurrently<Item, Result>(
   const worker = async () => {
     for (const [index, item] of queue) {
       running.throwIfAborted();
-      results[index] = await work(item, index, running).catch((error: unknown) => {
+      results[index] = await work(item, running).catch((error: unknown) => {
         failed.abort(error);
         throw error;
       });

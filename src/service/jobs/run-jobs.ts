@@ -1,17 +1,21 @@
 /**
- * The worker of the lanes `jobs` and `file-jobs`. It runs an organisation's jobs in the order of their submission. Jobs
- * that fetch from other servers have a lane of their own, because they would delay the others. A job's work and its end
- * are one transaction, so a job ends exactly once: a crash leaves it pending with nothing done.
+ * The workers of the lanes `jobs` and `file-jobs`. They run an organisation's jobs in the order of their submission, and
+ * the organisations take turns. Jobs that fetch from other servers have a lane of their own, because they would delay the
+ * others. A job's work and its end are one transaction, so a job ends exactly once: a crash leaves it pending with nothing
+ * done.
  */
-import type { Issue } from '#contract/issue.ts';
+import { type Issue, issuesMax } from '#contract/issue.ts';
 import { type JobType, jobTypeNames, jobTypes } from '#contract/job.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { AppError } from '#platform/errors.ts';
+import { createFairSlots } from '#platform/fair-slots.ts';
 import { toAppError } from '#platform/http/problem.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
+import type { Signals, Work } from '#platform/queue.ts';
 import type { SecretBox } from '#platform/secrets.ts';
+import { inTurns, type WorkOnNext } from '../turns.ts';
 import { isWorthRepeating, type RunUnitOfWork, type ServiceLane, type UnitOfWork } from '../unit-of-work.ts';
 import { enqueueNotifications } from '../webhooks/enqueue-notifications.ts';
 import { type AttachDeps, attachFilesToSourcingEvent, attachFilesToSourcingRequest } from './attach-files.ts';
@@ -32,6 +36,7 @@ interface JobRow {
 
 interface Deps extends AttachDeps {
   runUnitOfWork: RunUnitOfWork;
+  signals: Pick<Signals, 'signal'>;
   secrets: SecretBox;
   log: Logger;
 }
@@ -61,25 +66,66 @@ export function jobLane(type: JobType): JobLane {
 const fetchingTypes: readonly JobType[] = ['ATTACH_FILES_TO_SOURCING_EVENT', 'ATTACH_FILES_TO_SOURCING_REQUEST'];
 const typesOf = (lane: JobLane) => jobTypeNames.filter((type) => jobLane(type) === lane);
 
-/** Creates the worker of a lane: it runs the organisation's pending jobs one by one until none is left. */
-export function runJobs(deps: Deps, lane: JobLane) {
+/** How long an organisation's jobs run before it is the turn of the next; the last one may take longer. */
+const jobsTurnMs = 250;
+/** A job that waits for other servers is a turn of its own. */
+const fileJobsTurnMs = 0;
+/** File jobs that run at once: each has some files in memory. */
+const fileJobsAtOnce = 4;
+/** Organisations whose next file job waits for its slot here, and not in the queue. */
+const fileJobsWaiting = 60;
+/** An organisation whose last file job took longer than this waits for slow servers, as its next one probably will. */
+const slowFileJobMs = 5_000;
+/** More slow organisations are not remembered: the first one is forgotten. */
+const slowMax = 10_000;
+
+/** Creates the worker of a lane, and says how many organisations it works on at once. */
+export function createJobWorker(deps: Deps, lane: JobLane): { concurrency: number; work: Work } {
+  const runNext = runNextJob(deps, lane);
+  if (lane === 'jobs') return { concurrency: 2, work: inTurns(deps, { lane, turnMs: jobsTurnMs }, runNext) };
+  return {
+    concurrency: fileJobsAtOnce + fileJobsWaiting,
+    work: inTurns(deps, { lane, turnMs: fileJobsTurnMs }, inFileSlots(deps.clock, runNext)),
+  };
+}
+
+/** Organisations that wait for slow servers use half of the slots for file jobs: the others find the other half. */
+function inFileSlots(clock: Clock, runNext: WorkOnNext): WorkOnNext {
+  const slots = createFairSlots({ slots: fileJobsAtOnce, slotsEach: 1 });
+  const slow = new Set<string>();
+  return async (organisationId, signal) => {
+    const free = await slots.enter(organisationId, { signal, doubtful: slow.has(organisationId) });
+    const beganMs = clock.nowMs();
+    try {
+      return await runNext(organisationId, signal);
+    } finally {
+      free();
+      slow.delete(organisationId);
+      if (clock.nowMs() - beganMs >= slowFileJobMs) slow.add(organisationId);
+      const [first] = slow;
+      if (slow.size > slowMax && first !== undefined) slow.delete(first);
+    }
+  };
+}
+
+/** Returns what runs an organisation's next pending job, and returns false when it has none. */
+function runNextJob(deps: Deps, lane: JobLane): WorkOnNext {
   const { runUnitOfWork, clock, log } = deps;
   const workByType = workByTypeOf(deps);
   const types = typesOf(lane);
-  return async (organisationId: string, signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted) {
-      const job = await readNext(deps.database, organisationId, types);
-      if (!job) return;
-      try {
-        await runJob(runUnitOfWork, clock, job, workByType[job.type], signal);
-      } catch (error) {
-        if (isWorthRepeating(error) || signal.aborted) throw error;
-        // An internal error also ends the job: if it stayed pending, no later job of its organisation would run.
-        const known = toAppError(error);
-        if (known.code === 'internal') log.error({ err: error, job: job.id }, 'job failed');
-        await failJob(runUnitOfWork, job, known, clock);
-      }
+  return async (organisationId, signal) => {
+    const job = await readNext(deps.database, organisationId, types);
+    if (!job) return false;
+    try {
+      await runJob(runUnitOfWork, clock, job, workByType[job.type], signal);
+    } catch (error) {
+      if (isWorthRepeating(error) || signal.aborted) throw error;
+      // An internal error also ends the job: if it stayed pending, no later job of its organisation would run.
+      const known = toAppError(error);
+      if (known.code === 'internal') log.error({ err: error, job: job.id }, 'job failed');
+      await failJob(runUnitOfWork, job, known, clock);
     }
+    return true;
   };
 }
 
@@ -137,15 +183,12 @@ async function failJob(runUnitOfWork: RunUnitOfWork, job: JobRow, error: AppErro
   });
 }
 
-/** The most errors that a job shows. */
-const errorsMax = 100;
-
 function errorsOf(error: AppError): Partial<Issue>[] {
   if (error.code === 'internal')
     return [{ message: 'The job failed because of a fault on our side. Submit it again.' }];
   if (error.issues.length === 0) return [{ message: error.publicMessage }];
   const shown = error.issues
-    .slice(0, errorsMax)
+    .slice(0, issuesMax)
     .map(({ path, message }) => (path === '' ? { message } : { path, message }));
   const left = error.issues.length - shown.length;
   return left > 0 ? [...shown, { message: `and ${left} more` }] : shown;

@@ -5,7 +5,6 @@ import { type Clock, timestampNow } from '#platform/clock.ts';
 import { type Answer, type Call, type Endpoint, endpoint } from '#platform/http/endpoint.ts';
 import type { Caller } from '../caller.ts';
 import { checkEventChanges, checkEventPayload } from '../domain/event-payload.ts';
-import { refuse } from './refuse.ts';
 import { jobLane } from './run-jobs.ts';
 
 interface Deps {
@@ -48,12 +47,16 @@ export function submitJobs(deps: Deps): Endpoint<Caller>[] {
       summary: summaries[type],
       answers: { 202: job },
       body: payload,
+      check: (body) => checks[type]?.(body as never) ?? [],
       handle: (call) => submit(deps, type, call.body, call),
     });
   });
 }
 
-/** POST /api/jobs: submits a job of any type. It counts against the limit of that type. */
+/**
+ * POST /api/jobs: submits a job of any type. It counts against the limit of that type; a body that is too large for a
+ * link job counts as another job, before it is read.
+ */
 export function submitJob(deps: Deps) {
   return endpoint<Caller, typeof jobRequest>({
     method: 'POST',
@@ -63,6 +66,7 @@ export function submitJob(deps: Deps) {
     summary: 'Submit a job of any type',
     answers: { 202: job },
     body: jobRequest,
+    check: ({ type, ...payload }) => checks[type]?.(payload as never) ?? [],
     handle: (call) => {
       const { type, ...payload } = call.body;
       return submit(deps, type, payload, call);
@@ -76,7 +80,6 @@ async function submit(
   payload: object,
   { caller: { unit, organisationId, apiKeyId }, baseUrl }: Pick<Call<Caller, unknown, unknown>, 'caller' | 'baseUrl'>,
 ): Promise<Answer> {
-  refuse(checks[type]?.(payload as never) ?? [], 'The body');
   const id = randomUUID();
   const created = timestampNow(clock);
   await unit.tx.query(

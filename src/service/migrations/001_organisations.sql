@@ -7,8 +7,10 @@ create table service.organisations (
   name text not null,
   webhook_domains text[] not null default '{}',
   allowed_networks text[] not null default '{}',
-  -- `{"enabled": false}` or `{<limit name>: {burst, sustained}}`. A limit that is left out is the contract's.
+  -- `{"enabled": false}` or `{<limit name>: {burst, sustained}}`, and `webhooks_max`, `file_bytes_max`. A limit that is left out is the contract's.
   limits jsonb not null default '{}',
+  -- What its files use, with the room that is reserved for uploads under way.
+  file_bytes bigint not null default 0,
   created timestamptz not null
 );
 

@@ -15,6 +15,9 @@ create index on service.files (organisation_id);
 -- is inserted. A row that stays was left by a crash, and the sweep removes it with its bytes.
 create table service.file_uploads (
   id uuid primary key,
+  organisation_id uuid not null references service.organisations,
+  -- Bytes that are counted for the organisation while the upload is under way.
+  reserved bigint not null,
   created timestamptz not null,
   -- The sweep has abandoned the upload: it can no longer become a file.
   abandoned boolean not null default false

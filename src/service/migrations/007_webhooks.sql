@@ -55,6 +55,8 @@ create table service.delivery_attempts (
   status int,
   duration_ms int not null,
   error text,
+  -- What only the operator may learn: whether a host is unknown or refused, and at which address.
+  operator_error text,
   response_excerpt text,
   primary key (delivery_id, number)
 );

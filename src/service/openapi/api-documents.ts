@@ -5,12 +5,10 @@
 import { feedOrderHeader } from '#contract/feed.ts';
 import { problemMediaType } from '#contract/problem.ts';
 import { operatorApi, organisationApi } from '../api.ts';
+import type { ApiName } from './api-names.ts';
 import { createOpenApiDocument, type DescribedEndpoint } from './create-openapi-document.ts';
 import { notifications } from './notifications.ts';
 import type { JsonObject } from './schema-set.ts';
-
-export const apiNames = ['public', 'desk', 'admin'] as const;
-export type ApiName = (typeof apiNames)[number];
 
 /** `serverUrl` is the base of the paths; `/` is the server from which the document was loaded. */
 export function createApiDocuments(serverUrl = '/'): Record<ApiName, JsonObject> {
@@ -82,4 +80,4 @@ const publicDescription = `Suppliers, sourcing events, bids and awards: read by 
 
 **Repetition.** \`Idempotency-Key\` makes every POST safe to repeat. \`ETag\` and \`If-None-Match\` make a poll that finds nothing new cheap. The feeds are in the order of their commits (\`${feedOrderHeader}: commit\`).
 
-**Limits.** Counted for each API key in a sliding window; a refused call (429) does not count. \`RateLimit\` says what is left, \`Retry-After\` how long to wait.`;
+**Limits.** Counted for each API key in a sliding window; a refused call (429) does not count. \`RateLimit\` says what is left, \`Retry-After\` how long to wait. Bodies over 64 KB also have a number of bytes a minute (429). A body or a file that is too large is answered with 413; a file for which the organisation has no room with 507, and \`limit_bytes\`, \`used_bytes\` and \`left_bytes\` say how much there is. Too many wrong tokens from one address are answered with 429, a request that does not come within a minute with 408.`;

@@ -280,8 +280,15 @@ const refusals = {
   409: ['Conflict', 'The state does not allow it, or the Idempotency-Key was used before with another body.'],
   413: ['ContentTooLarge', 'The body is larger than the service takes.'],
   415: ['UnsupportedMediaType', 'The body is not JSON in UTF-8, or it is encoded.'],
-  429: ['TooManyRequests', 'The rate limit is reached.', 'Retry-After', 'RateLimit', 'RateLimit-Policy'],
+  429: [
+    'TooManyRequests',
+    'A limit of calls or of bytes is reached, too many calls wait, or the address has sent too many wrong tokens.',
+    'Retry-After',
+    'RateLimit',
+    'RateLimit-Policy',
+  ],
   500: ['InternalError', 'Something went wrong in the service; the request id identifies it.'],
+  507: ['InsufficientStorage', 'The organisation has no room left for files; `left_bytes` says how much there is.'],
   503: ['Unavailable', 'The service is stopping, or its database is away.', 'Retry-After'],
 } as const satisfies Record<number, readonly [name: string, description: string, ...headers: HeaderName[]]>;
 
@@ -299,7 +306,7 @@ function problemResponses(schemas: SchemaSet): JsonObject {
 }
 
 function problems(endpoint: DescribedEndpoint): JsonObject {
-  const { method, path, scope, limit, limitOf } = endpoint;
+  const { method, path, scope } = endpoint;
   const sends = sendsBody(endpoint);
   const applies: Record<keyof typeof refusals, boolean> = {
     400: true,
@@ -309,9 +316,10 @@ function problems(endpoint: DescribedEndpoint): JsonObject {
     409: method === 'POST' || (method !== 'GET' && path.startsWith('/desk/')),
     413: sends,
     415: sends,
-    429: limit !== undefined || limitOf !== undefined,
+    429: true,
     500: true,
     503: true,
+    507: endpoint.raw === true,
   };
   return Object.fromEntries(
     Object.entries(refusals)

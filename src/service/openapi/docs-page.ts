@@ -1,5 +1,5 @@
 /** The page for reading an OpenAPI document and trying its calls: Swagger UI, started by our script. */
-import { type ApiName, apiNames } from './api-documents.ts';
+import { type ApiName, apiNames } from './api-names.ts';
 
 /** Where each document and its page are, from the service's root. */
 export const docsPaths: Readonly<Record<ApiName, { title: string; page: string; document: string }>> = {

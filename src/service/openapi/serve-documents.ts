@@ -11,7 +11,8 @@ import type { Express, Request, Response } from 'express';
 import { stringify as toYaml } from 'yaml';
 import { allowNotModified } from '#platform/http/endpoint.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
-import { apiNames, createApiDocuments } from './api-documents.ts';
+import { createApiDocuments } from './api-documents.ts';
+import { apiNames } from './api-names.ts';
 import { docsPaths, renderDocsPage, startScript, yamlName } from './docs-page.ts';
 import type { JsonObject } from './schema-set.ts';
 

@@ -25,6 +25,9 @@ export function lotNames(count: number): string[] {
 const buyer = { column_type: 'INPUT', input_by: 'BUYER_INPUT' };
 const supplier = { column_type: 'INPUT', input_by: 'SUPPLIER_INPUT' };
 
+/** In percent; below 0 for a price that fell. */
+export const priceChange = 'Change to Last Year';
+
 /** The members of a create payload that make up the bid sheet: cost = volume x price. */
 export function sheetPayload(random: Random, lots: readonly string[]) {
   return {
@@ -37,6 +40,7 @@ export function sheetPayload(random: Random, lots: readonly string[]) {
         { name: 'Annual Volume', ...buyer, input_type: 'NUMBER', precision: 0 },
         { name: 'Historic Cost', ...buyer, input_type: 'CURRENCY', precision: 2 },
         { name: 'Unit Price', ...supplier, input_type: 'CURRENCY', precision: 2 },
+        { name: priceChange, ...supplier, input_type: 'NUMBER', precision: 1, allow_negative: true },
         { name: 'Remark', ...supplier, input_type: 'TEXT' },
         { name: 'Payment Terms', ...supplier, input_type: 'TEXT', scope: 'EVENT' },
       ],
@@ -86,4 +90,9 @@ export function bestAwards(random: Random, lots: readonly string[], offers: read
 /** Cents as a decimal text. */
 export function asMoney(cents: number): string {
   return `${Math.trunc(cents / 100)}.${String(cents % 100).padStart(2, '0')}`;
+}
+
+/** Tenths as a decimal text, also below 0. */
+export function asTenths(tenths: number): string {
+  return (tenths / 10).toFixed(1);
 }

@@ -5,14 +5,21 @@
  */
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { queryOf, readListPage } from '#client/list-page.ts';
 import type { SourceClient } from '#client/source-client.ts';
+import { createWebhookCalls, type WebhookCalls } from '#client/webhook-calls.ts';
+import { type FeedName, feedPage } from '#contract/feed.ts';
 import { type JobType, job, jobTypes } from '#contract/job.ts';
+import { managedSourcingRequest } from '#contract/sourcing-request.ts';
 import { supplierSubmission } from '#contract/supplier.ts';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 
+/** What a story needs of a client. */
+export type StoryClient = Pick<SourceClient, 'call' | 'submit'>;
+
 export interface StageOptions {
-  client: Pick<SourceClient, 'call'>;
+  client: StoryClient;
   clock: Clock;
   /** The pause between two steps of an event, in milliseconds. */
   pauseMs: number;
@@ -20,19 +27,33 @@ export interface StageOptions {
 }
 
 export type SimulatedJob = z.infer<typeof job>;
+export type SimulatedRequest = z.infer<typeof managedSourcingRequest>;
 
 export interface SimulatorStage {
   /** Waits between two steps. Rejects when the story was stopped. */
   pause(): Promise<void>;
+  /** Resolves when `holds` does. Throws AppError `unavailable` when that takes a minute. */
+  waitUntil(holds: () => Promise<boolean>): Promise<void>;
   /** Creates or updates suppliers, and waits until the service has done it. */
   changeSuppliers(suppliers: readonly object[]): Promise<void>;
   /** Submits a job and waits for its end. Throws AppError when it failed. */
   runJob(type: JobType, payload: object): Promise<SimulatedJob>;
+  /** Returns the sourcing requests with this reference, newest first. */
+  findRequests(referenceId: string): Promise<SimulatedRequest[]>;
+  /** Returns a sourcing request with its files and the events that serve it. */
+  readRequest(uuid: string): Promise<SimulatedRequest>;
+  /** Whether the feed of sourcing events shows the event among the test events, or among the others. */
+  isShownAmong(events: 'test events' | 'other events', event: string): Promise<boolean>;
+  /** The calls for webhooks. */
+  readonly webhooks: WebhookCalls;
   /** Uploads a file of the buyer or a supplier, and returns its id. */
   upload(name: string, content: string): Promise<string>;
   /** Sends a command on an event, and returns its answer. */
   desk(event: string, method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<unknown>;
 }
+
+const requestsPath = '/api/manage/sourcing_requests';
+const eventsFeedPath = `/api/feeds/${'sourcing-events' satisfies FeedName}`;
 
 const firstPollMs = 25;
 const patienceMs = 60_000;
@@ -41,8 +62,7 @@ const patienceMs = 60_000;
 export function createSimulatorStage(options: StageOptions): SimulatorStage {
   const { clock, pauseMs, signal } = options;
   const client = patientClient(options);
-  const post = <Schema extends z.ZodType>(path: string, body: unknown, schema: Schema) =>
-    client.call({ method: 'POST', path, body, idempotencyKey: randomUUID() }, schema);
+  const post = (path: string, body: unknown) => ({ method: 'POST', path, body, idempotencyKey: randomUUID() });
 
   async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
     const giveUpMs = clock.nowMs() + patienceMs;
@@ -61,30 +81,45 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
       if (pauseMs > 0) await clock.sleep(pauseMs, signal);
     },
 
+    async waitUntil(holds) {
+      await until(async () => (await holds()) || undefined);
+    },
+
     async changeSuppliers(suppliers) {
-      const { result } = await post(
-        '/api/manage/supplier_changes',
-        { change_data: { suppliers } },
-        z.looseObject({ result: z.looseObject({ uuid: z.string() }) }),
-      );
+      const path = await client.submit(post('/api/manage/supplier_changes', { change_data: { suppliers } }));
       await until(async () => {
-        const read = await client.call(
-          { method: 'GET', path: `/api/manage/supplier_changes/${result.uuid}` },
-          z.looseObject({ result: supplierSubmission }),
-        );
+        const read = await client.call({ method: 'GET', path }, z.looseObject({ result: supplierSubmission }));
         return read.result.current_state === 'PROCESSED' ? read : undefined;
       });
     },
 
     async runJob(type, payload) {
-      const submitted = await post(`/api/jobs/${jobTypes[type].path}`, payload, job);
+      const path = await client.submit(post(`/api/jobs/${jobTypes[type].path}`, payload));
       const ended = await until(async () => {
-        const read = await client.call({ method: 'GET', path: `/api/jobs/${submitted.id}` }, job);
+        const read = await client.call({ method: 'GET', path }, job);
         return read.status === 'PENDING' ? undefined : read;
       });
       if (ended.status === 'COMPLETED') return ended;
       throw new AppError('internal', `The job ${type} failed: ${JSON.stringify(ended.errors)}`);
     },
+
+    async findRequests(referenceId) {
+      const at = { path: requestsPath, query: queryOf({ reference_id: referenceId }), item: managedSourcingRequest };
+      return (await readListPage(client.call, at)).items;
+    },
+
+    async readRequest(uuid) {
+      const call = { method: 'GET', path: `${requestsPath}/${uuid}` };
+      return (await client.call(call, z.looseObject({ result: managedSourcingRequest }))).result;
+    },
+
+    async isShownAmong(events, event) {
+      const query = queryOf({ id: event, is_test: events === 'test events' });
+      const { data } = await client.call({ method: 'GET', path: `${eventsFeedPath}?${query}` }, feedPage);
+      return data.length > 0;
+    },
+
+    webhooks: createWebhookCalls(client.call),
 
     async upload(name, content) {
       const { uuid } = await client.call(
@@ -101,7 +136,7 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
 
     async desk(event, method, path, body) {
       const call = { method, path: `/desk/events/${event}${path}` };
-      if (method === 'POST') return post(call.path, body ?? {}, z.unknown());
+      if (method === 'POST') return client.call(post(call.path, body ?? {}), z.unknown());
       if (method !== 'DELETE') return client.call({ ...call, body }, z.unknown());
       return client.call(call, z.unknown()).catch((error: unknown) => {
         // The call was repeated, and had taken effect the first time.
@@ -116,17 +151,19 @@ export function createSimulatorStage(options: StageOptions): SimulatorStage {
  * A client that waits for the service's rate limits, however long: the story is then slower, but it is played to its
  * end.
  */
-function patientClient({ client, clock, signal }: StageOptions): Pick<SourceClient, 'call'> {
-  return {
-    async call(call, schema) {
-      for (;;) {
-        try {
-          return await client.call(call, schema);
-        } catch (error) {
-          if (!(error instanceof AppError) || error.code !== 'too-many' || error.recovery.do !== 'retry') throw error;
-          await clock.sleep(error.recovery.afterMs ?? 1_000, signal);
-        }
+function patientClient({ client, clock, signal }: StageOptions): StoryClient {
+  async function patiently<T>(call: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await call();
+      } catch (error) {
+        if (!(error instanceof AppError) || error.code !== 'too-many' || error.recovery.do !== 'retry') throw error;
+        await clock.sleep(error.recovery.afterMs ?? 1_000, signal);
       }
-    },
+    }
+  }
+  return {
+    call: (call, schema) => patiently(() => client.call(call, schema)),
+    submit: (call) => patiently(() => client.submit(call)),
   };
 }

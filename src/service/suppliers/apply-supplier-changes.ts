@@ -10,25 +10,37 @@ import { addMicros, laterOf, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { Logger } from '#platform/log.ts';
+import type { Signals, Work } from '#platform/queue.ts';
 import { applySupplierChange, emailKey, type SupplierState } from '../domain/supplier-change.ts';
+import { inTurns } from '../turns.ts';
 import { isWorthRepeating, type RunUnitOfWork } from '../unit-of-work.ts';
 
-/** Creates the worker: it applies the organisation's unprocessed submissions one by one until none is left. */
-export function applySupplierChanges(deps: { runUnitOfWork: RunUnitOfWork; database: Sql; clock: Clock; log: Logger }) {
+interface Deps {
+  runUnitOfWork: RunUnitOfWork;
+  signals: Pick<Signals, 'signal'>;
+  database: Sql;
+  clock: Clock;
+  log: Logger;
+}
+
+/** How long an organisation's submissions are applied before it is the turn of the next. */
+const turnMs = 250;
+
+/** Creates the worker: it applies the organisation's unprocessed submissions one by one; organisations take turns. */
+export function applySupplierChanges(deps: Deps): Work {
   const { runUnitOfWork, database, clock, log } = deps;
-  return async (organisationId: string, signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted) {
-      const submission = await readNext(database, organisationId);
-      if (!submission) return;
-      try {
-        await runUnitOfWork(({ tx }) => applySubmission(tx, organisationId, submission, clock));
-      } catch (error) {
-        if (isWorthRepeating(error) || signal.aborted) throw error;
-        log.error({ err: error, submission: submission.id }, 'supplier change submission failed');
-        await runUnitOfWork(({ tx }) => failSubmission(tx, organisationId, submission, clock));
-      }
+  return inTurns(deps, { lane: 'supplier-changes', turnMs }, async (organisationId, signal) => {
+    const submission = await readNext(database, organisationId);
+    if (!submission) return false;
+    try {
+      await runUnitOfWork(({ tx }) => applySubmission(tx, organisationId, submission, clock));
+    } catch (error) {
+      if (isWorthRepeating(error) || signal.aborted) throw error;
+      log.error({ err: error, submission: submission.id }, 'supplier change submission failed');
+      await runUnitOfWork(({ tx }) => failSubmission(tx, organisationId, submission, clock));
     }
-  };
+    return true;
+  });
 }
 
 /** The organisations that have unprocessed submissions: the sweep wakes them. */

@@ -30,6 +30,8 @@ interface Grant {
 
 interface Limits {
   readonly allowedNetworks: readonly Cidr[];
+  /** The organisation. */
+  readonly group: string;
   /** For all requests to the token server together. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
@@ -103,7 +105,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
 
   async function requestToken(
     { parameters, client_auth: clientAuth }: TokenParameters,
-    { allowedNetworks, signal }: Limits,
+    { allowedNetworks, group, signal }: Limits,
     timeoutMs: number,
   ): Promise<Grant | Refusal> {
     const host = new URL(parameters.access_token_url).hostname;
@@ -115,6 +117,7 @@ export function createAccessTokens({ fetch, clock }: { fetch: GuardedFetch; cloc
         method: 'POST',
         ...tokenRequest(parameters, clientAuth),
         allowedNetworks,
+        group,
         timeoutMs,
         responseBytesMax: answerBytesMax,
         onTooLarge: 'fail',

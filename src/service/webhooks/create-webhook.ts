@@ -41,7 +41,7 @@ export function createWebhook({ clock, secrets, accessTokens }: Deps) {
           message: `names the host "${host}", which is not whitelisted: ask the operator to add it to the domains`,
         });
       await refuseBeyondLimit(unit.tx, organisationId);
-      return body.authentication && obtainToken(accessTokens, body.authentication, networks);
+      return body.authentication && obtainToken(accessTokens, body.authentication, { organisationId, networks });
     },
     handle: async ({ body, caller: { unit, organisationId } }, obtained) => {
       // Creations of one organisation count one after the other. Only they and the operator's settings wait for this lock.

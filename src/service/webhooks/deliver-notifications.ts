@@ -1,11 +1,13 @@
 /**
  * The deliverer: the worker of the lane `deliveries`. The lane's key is a webhook. It claims what is due for the
- * webhook, sends a few notifications at a time, and settles their outcomes. `delivery-store.ts` has the states and the
+ * webhook, sends a few notifications at a time, and settles their outcomes. Organisations share the slots for webhooks
+ * fairly, so that the dead receivers of one delay no other. `delivery-store.ts` has the states and the
  * SQL, `send-delivery.ts` one HTTP delivery, `retry-schedule.ts` the waits between attempts.
  */
 import { timestampFromMs } from '#contract/timestamp.ts';
 import type { Database } from '#platform/database/database.ts';
 import { createDueTimer } from '#platform/due-timer.ts';
+import { createFairSlots } from '#platform/fair-slots.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
 import type { Signals } from '#platform/queue.ts';
@@ -17,6 +19,7 @@ import {
   type DeliveryAttempt,
   isAccepted,
   nextDueDelivery,
+  readWebhookOwner,
   type StoredReceiver,
   settleAccepted,
   settleBatch,
@@ -40,6 +43,13 @@ export interface DelivererDeps extends SenderDeps {
  * waited for a connection would lose time of its exchange.
  */
 const sentAtOnce = 4;
+/** Webhooks that are sent to at once. Waiting for receivers costs little, so there are many. */
+export const deliverySlots = 256;
+/**
+ * Of one organisation. Webhooks that have failed last use half of them, of all slots and of the organisation's: receivers
+ * that do not answer leave room for those that do.
+ */
+const deliverySlotsEach = 16;
 /** No notification is sent from a claim that is older than this: a slow receiver is sent few of the batch. */
 const beginWithinMs = 5_000;
 /** Longer than sending and settling a batch can take: a claim that has run out belongs to a process that is gone. */
@@ -53,6 +63,7 @@ export function createDeliverer(deps: DelivererDeps) {
     labelNames: ['outcome'],
     registers: [deps.registry],
   });
+  const slots = createFairSlots({ slots: deliverySlots, slotsEach: deliverySlotsEach });
   const due = () => webhooksWithDueDeliveries(deps.database, timestampFromMs(deps.clock.nowMs()));
   const dueTimer = createDueTimer({
     ...deps,
@@ -60,38 +71,57 @@ export function createDeliverer(deps: DelivererDeps) {
     due,
     nextMoment: (now) => nextDueDelivery(deps.database, now),
   });
-  return {
-    /** Delivers what is due for one webhook; returns when nothing is due any more. */
-    deliver: async (webhookId: string, signal: AbortSignal): Promise<void> => {
-      // While an accepted batch is being settled, the next one is sent already. After a failure the next batch waits: a
-      // failed notification must not be overtaken by a later one.
-      let settled: Promise<unknown> = Promise.resolve();
-      try {
-        while (!signal.aborted) {
-          const now = timestampFromMs(deps.clock.nowMs());
-          const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs });
-          if (claimed.length === 0) break;
-          const receiver = once(() => openReceiver(deps.secrets, webhookId, claimed[0] as StoredReceiver));
-          const { attempts, untried } = await attemptBatch(deps, receiver, claimed, signal);
-          if (attempts.length + untried.length === 0) break;
-          for (const { status } of attempts) outcomes.inc({ outcome: isAccepted(status) ? 'delivered' : 'failed' });
-          await settled;
-          if (untried.length === 0 && attempts.every(({ status }) => isAccepted(status))) {
-            settled = settleAccepted(deps.database, webhookId, attempts, timestampFromMs(deps.clock.nowMs()));
-            // A rejection is thrown where this promise is awaited; until then it must not count as unhandled.
-            settled.catch(() => undefined);
-          } else {
-            const disabled = await deps.database.transaction((tx) =>
-              settleBatch(tx, webhookId, { attempts, untried }, { nowMs: deps.clock.nowMs(), random: deps.random }),
-            );
-            if (disabled) deps.log.warn({ webhook: webhookId, gone: disabled.gone }, 'webhook disabled');
-            dueTimer.lookAgain();
-          }
-          // This batch had all that was due. Notifications that were enqueued since then have signalled the lane.
-          if (claimed.length < claimBatchSize && untried.length === 0) break;
-        }
-      } finally {
+  async function deliverDue(webhookId: string, signal: AbortSignal): Promise<void> {
+    // While an accepted batch is being settled, the next one is sent already. After a failure the next batch waits: a
+    // failed notification must not be overtaken by a later one.
+    let settled: Promise<unknown> = Promise.resolve();
+    try {
+      while (!signal.aborted) {
+        const now = timestampFromMs(deps.clock.nowMs());
+        const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs });
+        if (claimed.length === 0) break;
+        const receiver = once(() => openReceiver(deps.secrets, webhookId, claimed[0] as StoredReceiver));
+        const { attempts, untried } = await attemptBatch(deps, receiver, claimed, signal);
+        if (attempts.length + untried.length === 0) break;
+        for (const { status } of attempts) outcomes.inc({ outcome: isAccepted(status) ? 'delivered' : 'failed' });
         await settled;
+        if (untried.length === 0 && attempts.every(({ status }) => isAccepted(status))) {
+          settled = settleAccepted(deps.database, webhookId, attempts, timestampFromMs(deps.clock.nowMs()));
+          // A rejection is thrown where this promise is awaited; until then it must not count as unhandled.
+          settled.catch(() => undefined);
+        } else {
+          const disabled = await deps.database.transaction((tx) =>
+            settleBatch(tx, webhookId, { attempts, untried }, { nowMs: deps.clock.nowMs(), random: deps.random }),
+          );
+          if (disabled) deps.log.warn({ webhook: webhookId, gone: disabled.gone }, 'webhook disabled');
+          dueTimer.lookAgain();
+        }
+        // This batch had all that was due. Notifications that were enqueued since then have signalled the lane.
+        if (claimed.length < claimBatchSize && untried.length === 0) break;
+      }
+    } finally {
+      await settled;
+    }
+  }
+
+  return {
+    /**
+     * Delivers what is due for one webhook, in a slot of its organisation; returns when nothing is due any more, or when
+     * it is to stop.
+     */
+    deliver: async (webhookId: string, signal: AbortSignal): Promise<void> => {
+      const owner = await readWebhookOwner(deps.database, webhookId);
+      if (!owner) return;
+      const free = await slots
+        .enter(owner.organisationId, { signal, doubtful: owner.isFailing })
+        .catch((error: unknown) => {
+          if (!signal.aborted) throw error;
+        });
+      if (!free) return;
+      try {
+        await deliverDue(webhookId, signal);
+      } finally {
+        free();
       }
     },
     /**

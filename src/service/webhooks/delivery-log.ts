@@ -32,11 +32,13 @@ export async function readDeliveryLog(
   request: {
     query: { page_number: number; page_size: number; status?: string | undefined };
     webhookId: string | undefined;
+    /** The operator sees why a connection was refused; the organisation does not. */
+    reader: 'operator' | 'organisation';
     url: string;
     filters: Readonly<Record<string, string | undefined>>;
   },
 ) {
-  const { query, webhookId, url, filters } = request;
+  const { query, webhookId, reader, url, filters } = request;
   const values: unknown[] = [organisationId];
   const conditions = ['d.organisation_id = $1'];
   if (webhookId !== undefined) conditions.push(`d.webhook_id = $${values.push(webhookId)}`);
@@ -49,7 +51,7 @@ export async function readDeliveryLog(
       shown: `page.*, (
         select coalesce(json_agg(json_build_object('number', number,
             'time', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'status', status,
-            'duration_ms', duration_ms, 'error', error, 'response_excerpt', response_excerpt)
+            'duration_ms', duration_ms, 'error', ${reader === 'operator' ? 'coalesce(operator_error, error)' : 'error'}, 'response_excerpt', response_excerpt)
           order by number), '[]')
         from service.delivery_attempts where delivery_id = page.id) as attempts`,
       orderBy: 'created desc, id desc',

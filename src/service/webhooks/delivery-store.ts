@@ -32,6 +32,7 @@ export interface ClaimedDelivery {
 
 /** Where a webhook's notifications go, as the database has it: the secrets are sealed. */
 export interface StoredReceiver {
+  organisation_id: string;
   url: string;
   signing_key: Buffer;
   authentication: Buffer | null;
@@ -46,7 +47,10 @@ export interface DeliveryAttempt {
   durationMs: number;
   /** The receiver's answer; null when there was none. */
   status: number | null;
+  /** For the organisation. */
   error: string | null;
+  /** For the operator, where it says more than `error`. */
+  operatorError: string | null;
   excerpt: string | null;
   retryAfterMs: number | undefined;
 }
@@ -70,6 +74,19 @@ export async function webhooksWithDueDeliveries(sql: Sql, now: Timestamp): Promi
   );
   return rows.map((row) => row.webhook_id);
 }
+
+/** Whose webhook it is, and whether its last notification failed; undefined when it is disabled or deleted. */
+export async function readWebhookOwner(
+  sql: Sql,
+  webhookId: string,
+): Promise<{ organisationId: string; isFailing: boolean } | undefined> {
+  const [row] = await sql.query<{ organisation_id: string; is_failing: boolean }>(webhookOwner, [webhookId]);
+  return row && { organisationId: row.organisation_id, isFailing: row.is_failing };
+}
+
+const webhookOwner = prepared(
+  'select organisation_id, failing_since is not null as is_failing from service.webhooks where id = $1 and is_active',
+);
 
 /** When the next notification after `now` becomes due; undefined when none waits. */
 export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timestamp | undefined> {
@@ -106,7 +123,7 @@ const claimDue = prepared(
        order by due, created limit ${claimBatchSize} for update skip locked)
      returning id, trigger, coalesces, payload, created, attempts, earlier_failures, first_attempt, webhook_id)
    select c.id, c.trigger, c.coalesces, c.payload, c.created, c.attempts, c.earlier_failures, c.first_attempt,
-     w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
+     w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
    from claimed c join service.webhooks w on w.id = c.webhook_id
      join service.organisations o on o.id = w.organisation_id`,
 );
@@ -166,10 +183,12 @@ export async function settleBatch(
   );
   if (!webhook) return undefined;
   await tx.query(
-    `insert into service.delivery_attempts (delivery_id, number, at, status, duration_ms, error, response_excerpt)
-     select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[])
+    `insert into service.delivery_attempts
+       (delivery_id, number, at, status, duration_ms, error, response_excerpt, operator_error)
+     select * from
+       unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::int[], $5::int[], $6::text[], $7::text[], $8::text[])
      on conflict do nothing`,
-    attemptColumns(attempts),
+    [...attemptColumns(attempts), attempts.map(({ operatorError }) => operatorError)],
   );
   const now = timestampFromMs(nowMs);
   const accepted = attempts.filter(({ status }) => isAccepted(status));

@@ -19,6 +19,7 @@ export const listWebhookDeliveries = endpoint<Caller, z.ZodUndefined, typeof web
     const body = await readDeliveryLog(unit.tx, organisationId, {
       query,
       webhookId: id,
+      reader: 'organisation',
       url: `${baseUrl}/api/webhooks/${id}/deliveries`,
       filters: { status: query.status },
     });

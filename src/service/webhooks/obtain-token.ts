@@ -25,10 +25,10 @@ export async function networkRulesOf(
 export async function obtainToken(
   accessTokens: AccessTokens,
   { parameters }: WebhookAuthentication,
-  allowedNetworks: readonly Cidr[],
+  { organisationId, networks }: { organisationId: string; networks: readonly Cidr[] },
 ): Promise<ObtainedToken> {
   try {
-    return await accessTokens.obtain(parameters, { allowedNetworks });
+    return await accessTokens.obtain(parameters, { allowedNetworks: networks, group: organisationId });
   } catch (error) {
     const issue = error instanceof AppError ? error.issues[0] : undefined;
     if (!issue) throw error;

@@ -20,6 +20,7 @@ import { authenticationContext, signingKeyContext } from './webhook-row.ts';
 /** Where a webhook's notifications go, with its secrets in plain text. */
 export interface Receiver {
   webhookId: string;
+  organisationId: string;
   url: string;
   signingKey: string;
   oauth: TokenParameters | undefined;
@@ -41,6 +42,7 @@ export function openReceiver(secrets: SecretBox, webhookId: string, stored: Stor
   if (!domainAllowed(host, stored.webhook_domains)) throw new Error(`the host "${host}" is no longer whitelisted`);
   return {
     webhookId,
+    organisationId: stored.organisation_id,
     url: stored.url,
     signingKey: secrets.open(stored.signing_key, signingKeyContext(webhookId)),
     oauth: stored.authentication
@@ -68,6 +70,7 @@ export async function attemptDelivery(
       durationMs: elapsedMs(),
       status: answer.status,
       error: isAccepted(answer.status) ? null : `answered ${answer.status}`,
+      operatorError: null,
       excerpt: excerptOf(answer.body, secrets),
       retryAfterMs: readRetryAfterMs(answer.headers['retry-after'], startedMs),
     };
@@ -77,7 +80,8 @@ export async function attemptDelivery(
       at,
       durationMs: elapsedMs(),
       status: null,
-      error: errorText(error),
+      error: error instanceof AppError ? error.publicMessage : errorText(error),
+      operatorError: errorText(error),
       excerpt: null,
       retryAfterMs: error instanceof AppError && error.recovery.do === 'retry' ? error.recovery.afterMs : undefined,
     };
@@ -105,7 +109,7 @@ async function send(
   delivery: ClaimedDelivery,
   { startedMs, signal }: { startedMs: number; signal: AbortSignal },
 ): Promise<{ answer: GuardedResponse; secrets: string[] }> {
-  const { webhookId, oauth, allowedNetworks } = receiver;
+  const { webhookId, organisationId, oauth, allowedNetworks } = receiver;
   const secrets = [receiver.signingKey];
   const body = JSON.stringify({ trigger: delivery.trigger, timestamp: delivery.created, payload: delivery.payload });
   const headers = {
@@ -118,7 +122,7 @@ async function send(
   const bounds = () => {
     const leftMs = startedMs + exchangeMs - clock.nowMs();
     if (leftMs <= 0) throw new Error('the token server took so long that no time was left for the notification');
-    return { allowedNetworks, timeoutMs: Math.min(exchangeMs, leftMs), signal };
+    return { allowedNetworks, group: organisationId, timeoutMs: Math.min(exchangeMs, leftMs), signal };
   };
   const post = (authorization: { authorization?: string }) =>
     fetch({

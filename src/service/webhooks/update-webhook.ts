@@ -32,7 +32,7 @@ export function updateWebhook({ clock, secrets, accessTokens }: Deps) {
       await findWebhook(unit.tx, organisationId, params['uuid']);
       if (!body.authentication) return undefined;
       const { networks } = await networkRulesOf(unit.tx, organisationId);
-      return obtainToken(accessTokens, body.authentication, networks);
+      return obtainToken(accessTokens, body.authentication, { organisationId, networks });
     },
     handle: async ({ body, params, caller: { unit, organisationId } }, obtained) => {
       const { id } = await findWebhook(unit.tx, organisationId, params['uuid'], 'lock');

@@ -4,7 +4,7 @@ import { registerFlows } from '#bridge/flows/register-flows.ts';
 import { resumeOnSettingsChange } from '#bridge/flows/resume-on-settings-change.ts';
 import type { Outcome, OutcomeError } from '#connector/connector.ts';
 import { timestampNow } from '#platform/clock.ts';
-import { createSecretBox } from '#platform/secrets.ts';
+import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
 import { startProcess } from '../parts.ts';
 import { createFakeErp, type FakeErp } from '../push/fake-erp.ts';
 import { createPusher, event, keyOf, type Pusher } from '../push/pusher.ts';
@@ -132,6 +132,17 @@ describe('a pause', () => {
       expect(row?.text).not.toContain('secret');
     },
   );
+
+  test('does not end because the master key was replaced: the settings are the same', async () => {
+    const [old, now32] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
+    const start = (secrets: SecretBox) => resumeOnSettingsChange(pusher.db.database, [pusher.flow], secrets, now());
+    await start(createSecretBox(old));
+    await pusher.db.database.query("update bridge.flows set paused_kind = 'auth', paused_reason = 'wrong password'");
+    expect(await start(createSecretBox(now32, [old]))).toEqual([]);
+    // From then on the settings are known by the new key alone.
+    expect(await start(createSecretBox(now32))).toEqual([]);
+    expect(await pusher.flowRow()).toMatchObject({ paused_reason: 'wrong password' });
+  });
 
   test.each([
     ['by an operator', 'operator'],

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { versionsOf } from '#bridge/mirror/read-version.ts';
 import type { FeedReader, PulledPage } from '#bridge/pull/feed/feed-reader.ts';
-import { readForward } from '#bridge/pull/read-forward.ts';
-import { idOf, lotAwardRecord } from '../parts.ts';
+import { type ForwardOptions, readForward } from '#bridge/pull/read-forward.ts';
+import { idOf, lotAwardRecord, testClock } from '../parts.ts';
 
 const lotAwards = [0, 1, 2, 3].map((n) => lotAwardRecord(idOf(n), idOf(90), []));
 const pageOf = (n: number, next: string | undefined, more: Partial<PulledPage> = {}): PulledPage => ({
@@ -14,6 +14,13 @@ const pageOf = (n: number, next: string | undefined, more: Partial<PulledPage> =
   observed: '2030-01-01T00:00:00.000000Z',
   ...more,
 });
+
+const options: ForwardOptions = {
+  feed: 'awards',
+  emptyPages: { count: 3, ms: 60_000 },
+  clock: testClock(),
+  hasFailedBefore: false,
+};
 
 /** Answers with pages 1 to `count`; `answer` may replace an answer, or wait. */
 function readerOf(count: number, answer?: (n: number) => Promise<PulledPage> | undefined) {
@@ -33,7 +40,7 @@ describe('reading ahead', () => {
   test('requests the next page when it is called, and no page twice', async () => {
     const { reader, asked } = readerOf(3);
     const seen: string[] = [];
-    for await (const page of readForward(reader, {}, 'awards')) {
+    for await (const page of readForward(reader, {}, options)) {
       const before = asked.length;
       page.readAhead();
       page.readAhead();
@@ -48,7 +55,7 @@ describe('reading ahead', () => {
   test('yields the same pages as without it, with the versions that the mirror would make of them', async () => {
     const { reader } = readerOf(3);
     const yielded: unknown[] = [];
-    for await (const page of readForward(reader, {}, 'awards')) {
+    for await (const page of readForward(reader, {}, options)) {
       yielded.push([page.records, page.versions]);
       page.readAhead();
     }
@@ -61,7 +68,7 @@ describe('reading ahead', () => {
     const bad = { records: [{ modified: '2029-01-01' }] };
     const { reader } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : undefined, n === 2 ? bad : {}));
     const versions: unknown[] = [];
-    for await (const page of readForward(reader, {}, 'awards')) {
+    for await (const page of readForward(reader, {}, options)) {
       page.readAhead();
       versions.push(page.versions);
     }
@@ -72,7 +79,7 @@ describe('reading ahead', () => {
     const { reader, asked } = readerOf(3, (n) => (n === 2 ? Promise.reject(new Error('Page 2 is away.')) : undefined));
     const requests: number[] = [];
     const follow = async () => {
-      for await (const page of readForward(reader, {}, 'awards')) {
+      for await (const page of readForward(reader, {}, options)) {
         page.readAhead();
         requests.push(asked.length);
       }
@@ -86,7 +93,7 @@ describe('reading ahead', () => {
     const { reader } = readerOf(3, (n) => (n === 2 ? promise : undefined));
     let left = false;
     const following = (async () => {
-      for await (const page of readForward(reader, {}, 'awards')) {
+      for await (const page of readForward(reader, {}, options)) {
         page.readAhead();
         throw new Error('It could not be stored.');
       }
@@ -103,9 +110,9 @@ describe('reading ahead', () => {
   test('follows no link that was followed before', async () => {
     const { reader, asked } = readerOf(2, async (n) => pageOf(n, n === 1 ? '2' : '2'));
     const follow = async () => {
-      for await (const page of readForward(reader, {}, 'awards')) page.readAhead();
+      for await (const page of readForward(reader, {}, options)) page.readAhead();
     };
-    await expect(follow()).rejects.toThrow('loop: "next" returns nothing new');
+    await expect(follow()).rejects.toThrow('"next" returns to what was shown already');
     expect(asked).toEqual([1, 2]);
   });
 });

@@ -5,34 +5,20 @@ import { openDueAudit } from '#bridge/pull/backfill/audit-store.ts';
 import { createBackfillWorker } from '#bridge/pull/backfill/run-backfills.ts';
 import { openCheckpoint } from '#bridge/pull/feed/checkpoint-store.ts';
 import { createFeedPull } from '#bridge/pull/pull-feed.ts';
+import type { SourceWatch } from '#bridge/pull/watch/source-watch.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { SourceClient } from '#client/source-client.ts';
+import type { FeedName } from '#contract/feed.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { silentLogger } from '#platform/log.ts';
 import { Counter, Registry } from '#platform/metrics.ts';
+import { plainFeed } from '#service/misbehave/feed-quirks.ts';
 import { settingsOf, type TestClock } from '../parts.ts';
 import type { HostileQuirks } from './hostile-source.ts';
 
 /** A source that does nothing wrong, and does not declare its order. */
-export const calm: HostileQuirks = {
-  inclusiveAfter: true,
-  inclusiveBefore: true,
-  stamps: 'micros',
-  bounds: 'micros',
-  order: 'ascending',
-  paging: 'snapshot',
-  pageMax: 1_000,
-  lateSeconds: 0,
-  lagSeconds: 0,
-  skewSeconds: 0,
-  dateSkewSeconds: 0,
-  emptyShare: 0,
-  unstamped: false,
-  future: false,
-  loops: false,
-  commitOrdered: false,
-};
+export const calm: HostileQuirks = { ...plainFeed, future: false, commitOrdered: false };
 
 export interface CheckpointRow {
   watermark: string | null;
@@ -45,6 +31,11 @@ export interface CheckpointRow {
   commit_ordered: boolean | null;
   source_profile: Record<string, unknown> | null;
   warning: string | null;
+  stalled_since: string | null;
+  stalled_why: string | null;
+  order_proved: string | null;
+  order_broken: string | null;
+  order_broken_why: string | null;
 }
 
 let readers = 0;
@@ -57,6 +48,8 @@ export async function startReader(options: {
   clock: TestClock;
   settings?: Partial<SourceSettings>;
   renewEveryMs?: number;
+  /** Of the feed of the source with this name. */
+  watchOf?: (feed: FeedName, source: string) => SourceWatch;
 }) {
   const { database, liveness, client, clock, renewEveryMs } = options;
   readers += 1;
@@ -85,6 +78,7 @@ export async function startReader(options: {
     records: counter('records', ['feed', 'result']),
     wakeFlows: () => undefined,
     throttleMs: async () => 0,
+    ...(options.watchOf === undefined ? {} : { watchOf: (name: FeedName) => options.watchOf?.(name, feed.source) }),
   };
   const pull = createFeedPull(base);
   const backfill = createBackfillWorker({

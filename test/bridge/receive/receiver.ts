@@ -1,4 +1,5 @@
 /** A receiver as `startReceive` sets it up, without the rest of a bridge: on HTTPS, with a clock of choice. */
+import { createRefusals, type Refusals } from '#bridge/receive/refusals.ts';
 import { createSigningKeys, type SigningKeys } from '#bridge/receive/signing-keys.ts';
 import { createWebhookEndpoint, type ReceivedSource } from '#bridge/receive/webhook-endpoint.ts';
 import { feedNames } from '#contract/feed.ts';
@@ -6,6 +7,7 @@ import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { type Application, createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
+import { createUnverifiedBytes, type UnverifiedBounds } from '#platform/http/unverified-bytes.ts';
 import { createLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
@@ -14,12 +16,19 @@ import { testCertificates } from '../../harness/test-certificates.ts';
 
 export const testSecrets: SecretBox = createSecretBox(Buffer.alloc(32, 7));
 
+/** Bounds that no test reaches by chance. */
+export const roomyBounds = (): UnverifiedBounds => ({
+  withinMs: 60_000,
+  unverified: createUnverifiedBytes(1_000_000_000),
+});
+
 export interface Receiver {
   /** `https://localhost:port/webhooks/main`. */
   readonly url: string;
   readonly application: Application;
   readonly registry: Registry;
   readonly signingKeys: SigningKeys;
+  readonly refusals: Refusals;
   readonly woken: string[];
   logged(): string;
   /** How many notifications had this result. */
@@ -52,18 +61,22 @@ export async function startReceiver(options: {
     log,
   });
   const woken: string[] = [];
+  const sources = new Map<string, ReceivedSource>([
+    ['main', { feeds: new Set(feedNames), freshnessMs: undefined, bearer: undefined, ...options.source }],
+  ]);
+  const refusals = createRefusals({ log, clock, sources });
   const { route, drain } = createWebhookEndpoint({
     database,
     clock,
     log,
     registry,
     bodyBytesMax: 10_000,
+    bodies: roomyBounds(),
     backlogMax: 1_000,
     signingKeys,
-    sources: new Map([
-      ['main', { feeds: new Set(feedNames), freshnessMs: undefined, bearer: undefined, ...options.source }],
-    ]),
-    wakePull: (source, feed) => woken.push(`${source}/${feed}`),
+    refusals,
+    sources,
+    wakePull: (key) => void woken.push(key),
   });
   application.addDirect(route);
   options.mount?.(application);
@@ -87,6 +100,7 @@ export async function startReceiver(options: {
     application,
     registry,
     signingKeys,
+    refusals,
     woken,
     logged: () => lines.join(''),
     count: async (result) => {

@@ -16,6 +16,9 @@ const feed: FeedProgress = {
   lastError: null,
   suspects: 0,
   pollSeconds: 60,
+  stalledSince: null,
+  stalledWhy: null,
+  unprovedSince: null,
 };
 
 describe('a feed’s lag', () => {
@@ -49,6 +52,31 @@ describe('a feed’s lag', () => {
       false,
     ],
     ['grows while pulls fail', { failures: 3, lastError: 'the source is away' }, 90, false],
+    // Three times the lateness bound and a poll may pass: 150 s.
+    [
+      'is not in step while the watermark stands still for longer',
+      { stalledSince: '2030-01-01T11:57:29.000000Z' },
+      90,
+      false,
+    ],
+    [
+      'is in step while the watermark waits for late records',
+      { stalledSince: '2030-01-01T11:57:31.000000Z' },
+      90,
+      true,
+    ],
+    [
+      'is not in step while a record waits for longer to be passed, whatever the pull says',
+      { newest: '2030-01-01T11:58:30.000000Z', unprovedSince: '2030-01-01T11:57:29.000000Z' },
+      3600,
+      false,
+    ],
+    [
+      'is in step while a record in the future waits for its time',
+      { newest: '2030-01-03T12:00:00.000000Z', unprovedSince: '2030-01-03T12:00:00.000000Z' },
+      3600,
+      true,
+    ],
     ['of an empty feed counts from its last pull', { watermark: null, newest: null }, 90, true],
   ])('%s', (_title, change, seconds, inStep) => {
     expect(lagOfFeed({ ...feed, ...change }, now)).toMatchObject({ seconds, inStep });
@@ -58,8 +86,22 @@ describe('a feed’s lag', () => {
     [{}, 'in step'],
     [{ failures: 1, lastError: 'HTTP 503' }, 'the last pull failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
     [{ failures: 4, lastError: 'HTTP 503' }, 'the last 4 pulls failed, the next is at 2030-01-01T12:00:00Z: HTTP 503'],
+    [
+      { lastError: 'answered with 429', nextPull: '2030-01-01T13:59:00.000000Z' },
+      'the source asked to wait, the next pull is at 2030-01-01T13:59:00Z: answered with 429',
+    ],
+    // A wait that is no longer than the time between two polls is not worth a look.
+    [{ lastError: 'answered with 429', nextPull: '2030-01-01T12:01:00.000000Z' }, 'in step'],
     [{ waiting: 1 }, '1 notification to answer'],
     [{ suspects: 2 }, '2 older versions shown, suspect for a while'],
+    [
+      { stalledSince: '2030-01-01T11:45:00.000000Z', stalledWhy: 'the request after 11:00 shows 50 empty pages' },
+      'the watermark stands still since 2030-01-01T11:45:00Z: the request after 11:00 shows 50 empty pages',
+    ],
+    [
+      { unprovedSince: '2030-01-01T11:45:00.000000Z' },
+      'new records are read; that none is missing is proved only up to 2030-01-01T11:00:00Z',
+    ],
     [{ lastPull: null }, 'it is being read for the first time'],
     [
       { lastPull: '2030-01-01T11:56:59.000000Z' },
@@ -78,6 +120,8 @@ const flow: FlowProgress = {
   circuitUntil: null,
   due: 0,
   retrying: 0,
+  cutOff: 0,
+  cutOffUntil: null,
   lastError: null,
   deadLetters: 0,
   oldestWaiting: null,
@@ -100,6 +144,16 @@ describe('a flow’s lag', () => {
     [{}, 'in step', true],
     [{ due: 2 }, '2 documents to deliver', false],
     [{ due: 2, retrying: 1, lastError: 'vendor locked' }, '1 document to try again: vendor locked', false],
+    [
+      { due: 44, cutOff: 44, cutOffUntil: '2030-01-01T12:00:35.000000Z' },
+      '44 documents wait until 2030-01-01T12:00:35Z: the call was cut off and may still take effect; then the ERP is asked what it holds',
+      false,
+    ],
+    [
+      { due: 4, cutOff: 1, cutOffUntil: '2030-01-01T12:00:35.000000Z' },
+      '1 document waits until 2030-01-01T12:00:35Z: the call was cut off and may still take effect; then the ERP is asked what it holds; 3 documents to deliver',
+      false,
+    ],
     [{ circuitUntil: '2030-01-01T12:00:00.000000Z' }, 'in step', true],
     [{ deadLetters: 1 }, '1 dead letter, all else is delivered', false],
     [{ pausedReason: 'no right to write', due: 3 }, 'paused: no right to write', false],

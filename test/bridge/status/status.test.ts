@@ -32,9 +32,11 @@ async function seed(): Promise<void> {
        ('former', 'awards', null, '2029-01-01Z', null, 9, 'not configured any more', null, 0, null)`,
   );
   await db.database.query(
-    `insert into bridge.inbox (source, body_hash, trigger, feed, body, received, processed) values
-       ('main', '\\x01', 't', 'awards', '{}', '2029-12-31Z', null),
-       ('main', '\\x02', 't', 'awards', '{}', '2029-12-31Z', now())`,
+    `insert into bridge.inbox (source, trigger, feed, body, received) values
+       ('main', 't', 'awards', '{}', '2029-12-31Z'), ('main', 't', 'awards', '{}', '2029-12-31Z')`,
+  );
+  await db.database.query(
+    "update bridge.checkpoints set answered = (select min(id) from bridge.inbox) where source = 'main' and feed = 'awards'",
   );
   await db.database.query(
     `insert into bridge.flows (name, source, kinds, paused_reason, paused_kind, circuit_until) values
@@ -102,6 +104,8 @@ describe('the status', () => {
       feeds: [],
       flows: [],
       backfills: [],
+      audits: [],
+      changes: [],
       quotas: [],
       delivered: [],
       waiting: [],
@@ -125,11 +129,30 @@ describe('the status', () => {
     expect(delivered.map(({ key }) => key)).toEqual(['d']);
   });
 
+  test('says of a flow how many documents wait for the effect of a call that was cut off, and until when', async () => {
+    await seed();
+    const interrupted = "intent_id = gen_random_uuid(), error_type = 'unknown', attempts = 1";
+    await db.database.query(
+      `update bridge.flow_documents set ${interrupted}, due = '2030-01-01T00:00:35Z', last_error = 'socket hang up'
+       where key in ('a', 'b')`,
+    );
+    const [erp] = (await status()).flows;
+    expect(erp).toMatchObject({ due: 2, cutOff: 2, cutOffUntil: '2030-01-01T00:00:35.000000Z', retrying: 0 });
+    expect(erp?.lag.why).toMatch(/^2 documents wait until 2030-01-01T00:00:35Z: the call was cut off/);
+    // A lookup that failed is tried again, and a call that is under way waits for nothing.
+    await db.database.query(
+      `update bridge.flow_documents set last_error = 'lookup failed: no service' where key = 'a'`,
+    );
+    await db.database.query(`update bridge.flow_documents set due = '2030-01-01T00:00:00Z' where key = 'b'`);
+    const [later] = (await status()).flows;
+    expect(later).toMatchObject({ due: 2, cutOff: 0, cutOffUntil: null, retrying: 2 });
+  });
+
   test('is idle when no feed is due, no notification waits and no document but dead letters', async () => {
     await seed();
     const now = timestampNow(clock);
     expect(isIdle(await status(), now)).toBe(false);
-    await db.database.query('update bridge.inbox set processed = now()');
+    await db.database.query('update bridge.checkpoints set answered = (select max(id) from bridge.inbox)');
     expect(isIdle(await status(), now)).toBe(false);
     await db.database.query(
       `update bridge.flow_documents set due = null, waiting_since = null where flow = 'erp' and dead_since is null`,
@@ -151,6 +174,11 @@ describe('the status', () => {
     [
       'a failing feed',
       `delete from bridge.flow_documents; delete from bridge.flows; update bridge.checkpoints set failures = 1`,
+    ],
+    [
+      'a watermark that stands still',
+      `delete from bridge.flow_documents; delete from bridge.flows;
+       update bridge.checkpoints set stalled_since = '2029-12-31T23:00:00Z', stalled_why = 'empty pages'`,
     ],
   ])('needs a look for %s', async (_what, change) => {
     await seed();
@@ -215,6 +243,9 @@ describe('the metrics', () => {
       // 2029-12-31T23:59:30Z
       [`bridge_feed_last_pull_timestamp_seconds${labels}`]: 1_893_455_970,
       [`bridge_feed_failures_in_a_row${labels}`]: 0,
+      [`bridge_feed_still_seconds${labels}`]: 0,
+      [`bridge_feed_stalled${labels}`]: 0,
+      [`bridge_needed_fields_gone${labels}`]: 0,
       [`bridge_feed_lateness_seconds${labels}`]: 45,
       [`bridge_notifications_waiting${labels}`]: 1,
       [`bridge_suspect_versions${labels}`]: 0,

@@ -14,7 +14,7 @@ import { testOutgoing } from '../../harness/test-certificates.ts';
 import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
 import { startTestService } from '../../harness/test-service.ts';
 import { testClock } from '../parts.ts';
-import { type Receiver, startReceiver, testSecrets } from '../receive/receiver.ts';
+import { type Receiver, roomyBounds, startReceiver, testSecrets } from '../receive/receiver.ts';
 import { type Bearer, type Commander, createCommander } from './commander.ts';
 
 const service = await startTestService();
@@ -127,7 +127,13 @@ test('the service gets a token that the bridge issues, and its notifications are
       bearer: await createBearerCheck(bearer, { ...testOutgoing(), secrets: testSecrets, clock: systemClock }),
     },
     mount: ({ express }) =>
-      mountTokenEndpoint(express, { clients: [bearer], secrets: testSecrets, clock: systemClock }),
+      mountTokenEndpoint(express, {
+        clients: [bearer],
+        secrets: testSecrets,
+        clock: systemClock,
+        bodies: roomyBounds(),
+        tokenGuard: { countWrong: () => undefined },
+      }),
   });
   commander = createCommander(service, await service.organisation(), db, { bearer });
   await register(bearing.url);

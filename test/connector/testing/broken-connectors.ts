@@ -170,6 +170,17 @@ export const brokenConnectors: readonly Broken[] = [
   },
   {
     fails: 'references',
+    because: 'puts its secret into the address of an object',
+    breaks: (target) =>
+      withConnector(target, {
+        urlOf: (reference, settings) => {
+          const { base_url, client_secret } = settings as { base_url: string; client_secret: Secret };
+          return `${base_url}/objects/${reference}?key=${client_secret.reveal()}`;
+        },
+      }),
+  },
+  {
+    fails: 'references',
     because: 'uses the revision in an object’s reference',
     breaks: (target) =>
       withSession(target, (session) => ({

@@ -44,7 +44,13 @@ describe.skipIf(missing !== undefined)(`over SFTP${missing === undefined ? '' : 
       ...over,
       against: 'OpenSSH (SFTP), batches in CSV',
       kinds: ['award'],
-      settings: (address) => ({ directory: inbox('batches')(), layout: 'batch', batch_size: 20, sftp: sftp(address) }),
+      settings: (address) => ({
+        directory: inbox('batches')(),
+        layout: 'batch',
+        batch_size: 20,
+        sftp: sftp(address),
+        csv: { formulas: 'keep' },
+      }),
     }),
   ];
   for (const target of wantedPoints === undefined ? targets.slice(-1) : targets)

@@ -12,7 +12,7 @@ const fill = (template: string, document: Document) =>
 
 const expectSafe = (name: string) => {
   expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200);
-  expect(name).not.toMatch(/[/\\<>:"|?*\p{Cc}]|^\.|[. ]$/u);
+  expect(name).not.toMatch(/[/\\<>:"|?*\p{Cc}]|^[.-]|[. ]$/u);
   expect(name).not.toMatch(/^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/i);
   expect(name).not.toBe('');
 };
@@ -28,6 +28,10 @@ test('a name has the values of the document, without unsafe characters', () => {
   expect(fill('{event.name}_{supplier.name}_{supplier.external_id}_{time}', award)).toBe(
     'Krzesła_2030_31_株式会社__20300131T235958Z',
   );
+});
+
+test('a name and a folder never begin with a hyphen, whatever the supplier is called', () => {
+  expect(fill('{supplier.name}', supplierOf('1', '-rf /'))).toBe('_-rf_');
 });
 
 test.each(['{key}', '{supplier.name}_{key}', '{key}{supplier.name}', '{supplier.name}-{key}-{date}'])(
@@ -64,6 +68,8 @@ describe("a file's own name", () => {
     ['../../etc/passwd', 'passwd'],
     ['C:\\Temp\\a.doc', 'a.doc'],
     ['CON.txt', '_CON.txt'],
+    ['--checkpoint-action=exec=sh x.sh', '_--checkpoint-action_exec_sh x.sh'],
+    ['-rf', '_-rf'],
     ['...', 'file'],
     ['', 'file'],
     ['.bashrc', 'bashrc'],

@@ -86,7 +86,10 @@ const columns = [
 
 test('the settings choose and name columns, decimals, dates and separators', async () => {
   const { text } = await written(
-    { columns, csv: { delimiter: ';', decimal_separator: ',', dates: 'DD.MM.YYYY', line_ends: 'lf' } },
+    {
+      columns,
+      csv: { delimiter: ';', decimal_separator: ',', dates: 'DD.MM.YYYY', line_ends: 'lf', formulas: 'keep' },
+    },
     awardOf(),
   );
   expect(text).toBe(
@@ -95,7 +98,7 @@ test('the settings choose and name columns, decimals, dates and separators', asy
   );
 });
 
-test('with formulas: quote, cells that a spreadsheet would take for formulas are quoted; numbers stay', async () => {
+test('by default cells that a spreadsheet would take for formulas are quoted; numbers stay', async () => {
   const texts = ['=1', '+1', '-1', '@x', '\tx', '＝1', '-2.5', '+a', '- 1', '1=1', '-1e5'];
   const lines = texts.map((lot) => ({ lot, share: '1', cost: '-1.5', values: [] }));
   const settings = {
@@ -104,7 +107,7 @@ test('with formulas: quote, cells that a spreadsheet would take for formulas are
       { name: 'cost', from: 'line.cost' },
       { name: 'action', from: 'action' },
     ],
-    csv: { formulas: 'quote', header: false },
+    csv: { header: false },
   };
   const { text } = await written(settings, awardOf({ lines }));
   expect(text.split('\r\n').slice(0, -1)).toEqual(
@@ -187,7 +190,7 @@ test('the bid sheet can be a separate table, with a row for each line and column
   expect(files.get('award_00000001_bid_sheet.csv')?.toString()).toBe(
     'key,event_id,event_reference,supplier_id,supplier_external_id,lot,column,value,currency\r\n' +
       'e1/s1,e1,R-1,s1,4711,A,Unit Price,2.50,\r\n' +
-      'e1/s1,e1,R-1,s1,4711,A,Lead. time,=1+1,\r\n',
+      "e1/s1,e1,R-1,s1,4711,A,Lead. time,'=1+1,\r\n",
   );
   expect(files.get('award_00000001.csv')?.toString()).not.toContain('sheet:');
 });
@@ -254,7 +257,9 @@ test.each([
   [{ name: 'a b_{sequence}' }, 'name', 'not " "'],
   [{ name: '../{sequence}' }, 'name', 'not "/"'],
   [{ layout: 'document', name: '{kind}_{event.id}' }, 'name', '{key}'],
-  [{ file_folder: '../{key}' }, 'file_folder', 'begin or end with a dot'],
+  [{ name: '-{kind}_{sequence}' }, 'name', 'nor begin with a dot or a hyphen'],
+  [{ journal: '-journal' }, 'journal', 'must not begin with a hyphen'],
+  [{ file_folder: '../{key}' }, 'file_folder', 'nor begin with a dot or a hyphen'],
   [{ journal: '../journal' }, 'journal', ''],
   [{ csv: { delimiter: ',', decimal_separator: ',' } }, 'csv', 'another delimiter'],
   [{ csv: { dates: 'DD/MMM' } }, 'csv', 'YYYY'],

@@ -293,6 +293,26 @@ describe('an answer', () => {
     },
   );
 
+  test.each<[string, object, (response: Parameters<typeof answerJson>[0]) => unknown, object]>([
+    ['a 500', {}, (response) => answerJson(response, 500, {}), { answered: true }],
+    ['a 201 without the reference', byPost, (response) => answerJson(response, 201, {}), { answered: true }],
+    ['a 202 without the reference', byPost, (response) => answerJson(response, 202, {}), {}],
+    ["a gateway's 504", {}, (response) => answerJson(response, 504, {}), {}],
+    ['a page with 200', {}, (response) => response.end('<html>Maintenance</html>'), {}],
+    ['a connection that breaks', {}, (response) => response.destroy(), {}],
+    [
+      'a 500 that the settings call unknown',
+      { answers: [{ status: 500, means: 'unknown' }] },
+      (response) => answerJson(response, 500, {}),
+      {},
+    ],
+  ])('tells whether the ERP has ended its work: %s', async (_case, settings, respond, expected) => {
+    const server = await startPlainServer((response) => void respond(response));
+    const { write } = await open(server.url, settings);
+    const [outcome] = await write(operationOf(award));
+    expect(outcome).toEqual({ status: 'unknown', message: expect.any(String), ...expected });
+  });
+
   test('that means login-expired without being a 401 renews the login once', async () => {
     const server = await startPlainServer((response, { url }, number) =>
       answerJson(

@@ -140,14 +140,17 @@ describe('settings', () => {
 
   test('determine how a second object is prevented', () => {
     const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
-    expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4, lateEffectMs: 30_000 });
+    expect(of({})).toMatchObject({ idempotency: 'external-id', requestsAtOnce: 4 });
     expect(of({ documents: { award: post } })).toMatchObject({ idempotency: 'lookup' });
-    expect(
-      of({ documents: { award: post }, idempotency_header: 'Idempotency-Key', concurrency: 9, settle_seconds: 0 }),
-    ).toMatchObject({
+    expect(of({ documents: { award: post }, idempotency_header: 'Idempotency-Key', concurrency: 9 })).toMatchObject({
       idempotency: 'key',
       requestsAtOnce: 9,
-      lateEffectMs: 0,
     });
+  });
+
+  test('determine how long the bridge waits before a lookup: the late effect has to become visible, too', () => {
+    const of = (settings: object) => http.capabilitiesWith?.(http.settings.parse({ ...base, ...settings }));
+    expect(of({})).toMatchObject({ lateEffectMs: 35_000, visibleAfterMs: 5_000 });
+    expect(of({ settle_seconds: 0, visible_seconds: 0.5 })).toMatchObject({ lateEffectMs: 500, visibleAfterMs: 500 });
   });
 });

@@ -65,7 +65,7 @@ describeTryton('the Tryton connector', () => {
 
   const tests = conformance({
     ...target,
-    ...(isFullRun ? { faultPoints: 6 } : { faultPoints: 2, faultKinds: ['supplier', 'award'] }),
+    ...(isFullRun ? { faultPoints: 6 } : { faultPoints: 1, faultKinds: ['award'] }),
   });
   for (const { title, run } of tests) test(title, run, checkTimeoutMs);
 });

@@ -231,3 +231,16 @@ describe('/healthz, /readyz and /metrics', () => {
     );
   });
 });
+
+test.each([
+  ['of a trusted proxy', () => true, { ip: '203.0.113.9', protocol: 'https' }],
+  ['of anybody else', () => false, { ip: '127.0.0.1', protocol: 'http' }],
+  ['by default', undefined, { ip: '127.0.0.1', protocol: 'http' }],
+])('X-Forwarded-For and X-Forwarded-Proto: %s', async (_what, trustsProxy, expected) => {
+  const { url } = await startTestApplication({
+    trustsProxy,
+    more: (app) => void app.get('/who', ({ ip, protocol }, response) => void response.json({ ip, protocol })),
+  });
+  const headers = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https' };
+  expect(await (await fetch(`${url}/who`, { headers })).json()).toEqual(expected);
+});

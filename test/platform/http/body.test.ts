@@ -96,14 +96,56 @@ describe('how much is read', () => {
     const { server } = await startTestApplication();
     const connection = await connectRaw(server.port);
     connection.socket.pause();
-    connection.send(head('Content-Length: 3000000'));
-    const rest = randomBytes(3_000_000);
+    connection.send(head('Content-Length: 900000'));
+    const rest = randomBytes(900_000);
     await new Promise<void>((resolve, reject) => {
       connection.socket.write(rest, (error) => (error ? reject(error) : resolve()));
     });
     connection.socket.resume();
     expect(await connection.until('limit of')).toMatch(/^HTTP\/1\.1 413 /);
     expect(await connection.closed()).toBeUndefined();
+  });
+
+  test('of a body that is far too long, little is read on after the refusal', async () => {
+    const sockets: Socket[] = [];
+    const { server } = await startTestApplication({
+      more: (app) =>
+        void app.post('/long', async (request) => {
+          sockets.push(request.socket);
+          await readBody(request, 1_000);
+        }),
+    });
+    const connection = await connectRaw(server.port);
+    connection.send(head('Content-Length: 1000000000').replace('/notes', '/long'));
+    await connection.until('limit of');
+    const part = randomBytes(1_000_000);
+    const sendOn = () => {
+      if (!connection.socket.destroyed) connection.socket.write(part, sendOn);
+    };
+    sendOn();
+    await connection.closed();
+    // The service reads 1 MB, and what was under way in a chunk and in the buffers of its stream.
+    expect(sockets[0]?.bytesRead).toBeLessThan(2_000_000);
+  });
+
+  test.each([
+    ['with a length', 'Content-Length: 100', ['{"te', 'xt":']],
+    ['in chunks', 'Transfer-Encoding: chunked', ['4\r\n{"te\r\n', '4\r\nxt":\r\n']],
+  ])('a body %s that does not end in time is refused with 408', async (_what, length, parts) => {
+    const { server } = await startTestApplication({
+      more: (app) =>
+        void app.post('/bounded', async (request, response) => {
+          response.json({ length: (await readBody(request, 1_000, { withinMs: 50 })).length });
+        }),
+    });
+    const connection = await connectRaw(server.port);
+    connection.send(head(length).replace('/notes', '/bounded'));
+    for (const part of parts) connection.send(part);
+    expect(await connection.until('of its first byte')).toMatch(/^HTTP\/1\.1 408 /);
+    expect(problemOf(connection.received())).toMatchObject({
+      status: 408,
+      detail: 'The body did not come within 0.05 s of its first byte.',
+    });
   });
 
   test('an unauthorized client gets its answer before its body has arrived, and the connection is closed', async () => {

@@ -1,12 +1,13 @@
 /** The user that an API key names, and when and from where it was last used. */
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
+import { connectionLimitsDefault } from '#platform/http/connections.ts';
 import { createKeyUses, plainAddress } from '#service/key-uses.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { createManualClock } from '../../harness/manual-clock.ts';
 import { request } from '../../harness/request.ts';
 import { processedSubmission } from '../../harness/sourcing.ts';
-import { startRecordedService } from '../../harness/test-service.ts';
+import { startRecordedService, startTestService } from '../../harness/test-service.ts';
 
 const clock = createManualClock(Date.UTC(2030, 0, 1));
 const service = await startRecordedService({ clock });
@@ -114,6 +115,26 @@ test('last_used is null before the first call, and then its time and address, wr
   const silent = await newKey(id, { scopes: ['feeds'] });
   expect((await request('GET', `${service.url}/desk/events`, { key: silent.key })).status).toBe(403);
   await eventually('it is written', async () => (await listed(id, silent.id)).last_used !== null);
+});
+
+test('behind a trusted proxy the address is that of its client, and a client cannot name another one', async () => {
+  const proxied = await startTestService({
+    connections: { ...connectionLimitsDefault, isTrustedProxy: (address) => plainAddress(address) === '127.0.0.1' },
+  });
+  const { id } = await proxied.organisation();
+  const created = await proxied.operator('POST', `/admin/organisations/${id}/api-keys`, {
+    name: 'k',
+    scopes: ['feeds'],
+  });
+  // A proxy adds the address from which it was called behind what the client has sent.
+  const headers = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' };
+  await request('GET', `${proxied.url}/api/feeds/awards`, { key: created.body.key, headers });
+  const used = async () =>
+    (await proxied.operator('GET', `/admin/organisations/${id}/api-keys`)).body.result.find(
+      (key: { id: string }) => key.id === created.body.id,
+    ).last_used;
+  await eventually('it is written', async () => (await used()) !== null);
+  expect((await used()).address).toBe('203.0.113.9');
 });
 
 test('a request does not wait for its use to be written', async () => {

@@ -30,8 +30,9 @@ const sweepUntil = (what: string, look: () => Promise<boolean>) =>
 
 const insertUpload = async (created: string): Promise<string> => {
   const [uploadRow] = await database.query<{ id: string }>(
-    'insert into service.file_uploads (id, created) values (gen_random_uuid(), $1) returning id',
-    [created],
+    `insert into service.file_uploads (id, organisation_id, reserved, created)
+     values (gen_random_uuid(), $2, 0, $1) returning id`,
+    [created, organisation.id],
   );
   return uploadRow?.id ?? '';
 };

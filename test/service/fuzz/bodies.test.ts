@@ -106,7 +106,7 @@ test.each(withBody.map((endpoint) => [endpoint.name, endpoint] as const))(
           );
         }),
     );
-    await fuzzEndpoint(fixture, cases, runsOf(50));
+    await fuzzEndpoint(fixture, cases, runsOf(20));
   },
 );
 

@@ -11,7 +11,7 @@ import { silentLogger } from '#platform/log.ts';
 import { createSecretBox } from '#platform/secrets.ts';
 import { loadEventFiles, loadRequestFiles } from '#service/files/find-files.ts';
 import { attachFilesToSourcingEvent } from '#service/jobs/attach-files.ts';
-import { runJobs } from '#service/jobs/run-jobs.ts';
+import { createJobWorker } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
 import { closeAfterFile } from '../../harness/after-file.ts';
 import { eventually } from '../../harness/eventually.ts';
@@ -202,7 +202,7 @@ describe('files', () => {
       packed: 'encoded',
       'hang-up': 'reset',
       half: 'reset',
-      unknown: 'dns',
+      unknown: 'unreachable',
       untrusted: 'tls',
       closed: 'refused',
     });
@@ -348,7 +348,7 @@ describe('URLs that point to private networks', () => {
     const job = await attach(await newEvent(strict), [{ file_name: 'x', url }], strict);
     expect(job).toMatchObject({
       status: 'COMPLETED',
-      detail: { data: [], errors: [{ file_name: 'x', error: 'blocked' }] },
+      detail: { data: [], errors: [{ file_name: 'x', error: 'unreachable' }] },
     });
     expect(requested).toEqual([]);
   });
@@ -358,7 +358,7 @@ describe('URLs that point to private networks', () => {
     for (const [index, found] of [['10.0.0.1'], ['127.0.0.1', '10.0.0.1'], ['fd00::1'], ['0.0.0.0']].entries()) {
       addresses.set(`name-${index}.test`, found);
       const job = await attach(event, [{ file_name: 'x', url: `https://name-${index}.test:${port}/x` }]);
-      expect(codesOf(job)).toEqual({ x: 'blocked' });
+      expect(codesOf(job)).toEqual({ x: 'unreachable' });
     }
     expect(requested).toEqual([]);
   });
@@ -383,7 +383,7 @@ describe('URLs that point to private networks', () => {
     expect((await attach(event, files, fresh)).detail.data).toHaveLength(1);
     expect(lookups).toEqual(['localhost']);
     addresses.set('localhost', ['10.0.0.1']);
-    expect(codesOf(await attach(event, files, fresh))).toEqual({ x: 'blocked' });
+    expect(codesOf(await attach(event, files, fresh))).toEqual({ x: 'unreachable' });
     expect(lookups).toEqual(['localhost', 'localhost']);
   });
 
@@ -394,7 +394,7 @@ describe('URLs that point to private networks', () => {
     const strict = await service.organisation();
     await service.operator('PUT', `/admin/organisations/${strict.id}/allowed-networks`, { cidrs: ['10.0.0.0/8'] });
     const other = await attach(await newEvent(strict), [{ file_name: 'x', url: urlOf('/good') }], strict);
-    expect(codesOf(other)).toEqual({ x: 'blocked' });
+    expect(codesOf(other)).toEqual({ x: 'unreachable' });
   });
 });
 
@@ -465,7 +465,8 @@ describe('slow and endless servers', () => {
       database,
       storage,
       clock: systemClock,
-      settings: { bodyBytesMax },
+      log: silentLogger,
+      settings: { bodyBytesMax, fileBytesMax: 1_000_000_000 },
       fetch: async (request) => {
         elapsed += request.timeoutMs;
         return outgoing.fetch({ ...request, timeoutMs: 1 });
@@ -491,14 +492,16 @@ describe('crashes', () => {
   const deps = {
     database,
     runUnitOfWork: createUnitOfWork({ database, signals: { signal: async () => true } }),
+    // A queue that takes no signal: the worker goes on.
+    signals: { signal: async () => false },
     storage,
     fetch: outgoing.fetch,
     secrets: createSecretBox(Buffer.alloc(32, 7)),
     clock: systemClock,
     log: silentLogger,
-    settings: { bodyBytesMax },
+    settings: { bodyBytesMax, fileBytesMax: 1_000_000_000 },
   };
-  const workerOf = () => runJobs(deps, 'file-jobs');
+  const workerOf = () => createJobWorker(deps, 'file-jobs').work;
   const running = () => new AbortController().signal;
   const key = organisation.id;
 
@@ -569,7 +572,7 @@ describe('crashes', () => {
     const runUnitOfWork = async () => {
       throw Object.assign(new Error('terminated'), { code: '40001' });
     };
-    const dying = runJobs({ ...deps, runUnitOfWork }, 'file-jobs');
+    const dying = createJobWorker({ ...deps, runUnitOfWork }, 'file-jobs').work;
     await expect(dying(key, running())).rejects.toThrow('terminated');
     expect(storage.stored.size).toBe(before + 1);
     expect((await jobOf(id)).status).toBe('PENDING');

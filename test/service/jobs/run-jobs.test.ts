@@ -5,7 +5,7 @@ import { systemClock } from '#platform/clock.ts';
 import { createLocalStorage } from '#platform/file-storage/local-storage.ts';
 import { silentLogger } from '#platform/log.ts';
 import { createSecretBox } from '#platform/secrets.ts';
-import { runJobs } from '#service/jobs/run-jobs.ts';
+import { createJobWorker } from '#service/jobs/run-jobs.ts';
 import { createUnitOfWork } from '#service/unit-of-work.ts';
 import { eventually } from '../../harness/eventually.ts';
 import { scratchFolder } from '../../harness/scratch-folder.ts';
@@ -182,15 +182,17 @@ test('two workers on one organisation at once, as after a lost queue, run each j
   const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });
   const deps = {
     runUnitOfWork,
+    // A queue that takes no signal: the worker goes on.
+    signals: { signal: async () => false },
     database,
     clock: systemClock,
     log: silentLogger,
     secrets: createSecretBox(Buffer.alloc(32)),
     storage: createLocalStorage(await scratchFolder()),
     fetch: testOutgoing().fetch,
-    settings: { bodyBytesMax: 1_000 },
+    settings: { bodyBytesMax: 1_000, fileBytesMax: 1_000_000_000 },
   };
-  const work = runJobs(deps, 'jobs');
+  const { work } = createJobWorker(deps, 'jobs');
   const { signal } = new AbortController();
   await eventually('all jobs are done', async () => {
     await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);

@@ -97,7 +97,7 @@ async function statuses(count: number, call: () => Promise<number>): Promise<num
   return all;
 }
 
-test('each endpoint under /api counts for its bucket of the tables, and no other endpoint is counted', () => {
+test('each endpoint counts for its bucket: those under /api for one of the tables, those under /desk for one of their own', () => {
   /** The limit of each endpoint. Where the body decides, the limit of most bodies. */
   const counted = organisationEndpoints.flatMap((endpoint) => {
     const limit = endpoint.limitOf?.({}) ?? endpoint.limit;
@@ -109,8 +109,9 @@ test('each endpoint under /api counts for its bucket of the tables, and no other
       limit,
       endpoints.toSorted(),
     ]);
-  expect(found.size).toBe(Object.keys(tables).length);
-  expect(counted.length).toBe(organisationEndpoints.filter(({ path }) => path.startsWith('/api/')).length);
+  expect(found.get('desk')?.length).toBe(organisationEndpoints.filter(({ path }) => path.startsWith('/desk/')).length);
+  expect(found.size).toBe(Object.keys(tables).length + 1);
+  expect(counted.length).toBe(organisationEndpoints.length);
 });
 
 /** The endpoint's name in the tables, which have one name for the reads of all job types. */
@@ -141,7 +142,14 @@ test('the operator sees the numbers of the tables', async () => {
   const expected = Object.fromEntries(
     Object.entries(tables).map(([name, { numbers }]) => [name, { burst: numbers[0], sustained: numbers[2] }]),
   );
-  expect((await putLimits(id, {})).body).toEqual({ enabled: true, ...expected, webhooks_max: 50 });
+  const desk = { burst: 1_200, sustained: 200_000 };
+  expect((await putLimits(id, {})).body).toEqual({
+    enabled: true,
+    ...expected,
+    desk,
+    webhooks_max: 50,
+    file_bytes_max: 1_073_741_824,
+  });
 });
 
 const examples: [string, string, string, unknown?][] = [
@@ -334,7 +342,7 @@ test.each([
   [{ webhooks: { burst: 1.5, sustained: 2 } }, 'webhooks.burst'],
   [{ webhooks: { burst: 1 } }, 'webhooks.sustained'],
   [{ webhooks: { burst: 1, sustained: 2, per: 'minute' } }, 'webhooks.per'],
-  [{ desk: { burst: 1, sustained: 2 } }, 'desk'],
+  [{ admin: { burst: 1, sustained: 2 } }, 'admin'],
 ])('PUT %j is refused with the path of the fault, and changes nothing', async (body, path) => {
   const { organisation } = await limited({ feeds: { burst: 7, sustained: 8 } });
   const answer = await service.operator('PUT', `/admin/organisations/${organisation}/limits`, body);

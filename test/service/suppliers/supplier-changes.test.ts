@@ -201,7 +201,8 @@ test('two workers on one organisation at once apply each submission once, in ord
     [organisation.id],
   );
   const runUnitOfWork = createUnitOfWork({ database, signals: { signal: async () => true } });
-  const work = applySupplierChanges({ runUnitOfWork, database, clock: systemClock, log: silentLogger });
+  const signals = { signal: async () => false };
+  const work = applySupplierChanges({ runUnitOfWork, signals, database, clock: systemClock, log: silentLogger });
   const { signal } = new AbortController();
   await Promise.all([work(organisation.id, signal), work(organisation.id, signal), work(organisation.id, signal)]);
   expect(await stored(organisation)).toMatchObject([{ name: 'Name 12' }]);

@@ -22,10 +22,10 @@ test('only the newest 5,000 tokens are kept; a token that was dropped is request
   const expiresAtMs = clock.nowMs() + 86_400_000;
   for (let webhook = 0; webhook <= 5_000; webhook += 1)
     tokens.keep(`w${webhook}`, using, { token: `t${webhook}`, expiresAtMs });
-  expect(await tokens.tokenOf('w1', using, { allowedNetworks: [] })).toBe('t1');
-  expect(await tokens.tokenOf('w5000', using, { allowedNetworks: [] })).toBe('t5000');
+  expect(await tokens.tokenOf('w1', using, { allowedNetworks: [], group: 'organisation' })).toBe('t1');
+  expect(await tokens.tokenOf('w5000', using, { allowedNetworks: [], group: 'organisation' })).toBe('t5000');
   expect(requests).toBe(0);
-  expect(await tokens.tokenOf('w0', using, { allowedNetworks: [] })).toBe('new');
+  expect(await tokens.tokenOf('w0', using, { allowedNetworks: [], group: 'organisation' })).toBe('new');
   expect(requests).toBe(1);
 });
 
@@ -49,8 +49,8 @@ test('a token is used with the parameters that it was obtained with, and with no
   const changes = [{ client_secret: 'other' }, { client_id: 'other' }, { scope: 'other' }];
   for (const change of changes) {
     const changed = { ...using, parameters: { ...using.parameters, ...change } };
-    expect(await tokens.tokenOf('w', changed, { allowedNetworks: [] })).toBe('new');
+    expect(await tokens.tokenOf('w', changed, { allowedNetworks: [], group: 'organisation' })).toBe('new');
   }
   expect(asked).toHaveLength(3);
-  expect(await tokens.tokenOf('w', using, { allowedNetworks: [] })).toBe('old');
+  expect(await tokens.tokenOf('w', using, { allowedNetworks: [], group: 'organisation' })).toBe('old');
 });

@@ -123,7 +123,7 @@ describe.each(literals)('%s', (literal) => {
     const organisation = await organisationWith(['localhost']);
     const answer = await create(organisation, receiver.url, `https://${literal}:${port}/token`);
     expect([answer.status, answer.body.errors[0].path]).toEqual([400, 'authentication.parameters.access_token_url']);
-    expect(answer.body.errors[0].message).toMatch(/not public/);
+    expect(answer.body.errors[0].message).toMatch(/is not allowed/);
     expect(answer.body.errors[0].message).not.toMatch(/loopback|private|linkLocal|metadata/);
   });
 });

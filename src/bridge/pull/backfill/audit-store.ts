@@ -10,7 +10,7 @@ import type { FeedName } from '#contract/feed.ts';
 import { addMicros, type Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { FeedId } from '../feed/checkpoint-store.ts';
-import { type Backfill, insertBackfill, isBackfillOpen } from './backfill-store.ts';
+import { type Backfill, insertBackfill } from './backfill-store.ts';
 
 const hourMicros = 3_600_000_000;
 /** Each audit that has found late arrivals doubles the lateness bound, up to an hour. */
@@ -29,23 +29,33 @@ function isOver(column: string, since: string): string {
 }
 
 /**
+ * SQL: an audit that does the work of this kind is open in `bridge.backfills b`. An audit of the whole feed does the work
+ * of one of the window, unless it cannot get on.
+ */
+const isOpen = {
+  full: `b.finished is null and b.cancelled is null and b.kind = 'full'`,
+  audit: `b.finished is null and b.cancelled is null and (b.kind = 'audit' or b.kind = 'full' and b.failures = 0)`,
+};
+
+/**
  * Opens the audit of the feed that is due, unless one is open already. The whole feed is audited when that was
  * requested or its interval has passed; otherwise the window before the watermark, or before now where the source's
- * stamps lie in the future. The first audit comes its interval after the first pull. Several processes may call it at
- * once: it opens one audit.
+ * stamps lie in the future. The first audit comes its interval after the first pull. Of a feed without a watermark, as
+ * none of its records has a time, only a requested audit is made. Several processes may call it at once: it opens one
+ * audit.
  */
 export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedName, now: Timestamp): Promise<void> {
   const id: FeedId = { source: source.name, feed };
-  const full = `(audit_asked is not null or ${isOver('fully_audited', '$5')})`;
-  const window = isOver('audited', '$4');
+  const isNotOpen = (kind: 'full' | 'audit') =>
+    `not exists (select from bridge.backfills b where b.source = $1 and b.feed = $2 and ${isOpen[kind]})`;
+  const full = `((audit_asked is not null or ${isOver('fully_audited', '$5')}) and ${isNotOpen('full')})`;
+  const window = `(${isOver('audited', '$4')} and ${isNotOpen('audit')})`;
   const [row] = await tx.query<{ end: Timestamp; full: boolean; window: boolean }>(
     // The condition keeps it from writing while no audit is due, or while the due one is open already.
-    `update bridge.checkpoints c set audited = coalesce(audited, $3), fully_audited = coalesce(fully_audited, $3)
-     where source = $1 and feed = $2 and watermark is not null and (audited is null
-       or (${full} or ${window}) and not exists (
-         select from bridge.backfills b
-         where b.source = c.source and b.feed = c.feed and b.finished is null and b.cancelled is null
-           and (b.kind = 'full' or b.kind = 'audit' and not ${full})))
+    `update bridge.checkpoints set audited = coalesce(audited, $3), fully_audited = coalesce(fully_audited, $3)
+     where source = $1 and feed = $2
+       and (watermark is not null or audit_asked is not null and last_pull is not null)
+       and (audited is null or ${full} or ${window})
      returning least(watermark, $3) as "end", ${full} as full, ${window} as window`,
     [
       source.name,
@@ -56,10 +66,15 @@ export async function openDueAudit(tx: Sql, source: AuditSettings, feed: FeedNam
     ],
   );
   if (!row || (!row.full && !row.window)) return;
-  // Checked again under the lock, as another process may have opened it just now. A full audit contains the window.
-  if (await isBackfillOpen(tx, id, row.full ? ['full'] : ['audit', 'full'])) return;
+  const kind = row.full ? 'full' : 'audit';
+  // Checked again under the lock, as another process may have opened it just now.
+  const opened = await tx.query(
+    `select from bridge.backfills b where b.source = $1 and b.feed = $2 and ${isOpen[kind]} limit 1`,
+    [source.name, feed],
+  );
+  if (opened.length > 0) return;
   await insertBackfill(tx, id, {
-    kind: row.full ? 'full' : 'audit',
+    kind,
     from: row.full ? beginning : addMicros(row.end, -source.audit_window_hours * hourMicros),
     to: row.end,
     now,
@@ -104,9 +119,12 @@ export async function finishAudit(
        lateness_ms = case when $7 and commit_ordered is not true
          then least($8::bigint, $9::bigint * 2) else lateness_ms end,
        -- Records without a time lie in no window: the next pull reads the feed without a filter once more.
-       unfiltered = case when $4 and commit_ordered is not true and exists (
-         select from bridge.mirror m where m.source = $1 and m.feed = $2 and m.modified <= 'epoch'
-       ) then null else unfiltered end
+       -- What the passes find counts as found by this audit.
+       (unfiltered, unfiltered_pass, unfiltered_audit) = (
+         select case when passes then null else unfiltered end, case when passes then 1 else unfiltered_pass end,
+           case when passes then $10::bigint else unfiltered_audit end
+         from (select $4 and commit_ordered is not true and exists (
+           select from bridge.mirror m where m.source = $1 and m.feed = $2 and m.modified <= 'epoch')) as t (passes))
      where source = $1 and feed = $2`,
     [
       source,
@@ -118,6 +136,7 @@ export async function finishAudit(
       audit.lateArrivals > 0,
       Math.max(latenessMostMs, options.latenessMs),
       options.latenessMs,
+      audit.id,
     ],
   );
 }

@@ -66,19 +66,6 @@ export async function readBackfills(sql: Sql, ids?: readonly number[]): Promise<
   );
 }
 
-export async function isBackfillOpen(
-  sql: Sql,
-  { source, feed }: FeedId,
-  kinds: readonly BackfillKind[],
-): Promise<boolean> {
-  const rows = await sql.query(
-    `select from bridge.backfills
-     where source = $1 and feed = $2 and kind = any($3) and finished is null and cancelled is null limit 1`,
-    [source, feed, kinds],
-  );
-  return rows.length > 0;
-}
-
 /** Returns the open backfills of the feed whose wait is over, oldest first. */
 export async function readDueBackfills(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<Backfill[]> {
   return sql.query<Backfill>(
@@ -98,8 +85,9 @@ export async function readFeedsToBackfill(sql: Sql, now: Timestamp): Promise<Fee
 }
 
 /**
- * Stores the progress of a backfill, in the transaction that stored the records. Returns false when the backfill was
- * cancelled meanwhile: the caller then rolls back.
+ * Stores the progress of a backfill, in the transaction that stored the records. Only a position that has advanced ends
+ * a row of failures: a scan that shows the same records and stops at the same place again has come no further. Returns
+ * false when the backfill was cancelled meanwhile: the caller then rolls back.
  */
 export async function advanceBackfill(
   tx: Sql,
@@ -108,7 +96,9 @@ export async function advanceBackfill(
 ): Promise<boolean> {
   const rows = await tx.query(
     `update bridge.backfills set position = greatest(position, $2::timestamptz), records = records + $3,
-       changed = changed + $4, late_arrivals = late_arrivals + $5, failures = 0, last_error = null
+       changed = changed + $4, late_arrivals = late_arrivals + $5,
+       failures = case when $2 > coalesce(position, '-infinity') then 0 else failures end,
+       last_error = case when $2 > coalesce(position, '-infinity') then null else last_error end
      where id = $1 and finished is null and cancelled is null returning id`,
     [id, step.position ?? null, step.records, step.changed, step.lateArrivals],
   );

@@ -6,22 +6,31 @@
  */
 
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
+import { withoutTime } from '#bridge/mirror/read-version.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { SourceSettings } from '#bridge/settings.ts';
 import type { FeedName } from '#contract/feed.ts';
 import { limits } from '#contract/limits.ts';
 import { addMicros, type Timestamp, timestampFromMicros, timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/sql.ts';
 import { AppError, askedToWaitMs, errorText } from '#platform/errors.ts';
 import type { Counter } from '#platform/metrics.ts';
-import { type FeedId, lockCheckpoint, readFeedTraits, rememberNoIncludes } from '../feed/checkpoint-store.ts';
+import { timeOrderedId } from '#platform/time-ordered-id.ts';
+import {
+  type FeedId,
+  lockCheckpoint,
+  readFeedTraits,
+  rememberNoIncludes,
+  saveOrderBroken,
+} from '../feed/checkpoint-store.ts';
 import { createFeedReader, type FeedReader, includesToRequest, PagesTooLarge } from '../feed/feed-reader.ts';
 import { readNewestStamp } from '../feed/held-records.ts';
 import { createPageStore, type StorePage } from '../feed/page-store.ts';
 import { latenessMsOf, type ReadingDeps } from '../feed/reading-deps.ts';
 import type { SourceProfile } from '../feed/source-profile.ts';
-import { type ScanDeps, type ScanStep, scanFeed } from '../windows/scan-feed.ts';
-import { defaultGranularityMicros } from '../windows/window-scan.ts';
+import { emptyPagesOf, type ScanDeps, type ScanStep, scanFeed } from '../windows/scan-feed.ts';
+import { defaultGranularityMicros, ScanStopped } from '../windows/scan-types.ts';
 import { addLateArrivals, finishAudit } from './audit-store.ts';
 import { advanceBackfill, type Backfill, failBackfill, finishBackfill, readDueBackfills } from './backfill-store.ts';
 import { markMissing, markVanished, type Vanished } from './vanished-records.ts';
@@ -95,8 +104,9 @@ interface Worker {
 /** Reads one step of one backfill, or ends it. */
 async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
   const { deps, lease, feed, scans, signal } = worker;
+  let scan: RunningScan | undefined;
   try {
-    const scan = scans.get(backfill.id) ?? (await startScan(worker, backfill));
+    scan = scans.get(backfill.id) ?? (await startScan(worker, backfill));
     scans.set(backfill.id, scan);
     const step = await scan.steps.next();
     if (step.done !== true) await storeStep(worker, backfill, scan, step.value);
@@ -106,6 +116,11 @@ async function takeTurn(worker: Worker, backfill: Backfill): Promise<void> {
     if (error instanceof LeaseLost || signal.aborted) throw error;
     // After PagesTooLarge the next turn goes on from the position, with smaller pages.
     if (error instanceof BackfillEnded || error instanceof PagesTooLarge) return;
+    if (scan !== undefined && (await isNothingThere(worker, backfill, error))) {
+      scan.reached = backfill.to;
+      await finishScan(worker, backfill, scan);
+      return;
+    }
     deps.log.warn({ err: error, ...feed, backfill: backfill.id }, 'backfill failed');
     const floorMs = askedToWaitMs(error);
     const waitMs = retryWaitMs(retrySchedules.backfill, backfill.failures, { floorMs });
@@ -128,7 +143,7 @@ async function startScan(worker: Worker, backfill: Backfill): Promise<RunningSca
     });
   const reader = worker.readers.get(backfill.id) ?? openReader(worker, profile);
   worker.readers.set(backfill.id, reader);
-  const store = createPageStore({ ...deps, feed, latenessMs, transaction });
+  const store = createPageStore({ ...deps, feed, pull: timeOrderedId(clock.nowMs()), latenessMs, transaction });
   const scanDeps: ScanDeps = {
     feed,
     reader,
@@ -137,6 +152,8 @@ async function startScan(worker: Worker, backfill: Backfill): Promise<RunningSca
     transaction,
     latenessMs,
     granularityMicros,
+    emptyPages: emptyPagesOf(source),
+    clock,
     pace: () => pace(lease),
   };
   // The range must be closed. Records can still appear within the lateness bound of now, which is left to the live
@@ -165,7 +182,10 @@ async function storeStep({ deps, feed }: Worker, backfill: Backfill, scan: Runni
   const { complete, observed } = step;
   // Records beyond the range are left to the live pull: here they would count as late arrivals.
   const records = step.records.filter(({ modified }) => modified <= backfill.to);
-  const within = complete ? records.filter(({ modified }) => modified > (complete.after ?? '')).length : 0;
+  const shown = step.shown ?? new Set(step.records.map(({ id }) => id));
+  const within = complete
+    ? (step.shown?.size ?? records.filter(({ modified }) => modified > (complete.after ?? '')).length)
+    : 0;
   let lateArrivals = 0;
   await scan.store({
     records: records.map(({ record }) => record),
@@ -178,8 +198,7 @@ async function storeStep({ deps, feed }: Worker, backfill: Backfill, scan: Runni
       if (!(await advanceBackfill(tx, backfill.id, progress))) throw new BackfillEnded(backfill.id);
       if (lateArrivals > 0) await addLateArrivals(tx, feed, lateArrivals);
       if (!complete || backfill.kind !== 'full') return;
-      const ids = step.records.map(({ id }) => id);
-      await markMissing(tx, feed, complete, { ids, observed, now: timestampNow(deps.clock) });
+      await markMissing(tx, feed, complete, { ids: [...shown], observed, now: timestampNow(deps.clock) });
     },
   });
   if (lateArrivals > 0) deps.lateArrivals.inc(feed, lateArrivals);
@@ -187,15 +206,27 @@ async function storeStep({ deps, feed }: Worker, backfill: Backfill, scan: Runni
 }
 
 /**
- * Ends the backfill after its last step. Rejects with AppError `unavailable` when the feed has answered with nothing at
- * all although the mirror holds records of it: such an answer proves nothing.
+ * Whether the scan has ended because neither the feed nor the mirror has any record with a time: then there is nothing to
+ * read, and nothing to compare. Where the mirror holds some, an answer without records proves nothing.
+ */
+async function isNothingThere({ deps, feed }: Worker, { position }: Backfill, error: unknown): Promise<boolean> {
+  if (!(error instanceof ScanStopped) || position !== null) return false;
+  const newest = await readNewestStamp(deps.database, feed, '9999-12-31T00:00:00.000000Z');
+  return newest === null || newest <= withoutTime;
+}
+
+/**
+ * Ends the backfill after its last step. Rejects with AppError `unavailable` when an audit was not read to its end: it
+ * is tried again, and does not count as made.
  */
 async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, scan: RunningScan): Promise<void> {
-  const { clock, database, log } = deps;
-  const isEmpty = async () => (await readNewestStamp(database, feed, '9999-12-31T00:00:00.000000Z')) === null;
-  if ((scan.reached === undefined || scan.reached < scan.to) && !(await isEmpty()))
-    throw new AppError('unavailable', 'The feed answers with no records at all, although it had records before.');
-  const { latenessMs } = scan;
+  const { clock, log } = deps;
+  const { latenessMs, reached } = scan;
+  if (backfill.kind !== 'range' && (reached === undefined || reached < backfill.to))
+    throw new AppError(
+      'unavailable',
+      `The audit was read up to ${reached ?? 'no time'} only: records may still appear before ${backfill.to}, its end.`,
+    );
   const ended = await lease.transaction(async (tx) => {
     await lockCheckpoint(tx, feed);
     const now = timestampNow(clock);
@@ -203,6 +234,7 @@ async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, sca
     if (!finished || finished.kind === 'range') return undefined;
     const none: Vanished = { gone: 0, refused: undefined };
     const vanished = finished.kind === 'full' ? await markVanished(tx, feed, finished, { latenessMs, now }) : none;
+    await refuteOrder(tx, feed, finished, now);
     await finishAudit(tx, feed, finished, { latenessMs, warning: vanished.refused, now });
     return { ...vanished, lateArrivals: finished.lateArrivals };
   });
@@ -217,6 +249,14 @@ async function finishScan({ deps, lease, feed }: Worker, backfill: Backfill, sca
     deps.refusals.inc(feed);
     log.warn(feed, ended.refused);
   }
+}
+
+/** A feed that was followed in the order of commits has shown everything up to the watermark, or it broke that order. */
+async function refuteOrder(tx: Sql, feed: FeedId, { lateArrivals }: Backfill, now: Timestamp): Promise<void> {
+  const { commitOrdered } = await readFeedTraits(tx, feed);
+  if (commitOrdered !== true || lateArrivals === 0) return;
+  const why = `an audit has found ${lateArrivals} records or changes that it had not shown in their order`;
+  await saveOrderBroken(tx, feed, { why, now });
 }
 
 /**

@@ -90,6 +90,6 @@ export async function markVanished(
   const keys = gone.flatMap(({ body }) => documentKeysOf(feed.feed, JSON.parse(body) as unknown));
   await markDocuments(tx, { source: feed.source }, keys, now);
   const events = gone.map((row) => row.record_id);
-  if (feeds[feed.feed].event === 'id') await markDocumentsOfEvents(tx, feed.source, events, now);
+  if (feeds[feed.feed].event === 'id') await markDocumentsOfEvents(tx, { source: feed.source }, events, now);
   return { gone: gone.length, refused: undefined };
 }

@@ -57,19 +57,29 @@ export interface DuePull {
   readonly watermark: Timestamp | null;
   /** The checkpoint must still have this generation whenever the pull writes. */
   readonly generation: number;
-  /** What the feed declared last; null before the first page. */
+  /** Whether the last pull followed the order of commits; null before the first page. */
   readonly commitOrdered: boolean | null;
+  /** When the declared order was proved; null when it was not. */
+  readonly orderProved: Timestamp | null;
+  /** Since when the feed is not believed when it declares the order of commits. */
+  readonly orderBroken: Timestamp | null;
   /** The lateness bound, where an audit has raised it; null otherwise. */
   readonly latenessMs: number | null;
-  /** When the first read without a filter came to its end; null until then. */
+  /** When the reads without a filter came to their end; null until then. */
   readonly unfiltered: Timestamp | null;
-  /** The page at which the read without a filter goes on; null: at its beginning. */
+  /** Which of these reads is under way; 0 is the first. */
+  readonly unfilteredPass: number;
+  /** The page at which it goes on; null: at its beginning. */
   readonly unfilteredNext: string | null;
+  /** How many pulls in a row have failed. */
+  readonly failures: number;
   readonly profile: SourceProfile | null;
   /** The pull is due by its schedule, not only because of a notification. */
   readonly scheduled: boolean;
-  /** The ids of the notifications that waited when the pull began. A later one asks for another pull. */
-  readonly notifications: readonly number[];
+  /** The id of the last notification that had come when the pull began; null: none waits. */
+  readonly lastNotification: number | null;
+  /** The notifications with ids up to this one have been answered by earlier pulls. */
+  readonly answered: number;
 }
 
 /**
@@ -77,7 +87,7 @@ export interface DuePull {
  * notifications arrive; and while notifications are throttled they do not count either.
  */
 const isDue = `(c.next_pull <= $1 or (c.failures = 0 and (c.throttled_until <= $1) is not false and exists (
-  select from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.processed is null)))`;
+  select from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.id > c.answered)))`;
 
 export async function readDueFeeds(sql: Sql, now: Timestamp): Promise<FeedId[]> {
   return sql.query<FeedId>(`select source, feed from bridge.checkpoints c where ${isDue}`, [now]);
@@ -86,10 +96,12 @@ export async function readDueFeeds(sql: Sql, now: Timestamp): Promise<FeedId[]> 
 /** Returns undefined when the feed is not due. */
 export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<DuePull | undefined> {
   const [row] = await sql.query<DuePull>(
-    `select watermark, generation, commit_ordered as "commitOrdered", lateness_ms as "latenessMs", unfiltered,
-       unfiltered_next as "unfilteredNext", source_profile as profile, next_pull <= $1 as scheduled, array(
-       select id from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.processed is null
-     ) as notifications
+    `select watermark, generation, commit_ordered as "commitOrdered", order_proved as "orderProved",
+       order_broken as "orderBroken", lateness_ms as "latenessMs", unfiltered, unfiltered_pass as "unfilteredPass",
+       unfiltered_next as "unfilteredNext", failures, source_profile as profile,
+       next_pull <= $1 as scheduled, answered, (
+       select id from bridge.inbox i where i.source = c.source and i.feed = c.feed and i.id > c.answered
+       order by id desc limit 1) as "lastNotification"
      from bridge.checkpoints c where source = $2 and feed = $3 and ${isDue}`,
     [now, source, feed],
   );
@@ -143,14 +155,51 @@ export async function lockCheckpointAt(tx: Sql, feed: FeedId, generation: number
   if (row?.generation !== generation) throw new CheckpointMoved(feed);
 }
 
-/** Returns the bodies of these notifications as they were received: JSON, which was not parsed before. */
-export async function readNotificationBodies(sql: Sql, ids: readonly number[]): Promise<string[]> {
-  const rows = await sql.query<{ body: string }>('select body from bridge.inbox where id = any($1)', [ids]);
-  return rows.map(({ body }) => body);
+/**
+ * Returns the bodies of the notifications of a feed with ids after `answered` and up to `last`, as they were received:
+ * JSON, which was not parsed before. Returns undefined when there are more than `max`, or when one of these ids may be
+ * missing: a receiver that is storing notifications at this moment has drawn its ids, and commits them later.
+ */
+export async function readNotificationBodies(
+  sql: Sql,
+  { source, feed }: FeedId,
+  { answered, last, max }: { answered: number; last: number; max: number },
+): Promise<string[] | undefined> {
+  const [store] = await sql.query<{ busy: boolean }>(
+    `select exists (select from pg_locks where locktype = 'relation' and relation = 'bridge.inbox'::regclass
+       and database = (select oid from pg_database where datname = current_database())
+       and mode = 'RowExclusiveLock') as busy`,
+  );
+  if (store?.busy !== false) return undefined;
+  // In a later statement than the look at the locks: it sees what a receiver that held one has committed.
+  const rows = await sql.query<{ body: string }>(
+    'select body from bridge.inbox where source = $1 and feed = $2 and id > $3 and id <= $4 limit $5',
+    [source, feed, answered, last, max + 1],
+  );
+  return rows.length > max ? undefined : rows.map(({ body }) => body);
 }
 
-export async function markNotificationsProcessed(tx: Sql, ids: readonly number[], now: Timestamp): Promise<void> {
-  if (ids.length > 0) await tx.query('update bridge.inbox set processed = $2 where id = any($1)', [ids, now]);
+/** What a pull has answered. */
+export interface AnsweredNotifications {
+  /** The id of the pull. */
+  readonly pull: string;
+  /** The last notification that it answers; null: none had come. */
+  readonly lastNotification: number | null;
+  readonly now: Timestamp;
+}
+
+/** Stores that the pull has answered the feed's notifications up to the last one. */
+export async function markAnswered(tx: Sql, { source, feed }: FeedId, answer: AnsweredNotifications): Promise<void> {
+  if (answer.lastNotification === null) return;
+  await tx.query(
+    `with before as (
+       select answered from bridge.checkpoints where source = $1 and feed = $2 and answered < $3),
+     moved as (
+       update bridge.checkpoints set answered = $3 where source = $1 and feed = $2 and answered < $3)
+     insert into bridge.answers (source, feed, after_id, last_id, pull, answered)
+     select $1, $2, before.answered, $3, $4, $5 from before on conflict do nothing`,
+    [source, feed, answer.lastNotification, answer.pull, answer.now],
+  );
 }
 
 /**
@@ -172,42 +221,70 @@ export async function moveWatermark(
   return row?.watermark ?? null;
 }
 
-export interface FinishedPull {
-  /** The notifications that this pull answers. */
-  readonly notifications: readonly number[];
-  readonly now: Timestamp;
+export interface FinishedPull extends AnsweredNotifications {
   readonly next: Timestamp;
   /** Until then no notification asks for a pull. */
   readonly throttledUntil: Timestamp;
   readonly commitOrdered: boolean;
-  /** The pull has read the feed without a filter, to its end. */
-  readonly unfiltered: boolean;
+  /** Why the watermark stands still; null: it does not; undefined: as before. */
+  readonly stalledBy: string | null | undefined;
 }
 
 /**
- * Stores that the feed has been read to its end. The notifications are processed; the next pull comes by schedule, or
+ * Stores that the feed has been read to its end. The notifications are answered; the next pull comes by schedule, or
  * earlier where a range is to be read again.
  */
 export async function finishPull(tx: Sql, { source, feed }: FeedId, pull: FinishedPull): Promise<void> {
-  await markNotificationsProcessed(tx, pull.notifications, pull.now);
+  const { stalledBy } = pull;
+  await markAnswered(tx, { source, feed }, pull);
   await tx.query(
     `update bridge.checkpoints set last_pull = $4, failures = 0, last_error = null, commit_ordered = $5,
-       throttled_until = $7,
+       throttled_until = $6,
        next_pull = least($3::timestamptz, (select min(due) from bridge.rereads where source = $1 and feed = $2)),
-       unfiltered = case when $6 then coalesce(unfiltered, $4) else unfiltered end,
-       unfiltered_next = case when $6 then null else unfiltered_next end
+       stalled_since = case when $7 then stalled_since when $8::text is null then null
+         else coalesce(stalled_since, $4) end,
+       stalled_why = case when $7 then stalled_why else $8 end
      where source = $1 and feed = $2`,
-    [source, feed, pull.next, pull.now, pull.commitOrdered, pull.unfiltered, pull.throttledUntil],
+    [
+      source,
+      feed,
+      pull.next,
+      pull.now,
+      pull.commitOrdered,
+      pull.throttledUntil,
+      stalledBy === undefined,
+      stalledBy ?? null,
+    ],
   );
 }
 
-/** Stores at which page the read without a filter goes on after a restart; null: at its beginning. */
-export async function saveUnfilteredNext(tx: Sql, { source, feed }: FeedId, next: string | null): Promise<void> {
-  await tx.query('update bridge.checkpoints set unfiltered_next = $3 where source = $1 and feed = $2', [
-    source,
-    feed,
-    next,
-  ]);
+/** Stores that the declared order of commits was proved: from now on the feed is read by following it. */
+export async function saveOrderProved(tx: Sql, { source, feed }: FeedId, now: Timestamp): Promise<void> {
+  await tx.query(
+    'update bridge.checkpoints set order_proved = coalesce(order_proved, $3) where source = $1 and feed = $2',
+    [source, feed, now],
+  );
+}
+
+/**
+ * Stores that the feed does not keep the order that it declares: from now on it is read in windows. What was read by
+ * following the order may lack records, so the watermark returns to the beginning, and the feed is read once more.
+ */
+export async function saveOrderBroken(
+  tx: Sql,
+  { source, feed }: FeedId,
+  { why, now }: { why: string; now: Timestamp },
+): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set order_broken = coalesce(order_broken, $3), order_broken_why = $4,
+       order_proved = null, commit_ordered = false,
+       watermark = case when order_proved is null then watermark end,
+       unfiltered = case when order_proved is null then unfiltered end,
+       unfiltered_pass = case when order_proved is null then unfiltered_pass else 1 end,
+       unfiltered_next = case when order_proved is null then unfiltered_next end
+     where source = $1 and feed = $2`,
+    [source, feed, now, storableText(why)],
+  );
 }
 
 /** The state of the window scan, of a feed that does not declare its order. */
@@ -254,13 +331,14 @@ export async function rememberNoIncludes(sql: Sql, { source, feed }: FeedId): Pr
   );
 }
 
-/** Returns how many pulls in a row have failed. */
-export async function readFailures(sql: Sql, { source, feed }: FeedId): Promise<number> {
-  const [row] = await sql.query<{ failures: number }>(
-    'select failures from bridge.checkpoints where source = $1 and feed = $2',
-    [source, feed],
+/** Stores the step to which the source was proved to keep its bounds. */
+export async function rememberGranularity(tx: Sql, { source, feed }: FeedId, micros: number): Promise<void> {
+  await tx.query(
+    `update bridge.checkpoints set
+       source_profile = coalesce(source_profile, '{}') || jsonb_build_object('granularityMicros', $3::bigint)
+     where source = $1 and feed = $2`,
+    [source, feed, micros],
   );
-  return row?.failures ?? 0;
 }
 
 /**
@@ -272,6 +350,7 @@ export async function failPull(
   { source, feed }: FeedId,
   pull: {
     error: string;
+    now: Timestamp;
     next: Timestamp;
     /** The source's quota was spent: the pull waits, and it does not count as a failure. */
     isRateLimited: boolean;
@@ -283,9 +362,19 @@ export async function failPull(
   await tx.query(
     `update bridge.checkpoints set next_pull = $3, throttled_until = $3, last_error = $4,
        failures = failures + case when $7 then 0 else 1 end,
-       unfiltered_next = case when $5 then null else unfiltered_next end
+       unfiltered_next = case when $5 then null else unfiltered_next end,
+       stalled_since = coalesce(stalled_since, $8), stalled_why = $4
      where source = $1 and feed = $2 and ($6::bigint is null or generation = $6)`,
-    [source, feed, pull.next, storableText(pull.error), pull.restart, pull.generation ?? null, pull.isRateLimited],
+    [
+      source,
+      feed,
+      pull.next,
+      storableText(pull.error),
+      pull.restart,
+      pull.generation ?? null,
+      pull.isRateLimited,
+      pull.now,
+    ],
   );
 }
 

@@ -13,6 +13,8 @@ import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
+import type { WatchedAnswer } from '../watch/answer-traits.ts';
+import type { SourceWatch } from '../watch/source-watch.ts';
 import { type FeedId, moveWatermark } from './checkpoint-store.ts';
 import type { PulledPage } from './feed-reader.ts';
 import { recordSuspects } from './suspect-versions.ts';
@@ -36,8 +38,13 @@ export interface PageToStore {
    * live read of a feed that does not declare its order leaves that to the window scan.
    */
   readonly watchSuspects: boolean | ((modified: Timestamp) => boolean);
+  /** How the feed has answered, for the watch; only of live reads. */
+  readonly answer?: WatchedAnswer;
   /** Runs in the same transaction, after the records were stored. */
-  readonly afterRecords?: (tx: Sql, stored: { readonly changed: number }) => Promise<void>;
+  readonly afterRecords?: (
+    tx: Sql,
+    stored: { readonly changed: number; readonly changedWithoutTime: number },
+  ) => Promise<void>;
 }
 
 /** What storing a page has changed. */
@@ -54,6 +61,8 @@ export type StorePage = (page: PageToStore) => Promise<PageResult>;
 
 export function createPageStore(deps: {
   feed: FeedId & { feed: FeedName };
+  /** The id of the pull that reads the pages. */
+  pull: string;
   latenessMs: number;
   /** A transaction that rejects when the work no longer belongs to this process. */
   transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
@@ -62,25 +71,36 @@ export function createPageStore(deps: {
   log: Logger;
   records: Counter<'feed' | 'result'>;
   wakeFlows: () => void;
+  /** Notices changes of the source; undefined: none are looked for. */
+  watchOf?: ((feed: FeedName) => SourceWatch | undefined) | undefined;
 }): StorePage {
-  const { feed, clock, log } = deps;
+  const { feed, pull, clock, log } = deps;
+  const watch = deps.watchOf?.(feed.feed);
   const refreshStatistics = createStatisticsRefresh(deps.database);
   return async (page) => {
-    const { stored, believed, resources, watermark } = await deps.transaction(async (tx) => {
+    const storing = deps.transaction(async (tx) => {
       const now = timestampNow(clock);
-      const stored = await storeReadable(tx, feed, page, now);
+      const stored = await storeReadable(tx, { ...feed, pull }, page, now);
       const { watchSuspects } = page;
       const isWatched = typeof watchSuspects === 'boolean' ? () => watchSuspects : watchSuspects;
       // A version without a time lies in no range that could be read again.
       const older = stored.older.filter(({ modified }) => modified > withoutTime && isWatched(modified));
       const proven = await recordSuspects(tx, feed, older, { now, latenessMs: deps.latenessMs });
       const records = proven.map(({ body }) => JSON.parse(body) as Record<string, unknown>);
-      const believed = await storeRecords(tx, { ...feed, records, now }, { believeOlder: true });
-      const resources = await storeIncludes(tx, feed.source, page, now);
+      const believed = await storeRecords(tx, { ...feed, records, now, pull }, { believeOlder: true });
+      const resources = await storeIncludes(tx, { source: feed.source, pull }, page, now);
+      await watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now);
       const completeTo = page.completeTo?.(stored.stamps);
       const watermark = completeTo === undefined ? undefined : await moveWatermark(tx, feed, completeTo);
-      await page.afterRecords?.(tx, { changed: stored.changed + believed.changed });
+      await page.afterRecords?.(tx, {
+        changed: stored.changed + believed.changed,
+        changedWithoutTime: stored.changedWithoutTime,
+      });
       return { stored, believed, resources, watermark };
+    });
+    const { stored, believed, resources, watermark } = await storing.catch((error: unknown) => {
+      watch?.forget();
+      throw error;
     });
     const changed = stored.changed + believed.changed;
     deps.records.inc({ feed: feed.feed, result: 'changed' }, changed);
@@ -96,14 +116,19 @@ export function createPageStore(deps: {
 }
 
 /** Stores the related objects; returns how many have changed. */
-async function storeIncludes(tx: Sql, source: string, page: PageToStore, now: Timestamp): Promise<number> {
+async function storeIncludes(
+  tx: Sql,
+  by: { source: string; pull: string },
+  page: PageToStore,
+  now: Timestamp,
+): Promise<number> {
   const { includes, observed } = page;
   if (includes === undefined || observed === undefined) return 0;
   let changed = 0;
   for (const [name, kind] of Object.entries(includedKinds)) {
     const objects = includes[name];
     if (kind === null || objects === undefined || objects.length === 0) continue;
-    changed += (await storeResources(tx, { source, kind, objects, observed, now })).changed;
+    changed += (await storeResources(tx, { ...by, kind, objects, observed, now })).changed;
   }
   return changed;
 }
@@ -113,7 +138,7 @@ async function storeIncludes(tx: Sql, source: string, page: PageToStore, now: Ti
  */
 async function storeReadable(
   tx: Sql,
-  feed: FeedId & { feed: FeedName },
+  feed: FeedId & { feed: FeedName; pull: string },
   { records, versions, whileWriting }: PageToStore,
   now: Timestamp,
 ): Promise<StoredPage> {

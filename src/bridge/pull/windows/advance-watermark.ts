@@ -14,10 +14,13 @@
  * The live read has stored the newer records long before; the scan finds those that it missed.
  */
 
+import { withoutTime } from '#bridge/mirror/read-version.ts';
+import type { ClockDifference } from '#client/read-feed.ts';
 import { addMicros, laterOf, msFromTimestamp, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
-import { type Clock, timestampNow } from '#platform/clock.ts';
+import { timestampNow } from '#platform/clock.ts';
 import { markScanned, noteFirstSeen } from '../feed/checkpoint-store.ts';
 import { readNewestStamp } from '../feed/held-records.ts';
+import { readOffsetSamples, saveOffsetSamples } from '../feed/offset-samples.ts';
 import {
   dropSuspectsNotShown,
   finishReread,
@@ -26,29 +29,43 @@ import {
   scheduleReread,
 } from '../feed/suspect-versions.ts';
 import type { Range } from '../feed/time-range.ts';
+import { keepSamples, offsetMsOf } from './clock-offset.ts';
 import { type ScanDeps, scanFeed } from './scan-feed.ts';
+import { defaultGranularityMicros, ScanStopped } from './scan-types.ts';
 import { latestCredibleMs, upperBound } from './upper-bound.ts';
-import { defaultGranularityMicros } from './window-scan.ts';
 
 export interface AdvanceRequest extends ScanDeps {
   readonly watermark: Timestamp | null;
   readonly nowMs: number;
   /** A time that the source's clock had passed, by the last page read; undefined when its answers have no `Date`. */
   readonly sourceMs: number | undefined;
+  /** By how much our clock was ahead of that answer's `Date`. */
+  readonly clockDifference: ClockDifference | undefined;
   /** The newest stamp that the live read has shown; the mirror may hold a later version of that record by now. */
   readonly newestShown: Timestamp | undefined;
 }
 
-/**
- * Scans up to the upper bound and advances the watermark, at most once in half the lateness. Returns when to scan next;
- * undefined when the schedule is soon enough: nothing is left to scan, or the scan has stopped at a suspect version.
- */
-export async function advanceWatermark(request: AdvanceRequest): Promise<{ nextScanMs: number } | undefined> {
+/** What an attempt to advance the watermark has come to. */
+export interface Advance {
+  /** When to scan next; undefined when the schedule is soon enough: nothing is left to scan, or the scan has stopped. */
+  readonly nextScanMs: number | undefined;
+  /**
+   * Why the watermark stands still although newer records are known. Null when it has moved, or when nothing newer is
+   * known; undefined when nothing was tried.
+   */
+  readonly stalledBy: string | null | undefined;
+}
+
+/** Scans up to the upper bound and advances the watermark, at most once in half the lateness. */
+export async function advanceWatermark(request: AdvanceRequest): Promise<Advance> {
   const { feed, nowMs, latenessMs } = request;
   const latest = timestampFromMs(latestCredibleMs(request));
   const newestHeld = await readNewestStamp(request.database, feed, latest);
   const newest = laterOf(newestHeld ?? undefined, request.newestShown);
-  if (newest === undefined || (request.watermark !== null && newest <= request.watermark)) return undefined;
+  // A record without a time lies in no window.
+  const isTimed = newest !== undefined && newest > withoutTime;
+  if (!isTimed || (request.watermark !== null && newest <= request.watermark))
+    return { nextScanMs: undefined, stalledBy: null };
   const now = timestampFromMs(nowMs);
   const firstSeenBefore = timestampFromMs(nowMs - latenessMs);
   const { scanned, watermark, firstSeenBound } = await request.transaction((tx) =>
@@ -56,50 +73,92 @@ export async function advanceWatermark(request: AdvanceRequest): Promise<{ nextS
   );
   // A last scan whose time is still to come was made before the clock was set back: it does not count.
   if (scanned !== null && scanned <= now && scanned > timestampFromMs(nowMs - latenessMs / 2))
-    return { nextScanMs: msFromTimestamp(scanned) + latenessMs / 2 };
+    return { nextScanMs: msFromTimestamp(scanned) + latenessMs / 2, stalledBy: undefined };
+  const offsetMs = await learnOffset(request, { since: scanned, latest });
   const to = upperBound({
     sentMicros: nowMs * 1_000,
-    sourceMicros: request.sourceMs === undefined ? undefined : request.sourceMs * 1_000,
+    sourceMicros: request.sourceMs === undefined ? undefined : (request.sourceMs + offsetMs) * 1_000,
     latenessMicros: latenessMs * 1_000,
     granularityMicros: request.granularityMicros,
     firstSeenBound: firstSeenBound ?? undefined,
   });
-  const reached = to === undefined ? watermark : await scanUpTo(request, watermark, to);
+  const { reached, stoppedBy } = await scanUpTo(request, watermark, to);
   await request.transaction((tx) => markScanned(tx, feed, now));
-  const isStopped = to !== undefined && (reached === null || reached < to);
   const isBehind = reached === null || reached < newest;
-  return isBehind && !isStopped ? { nextScanMs: nowMs + latenessMs / 2 } : undefined;
+  const hasMoved = reached !== null && (watermark === null || reached > watermark);
+  return {
+    nextScanMs: isBehind && stoppedBy === undefined ? nowMs + latenessMs / 2 : undefined,
+    stalledBy: !isBehind || hasMoved ? null : (stoppedBy ?? waitsFor(to, latenessMs)),
+  };
+}
+
+function waitsFor(to: Timestamp | undefined, latenessMs: number): string {
+  return (
+    `records may still appear after ${to ?? 'any time so far'}, which is the upper bound: the lateness bound of ` +
+    `${latenessMs / 1_000} s before the clocks of the source and of this machine`
+  );
 }
 
 /**
- * Scans (watermark, to] and returns where the watermark stands afterwards. That is before `to` in two cases: a version
- * is suspect, and is read again at its own time; or the feed has answered with nothing at all, and the next pull on
- * schedule asks again.
+ * Takes samples of the records that were new since the last scan, and returns by how much the clock of the stamps is
+ * ahead of `Date` (`clock-offset.ts`).
+ */
+async function learnOffset(
+  { transaction, feed, clockDifference: difference, nowMs, latenessMs, granularityMicros }: AdvanceRequest,
+  { since, latest }: { since: Timestamp | null; latest: Timestamp },
+): Promise<number> {
+  if (difference === undefined || since === null) return 0;
+  // Older records are read for the first time, or again: they say nothing of the clock.
+  const earliest = timestampFromMs(nowMs - difference.mostMs - 2 * latenessMs - newRecordsMs);
+  return transaction(async (tx) => {
+    const { samples, agesMs } = await readOffsetSamples(tx, feed, { since, earliest, latest });
+    const kept = keepSamples([...samples, { agesMs, difference }], difference);
+    await saveOffsetSamples(tx, feed, kept);
+    return offsetMsOf(kept, difference, { roundingMs: (granularityMicros ?? defaultGranularityMicros) / 1_000 });
+  });
+}
+
+/** How long before the closed range a record may be stamped to be a sample; longer than scans are apart. */
+const newRecordsMs = 60_000;
+
+/**
+ * Scans (watermark, to] and returns where the watermark stands afterwards. Where that is before `to`, `stoppedBy` says
+ * why: a version is suspect, and is read again at its own time; or the source does not let the scan go on, and the next
+ * pull on schedule asks again.
  */
 async function scanUpTo(
   request: AdvanceRequest,
   watermark: Timestamp | null,
-  to: Timestamp,
-): Promise<Timestamp | null> {
+  to: Timestamp | undefined,
+): Promise<{ reached: Timestamp | null; stoppedBy?: string }> {
   let reached = watermark;
-  if (reached !== null && to <= reached) return reached;
-  for await (const step of scanFeed(request, { from: watermark ?? undefined, to })) {
-    const { complete } = step;
-    const result = await request.store({
-      records: step.records.map(({ record }) => record),
-      includes: step.includes,
-      observed: step.observed,
-      watchSuspects: true,
-      completeTo: () => complete?.to,
-      afterRecords: async (tx) => {
-        if (complete && step.crowded) await scheduleReread(tx, request.feed, rereadOf(request, complete));
-      },
-    });
-    if (result.watermark === undefined) continue;
-    reached = result.watermark;
-    if (complete && (reached === null || reached < complete.to)) break;
+  if (to === undefined || (reached !== null && to <= reached)) return { reached };
+  try {
+    for await (const step of scanFeed(request, { from: watermark ?? undefined, to })) {
+      const { complete } = step;
+      const result = await request.store({
+        records: step.records.map(({ record }) => record),
+        includes: step.includes,
+        observed: step.observed,
+        watchSuspects: true,
+        completeTo: () => complete?.to,
+        afterRecords: async (tx) => {
+          if (complete && step.crowded) await scheduleReread(tx, request.feed, rereadOf(request, complete));
+        },
+      });
+      if (result.watermark === undefined) continue;
+      reached = result.watermark;
+      if (complete && (reached === null || reached < complete.to))
+        return {
+          reached,
+          stoppedBy: `an older version of a record is shown after ${reached ?? 'the beginning'}: it is believed once the source has shown it for the lateness bound`,
+        };
+    }
+  } catch (error) {
+    if (!(error instanceof ScanStopped)) throw error;
+    return { reached, stoppedBy: error.publicMessage };
   }
-  return reached;
+  return { reached };
 }
 
 /** The clocks of our machines agree to within this, or one of them is wrong. */
@@ -115,7 +174,7 @@ function rereadOf(deps: ScanDeps & { readonly nowMs: number }, { after, to }: Ra
  * Reads the ranges again that are due for it: crowded stamps, and suspect versions, of which this read decides whether
  * they are believed or dropped. Rejects as the scan does; a range that was not read stays due.
  */
-export async function rereadRanges(deps: ScanDeps & { nowMs: number; clock: Clock }): Promise<void> {
+export async function rereadRanges(deps: ScanDeps & { nowMs: number }): Promise<void> {
   const { feed, nowMs } = deps;
   const now = timestampFromMs(nowMs);
   const latest = timestampFromMs(nowMs + deps.latenessMs + clockDifferenceMaxMs);
@@ -136,17 +195,21 @@ async function readAgain(deps: ScanDeps, { after, to }: Reread) {
   let changed = 0;
   let crowded = false;
   let reached = after;
-  for await (const step of scanFeed(deps, { from: after, to })) {
-    const result = await deps.store({
-      records: step.records.map(({ record }) => record),
-      includes: step.includes,
-      observed: step.observed,
-      watchSuspects: true,
-    });
-    // A crowded stamp comes in several steps.
-    changed += result.changed;
-    crowded ||= step.crowded;
-    if (step.complete) reached = step.complete.to;
+  try {
+    for await (const step of scanFeed(deps, { from: after, to })) {
+      const result = await deps.store({
+        records: step.records.map(({ record }) => record),
+        includes: step.includes,
+        observed: step.observed,
+        watchSuspects: true,
+      });
+      // A crowded stamp comes in several steps.
+      changed += result.changed;
+      crowded ||= step.crowded;
+      if (step.complete) reached = step.complete.to;
+    }
+  } catch (error) {
+    if (!(error instanceof ScanStopped)) throw error;
   }
   return { changed, crowded, reached };
 }

@@ -4,13 +4,16 @@
  */
 
 import { readVersionKey } from '#bridge/mirror/read-version.ts';
+import type { SourceSettings } from '#bridge/settings.ts';
 import type { Timestamp } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
 import type { Sql } from '#platform/database/sql.ts';
-import type { FeedId } from '../feed/checkpoint-store.ts';
+import { type FeedId, rememberGranularity } from '../feed/checkpoint-store.ts';
 import type { FeedReader } from '../feed/feed-reader.ts';
 import { readKnownIds, readNewestStamp } from '../feed/held-records.ts';
 import type { StorePage } from '../feed/page-store.ts';
-import { type ScannedRow, type ScannedWindow, scanWindows } from './window-scan.ts';
+import type { EmptyPages, ScannedRow, ScannedWindow } from './scan-types.ts';
+import { scanWindows } from './window-scan.ts';
 
 /** What scanning a feed in windows needs. */
 export interface ScanDeps {
@@ -21,6 +24,8 @@ export interface ScanDeps {
   readonly transaction: <T>(work: (tx: Sql) => Promise<T>) => Promise<T>;
   readonly latenessMs: number;
   readonly granularityMicros: number | undefined;
+  readonly emptyPages: EmptyPages;
+  readonly clock: Clock;
   /** Called before each request; may wait. */
   readonly pace?: () => Promise<void>;
 }
@@ -37,6 +42,11 @@ export interface ScanStep extends ScannedWindow<ScannedRecord> {
   readonly observed: Timestamp;
 }
 
+/** How many pages without a record are followed, by the source's settings. */
+export function emptyPagesOf(source: SourceSettings): EmptyPages {
+  return { count: source.empty_pages, ms: source.empty_pages_seconds * 1_000 };
+}
+
 /** A window with more rows than this fits no page, so it is not needed which rows they are. */
 const knownIdsMax = 2_000;
 
@@ -48,13 +58,22 @@ export async function* scanFeed(
   const { feed, reader } = deps;
   let includes: Record<string, readonly Record<string, unknown>[]> = {};
   let observed: Timestamp | undefined;
+  let finerGranularity: number | undefined;
   const scan = scanWindows<ScannedRecord>({
     ...range,
     granularityMicros: deps.granularityMicros,
+    emptyPages: deps.emptyPages,
+    nowMs: () => deps.clock.nowMs(),
     pageSize: () => reader.pageSize(),
+    onFinerGranularity: (micros) => {
+      finerGranularity = micros;
+    },
     knownIds: (window) => readKnownIds(deps.database, feed, window, knownIdsMax),
     anchor: async (time) => (await readNewestStamp(deps.database, feed, time, { expected: true })) ?? undefined,
     ask: async (at) => {
+      const finer = finerGranularity;
+      finerGranularity = undefined;
+      if (finer !== undefined) await deps.transaction((tx) => rememberGranularity(tx, feed, finer));
       await deps.pace?.();
       // A scan that ended for lack of quota would begin with the same windows again, and spend the next quota on them.
       const page = await reader.read(at, { waitsForQuota: true });

@@ -9,9 +9,12 @@
  * | the source sends no date | 10:05:00  | -               | 10:04:40         | 10:04:29 = 10:05:00 - 30 s - 1 s |
  * | our clock is 90 s ahead  | 10:06:30  | -               | 10:04:40         | 10:04:40, the first-seen bound   |
  * | nothing was seen yet     | 10:05:00  | 10:04:58        | -                | none: there is nothing to scan   |
+ *
+ * `Date` counts with the offset that was learnt between it and the stamps: where it is 120 s behind them, 10:02:58 in
+ * the header is 10:04:58 here. `clock-offset.ts` says how that is learnt, and why it is never too much.
  */
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
-import { defaultGranularityMicros } from './window-scan.ts';
+import { defaultGranularityMicros } from './scan-types.ts';
 
 /**
  * Returns the upper bound: the lateness and the granularity before the earlier of both clocks, and not later than the
@@ -22,8 +25,8 @@ export function upperBound(options: {
   /** Our clock when the request was sent. */
   sentMicros: number;
   /**
-   * A time that the source's clock had passed: the answer's `Date`, less its round trip and a second for its rounding.
-   * Undefined when the answer has no `Date`.
+   * A time that the source's clock had passed: the answer's `Date`, less its round trip and a second for its rounding,
+   * and with the offset that was learnt. Undefined when the answer has no `Date`.
    */
   sourceMicros: number | undefined;
   latenessMicros: number;

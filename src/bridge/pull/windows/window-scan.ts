@@ -22,139 +22,177 @@
  * A caller stores each answer, and may advance its watermark to 10:00:14, then to 10:00:34 and to 10:00:50. The page of
  * the first answer is stored, too, although it proves nothing: these records arrive sooner.
  *
- * The module is pure but for `ask`, `knownIds` and `anchor`. It advances no checkpoint itself.
+ * The module is pure but for `ask`, `knownIds` and `anchor`. It advances no checkpoint itself. `verify-empty.ts` says when
+ * an answer without rows counts, `crowded-stamp.ts` how a stamp is read that holds more than a page, and
+ * `finer-granularity.ts` how windows become shorter than a second.
  */
 
-import { withoutTime } from '#bridge/mirror/read-version.ts';
-import { laterOf, microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
-import { AppError } from '#platform/errors.ts';
+import { laterOf, microsFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import type { Bounds, Range } from '../feed/time-range.ts';
-
-export interface ScannedRow {
-  readonly id: string;
-  readonly modified: Timestamp;
-}
-
-export interface WindowAnswer<Row extends ScannedRow> {
-  readonly records: readonly Row[];
-  /** The query of the next page; undefined on the last one. */
-  readonly next: string | undefined;
-}
-
-/** One request: a window, or the next page of an earlier answer. */
-export type AskWindow<Row extends ScannedRow> = (
-  at: (Bounds & { readonly pageSize: number }) | { readonly next: string },
-) => Promise<WindowAnswer<Row>>;
-
-export interface ScannedWindow<Row> {
-  readonly records: readonly Row[];
-  /** The range of which `records` are all that the feed holds; undefined where more may lie between them. */
-  readonly complete: Range | undefined;
-  /** One stamp holds more than a page, so pages had to be followed: the range is to be read once more, later. */
-  readonly crowded: boolean;
-}
-
-export interface WindowScan<Row extends ScannedRow> {
-  readonly ask: AskWindow<Row>;
-  /** The scan begins after this stamp; undefined: at the beginning of the feed. */
-  readonly from: Timestamp | undefined;
-  /** The scan ends with this stamp: the upper bound, or earlier. */
-  readonly to: Timestamp;
-  /** Called before each request, as the page size may shrink. */
-  readonly pageSize: () => number;
-  /** The step that the source may round stamps and bounds to. A second, unless it is known to be less or more. */
-  readonly granularityMicros?: number | undefined;
-  /** Returns the ids of the rows that are known to lie in the range: an answer that lacks one is asked for again. */
-  readonly knownIds?: (range: Range) => Promise<ReadonlySet<string>>;
-  /** Returns the newest stamp, not later than the given one, at which a row is known. */
-  readonly anchor?: (time: Timestamp) => Promise<Timestamp | undefined>;
-}
+import { readCrowdedStamp } from './crowded-stamp.ts';
+import { proveFinerGranularity } from './finer-granularity.ts';
+import {
+  at,
+  defaultGranularityMicros,
+  isAscending,
+  isTimed,
+  isWithin,
+  microsOf,
+  type ScannedRow,
+  type ScannedWindow,
+  ScanStopped,
+  scanFailed,
+  type WindowAnswer,
+  type WindowScan,
+} from './scan-types.ts';
+import { type Known, verifyEmpty } from './verify-empty.ts';
 
 /** An answer that lacks a known row is asked for this often in all: the row may have moved, or a replica may lag. */
 const attemptsForMissing = 3;
 /** Which part of a page a window is meant to fill. */
 const pageFillTarget = 0.85;
-const crowdedPassesMax = 12;
 const contradictionsMax = 10;
-/** So many pages of one pass may follow each other without showing a new row. */
-const idlePagesMax = 20;
-export const defaultGranularityMicros = 1_000_000;
+const rowsKept = 8;
+
+/** What a scan learns of the source on its way. */
+interface Learned extends Known {
+  /** The most rows on a page that named a next page; 0 before the first one. A service may show smaller pages. */
+  largestPage: number;
+  /** The rows on the last such page: what fits a page now, where pages shrink or rows are hidden. */
+  lastPage: number | undefined;
+  granularity: number;
+  /** Whether the scan has tried to prove a finer granularity. */
+  triedFiner: boolean;
+  /** Some rows that were read, to prove it by. */
+  rows: readonly ScannedRow[];
+  /** The newest row of the windows that were completed. */
+  anchor: Timestamp | undefined;
+}
 
 /**
- * Scans (from, to] in windows. Ends before `to` when the feed answers with nothing at all: that proves nothing, and the
- * scan is to be tried again. Rejects as `ask` does; with AppError `unavailable` when the source does not keep its
- * bounds, when its pages loop, when `next` is missing, or when a crowded stamp changes all the time. What was yielded
- * before a rejection stays valid.
+ * Scans (from, to] in windows. Rejects as `ask` does; with ScanStopped when the feed answers with nothing at all, which
+ * proves nothing, or when the pages of one stamp cannot be read to their end; with AppError `unavailable` when the
+ * source does not keep its bounds, or when `next` is missing. What was yielded before a rejection stays valid.
  */
 export async function* scanWindows<Row extends ScannedRow>(scan: WindowScan<Row>): AsyncGenerator<ScannedWindow<Row>> {
-  const granularity = scan.granularityMicros ?? defaultGranularityMicros;
   const scanEnd = microsFromTimestamp(scan.to);
   const scanStart = scan.from === undefined ? 0 : Math.max(0, microsFromTimestamp(scan.from));
-  const boundsOf = (start: number, end: number): Bounds => ({
-    // At the beginning of the feed there is no lower bound: records that are dated before 1970 belong to it, too.
-    ...(scan.from === undefined && start === scanStart ? {} : { after: at(start - granularity) }),
-    before: at(end + granularity),
-  });
+  const learned: Learned = {
+    largestPage: 0,
+    lastPage: undefined,
+    granularity: scan.granularityMicros ?? defaultGranularityMicros,
+    triedFiner: false,
+    rows: [],
+    anchor: undefined,
+    gap: undefined,
+  };
   let start = scanStart;
   let span = scanEnd - start;
-  /** A service may show smaller pages than were requested. */
-  let largestPage = 0;
-  /** The newest row of the windows that were completed: the feed itself has shown it. */
-  let anchor: Timestamp | undefined;
   while (start < scanEnd) {
-    let contradictions = 0;
-    let end = Math.min(scanEnd, start + span);
-    let shown: readonly Row[] = [];
-    for (;;) {
-      const range: Range = {
-        after: scan.from === undefined && start === scanStart ? undefined : at(start),
-        to: at(end),
-      };
-      const pageSize = scan.pageSize();
-      const bounds = boundsOf(start, end);
-      const answer = await askForKnownRows(scan, bounds, pageSize, shown, range);
-      if (answer.records.length === 0 && answer.next === undefined) {
-        const verdict = await verifyEmpty(scan, bounds, range, { anchor, granularity });
-        if (verdict === 'unproven') return;
-        if (verdict === 'not empty') {
-          contradictions += 1;
-          if (contradictions > contradictionsMax)
-            throw scanFailed('it shows records of a time, and then none, again and again');
-          continue;
-        }
-      }
-      if (answer.next !== undefined) largestPage = Math.max(largestPage, answer.records.length);
-      const fullPage = largestPage === 0 ? pageSize : Math.min(largestPage, pageSize);
-      // A full page without `next` may be the last one, or the source may have left `next` out.
-      const isFull = answer.records.length >= fullPage;
-      const isShortest = end - start <= granularity;
-      if (answer.next === undefined && (!isFull || isShortest)) {
-        if (isFull) await refuseForgottenNext(scan, bounds, answer);
-        yield { records: answer.records, complete: range, crowded: false };
-        anchor = laterOf(anchor, newestWithin(answer.records, range));
-        span = nextSpan(end - start, answer.records.length, fullPage, granularity);
-        break;
-      }
-      refuseIgnoredBounds(answer.records, bounds, granularity);
-      // These rows are worth storing; but the feed may hold more rows between them than the page shows.
-      yield { records: answer.records, complete: undefined, crowded: false };
-      shown = answer.records;
-      if (isShortest) {
-        const records = await readCrowdedStamp(scan, bounds);
-        yield { records, complete: range, crowded: true };
-        anchor = laterOf(anchor, newestWithin(records, range));
-        span = granularity;
-        break;
-      }
-      end = shorterEnd(answer.records, start, end, granularity);
-    }
-    start = end;
+    const isFirst = scan.from === undefined && start === scanStart;
+    const window = readWindow(scan, learned, { start, end: Math.min(scanEnd, start + span), isFirst });
+    let read = await window.next();
+    for (; read.done !== true; read = await window.next()) yield read.value;
+    ({ end: start, nextSpan: span } = read.value);
   }
 }
 
-/** The span that fills the targeted part of a page, if the next window is as crowded as this one. */
-function nextSpan(span: number, rows: number, pageSize: number, granularity: number): number {
-  const growth = rows === 0 ? 16 : Math.min(8, (pageFillTarget * pageSize) / rows);
+/**
+ * Reads the window, or a shorter one from its start on that fits a page. Returns where the window ended that was
+ * completed, and how long the next one should be; both in microseconds.
+ */
+async function* readWindow<Row extends ScannedRow>(
+  scan: WindowScan<Row>,
+  learned: Learned,
+  window: { start: number; end: number; isFirst: boolean },
+): AsyncGenerator<ScannedWindow<Row>, { end: number; nextSpan: number }> {
+  const { start, isFirst } = window;
+  let { end } = window;
+  let contradictions = 0;
+  let shortened = 0;
+  let shown: readonly Row[] = [];
+  for (;;) {
+    const { granularity } = learned;
+    const range: Range = { after: isFirst ? undefined : at(start), to: at(end) };
+    const bounds: Bounds = {
+      // At the beginning of the feed there is no lower bound: records that are dated before 1970 belong to it, too.
+      ...(isFirst ? {} : { after: at(start - granularity) }),
+      before: at(end + granularity),
+    };
+    const pageSize = scan.pageSize();
+    const answer = await askForKnownRows(scan, bounds, pageSize, shown, range);
+    if (answer.records.length === 0 && answer.next === undefined) {
+      const verdict = await verifyEmpty(scan, bounds, range, learned);
+      if (verdict === 'unproven') throw new ScanStopped(bounds, 'the feed answers with no record at all');
+      if (verdict === 'not empty') {
+        contradictions += 1;
+        if (contradictions > contradictionsMax)
+          throw new ScanStopped(bounds, 'it is answered with no record, although other answers show some of it');
+        continue;
+      }
+    }
+    if (answer.next !== undefined) {
+      learned.largestPage = Math.max(learned.largestPage, answer.records.length);
+      learned.lastPage = answer.records.length;
+    }
+    const fullPage = learned.largestPage === 0 ? pageSize : Math.min(learned.largestPage, pageSize);
+    // A full page without `next` may be the last one, or the source may have left `next` out.
+    const isFull = answer.records.length >= fullPage;
+    const isShortest = end - start <= granularity;
+    if (answer.next === undefined && (!isFull || isShortest)) {
+      if (isFull) await refuseForgottenNext(scan, bounds, answer);
+      yield { records: answer.records, complete: range, crowded: false };
+      learned.anchor = laterOf(learned.anchor, newestWithin(answer.records, range));
+      learned.rows = [...answer.records, ...learned.rows].filter(isTimed).slice(0, rowsKept);
+      return { end, nextSpan: nextSpan(end - start, answer.records.length, { ...learned, fullPage, shortened }) };
+    }
+    refuseIgnoredBounds(answer.records, bounds, granularity);
+    // These rows are worth storing; but the feed may hold more rows between them than the page shows.
+    yield { records: answer.records, complete: undefined, crowded: false };
+    shown = answer.records;
+    if (isShortest && !(await provesFiner(scan, learned, answer.records))) {
+      for await (const step of readCrowdedStamp(scan, answer, bounds, range)) {
+        yield step;
+        learned.anchor = laterOf(learned.anchor, newestWithin(step.records, range));
+        learned.rows = [...step.records, ...learned.rows].filter(isTimed).slice(0, rowsKept);
+      }
+      return { end, nextSpan: granularity };
+    }
+    end = shorterEnd(answer.records, start, end, learned.granularity);
+    shortened += 1;
+  }
+}
+
+/** Tries once in a scan whether the source keeps its bounds to a finer step; then windows can be shorter. */
+async function provesFiner<Row extends ScannedRow>(
+  scan: WindowScan<Row>,
+  learned: Learned,
+  rows: readonly Row[],
+): Promise<boolean> {
+  // Where all rows of a full page share one stamp, no shorter window holds fewer of them.
+  const isTie = rows.length >= scan.pageSize() && new Set(rows.map(({ modified }) => modified)).size < 2;
+  const samples = [...rows, ...learned.rows];
+  if (learned.triedFiner || isTie || samples.length === 0) return false;
+  learned.triedFiner = true;
+  const finer = await proveFinerGranularity(scan, samples, learned.granularity);
+  if (finer === undefined) return false;
+  learned.granularity = finer;
+  scan.onFinerGranularity?.(finer);
+  return true;
+}
+
+/**
+ * The span that fills the targeted part of a page, if the next window is as crowded as this one. Where the last page
+ * that named a next page showed few rows, others were hidden: then as few fit a page. After a window that had to be
+ * shortened and showed nothing, the span grows slowly: the rows that filled its pages were hidden.
+ */
+function nextSpan(
+  span: number,
+  rows: number,
+  { fullPage, lastPage, granularity, shortened }: Learned & { fullPage: number; shortened: number },
+): number {
+  const fits = Math.max(1, Math.min(fullPage, lastPage ?? fullPage));
+  const growth = rows === 0 ? (shortened > 0 ? 2 : 16) : Math.min(8, (pageFillTarget * fits) / rows);
   return Math.max(granularity, Math.floor(span * growth));
 }
 
@@ -164,13 +202,10 @@ function nextSpan(span: number, rows: number, pageSize: number, granularity: num
  * overlap, and a full page proves nothing.
  */
 function shorterEnd(records: readonly ScannedRow[], start: number, end: number, granularity: number): number {
-  const isAscending = records.every(
-    (record, index) => index === 0 || (records[index - 1]?.modified ?? '') <= record.modified,
-  );
   const nearEnd = records[Math.floor((records.length - 1) * pageFillTarget)];
-  const seen = nearEnd === undefined ? 0 : microsFromTimestamp(nearEnd.modified) - 1;
+  const seen = nearEnd === undefined ? 0 : microsOf(nearEnd) - 1;
   const half = start + Math.floor((end - start) / 2);
-  const shorter = isAscending && seen > start && seen < end ? seen : half;
+  const shorter = isAscending(records) && seen > start && seen < end ? seen : half;
   return Math.min(end - 1, Math.max(shorter, start + granularity));
 }
 
@@ -193,31 +228,6 @@ async function askForKnownRows<Row extends ScannedRow>(
     const ids = new Set(answer.records.map(({ id }) => id));
     if ([...expected].every((id) => ids.has(id))) return answer;
   }
-}
-
-/**
- * Decides whether an answer without rows counts: a service may answer "200, no rows" while its index is away. The
- * window is empty when an answer without the upper bound shows later rows only. Where the feed has no later rows, it is
- * asked for a window that begins at the anchor, a row that the feed must show: the window is empty when the answer fits
- * a page and shows no row of the range. A row between the lower bound and the range should have been in the first
- * answer: a source that left it out may have left out others, so the window is not empty.
- */
-async function verifyEmpty<Row extends ScannedRow>(
-  scan: WindowScan<Row>,
-  { after, before }: Bounds,
-  range: Range,
-  known: { anchor: Timestamp | undefined; granularity: number },
-): Promise<'empty' | 'not empty' | 'unproven'> {
-  const { granularity } = known;
-  const pageSize = scan.pageSize();
-  const later = await scan.ask({ ...(after === undefined ? {} : { after }), pageSize });
-  if (later.records.some((record) => isTimed(record) && record.modified <= range.to)) return 'not empty';
-  if (later.records.some(isTimed)) return 'empty';
-  const anchor = known.anchor ?? (range.after === undefined ? undefined : await scan.anchor?.(range.after));
-  if (anchor === undefined || before === undefined) return 'unproven';
-  const earlier = await scan.ask({ after: at(microsFromTimestamp(anchor) - granularity), before, pageSize });
-  if (earlier.records.some((record) => isWithin(record, range))) return 'not empty';
-  return earlier.records.length > 0 && earlier.next === undefined ? 'empty' : 'unproven';
 }
 
 /**
@@ -255,61 +265,8 @@ function refuseIgnoredBounds(records: readonly ScannedRow[], { after, before }: 
     );
 }
 
-/**
- * Reads a stamp that holds more rows than a page, by following the pages. Rows may move between the pages meanwhile, so
- * it counts only when two passes in a row agree and neither saw a row twice.
- */
-async function readCrowdedStamp<Row extends ScannedRow>(scan: WindowScan<Row>, bounds: Bounds): Promise<Row[]> {
-  let idsBefore: string | undefined;
-  const seen = new Map<string, Row>();
-  for (let pass = 1; pass <= crowdedPassesMax; pass += 1) {
-    const rows: Row[] = [];
-    const links = new Set<string>();
-    const ids = new Set<string>();
-    let idlePages = 0;
-    let answer = await scan.ask({ ...bounds, pageSize: scan.pageSize() });
-    for (;;) {
-      const known = ids.size;
-      for (const row of answer.records) ids.add(row.id);
-      rows.push(...answer.records);
-      idlePages = ids.size > known ? 0 : idlePages + 1;
-      if (answer.next === undefined) break;
-      if (links.has(answer.next) || idlePages > idlePagesMax)
-        throw scanFailed('its pages loop: "next" returns nothing new');
-      links.add(answer.next);
-      answer = await scan.ask({ next: answer.next });
-    }
-    for (const row of rows) seen.set(row.id, newerOf(seen.get(row.id), row));
-    const idsNow = JSON.stringify(rows.map(({ id }) => id).sort());
-    if (idsNow === idsBefore && ids.size === rows.length) return [...seen.values()];
-    idsBefore = idsNow;
-  }
-  throw scanFailed('one stamp holds more records than a page, and they changed all the time while they were read');
-}
-
 function newestWithin(records: readonly ScannedRow[], range: Range): Timestamp | undefined {
   return records
     .filter((record) => isWithin(record, range))
     .reduce<Timestamp | undefined>((newest, { modified }) => laterOf(newest, modified), undefined);
-}
-
-function newerOf<Row extends ScannedRow>(known: Row | undefined, read: Row): Row {
-  return known && known.modified > read.modified ? known : read;
-}
-
-/** A record without a time counts as of 1970, but it lies in no range: sources ignore the bounds for it. */
-function isTimed({ modified }: ScannedRow): boolean {
-  return modified !== withoutTime;
-}
-
-function isWithin(record: ScannedRow, { after, to }: Range): boolean {
-  return isTimed(record) && record.modified <= to && (after === undefined || record.modified > after);
-}
-
-function scanFailed(why: string): AppError {
-  return new AppError('unavailable', `The feed cannot be read in windows: ${why}.`, { recovery: { do: 'halt' } });
-}
-
-function at(micros: number): Timestamp {
-  return timestampFromMicros(Math.max(0, micros));
 }

@@ -36,6 +36,7 @@ export async function attachFiles(
     else
       settled.push({
         ...entry,
+        step: 'load',
         outcome: typeof files === 'string' ? notLoaded(files) : notFound,
         notCalled: true,
         keepIntent: true,

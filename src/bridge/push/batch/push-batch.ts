@@ -3,17 +3,20 @@
  * found out before the ERP is called. Only marking documents as uncertain needs no lease.
  */
 import { readSendingFlow } from '#bridge/flows/flow-state.ts';
+import type { SecretRedactor } from '#bridge/flows/secret-redactor.ts';
+import { logAttempts } from '#bridge/history/log-attempts.ts';
 import { type Lease, LeaseLost } from '#bridge/leases/lease.ts';
 import type { ProcessIdentity } from '#bridge/leases/process-identity.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
-import type { Connector, Outcome } from '#connector/connector.ts';
+import type { Connector, Operation, Outcome } from '#connector/connector.ts';
 import { timestampFromMs } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
-import type { ConnectorCalls } from '../calls/connector-calls.ts';
+import { timeOrderedId } from '#platform/time-ordered-id.ts';
+import { abortGraceMs, type ConnectorCalls } from '../calls/connector-calls.ts';
 import { type Claimed, commitIntents } from '../claim/claim-documents.ts';
 import { markUncertain } from '../claim/flow-document-store.ts';
 import { type Settled, settleOutcomes } from '../settle/settle-outcomes.ts';
@@ -28,6 +31,8 @@ export interface BatchDeps {
   processIdentity: ProcessIdentity;
   log: Logger;
   outcomes: Counter<'flow' | 'status'>;
+  /** Removes the secrets of the connector's settings from what is logged. */
+  secrets: Pick<SecretRedactor, 'redact' | 'removeSecrets'>;
   /** Needed by flows that take `file` documents. */
   loadFiles?: LoadFiles | undefined;
 }
@@ -43,18 +48,19 @@ const outcomeTries = 4;
 
 export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: Lease) {
   const { flow, connector, database, clock, log, processIdentity } = deps;
-  const { timeoutMs } = connector.capabilities;
+  const { timeoutMs, lateEffectMs, visibleAfterMs = lateEffectMs } = connector.capabilities;
 
   /**
    * Asks the ERP about these documents, settles those that need no call, and returns the others. Must not run while a
    * call is in flight.
    */
   async function lookUp(claimed: readonly Claimed[], signal: AbortSignal): Promise<Claimed[]> {
+    const startedMs = clock.nowMs();
     const { settled, remaining } = await lease.during((lost) => {
       const limit = { timeoutMs, signal: AbortSignal.any([signal, lost]) };
-      return lookUpDocuments({ connector, calls, processIdentity }, claimed, clock.nowMs(), limit);
+      return lookUpDocuments({ connector, calls, processIdentity }, claimed, startedMs, limit);
     });
-    await settle(settled, signal);
+    await settle(settled, startedMs, signal);
     return remaining;
   }
 
@@ -64,13 +70,14 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   async function send(batch: Batch, signal: AbortSignal): Promise<void> {
     const { claimed, intentMs } = batch.intentMs === undefined ? await intend(batch.claimed, signal) : batch;
     if (claimed.length === 0) return;
+    const startedMs = clock.nowMs();
     const settled = await lease.during((lost) => write(claimed, intentMs ?? 0, AbortSignal.any([signal, lost])));
     try {
-      await settle(settled, signal);
+      await settle(settled, startedMs, signal);
     } catch (error) {
       // Another process relies on what its lookup has found, and this call may have reached the ERP after that lookup.
       const wasCalled = settled.some(({ notCalled }) => notCalled !== true);
-      if (error instanceof LeaseLost && wasCalled) await noteUncertain(claimed);
+      if (error instanceof LeaseLost && wasCalled) await noteUncertain(claimed, intentMs ?? 0);
       throw error;
     }
   }
@@ -80,13 +87,14 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
    * empty batch: no intent is committed, and the documents stay due.
    */
   async function intend(claimed: readonly Claimed[], signal: AbortSignal): Promise<Batch> {
+    const startedMs = clock.nowMs();
     const { settled, remaining } = await lease.during((lost) =>
       attachFiles(claimed, deps.loadFiles, AbortSignal.any([signal, lost, AbortSignal.timeout(timeoutMs)])),
     );
-    await settle(settled, signal);
+    await settle(settled, startedMs, signal);
     // Taken after the files were loaded: a process that finds the intent counts the call's time limit from this time.
     const intentMs = clock.nowMs();
-    const call = { by: processIdentity.own, nowMs: intentMs };
+    const call = { by: processIdentity.own, nowMs: intentMs, limitMs: timeoutMs + abortGraceMs };
     const intended = await lease.transaction(async (tx) => {
       // The flow may have been paused since the claim, or another call may have been rate-limited.
       if (!(await readSendingFlow(tx, flow, timestampFromMs(intentMs)))) return [];
@@ -103,21 +111,59 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
   async function write(claimed: readonly Claimed[], intentMs: number, signal: AbortSignal): Promise<Settled[]> {
     const leftMs = Math.min(timeoutMs, intentMs + timeoutMs - clock.nowMs());
     if (signal.aborted || leftMs <= 0 || calls.isStuck())
-      return claimed.map((entry) => ({ ...entry, outcome: notCalledOutcome, notCalled: true }));
+      return claimed.map((entry) => ({ ...entry, step: 'wait', outcome: notCalledOutcome, notCalled: true }));
     const operations = claimed.map(({ operation }) => operation);
-    const outcomes = await calls.write(operations, { timeoutMs: leftMs, signal }, () => void noteUncertain(claimed));
-    return claimed.map((entry, index) => ({ ...entry, outcome: outcomes[index] as Outcome }));
+    const isDebug = log.isLevelEnabled('debug');
+    if (isDebug) for (const operation of operations) logSent(operation);
+    const outcomes = await calls.write(
+      operations,
+      { timeoutMs: leftMs, signal },
+      () => void noteUncertain(claimed, intentMs),
+    );
+    if (isDebug) for (const [index, operation] of operations.entries()) logAnswer(operation, outcomes[index]);
+    // An abandoned call has not ended.
+    const endedAt = calls.isStuck() ? undefined : timestampNow(clock);
+    return claimed.map((entry, index) => {
+      const outcome = outcomes[index] as Outcome;
+      if (outcome.status !== 'unknown' || endedAt === undefined) return { ...entry, step: 'write', outcome };
+      const answered = outcome.answered === true;
+      const afterMs = answered ? visibleAfterMs : lateEffectMs;
+      return { ...entry, step: 'write', outcome, afterMs, callEnd: { at: endedAt, answered } };
+    });
   }
 
-  async function settle(settled: readonly Settled[], signal: AbortSignal): Promise<void> {
+  /** A long document is cut by the log. */
+  function logSent(operation: Operation): void {
+    const sent = deps.secrets.removeSecrets(JSON.stringify(operation.document));
+    log.debug({ ...callOf(operation), sent }, `sent: ${operation.action}`);
+  }
+
+  function logAnswer(operation: Operation, outcome: Outcome | undefined): void {
+    const answer = deps.secrets.redact(JSON.stringify(outcome));
+    log.debug({ ...callOf(operation), answer }, `answered: ${outcome?.status}`);
+  }
+
+  function callOf({ document, idempotencyKey, contentHash }: Operation) {
+    return { flow: flow.name, kind: document.kind, document: document.key, idempotencyKey, contentHash };
+  }
+
+  async function settle(settled: readonly Settled[], startedMs: number, signal: AbortSignal): Promise<void> {
     if (settled.length === 0) return;
-    const { pauseReason, circuit } = await withRetries(signal, () =>
-      lease.transaction((tx) => settleOutcomes(tx, flow, settled, clock.nowMs())),
+    const endedMs = clock.nowMs();
+    // Before the transaction, so that a second one after a lost answer writes the same attempts.
+    const timed = settled.map((entry) => ({ ...entry, attemptId: timeOrderedId(endedMs), startedMs, endedMs }));
+    const { attempts, pauseReason, circuit } = await withRetries(signal, () =>
+      lease.transaction((tx) => settleOutcomes(tx, flow, timed, clock.nowMs())),
     );
+    logAttempts(log, attempts);
     for (const { outcome } of settled) deps.outcomes.inc({ flow: flow.name, status: outcome.status });
-    if (pauseReason !== undefined) log.error({ flow: flow.name }, `flow paused: ${pauseReason}`);
-    if (circuit === 'opened') log.warn({ flow: flow.name }, 'circuit open: too many failures in a row');
-    if (circuit === 'closed') log.info({ flow: flow.name }, 'circuit closed');
+    if (pauseReason !== undefined) log.error({ flow: flow.name, state: 'paused' }, `flow paused: ${pauseReason}`);
+    if (circuit === 'opened')
+      log.warn(
+        { flow: flow.name, state: 'circuit open', until: timestampFromMs(endedMs + flow.circuit.seconds * 1_000) },
+        'circuit open: too many failures in a row',
+      );
+    if (circuit === 'closed') log.info({ flow: flow.name, state: 'circuit closed' }, 'circuit closed');
   }
 
   /**
@@ -139,9 +185,12 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
    * Marks the documents as uncertain. Never rejects: when the database does not take it, that is logged; the documents
    * then still have their intents, or another process has settled them.
    */
-  async function noteUncertain(claimed: readonly Claimed[]): Promise<void> {
+  async function noteUncertain(claimed: readonly Claimed[], intentMs: number): Promise<void> {
     const documents = claimed.map(({ document }) => document);
-    const mark = () => markUncertain(database, flow.name, documents, timestampNow(clock));
+    // The end of an abandoned call is noted when it has ended.
+    const intentAt = calls.isStuck() ? null : timestampFromMs(intentMs);
+    const call = { by: processIdentity.own, intentAt, now: timestampNow(clock) };
+    const mark = () => markUncertain(database, flow.name, documents, call);
     // Retried also while the process is stopping, as no other process knows of these calls.
     await withRetries(new AbortController().signal, mark).catch((err: unknown) =>
       log.error(

@@ -130,7 +130,11 @@ const outcomeForm = z.union([
       retryAfterMs: z.number().nonnegative().optional().catch(undefined),
     }),
   }),
-  z.object({ status: z.literal('unknown'), message: z.string() }),
+  z.object({
+    status: z.literal('unknown'),
+    message: z.string(),
+    answered: z.boolean().optional().catch(undefined),
+  }),
 ]);
 
 const keyForm = z.object({ key: z.string() });

@@ -2,8 +2,11 @@
  * Claims due documents for the next calls. A claim runs in one transaction of the flow's lease: it makes the documents
  * from the mirror, compares them with what was delivered, writes down those that need no call, and returns the others.
  */
+import type { RecordVersion } from '#bridge/assemble/made-of.ts';
 import { type DocumentsMade, makeDocuments } from '#bridge/assemble/make-documents.ts';
 import { readSendingFlow, setPaused } from '#bridge/flows/flow-state.ts';
+import type { Attempt } from '#bridge/history/attempt.ts';
+import { type UnmadeDocument, writeUnmadeAttempts } from '#bridge/history/unmade-attempts.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { DocumentKind } from '#connector/documents.ts';
@@ -31,19 +34,21 @@ import { guardWithdrawals } from './guard-withdrawals.ts';
 export interface Claimed {
   readonly document: FlowDocument;
   readonly operation: Operation;
+  /** The records that the operation's document was made of. */
+  readonly madeOf: readonly RecordVersion[];
 }
 
 export type Claim =
   /** Nothing is due, or the flow may not send now. `pauseReason`: this claim has paused the flow. */
-  | { readonly next: 'nothing'; readonly pauseReason?: string }
+  | { readonly next: 'nothing'; readonly pauseReason?: string; readonly attempts?: readonly Attempt[] }
   /** The next due documents may only be claimed when no call is in flight. */
   | { readonly next: 'wait' }
   | {
       readonly next: 'work';
       /** Each batch is for one call. */
       readonly batches: readonly (readonly Claimed[])[];
-      /** How many documents became dead letters because they could not be made of their records. */
-      readonly rejected: number;
+      /** The attempts of documents that could not be made of their records. */
+      readonly attempts: readonly Attempt[];
     };
 
 export interface ClaimOptions {
@@ -102,24 +107,29 @@ async function makeAndCompare(tx: Sql, options: ClaimOptions, documents: readonl
   const newWithdrawals: FlowDocument[] = [];
   const onHold: OnHold[] = [];
   const postponed: Postponed[] = [];
+  const unmade: UnmadeDocument[] = [];
   const made = await makeIsolatingFailures(tx, flow, documents);
   for (const document of documents) {
     const result = made.get(`${document.kind} ${document.key}`);
     // There was no room to make this one: it stays due.
     if (!result) continue;
     if (result.made === 'document') {
-      const operation = operationFor(document, result.document, result.wanted);
+      const operation = operationFor(document, result.document, { wanted: result.wanted, nowMs });
       if (!operation) unchanged.push(document);
       else if (isWithdrawal(document, operation) && !document.withdraws) newWithdrawals.push(document);
-      else claimed.push({ document, operation });
-    } else if (result.made === 'held') onHold.push({ document, reason: result.reason });
-    else {
+      else claimed.push({ document, operation, madeOf: result.madeOf });
+    } else if (result.made === 'held') {
+      onHold.push({ document, reason: result.reason });
+      unmade.push({ document, made: 'held', reason: result.reason, nextTry: null });
+    } else {
       const isRejected = result.made === 'rejected';
+      const due = isRejected ? null : timestampFromMs(nowMs + missingRecordRetryMs);
+      unmade.push({ document, made: result.made, reason: result.reason, nextTry: due });
       postponed.push({
         document,
         reason: result.reason,
         errorType: isRejected ? 'data' : 'not-yet',
-        due: isRejected ? null : timestampFromMs(nowMs + missingRecordRetryMs),
+        due,
         keepIntent: document.intentId !== null,
         isFailure: isRejected,
       });
@@ -129,15 +139,15 @@ async function makeAndCompare(tx: Sql, options: ClaimOptions, documents: readonl
   await markUnchanged(tx, flow.name, unchanged);
   await markOnHold(tx, flow.name, onHold);
   await markWithdrawals(tx, flow.name, newWithdrawals, now);
+  const attempts = await writeUnmadeAttempts(tx, flow, unmade, nowMs);
   if (claimed.some(({ document, operation }) => isWithdrawal(document, operation))) {
     const reason = await guardWithdrawals(tx, flow, now);
     if (reason !== undefined) {
       await setPaused(tx, flow.name, { kind: 'withdrawals', reason }, now);
-      return { next: 'nothing', pauseReason: reason };
+      return { next: 'nothing', attempts, pauseReason: reason };
     }
   }
-  const rejected = postponed.filter(({ due }) => due === null).length;
-  return { next: 'work', batches: inBatches(claimed, options), rejected };
+  return { next: 'work', batches: inBatches(claimed, options), attempts };
 }
 
 /**
@@ -157,7 +167,10 @@ async function makeIsolatingFailures(
     const [single] = documents;
     if (single && documents.length === 1)
       return new Map([
-        [`${single.kind} ${single.key}`, { made: 'rejected', reason: `it cannot be made: ${errorText(error)}` }],
+        [
+          `${single.kind} ${single.key}`,
+          { made: 'rejected', reason: `it cannot be made: ${errorText(error)}`, madeOf: [] },
+        ],
       ]);
     const results: DocumentsMade[] = [];
     for (const document of documents) results.push(await makeIsolatingFailures(tx, flow, [document]));
@@ -193,12 +206,12 @@ export async function commitIntents(
   tx: Sql,
   flow: string,
   claimed: readonly Claimed[],
-  call: { by: string; nowMs: number },
+  call: { by: string; nowMs: number; limitMs: number },
 ): Promise<void> {
   const intents = claimed.map(({ document, operation }) => ({
     document,
     id: operation.idempotencyKey,
     hash: operation.contentHash,
   }));
-  await writeIntents(tx, flow, intents, { by: call.by, now: timestampFromMs(call.nowMs) });
+  await writeIntents(tx, flow, intents, { by: call.by, now: timestampFromMs(call.nowMs), limitMs: call.limitMs });
 }

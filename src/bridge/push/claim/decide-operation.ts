@@ -10,10 +10,10 @@
  * | content 9c, and a replay    | look up 4711 first, then amend it if the ERP differs   |
  * | content 9c, an open intent  | look up first: the interrupted call may have been made |
  */
-import { randomUUID } from 'node:crypto';
 import { documentHash } from '#bridge/assemble/make-documents.ts';
 import type { Operation } from '#connector/connector.ts';
 import type { Document } from '#connector/documents.ts';
+import { timeOrderedId } from '#platform/time-ordered-id.ts';
 import type { FlowDocument } from './flow-document-store.ts';
 
 /**
@@ -26,9 +26,14 @@ export function mustLookUp({ document }: { readonly document: FlowDocument }): b
 
 /**
  * Returns the operation that brings the ERP in step with this document; undefined when the ERP holds it already. A
- * repetition of an interrupted call with the same content keeps that call's idempotency key.
+ * repetition of an interrupted call with the same content keeps that call's idempotency key. A new key sorts by time, so
+ * that the history's index of them grows at its end.
  */
-export function operationFor(document: FlowDocument, content: Document, wanted: boolean): Operation | undefined {
+export function operationFor(
+  document: FlowDocument,
+  content: Document,
+  { wanted, nowMs }: { wanted: boolean; nowMs: number },
+): Operation | undefined {
   const contentHash = documentHash(content);
   const { intentId, intentHash, deliveredHash } = document;
   if (!mustLookUp({ document }) && deliveredHash === (wanted ? contentHash : null)) return undefined;
@@ -36,7 +41,7 @@ export function operationFor(document: FlowDocument, content: Document, wanted: 
     action: wanted ? (deliveredHash === null ? 'create' : 'amend') : 'cancel',
     document: content,
     contentHash,
-    idempotencyKey: intentId !== null && intentHash === contentHash ? intentId : randomUUID(),
+    idempotencyKey: intentId !== null && intentHash === contentHash ? intentId : timeOrderedId(nowMs),
     reference: document.reference ?? undefined,
   };
 }

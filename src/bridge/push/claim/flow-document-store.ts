@@ -28,6 +28,12 @@ export interface FlowDocument {
   readonly intentAt: Timestamp | null;
   /** The identity of the process that makes the call. */
   readonly intentBy: string | null;
+  /** How many milliseconds after `intentAt` the call ends at the latest: its time limit, and the time to stop. */
+  readonly intentLimitMs: number;
+  /** When a process has seen the end of the call; null while none has. */
+  readonly callEnded: Timestamp | null;
+  /** Whether the ERP answered the call, so that it works on it no longer. */
+  readonly callAnswered: boolean;
   /** An operator asked for a replay: it is written again although nothing differs. */
   readonly forced: boolean;
   /** When the ERP last took it, or was last found to hold it. */
@@ -43,14 +49,21 @@ export interface FlowDocument {
   readonly attempts: number;
   /** The error type of the last failed try. */
   readonly errorType: string | null;
+  readonly lastError: string | null;
+  /** The service's ids of the event and the supplier that it is about; null where it is about none. */
+  readonly sourcingEvent: string | null;
+  readonly supplier: string | null;
+  /** The pull that last marked it as due; null where something else did. */
+  readonly pull: string | null;
 }
 
 /** The columns of a FlowDocument. */
 export const documentColumns = `kind, key, wanted, delivered_hash as "deliveredHash", reference,
   intent_id as "intentId", intent_hash as "intentHash", intent_at as "intentAt", intent_by as "intentBy",
+  intent_limit_ms as "intentLimitMs", call_ended as "callEnded", call_answered as "callAnswered",
   forced, delivered, uncertain_since as "uncertainSince",
   withdraws is not distinct from wanted as withdraws, attempts,
-  error_type as "errorType"`;
+  error_type as "errorType", last_error as "lastError", sourcing_event as "sourcingEvent", supplier, pull`;
 
 /** The documents whose calls have not ended yet: they must not be claimed a second time. All are of one kind. */
 export interface InFlight {
@@ -156,14 +169,13 @@ export async function writeIntents(
   tx: Sql,
   flow: string,
   intents: readonly Intent[],
-  { by, now }: { by: string; now: Timestamp },
+  { by, now, limitMs }: { by: string; now: Timestamp; limitMs: number },
 ): Promise<void> {
   if (intents.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
-     set intent_id = i.id, intent_hash = i.hash, intent_at = $2, intent_by = $9, delivered_hash = i.delivered_hash,
-         reference = i.reference,
-         delivered_body = case when d.delivered_hash = i.delivered_hash then d.delivered_body end
+     set intent_id = i.id, intent_hash = i.hash, intent_at = $2, intent_by = $9, intent_limit_ms = $10,
+         call_ended = null, call_answered = false, delivered_hash = i.delivered_hash, reference = i.reference
      from unnest($3::text[], $4::text[], $5::uuid[], $6::text[], $7::text[], $8::text[])
        as i (kind, key, id, hash, delivered_hash, reference)
      where d.flow = $1 and d.kind = i.kind and d.key = i.key`,
@@ -177,6 +189,7 @@ export async function writeIntents(
       intents.map(({ document }) => document.deliveredHash),
       intents.map(({ document }) => document.reference),
       by,
+      limitMs,
     ],
   );
 }
@@ -185,8 +198,6 @@ export interface Delivered {
   document: FlowDocument;
   /** Null after a cancellation. */
   hash: string | null;
-  /** The document as JSON; null after a cancellation, or where it is too long to be kept. */
-  body: string | null;
   reference: string;
 }
 
@@ -203,7 +214,7 @@ export async function markDelivered(
   if (delivered.length === 0) return;
   await tx.query(
     `update bridge.flow_documents d
-     set delivered_hash = o.hash, delivered_body = o.body, reference = nullif(o.reference, ''),
+     set delivered_hash = o.hash, reference = nullif(o.reference, ''),
          delivered = $2::timestamptz, reconciled = o.wanted,
          due = case when d.wanted = o.wanted then null else $2::timestamptz end,
          waiting_since = case when d.wanted = o.wanted then null else $2::timestamptz end,
@@ -213,11 +224,11 @@ export async function markDelivered(
                           when d.delivered_hash is not null
                             and (d.waiting_since <= f.withdrawals_agreed) is not true then $2::timestamptz
                           else d.withdrawn end,
-         withdraws = null, intent_id = null, intent_hash = null, intent_at = null, intent_by = null, attempts = 0,
-         last_error = null,
+         withdraws = null, intent_id = null, intent_hash = null, intent_at = null, intent_by = null,
+         intent_limit_ms = 0, call_ended = null, call_answered = false, attempts = 0, last_error = null,
          error_type = null, dead_since = null
-     from unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[])
-         as o (kind, key, hash, body, reference, wanted),
+     from unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[])
+         as o (kind, key, hash, reference, wanted),
        bridge.flows f
      where d.flow = $1 and f.name = $1 and d.kind = o.kind and d.key = o.key`,
     [
@@ -226,7 +237,6 @@ export async function markDelivered(
       delivered.map(({ document }) => document.kind),
       delivered.map(({ document }) => document.key),
       delivered.map(({ hash }) => hash),
-      delivered.map(({ body }) => body),
       delivered.map(({ reference }) => reference),
       delivered.map(({ document }) => document.wanted),
     ],
@@ -293,6 +303,13 @@ export async function markWithdrawals(
   );
 }
 
+/** The end of a call, as a process has seen it. */
+export interface CallEnd {
+  readonly at: Timestamp;
+  /** Whether the ERP has answered, so that it works on the operation no longer. */
+  readonly answered: boolean;
+}
+
 export interface Postponed {
   document: FlowDocument;
   reason: string;
@@ -302,6 +319,8 @@ export interface Postponed {
   due: Timestamp | null;
   /** Whether a call may have taken effect: then the intent stays, and `lookup` is called before the next try. */
   keepIntent: boolean;
+  /** The end of the call whose intent stays, where it was seen now; undefined leaves what is known of it. */
+  callEnd?: CallEnd | undefined;
   /** Whether it counts as a failed try, so that the next wait is longer. */
   isFailure: boolean;
 }
@@ -322,10 +341,14 @@ export async function postpone(tx: Sql, flow: string, postponed: readonly Postpo
          intent_hash = case when p.keep_intent then d.intent_hash end,
          -- A time in the future was written under a clock that ran ahead: nothing must wait until then.
          intent_at = case when p.keep_intent and d.intent_at is not null then least(d.intent_at, $2::timestamptz) end,
-         intent_by = case when p.keep_intent then d.intent_by end
+         intent_by = case when p.keep_intent then d.intent_by end,
+         intent_limit_ms = case when p.keep_intent then d.intent_limit_ms else 0 end,
+         call_ended = case when p.keep_intent and coalesce(p.ended, d.call_ended) is not null
+                        then least(coalesce(p.ended, d.call_ended), $2::timestamptz) end,
+         call_answered = p.keep_intent and case when p.ended is null then d.call_answered else p.answered end
      from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::timestamptz[], $9::boolean[],
-         $10::int[])
-       as p (kind, key, wanted, reason, error_type, due, keep_intent, failures)
+         $10::int[], $11::timestamptz[], $12::boolean[])
+       as p (kind, key, wanted, reason, error_type, due, keep_intent, failures, ended, answered)
      where d.flow = $1 and d.kind = p.kind and d.key = p.key`,
     [
       flow,
@@ -338,26 +361,32 @@ export async function postpone(tx: Sql, flow: string, postponed: readonly Postpo
       postponed.map(({ due }) => due),
       postponed.map(({ keepIntent }) => keepIntent),
       postponed.map(({ isFailure }) => (isFailure ? 1 : 0)),
+      postponed.map(({ callEnd }) => callEnd?.at ?? null),
+      postponed.map(({ callEnd }) => callEnd?.answered ?? false),
     ],
   );
 }
 
 /**
  * Marks these documents as uncertain: their calls ended after another process may have called the ERP for them, too, so
- * the ERP must be asked what it holds. This write needs no lease: at worst it causes a lookup that was not necessary.
+ * the ERP must be asked what it holds. Where the intent of that call still stands, its end is written down, too, so
+ * that no process waits for the end of its time limit; `intentAt` is null for a call that has not ended. This write needs no lease: at worst it causes a lookup that was
+ * not necessary, and it says nothing of the call of another intent.
  */
 export async function markUncertain(
   sql: Sql,
   flow: string,
   documents: readonly FlowDocument[],
-  now: Timestamp,
+  { by, intentAt, now }: { by: string; intentAt: Timestamp | null; now: Timestamp },
 ): Promise<void> {
   await sql.query(
     `update bridge.flow_documents d
      set wanted = d.wanted + 1, uncertain_since = $2, due = least(d.due, $2),
-         waiting_since = coalesce(d.waiting_since, $2), dead_since = null
+         waiting_since = coalesce(d.waiting_since, $2), dead_since = null,
+         call_ended = case when d.intent_by = $5 and d.intent_at = $6 then coalesce(d.call_ended, $2)
+                        else d.call_ended end
      from unnest($3::text[], $4::text[]) as s (kind, key)
      where d.flow = $1 and d.kind = s.kind and d.key = s.key`,
-    [flow, now, documents.map(({ kind }) => kind), documents.map(({ key }) => key)],
+    [flow, now, documents.map(({ kind }) => kind), documents.map(({ key }) => key), by, intentAt],
   );
 }

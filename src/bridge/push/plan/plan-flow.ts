@@ -34,11 +34,31 @@ export interface PlannedChange {
   readonly steps: readonly string[];
   /** When the document is tried next; undefined when it may be sent now. */
   readonly notBefore?: Timestamp;
+  /** The names that the source shows now; null where there is none. */
+  readonly eventName: string | null;
+  readonly supplierName: string | null;
+  /** The ERP's reference of the object that it holds, or held. */
+  readonly reference: string | null;
 }
+
+/** Which documents are planned. */
+export interface PlanFilter {
+  /** Also documents that are not due. */
+  readonly all?: boolean;
+  /** Only documents of these events, or about these suppliers: the service's ids. */
+  readonly events?: readonly string[] | undefined;
+  readonly suppliers?: readonly string[] | undefined;
+}
+
+/** `$1`: the flow, `$2`: kinds, `$3`: all, `$4`: events, `$5`: suppliers. */
+const isPlanned = `flow = $1 and kind = any($2) and ($3 or due is not null)
+  and ($4::text[] is null or sourcing_event = any($4)) and ($5::text[] is null or supplier = any($5))`;
 
 interface PlannedDocument extends FlowDocument {
   readonly due: Timestamp | null;
   readonly deliveredBody: string | null;
+  readonly eventName: string | null;
+  readonly supplierName: string | null;
 }
 
 /**
@@ -53,7 +73,7 @@ export async function planFlow(
     processIdentity?: ProcessIdentity;
     abortGraceMs?: number;
   },
-  { limit, skip = 0, all = false, signal }: { limit: number; skip?: number; all?: boolean; signal: AbortSignal },
+  { limit, skip = 0, signal, ...filter }: PlanFilter & { limit: number; skip?: number; signal: AbortSignal },
 ): Promise<PlannedChange[]> {
   const { flow, connector, session, secrets } = deps.openFlow;
   const { batchMax, timeoutMs } = connector.capabilities;
@@ -61,11 +81,18 @@ export async function planFlow(
   const processIdentity = deps.processIdentity ?? createProcessIdentity();
   const kinds = connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind));
   const documents = await deps.database.query<PlannedDocument>(
-    `select ${documentColumns}, due, delivered_body as "deliveredBody" from bridge.flow_documents
-     where flow = $1 and kind = any($2) and ($4 or due is not null)
-     order by array_position($2, kind), withdraws is not distinct from wanted, due, key
-     limit $3 offset $5`,
-    [flow.name, kinds, limit, all, skip],
+    `select d.*, v.body as "deliveredBody", nullif(e.name, '') as "eventName", nullif(s.name, '') as "supplierName"
+     from (
+       select ${documentColumns}, due, row_number() over (
+         order by array_position($2, kind), withdraws is not distinct from wanted, due, key) as place
+       from bridge.flow_documents
+       where ${isPlanned} order by place limit $6 offset $7) d
+     left join bridge.document_versions v
+       on v.flow = $1 and v.kind = d.kind and v.key = d.key and v.content_hash = d."deliveredHash"
+     left join bridge.subjects e on e.source = $8 and e.kind = 'event' and e.id = d."sourcingEvent"
+     left join bridge.subjects s on s.source = $8 and s.kind = 'supplier' and s.id = d.supplier
+     order by d.place`,
+    [...paramsOf(flow.name, kinds, filter), limit, skip, flow.source],
   );
   const changes: PlannedChange[] = [];
   while (changes.length < documents.length) {
@@ -93,8 +120,11 @@ export async function planFlow(
         planned.set(document.key, { action, steps: [result?.reason ?? 'it could not be made'] });
         continue;
       }
-      const operation = operationFor(document, result.document, result.wanted);
-      if (operation) claimed.push({ document, operation });
+      const operation = operationFor(document, result.document, {
+        wanted: result.wanted,
+        nowMs: deps.clock.nowMs(),
+      });
+      if (operation) claimed.push({ document, operation, madeOf: result.madeOf });
       else planned.set(document.key, { action: 'none', steps: [] });
     }
     const limits = { timeoutMs, signal };
@@ -127,9 +157,12 @@ export async function planFlow(
       planned.set(document.key, { action: ownPlan?.action ?? operation.action, steps });
     }
     const now = timestampNow(deps.clock);
-    return batch.map(({ kind, key, due }) => ({
+    return batch.map(({ kind, key, due, eventName, supplierName, reference }) => ({
       kind,
       key,
+      eventName,
+      supplierName,
+      reference,
       ...(planned.get(key) ?? { action: 'none', steps: [] }),
       ...(due !== null && due > now ? { notBefore: due } : {}),
     }));
@@ -139,14 +172,25 @@ export async function planFlow(
 /** Returns how many documents `planFlow` returns without a limit. */
 export async function countPlanned(
   { database, openFlow: { flow, connector } }: { database: Database; openFlow: OpenFlow },
-  { all = false }: { all?: boolean },
+  filter: PlanFilter,
 ): Promise<number> {
   const [row] = await database.query<{ count: number }>(
-    `select count(*)::int as count from bridge.flow_documents
-     where flow = $1 and kind = any($2) and ($3 or due is not null)`,
-    [flow.name, connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind)), all],
+    `select count(*)::int as count from bridge.flow_documents where ${isPlanned}`,
+    paramsOf(
+      flow.name,
+      connector.capabilities.kinds.filter((kind) => flow.documents.includes(kind)),
+      filter,
+    ),
   );
   return row?.count ?? 0;
+}
+
+function paramsOf(
+  flow: string,
+  kinds: readonly DocumentKind[],
+  { all = false, events, suppliers }: PlanFilter,
+): unknown[] {
+  return [flow, kinds, all, events ?? null, suppliers ?? null];
 }
 
 /** The differences between what was delivered and what would be written; none for a create and a cancellation. */

@@ -3,27 +3,50 @@
  * whole.
  */
 import { noteErpHealth, setPaused } from '#bridge/flows/flow-state.ts';
+import {
+  type Attempt,
+  type AttemptOutcome,
+  type AttemptStep,
+  amountOf,
+  subjectOf,
+  versionOf,
+} from '#bridge/history/attempt.ts';
+import { writeAttempts, writeVersions } from '#bridge/history/attempt-store.ts';
 import { retrySchedules, retryWaitMs } from '#bridge/retry-schedules.ts';
 import type { FlowSettings } from '#bridge/settings.ts';
+import { storableText } from '#bridge/storable-text.ts';
 import type { Operation, Outcome, OutcomeError } from '#connector/connector.ts';
-import { timestampFromMs } from '#contract/timestamp.ts';
+import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import type { Claimed } from '../claim/claim-documents.ts';
-import { markDelivered, postpone } from '../claim/flow-document-store.ts';
+import { type CallEnd, markDelivered, postpone } from '../claim/flow-document-store.ts';
 
 /** A claimed document with its outcome. */
 export interface Settled extends Claimed {
   readonly outcome: Outcome;
+  readonly step: Exclude<AttemptStep, 'make'>;
   /** The document is not tried again before so many milliseconds have passed. */
   readonly afterMs?: number | undefined;
   /** The ERP was not called, so the outcome says nothing of whether the ERP works. */
   readonly notCalled?: boolean;
+  /** The end of the call whose outcome is unknown, where it was seen now. */
+  readonly callEnd?: CallEnd | undefined;
   /** The intent of an earlier, interrupted call stays, whatever the outcome is: that call still has to be looked up. */
   readonly keepIntent?: boolean;
 }
 
+/** A settled document with its place in the history, which stays the same when it is written a second time. */
+export interface TimedSettled extends Settled {
+  /** Sorts by time: see `time-ordered-id.ts`. */
+  readonly attemptId: string;
+  readonly startedMs: number;
+  readonly endedMs: number;
+}
+
 /** What the settled outcomes have done to the whole flow. */
 export interface SettledFlow {
+  /** The attempts as they were written, in the order of the documents. */
+  readonly attempts: readonly Attempt[];
   /** Why the flow is paused now; undefined when these outcomes did not pause it. */
   readonly pauseReason: string | undefined;
   readonly circuit: 'opened' | 'closed' | undefined;
@@ -33,37 +56,47 @@ export interface SettledFlow {
 const throttleMostMs = 60_000;
 /** Upper bound of the wait that an ERP can ask for. */
 const retryAfterMostMs = 24 * 3_600_000;
-/** Longer documents are not kept after their delivery; `plan` then cannot say what differs. */
-const bodyCharactersMax = 32_768;
 
 /**
  * Settles outcomes: each document is delivered, tried again later, or becomes a dead letter. Pauses the flow when
  * nothing will work until a person acts, throttles it when the ERP limits its callers, and counts failures in a row for
- * the circuit breaker.
+ * the circuit breaker. Writes each attempt into the history, and what was sent.
  */
 export async function settleOutcomes(
   tx: Sql,
   flow: FlowSettings,
-  settled: readonly Settled[],
+  settled: readonly TimedSettled[],
   nowMs: number,
 ): Promise<SettledFlow> {
   const now = timestampFromMs(nowMs);
   const delivered = settled.flatMap(({ document, operation, outcome }) =>
-    'reference' in outcome ? [{ document, reference: outcome.reference, ...deliveredOf(operation) }] : [],
+    'reference' in outcome ? [{ document, reference: outcome.reference, hash: deliveredHashOf(operation) }] : [],
   );
   const waitsMs = new Map(settled.map((entry) => [entry, retryMs(entry)]));
+  const dues = new Map<Settled, Timestamp | null>();
   const postponed = settled.flatMap((entry) => {
     const { document, outcome } = entry;
     if ('reference' in outcome) return [];
     const error = 'error' in outcome ? outcome.error : undefined;
     const due = error && isFinal(error) ? null : timestampFromMs(nowMs + (waitsMs.get(entry) ?? 0));
+    dues.set(entry, due);
     const reason = 'error' in outcome ? outcome.error.message : outcome.message;
     const keepIntent = outcome.status === 'unknown' || entry.keepIntent === true;
     const isFailure = entry.notCalled !== true;
-    return [{ document, reason, errorType: error?.type ?? 'unknown', due, keepIntent, isFailure }];
+    const { callEnd } = entry;
+    return [{ document, reason, errorType: error?.type ?? 'unknown', due, keepIntent, callEnd, isFailure }];
   });
   await markDelivered(tx, flow.name, delivered, now);
   await postpone(tx, flow.name, postponed, now);
+  const sent = settled.filter(({ step, outcome }) => step === 'write' || 'reference' in outcome);
+  await writeVersions(
+    tx,
+    flow.name,
+    sent.map(({ operation, madeOf }) => versionOf(operation, madeOf)),
+    now,
+  );
+  const attempts = settled.map((entry) => attemptOf(flow.name, entry, dues.get(entry) ?? null));
+  await writeAttempts(tx, flow.name, attempts);
   const pause = settled.map(({ outcome }) => pauseOf(outcome)).find((found) => found !== undefined);
   if (pause) await setPaused(tx, flow.name, pause, now);
   const throttlesMs = settled.filter(isRateLimited).map((entry) => throttleMsOf(entry, waitsMs.get(entry) ?? 0));
@@ -74,17 +107,54 @@ export async function settleOutcomes(
     circuitUntil: timestampFromMs(nowMs + flow.circuit.seconds * 1_000),
     failuresMost: flow.circuit.failures,
   });
-  return { pauseReason: pause?.reason, circuit };
+  return { attempts, pauseReason: pause?.reason, circuit };
 }
 
-function deliveredOf({ action, contentHash, document }: Operation): { hash: string | null; body: string | null } {
-  if (action === 'cancel') return { hash: null, body: null };
-  const body = JSON.stringify(document);
-  return { hash: contentHash, body: body.length > bodyCharactersMax ? null : body };
+function deliveredHashOf({ action, contentHash }: Operation): string | null {
+  return action === 'cancel' ? null : contentHash;
 }
 
-/** How long this document waits: longer with each failure, and never less than what the ERP or the lookup asked for. */
-function retryMs({ document, outcome, afterMs = 0 }: Settled): number {
+function attemptOf(flow: string, entry: TimedSettled, nextTry: Timestamp | null): Attempt {
+  const { document, operation, outcome, step } = entry;
+  const error = errorOf(outcome);
+  const reference = 'reference' in outcome ? outcome.reference : (operation.reference ?? document.reference);
+  return {
+    id: entry.attemptId,
+    flow,
+    kind: document.kind,
+    key: document.key,
+    ...subjectOf(operation.document),
+    ...amountOf(operation.document),
+    action: operation.action,
+    step,
+    outcome: outcomeWordOf(step, outcome),
+    number: document.attempts + 1,
+    started: timestampFromMs(entry.startedMs),
+    ended: timestampFromMs(entry.endedMs),
+    nextTry,
+    errorType: error?.type ?? null,
+    message: shortMessage(error?.message ?? ('message' in outcome ? outcome.message : undefined)),
+    reference: reference === '' ? null : (reference ?? null),
+    contentHash: operation.contentHash,
+    requestId: operation.idempotencyKey,
+    pull: document.pull,
+  };
+}
+
+function shortMessage(message: string | undefined): string | null {
+  return message === undefined ? null : storableText(message);
+}
+
+function outcomeWordOf(step: AttemptStep, { status }: Outcome): AttemptOutcome {
+  return step === 'wait' ? 'waits' : status;
+}
+
+/**
+ * How long this document waits: longer with each failure, and never less than what the ERP or the lookup asked for. A
+ * wait for the effect of an earlier call is no failure: it is not made longer.
+ */
+function retryMs({ document, outcome, notCalled, afterMs = 0 }: Settled): number {
+  if (notCalled === true && afterMs > 0) return afterMs;
   const floorMs = Math.max(afterMs, retryAfterMs(outcome) ?? 0);
   return retryWaitMs(retrySchedules.document, document.attempts, { floorMs });
 }

@@ -7,7 +7,10 @@ import type { Express, Request, Response } from 'express';
 import type { Clock } from '#platform/clock.ts';
 import { AppError } from '#platform/errors.ts';
 import { readBody } from '#platform/http/body.ts';
+import { protectConnection } from '#platform/http/connections.ts';
 import { refuseMethod } from '#platform/http/problem.ts';
+import type { TokenGuard } from '#platform/http/token-guard.ts';
+import type { UnverifiedBounds } from '#platform/http/unverified-bytes.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import { type IssuedClient, issueToken, tokenLifetimeS } from './issued-token.ts';
 
@@ -21,20 +24,31 @@ interface Credentials {
   readonly secret: string;
 }
 
+interface TokenEndpointDeps {
+  clients: readonly IssuedClient[];
+  secrets: SecretBox;
+  clock: Clock;
+  bodies: UnverifiedBounds;
+  tokenGuard: Pick<TokenGuard, 'countWrong'>;
+}
+
 /** Mounts the endpoint; `clients` are the clients of all sources. */
 export function mountTokenEndpoint(
   app: Express,
-  { clients, secrets, clock }: { clients: readonly IssuedClient[]; secrets: SecretBox; clock: Clock },
+  { clients, secrets, clock, bodies, tokenGuard }: TokenEndpointDeps,
 ): void {
   app.post(tokenPath, async (request, response) => {
     response.locals.route = tokenPath;
     response.setHeader('Cache-Control', 'no-store');
     response.setHeader('Pragma', 'no-cache');
-    const client = await authenticateClient(request, clients);
+    const client = await authenticateClient(request, clients, bodies);
     if (typeof client === 'string') {
+      const tooMany = client === 'invalid_client' ? tokenGuard.countWrong('client', request.ip) : undefined;
+      if (tooMany) throw tooMany;
       refuse(request, response, client);
       return;
     }
+    protectConnection(request, `client ${client.client_id}`);
     const token = issueToken(secrets, client, clock.nowMs());
     response.json({ access_token: token, token_type: 'Bearer', expires_in: tokenLifetimeS });
   });
@@ -44,10 +58,16 @@ export function mountTokenEndpoint(
 /**
  * Returns the client that the request authenticates, or why it does not. A `scope` may be requested and has no meaning.
  */
-async function authenticateClient(request: Request, clients: readonly IssuedClient[]): Promise<IssuedClient | Refusal> {
+async function authenticateClient(
+  request: Request,
+  clients: readonly IssuedClient[],
+  { withinMs, unverified }: UnverifiedBounds,
+): Promise<IssuedClient | Refusal> {
   if (!request.is('application/x-www-form-urlencoded'))
     throw new AppError('unsupported-media', 'The body must be sent as application/x-www-form-urlencoded.');
-  const form = new URLSearchParams((await readBody(request, bodyBytesMax)).toString('utf8'));
+  const counted = unverified.begin();
+  const bytes = await readBody(request, bodyBytesMax, { withinMs, unverified: counted }).finally(() => counted.end());
+  const form = new URLSearchParams(bytes.toString('utf8'));
   const hasDuplicates = new Set(form.keys()).size < form.size;
   const inBody = { id: form.get('client_id'), secret: form.get('client_secret') };
   const authorization = request.get('authorization');

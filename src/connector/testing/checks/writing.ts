@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Operation, Outcome } from '#connector/connector.ts';
 import type { Document, DocumentOf } from '#connector/documents.ts';
+import { secretsIn } from '#connector/settings.ts';
 import type { Check } from '#connector/testing/check.ts';
 import { failCheck, missingMember, NotApplicable } from '#connector/testing/finding.ts';
 import { operation, outcomeText, referenceOf, sampleHash, slices } from '#connector/testing/operations.ts';
@@ -94,7 +95,8 @@ async function expectArchivedStays(
 
 export const references: Check = {
   name: 'references',
-  guarantee: 'outcomes, lookup() and the ERP name an object by the same reference',
+  guarantee:
+    'outcomes, lookup() and the ERP name an object by the same reference; urlOf(), if there is one, leads to it without a secret',
   async run(stage) {
     const session = await stage.open();
     for (const kind of stage.kinds) {
@@ -116,9 +118,27 @@ export const references: Check = {
             seen: String(reference),
             lookAt: 'where references are made: the ERP’s own number of the object, the same everywhere',
           });
+      expectAddress(stage, created);
     }
   },
 };
+
+/** The address that is shown for a reference: a person may click on it, and it may be sent on. */
+function expectAddress({ connector, target, deadAddress }: Stage, reference: string): void {
+  if (!connector.urlOf) return;
+  const settings = connector.settings.parse(target.settings(deadAddress));
+  const url = connector.urlOf(reference, settings);
+  if (url === undefined) return;
+  const { protocol, username, password } = URL.parse(url) ?? {};
+  const isPlain = (protocol === 'http:' || protocol === 'https:') && username === '' && password === '';
+  const secrets = secretsIn(settings).filter((secret) => secret !== '' && decodeURIComponent(url).includes(secret));
+  if (!isPlain || secrets.length > 0)
+    failCheck({
+      expected: `urlOf() returns an http or https URL for ${reference}, without a login or a secret of the settings`,
+      seen: secrets.length > 0 ? 'a URL with a secret in it' : url,
+      lookAt: 'urlOf()',
+    });
+}
 
 export const fidelity: Check = {
   name: 'fidelity',

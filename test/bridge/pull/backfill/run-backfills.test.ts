@@ -380,7 +380,7 @@ describe('an audit', () => {
     await reader.audit();
     const last = async () =>
       (await readBackfills(db.database)).find((backfill) => backfill.source === reader.feed.source);
-    expect(await last()).toMatchObject({ finished: null, lastError: expect.stringContaining('no records at all') });
+    expect(await last()).toMatchObject({ finished: null, lastError: expect.stringContaining('no record at all') });
     source.answer = () => undefined;
     clock.advance(60_000);
     await reader.audit();

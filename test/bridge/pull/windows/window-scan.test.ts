@@ -1,8 +1,10 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import type { ScannedRow, ScannedWindow, WindowAnswer, WindowScan } from '#bridge/pull/windows/scan-types.ts';
 import { upperBound } from '#bridge/pull/windows/upper-bound.ts';
-import { type ScannedRow, scanWindows, type WindowAnswer } from '#bridge/pull/windows/window-scan.ts';
+import { scanWindows } from '#bridge/pull/windows/window-scan.ts';
 import { microsFromTimestamp, type Timestamp, timestampFromMicros } from '#contract/timestamp.ts';
+import { AppError } from '#platform/errors.ts';
 
 /** How the simulated feed misbehaves. It has a clock of its own: each request takes time, and rows change meanwhile. */
 interface Quirks {
@@ -31,6 +33,13 @@ async function* readLive(ask: Ask<Row>, newest: Timestamp | undefined) {
     if (answer.next === undefined) return;
     answer = await ask({ next: answer.next });
   }
+}
+
+/** A scan with the limits that the settings have by default, whose clock stands still. */
+function scanOf<Each extends ScannedRow>(
+  scan: Omit<WindowScan<Each>, 'emptyPages' | 'nowMs'>,
+): AsyncGenerator<ScannedWindow<Each>> {
+  return scanWindows({ emptyPages: { count: 50, ms: 60_000 }, nowMs: () => 0, ...scan });
 }
 
 const second = 1_000_000;
@@ -154,7 +163,7 @@ class Reader {
         .at(-1),
     });
     if (to === undefined || to <= this.watermark) return;
-    for await (const scanned of scanWindows({
+    for await (const scanned of scanOf({
       ask: source.ask,
       from: this.watermark,
       to,
@@ -274,7 +283,7 @@ test('complete windows leave no row out between them, wherever their bounds fall
         };
         const found = new Set<string>();
         let completeTo = '';
-        for await (const scanned of scanWindows({
+        for await (const scanned of scanOf({
           ask,
           pageSize: () => quirk.pageSize,
           from: '1970-01-01T00:00:00.000000Z',
@@ -305,7 +314,7 @@ test('a range that fits a page costs one request', async () => {
     return { records: rows, next: undefined };
   };
   const scanned = [];
-  for await (const window of scanWindows({
+  for await (const window of scanOf({
     ask,
     pageSize: () => 100,
     from: '2023-11-14T00:00:00.000000Z',
@@ -339,9 +348,15 @@ function scanCrowd(answerOf: (records: readonly Row[], at: Parameters<Ask<Row>>[
   };
   return async () => {
     const completed: number[] = [];
+    let read = new Set<string>();
     const range = { from: '2025-12-31T23:59:58.000000Z', to: '2026-01-01T00:00:02.000000Z' };
-    for await (const { records, complete } of scanWindows({ ask, pageSize: () => 5, ...range }))
-      if (complete) completed.push(records.length);
+    for await (const { records, complete, shown } of scanOf({ ask, pageSize: () => 5, ...range })) {
+      for (const { id } of records) read.add(id);
+      if (!complete) continue;
+      expect(shown ?? read).toEqual(read);
+      completed.push(read.size);
+      read = new Set();
+    }
     return completed;
   };
 }
@@ -360,7 +375,7 @@ test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]
   ],
   [
     'shows empty pages without an end',
-    'its pages loop',
+    '50 pages in a row show no record and name a next page',
     (rows, at) => ('next' in at ? { records: [], next: `${at.next}x` } : { records: rows.slice(0, 5), next: 'x' }),
   ],
   [
@@ -370,7 +385,7 @@ test.each<[string, string, (records: readonly Row[], at: Parameters<Ask<Row>>[0]
   ],
   [
     'never shows the same rows twice',
-    'they changed all the time',
+    '60 passes have shown new records',
     (rows, at) => ({
       records: rows.slice(0, 5).map((row) => ({ ...row, id: `${row.id}-${Math.random()}` })),
       next: 'next' in at ? undefined : 'more',
@@ -401,7 +416,7 @@ test.each(['the upper bound', 'the lower bound'])('a feed that ignores %s is ref
   };
   const scan = async () => {
     const range = { from: '2026-01-01T00:10:00.000000Z', to: '2026-01-01T00:20:00.000000Z' };
-    for await (const { crowded } of scanWindows({ ask, pageSize: () => 5, ...range })) expect(crowded).toBe(false);
+    for await (const { crowded } of scanOf({ ask, pageSize: () => 5, ...range })) expect(crowded).toBe(false);
   };
   await expect(scan()).rejects.toThrow('does not keep modified_after or modified_before');
 });
@@ -420,14 +435,21 @@ test('a window that lacks a known row is asked for again, three times in all', a
     };
     const knownIds = async () => new Set(['known']);
     const range = { from: '2026-01-01T00:00:00.000000Z', to: '2026-01-01T00:00:20.000000Z' };
-    for await (const { records } of scanWindows({ ask, knownIds, pageSize: () => 5, ...range }))
+    for await (const { records } of scanOf({ ask, knownIds, pageSize: () => 5, ...range }))
       expect(records.map(({ id }) => id)).toEqual(expected);
     expect(asked).toBe(3);
   }
 });
 
-test('a window is empty although the feed shows records without a time where there is no lower bound', async () => {
-  const undated = { id: 'u', modified: '1970-01-01T00:00:00.000000Z', version: 0 };
+test.each([
+  ['some', 1],
+  ['a page of', 3],
+])('a window is empty although the feed first shows %s records without a time', async (_many, count) => {
+  const undated = Array.from({ length: count }, (_, n) => ({
+    id: `u${n}`,
+    modified: '1970-01-01T00:00:00.000000Z',
+    version: 0,
+  }));
   const dated = [1, 2, 3, 4].map((n) => ({ id: `r${n}`, modified: `2026-01-01T00:00:0${n}.000000Z`, version: n }));
   const ask: Ask<Row> = async (at) => {
     if ('next' in at) throw new Error('every window fits a page');
@@ -435,13 +457,13 @@ test('a window is empty although the feed shows records without a time where the
       .filter(({ modified }) => modified >= (at.after ?? '') && modified <= (at.before ?? '9'))
       // With the newest first, a window that is too long is halved.
       .toReversed();
-    const all = [...(at.after === undefined && at.before === undefined ? [undated] : []), ...shown];
+    const all = [...(at.after === undefined && at.before === undefined ? undated : []), ...shown];
     return { records: all.slice(0, 3), next: all.length > 3 ? 'more' : undefined };
   };
   const read = new Set<string>();
   let reached: Timestamp | undefined;
   const range = { from: undefined, to: '2026-01-01T00:00:05.000000Z' };
-  for await (const { records, complete } of scanWindows({ ask, pageSize: () => 3, ...range })) {
+  for await (const { records, complete } of scanOf({ ask, pageSize: () => 3, ...range })) {
     for (const { id } of records) read.add(id);
     reached = complete?.to ?? reached;
   }
@@ -469,7 +491,7 @@ test('an empty answer does not count where more than a page of rows lies before 
   const read = new Set<string>();
   const range = { from: '2026-01-01T00:00:10.000000Z', to: '2026-01-01T00:00:20.000000Z' };
   const passed = new Set<string>();
-  for await (const { records, complete } of scanWindows({ ask, pageSize: () => 5, ...range })) {
+  for await (const { records, complete } of scanOf({ ask, pageSize: () => 5, ...range })) {
     for (const { id } of records) read.add(id);
     if (complete && complete.to >= '2026-01-01T00:00:15.000000Z') passed.add(String(read.has('missed')));
   }
@@ -485,7 +507,7 @@ test('an empty end of a range counts when the feed still shows a row that the sc
     );
   const range = { from: '2026-01-01T00:00:00.000000Z', to: '2026-01-01T00:59:00.000000Z' };
   let reached: Timestamp | undefined;
-  for await (const { complete } of scanWindows({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
+  for await (const { complete } of scanOf({ ask: listed(rows), anchor, pageSize: () => 5, ...range }))
     reached = complete?.to ?? reached;
   expect(reached).toBe(range.to);
 });
@@ -495,7 +517,7 @@ async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01
   const ids = new Set<string>();
   let reached: Timestamp | undefined;
   const range = { from, to: '2026-01-01T00:00:20.000000Z' };
-  const scan = scanWindows({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
+  const scan = scanOf({ ask, pageSize: () => 5, anchor: async () => anchor, ...range });
   for await (const { records, complete } of scan) {
     if (!complete) continue;
     for (const { id } of records) ids.add(id);
@@ -506,6 +528,18 @@ async function completedOf(ask: Ask<Row>, anchor?: Timestamp, from = '2026-01-01
 
 const perSecond = (count: number) =>
   Array.from({ length: count }, (_, n) => rowAt(`r${n}`, `${11 + n}.000000`.padStart(12, '00:0')));
+
+test('an empty window counts although the pages that would contradict it can no longer be read', async () => {
+  // Pages of one row, and cursors that have expired when they are used.
+  const later = [rowAt('later-1', '01:10.000000'), rowAt('later-2', '01:20.000000')];
+  const ask: Ask<Row> = async (at) => {
+    if ('next' in at) throw new AppError('invalid', 'The cursor has expired.', { recovery: { do: 'halt' } });
+    const { after = '', before = '9' } = at;
+    const shown = later.filter(({ modified }) => modified >= after && modified <= before);
+    return { records: shown.slice(0, 1), next: shown.length > 1 ? 'cursor' : undefined };
+  };
+  expect(await completedOf(ask)).toEqual({ ids: [], reached: '2026-01-01T00:00:20.000000Z' });
+});
 
 test('a window is asked for with so early a bound that a stamp which was rounded up is shown', async () => {
   const row = rowAt('rounded', '00:12.000000');
@@ -544,10 +578,12 @@ test('an empty answer does not count where more than a page of rows follows the 
   const crowded = [1, 2, 3, 4, 5, 6].map((n) => rowAt(`r${n}`, `00:0${n}.000000`));
   const list = listed([...crowded, rowAt('missed', '00:15.000000')]);
   const ask: Ask<Row> = async (at) =>
-    'before' in at && ((at as { after?: Timestamp }).after ?? '') < '2026-01-01T00:00:05'
+    'next' in at || ('before' in at && (at.after ?? '') < '2026-01-01T00:00:05')
       ? list(at)
       : { records: [], next: undefined };
-  expect((await completedOf(ask, '2026-01-01T00:00:01.000000Z')).reached).toBeUndefined();
+  await expect(completedOf(ask, '2026-01-01T00:00:01.000000Z')).rejects.toThrow(
+    'The window from 2026-01-01T00:00:09.000000Z to 2026-01-01T00:00:21.000000Z is asked for again and again',
+  );
 });
 
 test('a shorter window that lacks a row which the longer one has shown is asked for again', async () => {
@@ -571,7 +607,7 @@ test('the example at the head of window-scan.ts is true', async () => {
   const steps: unknown[] = [];
   const secondOf = (time: Timestamp | undefined) => time?.slice(11, 19);
   let asked: unknown[] = [];
-  const scan = scanWindows<Row>({
+  const scan = scanOf<Row>({
     ask: async (at) => {
       if ('next' in at) throw new Error('every window fits a page');
       const { after = '', before = '9', pageSize } = at;

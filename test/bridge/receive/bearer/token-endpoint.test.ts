@@ -3,11 +3,13 @@ import { checkIssuedToken, type IssuedClient } from '#bridge/receive/bearer/issu
 import { mountTokenEndpoint } from '#bridge/receive/bearer/token-endpoint.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
+import { createTokenGuard } from '#platform/http/token-guard.ts';
 import { createLogger } from '#platform/log.ts';
 import { Registry } from '#platform/metrics.ts';
 import { closeAfterFile } from '../../../harness/after-file.ts';
+import { createManualClock } from '../../../harness/manual-clock.ts';
 import { testClock } from '../../parts.ts';
-import { testSecrets } from '../receiver.ts';
+import { roomyBounds, testSecrets } from '../receiver.ts';
 
 const clients = [
   { client_id: 'cloud', client_secret: 'the-secret-of-cloud' },
@@ -16,14 +18,27 @@ const clients = [
 const [cloud, odd] = clients as [IssuedClient, IssuedClient];
 const clock = testClock();
 const lines: string[] = [];
+const registry = new Registry();
+const guardClock = createManualClock();
 let url = '';
 beforeAll(async () => {
   const log = createLogger({ level: 'trace', name: 'test', destination: { write: (line) => lines.push(line) } });
-  const application = createApplication({ log, registry: new Registry(), readiness: {} });
-  mountTokenEndpoint(application.express, { clients, secrets: testSecrets, clock });
+  const application = createApplication({ log, registry, readiness: {} });
+  const guarded = {
+    metric: 'bridge_tokens_refused_total',
+    wrongPerSecond: 60,
+    clock: guardClock,
+    log,
+    registry,
+  } as const;
+  const tokenGuard = createTokenGuard(guarded);
+  mountTokenEndpoint(application.express, { clients, secrets: testSecrets, clock, bodies: roomyBounds(), tokenGuard });
   application.finish();
   const server = await listen(application.listener, { host: '127.0.0.1', port: 0 });
-  closeAfterFile(() => server.close(0));
+  closeAfterFile(async () => {
+    await server.close(0);
+    await tokenGuard.close();
+  });
   url = `${server.url}/oauth/token`;
 });
 
@@ -101,4 +116,14 @@ test('no secret and no token is in the log', () => {
   const said = lines.join('');
   expect(said).toContain('/oauth/token');
   expect(said).not.toMatch(/the-secret-of-cloud|guessed|access_token/);
+});
+
+test('wrong secrets of one address are answered 401 sixty times a second, then 429; the right one always passes', async () => {
+  guardClock.advance(1_000);
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, at) => ask(grant, basic('cloud', `guess-${at}`))));
+  expect(answers.filter(({ status }) => status === 401)).toHaveLength(60);
+  const late = answers.filter(({ status }) => status === 429);
+  expect(late.map(({ headers }) => headers.get('retry-after'))).toEqual(Array.from({ length: 40 }, () => '1'));
+  expect((await ask(grant, basic(cloud.client_id, cloud.client_secret))).status).toBe(200);
+  expect(await registry.metrics()).toContain('bridge_tokens_refused_total{by="client",answer="too_many"} 40');
 });

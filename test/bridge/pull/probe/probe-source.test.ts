@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
-import { probeSource } from '#bridge/pull/probe-source.ts';
+import { probeSource } from '#bridge/pull/probe/probe-source.ts';
 import type { FeedPage } from '#client/source-client.ts';
 import { addMicros, microsFromTimestamp, timestampFromMicros } from '#contract/timestamp.ts';
 import { AppError, type ErrorCode } from '#platform/errors.ts';
 import { silentLogger } from '#platform/log.ts';
-import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
-import { testClock } from '../parts.ts';
-import { type HostileQuirks, HostileSource, seeded } from './hostile-source.ts';
-import { ListSource } from './list-source.ts';
-import { calm, startReader } from './reader.ts';
+import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
+import { testClock } from '../../parts.ts';
+import { type HostileQuirks, HostileSource, seeded } from '../hostile-source.ts';
+import { ListSource } from '../list-source.ts';
+import { calm, startReader } from '../reader.ts';
 
 let db: TestDatabase;
 let liveness: LivenessLock;
@@ -63,10 +63,10 @@ test.each<[string, Partial<HostileQuirks>, object]>([
   ['bounds that are inclusive', {}, { bounds: 'inclusive', order: 'ascending' }],
   ['bounds that are exclusive', { inclusiveAfter: false, inclusiveBefore: false }, { bounds: 'exclusive' }],
   ['whole-second stamps', { stamps: 'seconds' }, { granularityMicros: 1_000_000 }],
-  ['rounded stamps', { stamps: 'rounded seconds' }, { granularityMicros: 1_000_000 }],
-  ['bounds that are truncated to seconds', { bounds: 'seconds' }, { granularityMicros: 1_000_000 }],
+  ['rounded stamps', { stamps: 'rounded' }, { granularityMicros: 1_000_000 }],
+  ['bounds that are truncated to seconds', { boundsInSeconds: true }, { granularityMicros: 1_000_000 }],
   ['the newest first', { order: 'descending' }, { order: 'descending' }],
-  ['a clock that is 20 s ahead', { dateSkewSeconds: 20 }, {}],
+  ['a clock that is 20 s ahead', { dateSkewMs: 20_000 }, {}],
 ])('%s are found out by a handful of requests, and stored', async (_what, quirks, expected) => {
   const { failed, profile, asked } = await probeOf(quirks);
   expect(failed).toEqual([]);
@@ -75,11 +75,11 @@ test.each<[string, Partial<HostileQuirks>, object]>([
 });
 
 test('the granularity that is found is never finer than that of stamps and bounds', async () => {
-  for (const stamps of ['seconds', 'rounded seconds'] as const)
+  for (const stamps of ['seconds', 'rounded'] as const)
     for (const inclusiveAfter of [true, false])
       for (const inclusiveBefore of [true, false])
-        for (const bounds of ['micros', 'seconds'] as const) {
-          const { profile } = await probeOf({ stamps, bounds, inclusiveAfter, inclusiveBefore });
+        for (const boundsInSeconds of [false, true]) {
+          const { profile } = await probeOf({ stamps, boundsInSeconds, inclusiveAfter, inclusiveBefore });
           expect(profile?.['granularityMicros']).toBe(1_000_000);
         }
 });
@@ -101,7 +101,7 @@ test.each([
           value: n,
         });
       source.answer = (at) => {
-        if ('next' in at) return undefined;
+        if ('next' in at) return { records: [], next: undefined };
         const [after, before] = [truncate(at.modifiedAfter), truncate(at.modifiedBefore)];
         const records = [...source.rows]
           .map(([id, row]) => ({ id, ...row }))
@@ -119,9 +119,9 @@ test.each([
 
 describe('unsafe settings are refused:', () => {
   test('a lateness bound smaller than the difference of the clocks', async () => {
-    const { failed } = await probeOf({ dateSkewSeconds: 90 });
+    const { failed } = await probeOf({ dateSkewMs: 90_000 });
     expect(failed).toEqual([expect.stringMatching(/clock is 9\d s ahead of ours, .*lateness_seconds \(30\)/)]);
-    expect((await probeOf({ dateSkewSeconds: 90 }, { lateness_seconds: 120 })).failed).toEqual([]);
+    expect((await probeOf({ dateSkewMs: 90_000 }, { lateness_seconds: 120 })).failed).toEqual([]);
   });
 
   test('bounds that are not kept', async () => {
@@ -221,10 +221,12 @@ test.each([
   ['x=3', 'unknown'],
 ])('the query of next shows how the service pages: %s', async (next, paging) => {
   const { profile } = await probeOfList((source) => {
-    source.answer = (at) =>
-      !('next' in at) && at.modifiedAfter === undefined && at.modifiedBefore === undefined && at.pageSize === 3
+    source.answer = (at) => {
+      if ('next' in at) return { records: [], next: undefined };
+      return at.modifiedAfter === undefined && at.modifiedBefore === undefined && at.pageSize === 3
         ? { next }
         : undefined;
+    };
   });
   expect(profile).toMatchObject({ paging });
 });

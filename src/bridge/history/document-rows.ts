@@ -1,0 +1,73 @@
+/** The rows of documents as find, history and show read them: with names, state, and what was tried last. */
+import type { DocumentKind } from '#connector/documents.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import type { Subject } from './attempt.ts';
+import { type DocumentFacts, type DocumentState, stateOf } from './document-state.ts';
+
+export interface DocumentPlace {
+  readonly flow: string;
+  readonly kind: DocumentKind;
+  readonly key: string;
+}
+
+/** A document of a flow, as a person looks at it. */
+export interface ShownDocument extends DocumentPlace, Subject, DocumentState {
+  readonly source: string;
+  /** The ERP's reference of the object that it holds, or held last. */
+  readonly reference: string | null;
+  /** When the ERP last took it. */
+  readonly delivered: Timestamp | null;
+  readonly pull: string | null;
+}
+
+/** `d`: a row of `bridge.flow_documents`, `f`: its flow. The names are those that the source shows now. */
+const subjectJoins = `
+  left join lateral (select name, reference, folded from bridge.subjects s
+    where s.source = f.source and s.kind = 'event' and s.id = d.sourcing_event) e on true
+  left join lateral (
+    select id, name, reference, folded from bridge.subjects s
+    where s.source = f.source and s.kind = 'supplier' and s.id = coalesce(d.supplier, case when d.kind = 'supplier' then d.key end)
+    union all
+    select id, name, reference, folded from bridge.subjects s
+    where d.kind = 'supplier' and s.source = f.source and s.kind = 'supplier' and s.reference = d.key and d.key <> ''
+    limit 1) s on true`;
+
+/** The tables that `documentsFrom` and a filter on names need. */
+export const documentTables = `bridge.flow_documents d join bridge.flows f on f.name = d.flow ${subjectJoins}`;
+
+const columns = `d.flow, d.kind, d.key, f.source, d.sourcing_event as "sourcingEvent", e.name as "eventName",
+  nullif(e.reference, '') as "eventReference", coalesce(d.supplier, s.id) as supplier,
+  nullif(s.name, '') as "supplierName", nullif(s.reference, '') as "supplierExternalId",
+  d.due, d.waiting_since as "waitingSince", d.dead_since as "deadSince", d.attempts, d.error_type as "errorType",
+  d.last_error as "lastError", d.delivered, d.delivered_hash is not null as "isHeld", d.reference,
+  d.intent_at as "intentAt", d.call_ended as "callEnded", d.withdraws is not distinct from d.wanted as "isWithdrawal",
+  d.kind = any(f.kinds) as "isTaken", f.paused_reason as "pausedReason", f.circuit_until as "circuitUntil",
+  f.throttled_until as "throttledUntil", d.pull`;
+
+/** Documents that need a look first, then those with the latest change. */
+const order = `(d.due is null and d.dead_since is null), greatest(d.delivered, d.waiting_since, d.dead_since) desc nulls last,
+  d.flow, d.kind, d.key`;
+
+type Row = DocumentPlace & Subject & DocumentFacts & { source: string; pull: string | null };
+
+/** Reads the documents for which `condition` holds; it may use `d`, `f`, `e` and `s` as `documentTables` names them. */
+export async function readDocuments(
+  sql: Sql,
+  { with: prefix = '', condition, params }: { with?: string; condition: string; params: readonly unknown[] },
+  { now, limit, skip = 0 }: { now: Timestamp; limit: number; skip?: number },
+): Promise<ShownDocument[]> {
+  const rows = await sql.query<Row>(
+    `${prefix} select ${columns} from ${documentTables} where ${condition} order by ${order}
+     limit ${Math.trunc(limit)} offset ${Math.trunc(skip)}`,
+    params,
+  );
+  return rows.map((row) => shownOf(row, now));
+}
+
+function shownOf(row: Row, now: Timestamp): ShownDocument {
+  const { flow, kind, key, source, reference, delivered, pull } = row;
+  const { sourcingEvent, eventName, eventReference, supplier, supplierName, supplierExternalId } = row;
+  const subject = { sourcingEvent, eventName, eventReference, supplier, supplierName, supplierExternalId };
+  return { flow, kind, key, source, ...subject, reference, delivered, pull, ...stateOf(row, now) };
+}

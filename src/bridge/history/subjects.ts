@@ -1,0 +1,109 @@
+/**
+ * The events and suppliers by whose names a person finds documents. Written with the records that name them, so that a
+ * document is found before anything was tried with it: while its flow is paused, for example.
+ */
+import { textArray } from '#platform/database/binary-array.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { idOf } from '../documents/document-keys.ts';
+import type { Subject } from './attempt.ts';
+
+export interface NamedSubject {
+  readonly kind: 'event' | 'supplier';
+  readonly id: string;
+  readonly name: string;
+  /** The event's `reference_id`, the supplier's external id; empty: none. */
+  readonly reference: string;
+}
+
+/** Longer names are cut: they are for people. */
+const charactersMax = 500;
+
+/** Returns a text as searches compare it: in lower case, and equal letters written equally. */
+export function foldText(text: string): string {
+  return text.normalize('NFKC').toLowerCase();
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Returns the event of such a record, and the suppliers that it names. */
+export function subjectsOfEvent(record: Fields): NamedSubject[] {
+  const { suppliers } = record;
+  const named = Array.isArray(suppliers) ? (suppliers as unknown[]) : [];
+  return [
+    ...subjectOf('event', record, record['id'], record['reference_id']),
+    ...named.flatMap((entry) => (isFields(entry) ? subjectsOfSupplier(entry) : [])),
+  ];
+}
+
+/** Returns the supplier of an entry of a page or of the supplier list. The list knows some by their external id only. */
+export function subjectsOfSupplier(entry: Fields): NamedSubject[] {
+  return subjectOf('supplier', entry, idOf(entry['id']) ?? entry['external_id'], entry['external_id']);
+}
+
+function subjectOf(kind: NamedSubject['kind'], { name }: Fields, given: unknown, reference: unknown): NamedSubject[] {
+  const id = idOf(given);
+  const subject = { kind, id: id ?? '', name: shortText(name), reference: shortText(reference) };
+  // What has no name and no reference cannot be found by one.
+  return id === undefined || (subject.name === '' && subject.reference === '') ? [] : [subject];
+}
+
+function shortText(value: unknown): string {
+  return typeof value === 'string' ? value.replaceAll('\0', '').slice(0, charactersMax).toWellFormed() : '';
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null;
+}
+
+/**
+ * Writes the names of these subjects, in the transaction that stores what names them. The caller holds the source's
+ * lock. Of several entries for one subject the last one counts.
+ */
+export async function noteSubjects(tx: Sql, source: string, subjects: readonly NamedSubject[]): Promise<void> {
+  const distinct = [...new Map(subjects.map((subject) => [`${subject.kind} ${subject.id}`, subject])).values()];
+  if (distinct.length === 0) return;
+  await tx.query(
+    `insert into bridge.subjects as s (source, kind, id, name, reference, folded)
+     select $1, n.* from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) as n
+     on conflict (source, kind, id) do update
+       set name = excluded.name, reference = excluded.reference, folded = excluded.folded
+       where (s.name, s.reference) <> (excluded.name, excluded.reference)`,
+    [
+      source,
+      textArray(distinct.map(({ kind }) => kind)),
+      textArray(distinct.map(({ id }) => id)),
+      textArray(distinct.map(({ name }) => name)),
+      textArray(distinct.map(({ reference }) => reference)),
+      textArray(distinct.map(({ name, reference }) => foldText(`${name} ${reference}`))),
+    ],
+  );
+}
+
+/** Returns these subjects with the names that the source shows now, where they lack one. */
+export async function withNames<Named extends Subject>(
+  sql: Sql,
+  source: string,
+  nameless: readonly Named[],
+): Promise<Named[]> {
+  const rows = await sql.query<NamedSubject>(
+    `select kind, id, name, reference from bridge.subjects
+     where source = $1 and (kind = 'event' and id = any($2) or kind = 'supplier' and id = any($3))`,
+    [
+      source,
+      [...new Set(nameless.flatMap(({ sourcingEvent }) => sourcingEvent ?? []))],
+      [...new Set(nameless.flatMap(({ supplier }) => supplier ?? []))],
+    ],
+  );
+  const named = new Map(rows.map((row) => [`${row.kind} ${row.id}`, row]));
+  return nameless.map((subject) => {
+    const event = named.get(`event ${subject.sourcingEvent}`);
+    const supplier = named.get(`supplier ${subject.supplier}`);
+    return {
+      ...subject,
+      eventName: subject.eventName ?? (event?.name || null),
+      eventReference: subject.eventReference ?? (event?.reference || null),
+      supplierName: subject.supplierName ?? (supplier?.name || null),
+      supplierExternalId: subject.supplierExternalId ?? (supplier?.reference || null),
+    };
+  });
+}

@@ -1,0 +1,243 @@
+/**
+ * The live read of a feed: from the newest record on, page by page, so that new records arrive soon. In a feed whose
+ * order of commits is proved it begins at the watermark, which advances with each page.
+ */
+import type { ClockDifference } from '#client/read-feed.ts';
+import { addMicros, laterOf, type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { withoutTime } from '../mirror/read-version.ts';
+import { disorderIn, OrderBroken, placeIn, proveOrder } from './commit-order.ts';
+import { saveOrderProved } from './feed/checkpoint-store.ts';
+import { readNewestStamp } from './feed/held-records.ts';
+import type { Bounds } from './feed/time-range.ts';
+import { breakUnfilteredPass, finishUnfilteredPass, saveUnfilteredPage } from './feed/unfiltered-store.ts';
+import type { Pull } from './pull.ts';
+import { type ForwardPage, PagesBroken, readForward } from './read-forward.ts';
+import { brokenPassWaitMs } from './unfiltered-passes.ts';
+import { scanFeed } from './windows/scan-feed.ts';
+import { defaultGranularityMicros, ScanStopped } from './windows/scan-types.ts';
+import { latestCredibleMs } from './windows/upper-bound.ts';
+
+/** Microseconds are exact up to the year 2255: no window is asked for around a later stamp. */
+const scannableBefore: Timestamp = '2250-01-01T00:00:00.000000Z';
+
+/**
+ * A live read that proves nothing ends after this, also where the source grows faster than it is read: the window scan
+ * must have its turn.
+ */
+const longestMs = 120_000;
+
+/** What the pages of a live read have shown. */
+export interface LiveRead {
+  /** Every page declared the order of commits, and it is proved. */
+  ordered: boolean;
+  /** The read did not begin where the next one will: that is to follow at once. */
+  isBehind: boolean;
+  /** The stamp that was shown last. */
+  lastShown: Timestamp | undefined;
+  /** The newest stamp that was shown, among those that are credible. */
+  newestShown: Timestamp | undefined;
+  /** A time that the source's clock had passed, by the last page. */
+  sourceMs: number | undefined;
+  clockDifference: ClockDifference | undefined;
+  pages: number;
+  /** It has ended before the last page, as it took too long. */
+  isCutOff: boolean;
+  /** The last page has shown no record. */
+  endedEmpty: boolean;
+}
+
+type Start = Bounds | { readonly next: string };
+
+/**
+ * Follows the pages to the last one. Where they break off, it goes on from the newest record, as long as that shows a
+ * later one: the rest is left to window scans. Rejects with OrderBroken when the feed does not keep the order that it
+ * declares, and with PagesBroken when nothing of a feed in order could be read.
+ */
+export async function readLive(pull: Pull): Promise<LiveRead> {
+  const { feed, due, log, transaction, clock } = pull;
+  const read: LiveRead = {
+    ordered: due.orderBroken === null,
+    isBehind: false,
+    lastShown: undefined,
+    newestShown: undefined,
+    sourceMs: undefined,
+    clockDifference: undefined,
+    pages: 0,
+    isCutOff: false,
+    endedEmpty: false,
+  };
+  let from = await startOfLiveRead(pull);
+  const isResumed = 'next' in from;
+  const isFirstPass = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
+  // Pages that were read before the feed declared its order may have skipped records: they prove nothing.
+  const isFromWatermark = due.commitOrdered !== false && !isResumed;
+  let broken: PagesBroken | undefined;
+  for (;;) {
+    try {
+      await followFrom(pull, from, { read, isFromWatermark });
+      break;
+    } catch (error) {
+      if (!(error instanceof PagesBroken)) throw error;
+      const further = read.ordered ? boundsFrom(read.lastShown) : await boundsFromNewest(pull);
+      const before = 'next' in from ? undefined : from.after;
+      const goesOn = further.after !== undefined && (before === undefined || further.after > before);
+      // Nothing else moves the watermark of a feed in order.
+      if (read.ordered && !goesOn) throw error;
+      log.warn({ err: error, ...feed }, 'the pages of the feed cannot be followed');
+      broken ??= error;
+      if (!goesOn) {
+        await readRestInWindows(pull, further, read);
+        break;
+      }
+      from = further;
+    }
+  }
+  // A read that went on at a page has not looked at the pages before it since the notifications came. The scan does not
+  // reach all that may have changed there: a stamp in the future may even have stayed the same.
+  read.isBehind = isResumed || read.isCutOff || (read.ordered && !isFromWatermark);
+  if (isFirstPass && !read.isCutOff) {
+    const why = broken?.publicMessage;
+    // "200, no rows" may come from a feed that is away: such an end counts when the next pull finds it once more.
+    const isEnd = isResumed || !read.endedEmpty;
+    await transaction(async (tx) => {
+      const now = timestampNow(clock);
+      if (why !== undefined && !read.ordered)
+        await breakUnfilteredPass(tx, feed, { why, due: timestampFromMs(clock.nowMs() + brokenPassWaitMs) });
+      else if (isEnd)
+        await finishUnfilteredPass(tx, feed, { isSnapshot: read.ordered || (!isResumed && read.pages === 1), now });
+    });
+  }
+  return read;
+}
+
+/**
+ * Reads in windows what the pages did not show before they broke off: windows need no pages. This proves nothing, as the
+ * range is open. But where the newest stamp fills the only page that can be read, nothing else shows that there are newer
+ * records, and the window scan ends at the newest one that is known.
+ */
+async function readRestInWindows(pull: Pull, { after: from }: Bounds, read: LiveRead): Promise<void> {
+  const { due, latenessMs, clock } = pull;
+  const latest = timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
+  const to = laterOf(latest, read.lastShown);
+  // While the watermark is behind what is known, the window scan of the closed range finds more.
+  const isScanBehind = from === undefined || due.watermark === null || from >= due.watermark;
+  if (isScanBehind || to === undefined || read.ordered || to >= scannableBefore) return;
+  try {
+    for await (const { records, includes, observed } of scanFeed(pull, { from, to })) {
+      const watchSuspects = (modified: Timestamp) => modified > latest;
+      const { stamps } = await pull.store({
+        records: records.map(({ record }) => record),
+        includes,
+        observed,
+        watchSuspects,
+      });
+      noteShown(read, stamps, latest);
+    }
+  } catch (error) {
+    // The window scan of the closed range, which comes next, says what stands still.
+    if (!(error instanceof ScanStopped)) throw error;
+  }
+}
+
+function isUnfiltered(from: Start): from is { next: string } | Record<string, never> {
+  return 'next' in from || from.after === undefined;
+}
+
+/** While the order of commits is proved, and the feed is read from the watermark, it advances with each page. */
+async function followFrom(
+  pull: Pull,
+  from: Start,
+  { read, isFromWatermark }: { read: LiveRead; isFromWatermark: boolean },
+): Promise<void> {
+  const { feed, due, reader, store, latenessMs, clock } = pull;
+  const unfiltered = isUnfiltered(from) && due.unfiltered === null && due.unfilteredPass === 0;
+  const latestCredible = () => timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
+  const options = { feed: feed.feed, emptyPages: pull.emptyPages, clock, hasFailedBefore: due.failures > 1 };
+  const endMs = clock.nowMs() + longestMs;
+  let isProved = due.orderProved !== null;
+  for await (const page of readForward(reader, from, options)) {
+    const isFirst = read.pages === 0;
+    if (isFirst && page.commitOrdered && read.ordered && !isProved && !('next' in from))
+      isProved = await isOrderProved(pull, from, page);
+    read.ordered &&= page.commitOrdered && isProved;
+    const { stamps } = await store({
+      ...page,
+      whileWriting: page.readAhead,
+      answer: {
+        records: page.records.length,
+        requested: reader.pageSize(),
+        next: page.next,
+        clockDifference: page.clockDifference,
+      },
+      // No window scan reaches a stamp in the future until its time has come: older versions there are recorded here.
+      watchSuspects: (modified) => read.ordered || (modified > latestCredible() && modified < scannableBefore),
+      completeTo: (shown) => {
+        if (!read.ordered) return undefined;
+        refuseDisorder(page, shown, read.lastShown);
+        return isFromWatermark ? shown.at(-1) : undefined;
+      },
+      afterRecords: async (tx, { changedWithoutTime: found }) => {
+        if (unfiltered && !read.ordered && page.records.length > 0)
+          await saveUnfilteredPage(tx, feed, { next: page.next, found });
+      },
+    });
+    noteShown(read, stamps, latestCredible());
+    read.pages += 1;
+    read.endedEmpty = page.records.length === 0;
+    read.sourceMs = page.sourceMs;
+    read.clockDifference = page.clockDifference;
+    read.isCutOff = !read.ordered && page.next !== undefined && clock.nowMs() > endMs;
+    if (read.isCutOff) return;
+  }
+}
+
+/** Throws OrderBroken when the feed's declaration is refuted. */
+async function isOrderProved({ reader, feed, transaction, clock }: Pull, from: Bounds, page: ForwardPage) {
+  const verdict = await proveOrder(reader, { from, page, feed: feed.feed });
+  if (verdict === undefined) return false;
+  if (!verdict.isProved) throw new OrderBroken(verdict.why);
+  await transaction((tx) => saveOrderProved(tx, feed, timestampNow(clock)));
+  return true;
+}
+
+/** Once the watermark stands at a page's last record, an earlier one is never read: the order is watched. */
+function refuseDisorder(page: ForwardPage, shown: readonly Timestamp[], before: Timestamp | undefined): void {
+  const why =
+    disorderIn(
+      shown.map((modified) => ({ modified })),
+      before,
+    ) ?? placeIn(page.next, shown.length);
+  if (why !== undefined) throw new OrderBroken(why);
+}
+
+function noteShown(read: LiveRead, stamps: readonly Timestamp[], latest: Timestamp): void {
+  read.lastShown = stamps.at(-1) ?? read.lastShown;
+  read.newestShown = stamps
+    .filter((stamp) => stamp <= latest && stamp !== withoutTime)
+    .reduce<Timestamp | undefined>((a, b) => laterOf(a, b), read.newestShown);
+}
+
+/**
+ * Where the live read begins. In a feed that is followed in order: at the watermark, including its record, so that it
+ * does not matter whether the bound is inclusive. In any other feed: first without a filter, later at the newest record.
+ */
+async function startOfLiveRead(pull: Pull): Promise<Start> {
+  const { watermark, commitOrdered, unfiltered, unfilteredPass, unfilteredNext } = pull.due;
+  const isFirstPass = unfiltered === null && unfilteredPass === 0;
+  if (commitOrdered !== true && isFirstPass && unfilteredNext !== null) return { next: unfilteredNext };
+  if (commitOrdered === false) return isFirstPass ? {} : boundsFromNewest(pull);
+  return boundsFrom(watermark ?? undefined);
+}
+
+function boundsFrom(stamp: Timestamp | undefined): Bounds {
+  return stamp === undefined ? {} : { after: addMicros(stamp, -1) };
+}
+
+/** From the newest record in the mirror, or from the watermark where that is later. */
+async function boundsFromNewest({ feed, due, database, latenessMs, clock }: Pull): Promise<Bounds> {
+  const latest = timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
+  const newest = laterOf(due.watermark ?? undefined, (await readNewestStamp(database, feed, latest)) ?? undefined);
+  const granularity = due.profile?.granularityMicros ?? defaultGranularityMicros;
+  return newest === undefined ? {} : { after: addMicros(newest, -granularity) };
+}

@@ -1,0 +1,64 @@
+/** In which order a feed shows its records, and whether the order that it declares can be trusted. */
+
+import type { Timestamp } from '#contract/timestamp.ts';
+import { disorderIn, placeIn } from '../commit-order.ts';
+import type { SourceProfile } from '../feed/source-profile.ts';
+import type { FollowedPages } from './probe-pages.ts';
+import type { Report } from './probe-reader.ts';
+
+const orderText = {
+  ascending: 'the oldest change first',
+  descending: 'the newest change first: the first read takes more requests',
+  none: 'not by time: the first read takes more requests',
+} as const;
+
+/** Reports the order of the stamps; undefined where they do not show it. */
+export function probeOrder(times: readonly Timestamp[], report: Report): SourceProfile['order'] | undefined {
+  const steps = times.slice(1).map((time, index) => (time === times[index] ? 0 : time > (times[index] ?? '') ? 1 : -1));
+  if (steps.every((step) => step === 0)) return undefined;
+  const order = steps.every((step) => step >= 0)
+    ? 'ascending'
+    : steps.every((step) => step <= 0)
+      ? 'descending'
+      : 'none';
+  report('order', 'ok', orderText[order]);
+  return order;
+}
+
+/**
+ * Reports whether the order of commits that the feed declares is proved, by the same rules as the pull: `next` names no
+ * place by number, and stamps strictly increase. Reports nothing for a feed that does not declare it.
+ */
+export function probeDeclaredOrder({ pages }: FollowedPages, report: Report): void {
+  const [first] = pages;
+  if (!first.commitOrdered) return;
+  const name = 'declared order';
+  const modified = pages.flatMap(({ times }) => times.map((time) => ({ modified: time })));
+  const why = placeOf(pages) ?? disorderIn(modified, undefined);
+  if (why !== undefined)
+    report(
+      name,
+      'note',
+      `it declares the order of commits, but ${why}: the declaration is not trusted, and the feed is read in windows of ` +
+        'time. New records come as soon, late ones after lateness_seconds, with a few more requests',
+    );
+  else if (first.next === undefined)
+    report(name, 'ok', 'it declares the order of commits; too few records show yet whether it keeps it');
+  else
+    report(
+      name,
+      'ok',
+      `kept on the first ${modified.length} records, with a cursor: the feed is read by following its pages, ` +
+        'without a delay and with the fewest requests',
+    );
+}
+
+function placeOf(pages: FollowedPages['pages']): string | undefined {
+  let shown = 0;
+  for (const { next, records } of pages) {
+    shown += records.length;
+    const place = placeIn(next, shown);
+    if (place !== undefined) return place;
+  }
+  return undefined;
+}

@@ -1,0 +1,57 @@
+/**
+ * The passes without a filter that follow the first one (`feed/unfiltered-store.ts`), some pages in each pull, so that
+ * they do not hold up the live read of a long feed.
+ */
+import { timestampFromMs } from '#contract/timestamp.ts';
+import { timestampNow } from '#platform/clock.ts';
+import {
+  breakUnfilteredPass,
+  finishUnfilteredPass,
+  readUnfiltered,
+  saveUnfilteredPage,
+} from './feed/unfiltered-store.ts';
+import type { Pull } from './pull.ts';
+import { PagesBroken, readForward } from './read-forward.ts';
+
+/** A pass whose pages broke off is tried again after this. */
+export const brokenPassWaitMs = 3_600_000;
+const pagesOfOnePull = 20;
+/** The shares of a page that the passes ask for, in turns: a record at a boundary of pages does not stay at one. */
+const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
+
+/** Reads on; returns when the next pages are due, undefined when none are. Rejects as the reader does. */
+export async function continueUnfiltered(pull: Pull): Promise<number | undefined> {
+  const { feed, due, reader, store, transaction, latenessMs, clock, log } = pull;
+  const at = await readUnfiltered(pull.database, feed);
+  if (at.finished !== null || at.pass === 0) return undefined;
+  if (at.due !== null && at.due > timestampNow(clock)) return undefined;
+  const pageSize = Math.max(1, Math.floor(reader.pageSize() * (pageShares[at.pass % pageShares.length] ?? 1)));
+  const from = at.next === null ? { pageSize } : { next: at.next };
+  const options = { feed: feed.feed, emptyPages: pull.emptyPages, clock, hasFailedBefore: due.failures > 1 };
+  let pages = 0;
+  try {
+    for await (const page of readForward(reader, from, options)) {
+      pages += 1;
+      await store({
+        ...page,
+        whileWriting: page.next === undefined || pages >= pagesOfOnePull ? () => undefined : page.readAhead,
+        watchSuspects: false,
+        afterRecords: async (tx, { changedWithoutTime: found }) => {
+          if (page.next !== undefined) return saveUnfilteredPage(tx, feed, { next: page.next, found });
+          await saveUnfilteredPage(tx, feed, { next: undefined, found });
+          const isSnapshot = pages === 1 && at.next === null && page.records.length > 0;
+          await finishUnfilteredPass(tx, feed, { isSnapshot, now: timestampNow(clock) });
+        },
+      });
+      if (pages >= pagesOfOnePull) break;
+    }
+  } catch (error) {
+    if (!(error instanceof PagesBroken)) throw error;
+    log.warn({ err: error, ...feed }, 'records without a time are read again later');
+    const dueMs = clock.nowMs() + brokenPassWaitMs;
+    await transaction((tx) => breakUnfilteredPass(tx, feed, { why: error.publicMessage, due: timestampFromMs(dueMs) }));
+    return undefined;
+  }
+  const { finished } = await readUnfiltered(pull.database, feed);
+  return finished === null ? clock.nowMs() + latenessMs / 2 : undefined;
+}

@@ -1,0 +1,44 @@
+/** Tells the log when a feed falls behind, and when it is in step again: one line for each change, not for each pull. */
+import { type Clock, timestampNow } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import type { Logger } from '#platform/log.ts';
+import type { BridgeSettings } from '../settings.ts';
+import { type FeedStatus, readFeedStatuses } from './status.ts';
+
+const everyMs = 30_000;
+
+/**
+ * Returns a function that is called with each sweep, and looks every half minute. A feed that has never been read is
+ * being read for the first time: it is not behind yet. Several processes that pull write the line each.
+ */
+export function createFeedWatch(deps: {
+  database: Sql;
+  log: Logger;
+  clock: Clock;
+  settings: Pick<BridgeSettings, 'sources'>;
+}): () => Promise<void> {
+  const { database, log, clock, settings } = deps;
+  const behind = new Set<string>();
+  let nextMs = Number.NEGATIVE_INFINITY;
+  return async () => {
+    const nowMs = clock.nowMs();
+    // The absolute difference: after the clock was set back, it must not stay silent until the clock has caught up.
+    if (nowMs < nextMs && nextMs - nowMs <= everyMs) return;
+    nextMs = nowMs + everyMs;
+    for (const status of await readFeedStatuses(database, settings, timestampNow(clock))) note(status);
+  };
+
+  function note({ source, feed, lag, lastPull, failures, watermark }: FeedStatus): void {
+    const name = `${source}/${feed}`;
+    const isBehind = !lag.inStep && (lastPull !== null || failures > 0);
+    if (isBehind === behind.has(name)) return;
+    const facts = { source, feed, state: isBehind ? 'behind' : 'in step', lagSeconds: lag.seconds, watermark };
+    if (isBehind) {
+      behind.add(name);
+      log.warn(facts, `feed behind: ${lag.why}`);
+    } else {
+      behind.delete(name);
+      log.info(facts, 'feed in step again');
+    }
+  }
+}

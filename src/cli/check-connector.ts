@@ -1,0 +1,35 @@
+/** The connector's own checks of a flow's ERP, for `bridge check` and `bridge doctor`. */
+import { openFlows } from '#bridge/flows/open-flows.ts';
+import type { CheckResult } from '#connector/connector.ts';
+import type { BridgeCommand } from './bridge-command.ts';
+
+const timeLimitMs = 20_000;
+const withoutChecks: CheckResult = { name: 'connector', ok: true, message: 'opens; it has no checks of its own' };
+
+/**
+ * Opens the connector of the flow, runs its checks and closes it. An ERP that has not answered within the time limit is
+ * one line that failed. Rejects as `openFlows` and the connector's checks do.
+ */
+export async function checkConnector(
+  { settings, installation, clock }: BridgeCommand,
+  name: string,
+  limitMs = timeLimitMs,
+): Promise<CheckResult[]> {
+  await using opened = new AsyncDisposableStack();
+  const flows = settings.flows.filter((flow) => flow.name === name);
+  const deps = { settings: { ...settings, flows }, dataDir: installation.dataDir, log: installation.log, clock };
+  const ended = new AbortController();
+  opened.defer(() => ended.abort());
+  const late = clock
+    .sleep(limitMs, ended.signal)
+    .then(() => [{ name: 'connector', ok: false, message: `its checks have not ended in ${limitMs / 1_000} s` }]);
+  const check = async () => {
+    const results: CheckResult[] = [];
+    for (const { session } of await openFlows(deps, opened)) results.push(...(await session.check()));
+    return results.length > 0 ? results : [withoutChecks];
+  };
+  const checked = check();
+  // Neither may reject unheard once the other has ended.
+  for (const each of [checked, late]) each.catch(() => undefined);
+  return await Promise.race([checked, late]);
+}

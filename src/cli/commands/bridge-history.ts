@@ -1,0 +1,121 @@
+/** `bridge history`: the timeline of one document, from the change at the service to the ERP's answer. */
+import { InvalidArgumentError } from 'commander';
+import type { RecordVersion } from '#bridge/assemble/made-of.ts';
+import { makeDocuments } from '#bridge/assemble/make-documents.ts';
+import { createObjectUrls } from '#bridge/flows/object-urls.ts';
+import type { ShownDocument } from '#bridge/history/document-rows.ts';
+import { readLatestAttempts } from '#bridge/history/read-attempts.ts';
+import { readTimeline } from '#bridge/history/read-timeline.ts';
+import type { Timestamp } from '#contract/timestamp.ts';
+import { type BridgeCommand, findFlow, withBridge } from '../bridge-command.ts';
+import { eventText, type FindCommandOptions, findOne, supplierText } from '../named-subjects.ts';
+import { print, shortTime, tableOf } from '../output.ts';
+import { referenceText } from './bridge-find.ts';
+
+export interface HistoryOptions extends FindCommandOptions {
+  limit: number;
+  before?: string;
+  from?: Timestamp;
+  to?: Timestamp;
+}
+
+/** Reads the id of an attempt that an earlier page has printed. */
+export function attemptId(text: string): string {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)) return text;
+  throw new InvalidArgumentError('It must be the attempt that an earlier page has printed.');
+}
+
+/** Exit code 1 while the document is not as it should be in the ERP: it waits, is held, or was refused. */
+export function runHistory(options: HistoryOptions, text: string): Promise<number> {
+  if (text === '') return runLatest(options);
+  const show = async (command: BridgeCommand) => {
+    const document = await findOne(command, options, text);
+    const { limit, before, from, to } = options;
+    const madeOf = await recordsOf(command, document);
+    const timeline = await readTimeline(command.database, document, { limit, before, from, to, madeOf });
+    const url = await createObjectUrls(command.settings.flows)(document.flow, document.reference);
+    print(
+      options,
+      { document: { ...document, url: url ?? null }, ...timeline, before: timeline.before ?? null },
+      () => {
+        const table = tableOf(
+          ['time', 'step', 'what'],
+          timeline.entries.map(({ at, step, text: what }) => [at.replace(/\d{3}Z$/, 'Z'), step, what]),
+          'Nothing was tried with it yet.',
+        );
+        const older = timeline.before === undefined ? [] : [`Earlier attempts: --before ${timeline.before}`];
+        return [headOf(document, url), '', table, ...older].join('\n');
+      },
+    );
+    return isWell(document) ? 0 : 1;
+  };
+  return withBridge(options, show, { withoutSecrets: true });
+}
+
+/** The latest attempts of all documents, or of a flow: what the pusher has done lately. */
+function runLatest(options: HistoryOptions): Promise<number> {
+  const show = async ({ database, settings }: BridgeCommand) => {
+    const { flow, limit, before, from, to } = options;
+    if (flow !== undefined) findFlow(settings, flow);
+    const found = await readLatestAttempts(database, { limit: limit + 1, before, from, to, flow, kinds: options.kind });
+    const urlOf = createObjectUrls(settings.flows);
+    const attempts = await Promise.all(
+      found
+        .slice(0, limit)
+        .map(async (attempt) => ({ ...attempt, url: (await urlOf(attempt.flow, attempt.reference)) ?? null })),
+    );
+    const next = found.length > limit ? (attempts.at(-1)?.id ?? null) : null;
+    print(options, { attempts, before: next }, () => {
+      const table = tableOf(
+        ['time', 'flow', 'kind', 'event', 'supplier', 'action', 'outcome', 'in the ERP as', 'what was said'],
+        attempts.map((attempt) => [
+          shortTime(attempt.ended),
+          attempt.flow,
+          attempt.kind,
+          attempt.eventName,
+          attempt.supplierName,
+          attempt.action,
+          attempt.outcome,
+          referenceText(attempt.reference, attempt.url),
+          attempt.message,
+        ]),
+        'No attempt was made yet.',
+      );
+      return next === null ? table : `${table}\nEarlier attempts: --before ${next}`;
+    });
+    return 0;
+  };
+  return withBridge(options, show, { withoutSecrets: true });
+}
+
+/** Whether nothing is to be done about the document. */
+export function isWell({ state }: ShownDocument): boolean {
+  return state === 'delivered' || state === 'cancelled' || state === 'nothing';
+}
+
+/** The records that the document is made of now; none where its flow is not configured here. */
+async function recordsOf(
+  { database, settings }: BridgeCommand,
+  document: ShownDocument,
+): Promise<readonly RecordVersion[]> {
+  const flow = settings.flows.find(({ name }) => name === document.flow);
+  if (!flow) return [];
+  const made = await makeDocuments(database, flow, [document]);
+  return made.get(`${document.kind} ${document.key}`)?.madeOf ?? [];
+}
+
+/** Which document it is, where it is, and why it is not elsewhere. */
+export function headOf(document: ShownDocument, url: string | undefined): string {
+  const about = [eventText(document), supplierText(document)].filter(Boolean).join(' / ');
+  const since = document.since === null ? '' : ` since ${shortTime(document.since)}`;
+  const lines = [
+    `${document.kind} ${document.key}`,
+    `  about       ${about === '' ? 'its key only: no name is known' : about}`,
+    `  flow        ${document.flow}, from ${document.source}`,
+    `  state       ${document.state}${since}`,
+    ...(document.why === null ? [] : [`  why         ${document.why}`]),
+    ...(document.until === null ? [] : [`  until       ${shortTime(document.until)}`]),
+    ...(document.reference === null ? [] : [`  in the ERP  ${referenceText(document.reference, url)}`]),
+  ];
+  return lines.join('\n');
+}

@@ -1,0 +1,65 @@
+/**
+ * `secrets rotate`: seals every secret in the database under the master key of now. It may be interrupted at any point
+ * and run again; until it is done, both keys are needed, and every program that has both goes on working.
+ *
+ * - The key is in the settings: the operator has put a new one into `master_key` and the old one into `previous_keys`,
+ *   and has restarted the programs with both.
+ * - The key is in the data folder: this command makes the new one. A running program would not know it, so none may run.
+ */
+import { bridgeSealedColumns } from '#bridge/webhooks/webhook-store.ts';
+import { beginKeyRotation, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { AppError } from '#platform/errors.ts';
+import { checkSealedColumns, countOldSeals, rotateSealedColumns } from '#platform/sealed-columns.ts';
+import { createSecretBox, type SecretBox } from '#platform/secrets.ts';
+import { serviceSealedColumns } from '#service/webhooks/sealed-webhook-columns.ts';
+import type { BridgeCommandOptions } from '../bridge-command.ts';
+import { type Installation, openInstallation } from '../installation.ts';
+import { readCommandConfiguration } from '../local-settings.ts';
+import { createProgress, print } from '../output.ts';
+
+const columns = [...serviceSealedColumns, ...bridgeSealedColumns];
+
+/** Throws an AppError that says what to do when a key is missing, or a program runs that would not know the new one. */
+export async function runSecretsRotate(options: BridgeCommandOptions): Promise<number> {
+  const configuration = await readCommandConfiguration(options);
+  await using opened = new AsyncDisposableStack();
+  const installation = await openInstallation(configuration, { name: 'secrets', logLevel: 'error', existing: true });
+  opened.defer(() => installation.close());
+  const isKept = configuration.master_key === undefined;
+  const secrets = isKept ? await makeNewKey(installation) : installation.secrets;
+  const progress = createProgress('secrets');
+  const count = await rotateSealedColumns(installation.open.database, secrets, columns, (done) => progress.tell(done));
+  progress.end();
+  const rest = isKept
+    ? `Start the programs again; then ${installation.dataDir}/master-key.previous can be deleted.`
+    : 'Once no program runs with the previous key alone, previous_keys can be removed.';
+  print(options, { sealed: count }, () => `${count} secrets were sealed anew under the master key. ${rest}`);
+  return 0;
+}
+
+/** Makes the new key of the data folder, unless an interrupted call has made it already. */
+async function makeNewKey({ open: { database }, secrets, dataDir, configuration }: Installation): Promise<SecretBox> {
+  await checkSealedColumns(database, secrets, columns);
+  const program = await runningProgram(database);
+  if (program !== undefined)
+    throw new AppError(
+      'conflict',
+      `A program of this installation is running (${program}), which would not know the new key: stop it first.`,
+    );
+  await beginKeyRotation(dataDir, { resume: (await countOldSeals(database, secrets, columns)) > 0 });
+  return createSecretBox(
+    await loadMasterKey({ fromEnvironment: undefined, directory: dataDir }),
+    await loadPreviousKeys({ configured: configuration.previous_keys, directory: dataDir }),
+  );
+}
+
+/** The name of a program that is connected to the database, as `openInstallation` has made it; undefined for none. */
+async function runningProgram(sql: Sql): Promise<string | undefined> {
+  const [found] = await sql.query<{ name: string }>(
+    `select application_name as name from pg_stat_activity
+     where datname = current_database() and application_name ~ '^(sourcing-bridge|demo|service|bridge(-[a-z]+)?) [^ ]+ [0-9]+$'
+       and application_name !~ '^bridge-command ' order by 1 limit 1`,
+  );
+  return found?.name;
+}

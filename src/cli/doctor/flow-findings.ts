@@ -1,0 +1,46 @@
+/** What the doctor finds when it tries the parts of a flow: the connector's checks of its ERP, and the mapping. */
+import { type TriedDocument, tryMapping } from '#bridge/assemble/try-mapping.ts';
+import type { FlowSettings } from '#bridge/settings.ts';
+import { errorText } from '#platform/errors.ts';
+import type { BridgeCommand } from '../bridge-command.ts';
+import { checkConnector } from '../check-connector.ts';
+import { type DoctorFinding, fail, ok } from './finding.ts';
+
+/** One line for each check that failed; one in all when none did. */
+export async function findConnector(command: BridgeCommand, { name }: FlowSettings): Promise<DoctorFinding[]> {
+  const line = `flow ${name}: ERP`;
+  const todo =
+    'Until this works its documents wait, and nothing is lost. Correct what the line names: the ERP itself, the network, ' +
+    'or the settings of the flow (`connector show` explains them).';
+  try {
+    const results = await checkConnector(command, name);
+    const failed = results.filter((result) => !result.ok);
+    if (failed.length > 0) return failed.map((check) => fail(line, `${check.name}: ${check.message}`, todo));
+    return [ok(line, results.map((check) => `${check.name}: ${check.message}`).join('; '))];
+  } catch (error) {
+    return [fail(line, errorText(error), todo)];
+  }
+}
+
+/** So many of the newest documents of each kind are made. */
+const triedMost = 5;
+
+/** Whether the mapping makes documents of the records that changed last. It sees faults before a document is due. */
+export async function findMapping({ database }: BridgeCommand, flow: FlowSettings): Promise<DoctorFinding> {
+  const line = `flow ${flow.name}: mapping`;
+  const tried = await tryMapping(database, flow, { limit: triedMost });
+  const rejected = tried.filter(({ result }) => result === 'rejected');
+  const [first] = rejected;
+  if (first === undefined)
+    return ok(line, tried.length === 0 ? 'no record has been read yet' : `makes the ${tried.length} newest documents`);
+  return fail(
+    line,
+    `${rejected.length} of the ${tried.length} newest documents cannot be made, first ${nameOf(first)}`,
+    `See all of them: bridge mapping try ${flow.name}. Correct the mapping, or the record at the source; then: ` +
+      `bridge replay --flow ${flow.name} --dead.`,
+  );
+}
+
+function nameOf({ kind, key, reason }: TriedDocument): string {
+  return `${kind} ${key}: ${reason ?? 'no reason known'}`;
+}

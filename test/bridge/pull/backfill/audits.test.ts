@@ -1,0 +1,179 @@
+/** An audit says how far it has really read, counts all that it finds, and does not count as made before its end. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createLivenessLock, type LivenessLock } from '#bridge/leases/liveness-lock.ts';
+import { requestAudit, setCheckpoint } from '#bridge/pull/control-feeds.ts';
+import type { SourceSettings } from '#bridge/settings.ts';
+import { isAuditFailing, needsLook, readStatus } from '#bridge/status/status.ts';
+import { findWork } from '#cli/doctor/work-findings.ts';
+import { timestampNow } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createTestDatabase, type TestDatabase } from '../../../harness/test-database.ts';
+import { settingsOf, testClock } from '../../parts.ts';
+import { ListSource } from '../list-source.ts';
+import { startReader } from '../reader.ts';
+
+let db: TestDatabase;
+let liveness: LivenessLock;
+beforeAll(async () => {
+  db = await createTestDatabase();
+  liveness = await createLivenessLock({ database: db.database, log: silentLogger });
+});
+afterAll(async () => {
+  await liveness.close();
+  await db.drop();
+});
+
+/** A feed of 40 rows, a minute apart, the newest an hour old; and a reader that has read all of it. */
+async function start(
+  prepare: (source: ListSource) => void = () => undefined,
+  auditSettings: Pick<Partial<SourceSettings>, 'audit_hours' | 'audit_window_hours'> = {},
+) {
+  const clock = testClock();
+  const source = new ListSource(clock);
+  for (let n = 0; n < 40; n += 1) source.put(`r${n}`, n, 3_600 + (40 - n) * 60);
+  prepare(source);
+  const reader = await startReader({
+    database: db.database,
+    liveness,
+    client: source.client,
+    clock,
+    // The source of these tests never ends: it is asked for few pages.
+    settings: { page_size: 10, empty_pages: 3, ...auditSettings },
+  });
+  await reader.pullFor(200);
+  const settings = settingsOf({ ...reader.source, feeds: ['awards'] });
+  return {
+    clock,
+    source,
+    reader,
+    forget: (...ids: string[]) =>
+      db.database.query('delete from bridge.mirror where source = $1 and record_id = any($2)', [
+        reader.feed.source,
+        ids,
+      ]),
+    request: () => requestAudit(db.database, reader.feed, timestampNow(clock)),
+    look: async () => {
+      const status = await readStatus(db.database, { settings, now: timestampNow(clock) });
+      const [audit] = status.audits;
+      if (!audit) throw new Error('no audit');
+      return { status, audit };
+    },
+  };
+}
+
+describe('an audit that cannot be read to its end', () => {
+  test('is a failure with the request that stops it, shows how far it has read, and is finished later', async () => {
+    const { clock, source, reader, forget, request, look } = await start();
+    await forget('r5', 'r35');
+    // What is newer than r20 comes out as empty pages that go on for ever.
+    const hiddenFrom = source.rows.get('r20')?.modified ?? '';
+    source.answer = (at) => {
+      if ('next' in at && at.next.startsWith('empty')) return { records: [], next: `empty=${source.asked.length}` };
+      if ('next' in at || at.modifiedBefore === undefined || at.modifiedBefore <= hiddenFrom) return undefined;
+      return { records: [], next: `empty=${source.asked.length}` };
+    };
+    await request();
+    const waitMs = 15 * 60_000;
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      await reader.audit();
+      clock.advance(waitMs);
+    }
+    const { status, audit } = await look();
+    expect(audit).toMatchObject({
+      kind: 'full',
+      finished: null,
+      failures: 5,
+      lateArrivals: 1,
+      lastError: expect.stringMatching(/^The window from .* is asked for again and again/),
+    });
+    expect(audit.position !== null && audit.position < hiddenFrom).toBe(true);
+    expect((await reader.mirror()).get('r5')).toBe(5);
+    expect((await reader.checkpoint()).late_arrivals).toBe(1);
+    expect([isAuditFailing(audit), needsLook({ ...status, feeds: [] })]).toEqual([true, true]);
+    expect(findWork(status)).toContainEqual(
+      expect.objectContaining({
+        name: `feed ${reader.feed.source}/awards: audit`,
+        level: 'fail',
+        message: expect.stringContaining(`it has read up to ${audit.position}, not to ${audit.to}`),
+      }),
+    );
+
+    source.answer = () => undefined;
+    await reader.audit();
+    const done = (await look()).audit;
+    expect(done).toMatchObject({ position: done.to, lateArrivals: 2 });
+    expect(done.finished).not.toBeNull();
+    expect((await reader.mirror()).get('r35')).toBe(35);
+    expect(isAuditFailing(done)).toBe(false);
+  });
+
+  test('does not hold up the audits of the window, which find what is late there', async () => {
+    const { clock, source, reader, forget, request, look } = await start((list) => list.put('old', 1, 36_000), {
+      audit_hours: 1,
+      audit_window_hours: 1,
+    });
+    const hiddenTo = source.rows.get('old')?.modified ?? '';
+    source.answer = (at) => {
+      if ('next' in at && at.next.startsWith('empty')) return { records: [], next: `empty=${source.asked.length}` };
+      const isHidden = !('next' in at) && at.modifiedBefore !== undefined && (at.modifiedAfter ?? '') <= hiddenTo;
+      return isHidden ? { records: [], next: `empty=${source.asked.length}` } : undefined;
+    };
+    await request();
+    await reader.audit();
+    expect((await look()).audit).toMatchObject({ kind: 'full', finished: null, failures: 1 });
+    await forget('r35');
+    clock.advance(3_700_000);
+    await reader.pull();
+    await reader.audit();
+    expect((await look()).audit).toMatchObject({ kind: 'audit', lateArrivals: 1, lastError: null });
+    expect((await look()).audit.finished).not.toBeNull();
+    const open = await db.database.query<{ kind: string }>(
+      'select kind from bridge.backfills where source = $1 and finished is null',
+      [reader.feed.source],
+    );
+    expect(open).toEqual([{ kind: 'full' }]);
+  });
+
+  test('of a feed that never had a record ends: there is nothing to compare', async () => {
+    const { clock, reader, request, look } = await start((list) => list.rows.clear());
+    await setCheckpoint(db.database, reader.feed, '2029-12-01T00:00:00.000000Z', timestampNow(clock));
+    await request();
+    await reader.audit();
+    expect((await look()).audit).toMatchObject({ kind: 'full', failures: 0, lateArrivals: 0, lastError: null });
+    expect((await look()).audit.finished).not.toBeNull();
+  });
+
+  test('of a feed that shows none of the records that the mirror holds fails', async () => {
+    const { source, reader, request, look } = await start();
+    source.rows.clear();
+    await request();
+    await reader.audit();
+    expect((await look()).audit).toMatchObject({ finished: null, failures: 1 });
+    expect((await look()).audit.lastError).toContain('no record at all');
+  });
+
+  test('does not count as made because the lateness bound has grown meanwhile', async () => {
+    const { reader, request, look } = await start();
+    await request();
+    await db.database.query('update bridge.checkpoints set lateness_ms = 36000000 where source = $1', [
+      reader.feed.source,
+    ]);
+    await reader.audit();
+    const { audit } = await look();
+    expect(audit).toMatchObject({ finished: null, failures: 1, lastError: expect.stringContaining('up to') });
+  });
+});
+
+test('records without a time that only a full audit finds are its late arrivals, and leave the lateness bound', async () => {
+  const { source, reader, forget, request, look } = await start((list) => {
+    for (let n = 0; n < 12; n += 1) list.rows.set(`u${String(n).padStart(2, '0')}`, { value: 1_000 + n });
+  });
+  expect((await reader.mirror()).size).toBe(52);
+  await forget('u03');
+  await request();
+  await reader.audit();
+  await reader.pullFor(200);
+  expect(await reader.mirror()).toEqual(source.state);
+  expect(await reader.checkpoint()).toMatchObject({ late_arrivals: 1, lateness_ms: null });
+  expect((await look()).audit).toMatchObject({ lateArrivals: 1 });
+});

@@ -1,0 +1,146 @@
+/**
+ * Service and bridge on one database, each under a role of its own that is no superuser and owns nothing; their tables
+ * belong to a third role, which migrates.
+ */
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { createDatabase } from '#platform/database/database.ts';
+import { silentLogger } from '#platform/log.ts';
+import { createInstallation, lineOf } from '../faults/program-process.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { createEmptyDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { runCommandLine, runHere } from './command-line.ts';
+
+const suffix = randomBytes(4).toString('hex');
+const roles = { owner: `owner_${suffix}`, service: `service_${suffix}`, bridge: `bridge_${suffix}` } as const;
+type Role = keyof typeof roles;
+
+/** An empty database of the owner's, with the three roles. */
+async function prepare(): Promise<TestDatabase> {
+  const db = await createEmptyDatabase();
+  for (const role of Object.values(roles))
+    await db.database.query(`create role ${role} login nosuperuser nocreatedb nocreaterole password 'of-${role}'`);
+  const name = new URL(db.url).pathname.slice(1);
+  await db.database.query(`alter database "${name}" owner to ${roles.owner}`);
+  await db.database.query('revoke create on schema public from public');
+  return db;
+}
+
+function urlOf(db: TestDatabase, role: Role): string {
+  const url = new URL(db.url);
+  url.username = roles[role];
+  url.password = `of-${roles[role]}`;
+  return url.href;
+}
+
+/** The SQLSTATE with which the database refuses a statement of the role; `ok` when it does not. */
+async function attempt(db: TestDatabase, role: Role, statement: string): Promise<unknown> {
+  const database = createDatabase({ url: urlOf(db, role), log: silentLogger, applicationName: 'test', poolMax: 1 });
+  try {
+    await database.query(statement);
+    return 'ok';
+  } catch (error) {
+    return (error as { code?: unknown }).code;
+  } finally {
+    await database.close();
+  }
+}
+
+const db = await prepare();
+closeAfterFile(async () => {
+  const admin = await createEmptyDatabase();
+  await db.drop();
+  for (const role of Object.values(roles)) await admin.database.query(`drop role ${role}`);
+});
+const adminToken = randomBytes(24).toString('hex');
+
+test('a program whose role may not make its tables says which command does', async () => {
+  const installation = await createInstallation({ databaseUrl: urlOf(db, 'service') });
+  const program = installation.start(['service', '--port', '0'], { LOG_LEVEL: 'fatal' });
+  expect(await program.end).toMatchObject({ code: 1 });
+  expect(program.errors.join('\n')).toContain('npm run -s cli -- migrate service');
+  expect(program.errors.join('\n')).not.toMatch(/^\s+at /m);
+});
+
+test('both programs work from the first event to the delivered award, and neither may do what it does not need', async () => {
+  for (const program of ['service', 'bridge'] as const) {
+    // The role's password is no secret of the one who migrates.
+    const workUrl = new URL(urlOf(db, program));
+    workUrl.password = '';
+    const env = { DATABASE_URL: workUrl.href, MIGRATION_DATABASE_URL: urlOf(db, 'owner') };
+    // Twice: an upgrade repeats it.
+    for (let time = 1; time <= 2; time += 1) {
+      const { code, stdout, stderr } = await migrated(program, env);
+      expect([code, stdout, stderr]).toEqual([
+        0,
+        `The tables of the ${program} are up to date, and ${roles[program]} may work with them.\n`,
+        '',
+      ]);
+    }
+  }
+  const service = await createInstallation({ databaseUrl: urlOf(db, 'service') });
+  const running = service.start(['service', '--port', '0'], { SOURCING_ADMIN_TOKEN: adminToken });
+  const url = (await lineOf(running, /ready/)).split(' ').at(-1) ?? '';
+  const call = async (path: string, body: object, method: 'POST' | 'PUT' = 'POST') => {
+    const headers = { authorization: `Bearer ${adminToken}`, 'content-type': 'application/json' };
+    const answer = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(body) });
+    expect(answer.ok).toBe(true);
+    return (await answer.json()) as Record<string, string>;
+  };
+  const { id } = await call('/admin/organisations', { name: 'Roles' });
+  await call(`/admin/organisations/${id}/limits`, { enabled: false }, 'PUT');
+  const keyOf = async (scopes: string[]) =>
+    (await call(`/admin/organisations/${id}/api-keys`, { name: 'k', scopes }))['key'] ?? '';
+  const story = await runCommandLine(
+    ['simulate', '--base-url', url, '--events', '2', '--suppliers', '3', '--lots', '2', '--speed', '1000'],
+    { SOURCING_API_KEY: await keyOf(['manage', 'jobs', 'desk', 'feeds']) },
+  );
+  expect([story.code, story.stderr]).toEqual([0, '']);
+  const bridge = await createInstallation({
+    databaseUrl: urlOf(db, 'bridge'),
+    configuration: {
+      bridge: {
+        sources: [{ name: 'main', base_url: url, api_key: await keyOf(['feeds']), quotas: { enabled: false } }],
+        flows: [
+          {
+            name: 'erp',
+            source: 'main',
+            connector: 'file',
+            documents: ['supplier', 'sourcing-event', 'quotation', 'award'],
+            withdrawals: { share: 1 },
+            settings: { directory: 'erp' },
+          },
+        ],
+      },
+    },
+  });
+  const run = bridge.start(['bridge', 'run', '--json']);
+  expect([await run.end, run.errors.filter((line) => line.includes('permission'))]).toMatchObject([{ code: 0 }, []]);
+  expect(JSON.parse(run.lines.join('\n'))).toMatchObject({ ok: true, failedFeeds: [] });
+  const [delivered] = await db.database.query<{ count: number }>(
+    'select count(*)::int as count from bridge.flow_documents where delivered is not null',
+  );
+  expect(delivered?.count).toBeGreaterThan(4);
+
+  const insufficient = '42501';
+  expect(await attempt(db, 'service', 'select from bridge.mirror')).toBe(insufficient);
+  expect(await attempt(db, 'bridge', 'select from service.webhooks')).toBe(insufficient);
+  for (const role of ['service', 'bridge'] as const) {
+    expect(await attempt(db, role, `select from ${role}.migrations`)).toBe('ok');
+    expect(await attempt(db, role, `drop table ${role}.webhooks cascade`)).toBe(insufficient);
+    expect(await attempt(db, role, `create table ${role}.mine (id int)`)).toBe(insufficient);
+    expect(await attempt(db, role, `create schema mine`)).toBe(insufficient);
+    expect(await attempt(db, role, `copy ${role}.webhooks to program 'true'`)).toBe(insufficient);
+  }
+  await running.terminate();
+});
+
+/** Runs `migrate` within this process, without a configuration file. */
+async function migrated(program: string, env: Record<string, string>) {
+  const config = join(await scratchFolder(), 'empty.yaml');
+  await writeFile(config, `migration_database_url: ${JSON.stringify(env['MIGRATION_DATABASE_URL'])}\n`);
+  return runHere(['migrate', program, '--config', config], { DATABASE_URL: env['DATABASE_URL'] ?? '' });
+}

@@ -1,0 +1,249 @@
+/** Planted faults, and the doctor's line for each: the cause, and what to do. */
+import { randomUUID } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, test } from 'vitest';
+import { createRefusals } from '#bridge/receive/refusals.ts';
+import type { FlowSettings, SourceSettings } from '#bridge/settings.ts';
+import { createSourceClients } from '#bridge/source-clients.ts';
+import { insertIntent, storeKey } from '#bridge/webhooks/webhook-store.ts';
+import type { BridgeCommand } from '#cli/bridge-command.ts';
+import { findServer } from '#cli/doctor/database-findings.ts';
+import { findConnector, findMapping } from '#cli/doctor/flow-findings.ts';
+import { findCertificate, findDisk } from '#cli/doctor/machine-findings.ts';
+import { checkSource, findQuotas, findRefusals } from '#cli/doctor/source-findings.ts';
+import { findWebhooks } from '#cli/doctor/webhook-findings.ts';
+import type { Installation } from '#cli/installation.ts';
+import type { Webhook } from '#client/webhook-calls.ts';
+import { systemClock } from '#platform/clock.ts';
+import { silentLogger } from '#platform/log.ts';
+import { Registry } from '#platform/metrics.ts';
+import { settingsOf, testClock } from '../bridge/parts.ts';
+import { testSecrets } from '../bridge/receive/receiver.ts';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+
+let shared: Promise<TestDatabase> | undefined;
+
+/** What a command has, on a database of this file. Each has a source of its own name. */
+async function commandOf(
+  source: Partial<SourceSettings> & { base_url?: string } = {},
+  flows: readonly Partial<FlowSettings>[] = [],
+): Promise<BridgeCommand & { source: SourceSettings; flow: FlowSettings }> {
+  shared ??= createTestDatabase().then((db) => {
+    closeAfterFile(() => db.drop());
+    return db;
+  });
+  const { database } = await shared;
+  commands += 1;
+  const name = `source-${commands}`;
+  const settings = settingsOf(
+    { name, ...source },
+    flows.map((flow) => ({ ...flow, source: name })),
+  );
+  const clients = createSourceClients({
+    settings,
+    fetch: testOutgoing().fetch,
+    database,
+    clock: systemClock,
+    registry: new Registry(),
+  });
+  return {
+    installation: { dataDir: await scratchFolder(), log: silentLogger, secrets: testSecrets } as Installation,
+    settings,
+    database,
+    clock: systemClock,
+    signal: new AbortController().signal,
+    clientOf: (of) => clients(of),
+    source: settings.sources[0] as SourceSettings,
+    flow: settings.flows[0] as FlowSettings,
+  };
+}
+let commands = 0;
+
+/** A server that answers every request so; returns its URL. */
+async function answering(status: number, headers: Record<string, string>, body: string): Promise<string> {
+  const server: Server = createServer((_request, response) => response.writeHead(status, headers).end(body));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closeAfterFile(async () => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const loginPage = '<!doctype html><title>Sign in</title>';
+const toHttp = (base_url: string): Partial<FlowSettings> => ({
+  name: 'erp',
+  connector: 'http',
+  documents: ['supplier'],
+  settings: {
+    base_url,
+    documents: {
+      supplier: { create: { method: 'PUT', path: '/{key}' }, reference: 'key', lookup: { path: '/{key}' } },
+    },
+  },
+});
+
+test('the ERP is down: the connector’s check says so', async () => {
+  const command = await commandOf({}, [toHttp('http://127.0.0.1:1')]);
+  expect(await findConnector(command, command.flow)).toMatchObject([
+    { level: 'fail', message: expect.stringContaining('http://127.0.0.1:1'), todo: expect.stringContaining('wait') },
+  ]);
+});
+
+test('the ERP’s address leads to a login page', async () => {
+  const command = await commandOf({}, [toHttp(await answering(200, { 'Content-Type': 'text/html' }, loginPage))]);
+  expect(await findConnector(command, command.flow)).toMatchObject([
+    { level: 'fail', message: expect.stringMatching(/answered 200 with a body that is not JSON.*Sign in/) },
+  ]);
+});
+
+test('an ERP that works is one line', async () => {
+  const command = await commandOf({}, [toHttp(await answering(404, {}, ''))]);
+  expect(await findConnector(command, command.flow)).toMatchObject([{ level: 'ok' }]);
+});
+
+test('the API key was revoked', async () => {
+  const problem = JSON.stringify({ title: 'Unauthorized', status: 401, detail: 'The API key was revoked.' });
+  const base_url = await answering(401, { 'Content-Type': 'application/problem+json' }, problem);
+  const command = await commandOf({ base_url });
+  expect(await checkSource(command, command.source)).toMatchObject([
+    { level: 'fail', message: expect.stringContaining('revoked'), todo: expect.stringContaining('Issue an API key') },
+  ]);
+});
+
+test('the source’s address leads to a login page', async () => {
+  const command = await commandOf({ base_url: await answering(200, { 'Content-Type': 'text/html' }, loginPage) });
+  expect(await checkSource(command, command.source)).toMatchObject([
+    { level: 'fail', message: expect.stringContaining('a page for people'), todo: expect.stringContaining('base_url') },
+  ]);
+});
+
+test('the signing key differs on the two sides; then only some senders have a wrong one', async () => {
+  const { source, ...command } = await commandOf();
+  const { database } = command;
+  const clock = testClock();
+  const refusals = createRefusals({ log: silentLogger, clock, sources: new Map([[source.name, undefined]]) });
+  const find = () => findRefusals({ ...command, clock }, source);
+  expect(await find()).toBeUndefined();
+  for (let n = 0; n < 9; n += 1) {
+    clock.advance(60_000);
+    refusals.refused(source.name, 'wrong-signature');
+    refusals.refused('no such source', 'wrong-signature');
+    if (n % 3 === 0) await refusals.save(database);
+  }
+  refusals.refused(source.name, 'no-signature');
+  await refusals.save(database);
+  expect(await find()).toMatchObject({
+    level: 'fail',
+    message:
+      '9 with a signature of another key, 1 without a signature; since 2030-01-01T00:01:00Z, the last at ' +
+      '2030-01-01T00:09:00Z; none was accepted since',
+    todo: expect.stringContaining(`bridge webhooks rotate --source ${source.name}`),
+  });
+  await database.query(
+    `insert into bridge.inbox (source, trigger, body, received) values ($1, 't', '{}', '2030-01-01T00:10:00Z')`,
+    [source.name],
+  );
+  expect(await find()).toMatchObject({ level: 'warn', message: expect.stringContaining('others were accepted') });
+  // A day later they are history; a new one begins to count anew.
+  clock.advance(25 * 3_600_000);
+  expect(await find()).toBeUndefined();
+  refusals.refused(source.name, 'no-token');
+  refusals.refused(source.name, 'wrong-signature');
+  await refusals.save(database);
+  expect((await find())?.message).toMatch(
+    /^1 without a bearer token, 1 with a signature of another key; since 2030-01-02/,
+  );
+});
+
+test('a mapping that cannot make the newest documents', async () => {
+  const mapping = { supplier: { fields: { vendor: { from: 'attributes[Vendor No]', required: true } } } };
+  const command = await commandOf({}, [
+    { name: 'erp', connector: 'memory', documents: ['supplier'], mapping } as never,
+  ]);
+  const { database, flow, source } = command;
+  expect(await findMapping(command, flow)).toMatchObject({ level: 'ok', message: 'no record has been read yet' });
+  await database.query(
+    `insert into bridge.resources (source, kind, id, body, content_hash, observed)
+     values ($1, 'supplier', '5f0c3e62-7f0e-4a35-8a3e-0c2f6a1d9b70', '{"id": "5f0c3e62-7f0e-4a35-8a3e-0c2f6a1d9b70", "name": "Meyer", "external_id": "4711"}', '', now())`,
+    [source.name],
+  );
+  expect(await findMapping(command, flow)).toMatchObject({
+    level: 'fail',
+    message: expect.stringMatching(/^1 of the 1 newest documents cannot be made, first supplier .*Vendor No/),
+    todo: expect.stringContaining('bridge mapping try erp'),
+  });
+});
+
+test('the disk is nearly full', async () => {
+  const find = (bytes: number) => findDisk('/data', async () => ({ bavail: bytes / 1_000, bsize: 1_000 }));
+  expect([(await find(1e11)).level, (await find(1e9)).level, (await find(1e8)).level]).toEqual(['ok', 'warn', 'fail']);
+  expect((await find(1e8)).todo).toContain('PostgreSQL stops');
+});
+
+test('the certificate has expired, or soon will', async () => {
+  const installation = {
+    configuration: { bridge: { public_host: 'localhost' } },
+    certificates: testCertificates(),
+  } as Installation;
+  const inDays = async (days: number) => {
+    const clock = { ...systemClock, nowMs: () => Date.now() + days * 86_400_000 };
+    return (await findCertificate(installation, clock)).level;
+  };
+  expect([await inDays(0), await inDays(100_000)]).toEqual(['ok', 'fail']);
+});
+
+test('two bridges have registered a webhook for one address', async () => {
+  const command = await commandOf();
+  const { database, settings, source } = command;
+  const url = `https://${settings.public_host}:${settings.port}/webhooks/${source.name}`;
+  const id = randomUUID();
+  await insertIntent(database, { id, source: source.name, name: 'bridge', url }, '2030-01-01T00:00:00.000000Z');
+  await storeKey(database, testSecrets, { id, uuid: 'own', signingKey: 'key' });
+  const listed = (uuids: readonly string[]) =>
+    uuids.map((uuid): Webhook => ({ uuid, name: uuid, url, is_active: true, triggers: '[AWARD]' }));
+  const find = (uuids: readonly string[]) => {
+    const client = { listWebhooks: async () => listed(uuids) } as unknown as ReturnType<BridgeCommand['clientOf']>;
+    return findWebhooks({ ...command, clientOf: () => client }, source);
+  };
+  expect(await find(['own'])).toMatchObject({ level: 'ok' });
+  expect(await find(['own', 'other'])).toMatchObject({
+    level: 'warn',
+    message: expect.stringMatching(/^two webhooks announce.*own of this bridge, and other of another installation/),
+    todo: expect.stringContaining('public_host'),
+  });
+});
+
+test('the clock of the database is off', async () => {
+  const { database } = await commandOf();
+  const off = { ...systemClock, nowMs: () => Date.now() + 7_000 };
+  const lineOf = async (clock: typeof systemClock) =>
+    (await findServer(database, 'embedded', clock)).find(({ name }) => name === 'database: clock');
+  expect(await lineOf(off)).toMatchObject({ level: 'warn', message: expect.stringMatching(/^[67]\.\d s/) });
+});
+
+test('another client has used the quota up', async () => {
+  const { source } = await commandOf();
+  const pausedUntil = '2030-01-01T00:05:00.000000Z';
+  const quota = (window: 'burst' | 'sustained', left: number) => ({
+    source: source.name,
+    bucket: 'feeds.awards',
+    window,
+    left,
+    pausedUntil,
+  });
+  const find = (burst: number) => findQuotas({ quotas: [quota('burst', burst), quota('sustained', 900)] }, source);
+  expect(find(40)).toMatchObject([
+    {
+      level: 'warn',
+      message: expect.stringContaining('although this bridge has left 40 of the burst quota, 900 of the sustained'),
+      todo: expect.stringContaining('Another client'),
+    },
+  ]);
+  expect(find(0)).toMatchObject([{ level: 'warn', message: expect.stringContaining('has used its quota up') }]);
+  expect(findQuotas({ quotas: [{ ...quota('burst', 3), pausedUntil: undefined }] }, source)).toEqual([]);
+});

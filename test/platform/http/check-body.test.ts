@@ -1,0 +1,40 @@
+import * as fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { checkBody } from '#platform/http/check-body.ts';
+
+const anything = { method: 'POST', path: '/x', body: z.any() };
+const bytesOf = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
+/** Long enough that values are counted. */
+const filler = 'x'.repeat(20_000);
+
+test('any large body within the limits is read as JSON.parse reads it, whatever its texts hold', () => {
+  const storable = fc.jsonValue({ maxDepth: 5 }).filter((value) => !/\\u0000|\\ud[89a-f]/i.test(JSON.stringify(value)));
+  fc.assert(
+    fc.property(storable, (value) => {
+      const body = { filler: `${filler}\\"{[,`, value };
+      expect(checkBody(anything, bytesOf(body))).toEqual(JSON.parse(JSON.stringify(body)));
+    }),
+  );
+});
+
+test('an object may have 10,000 names, not one more; texts and lists inside do not count', () => {
+  const named = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at},{[`, [{ a: ',,,' }, 1, 2]]));
+  expect(checkBody(anything, bytesOf({ inside: named(10_000) }))).toEqual({ inside: named(10_000) });
+  expect(() => checkBody(anything, bytesOf({ inside: named(10_001) }))).toThrow(
+    expect.objectContaining({ code: 'invalid', issues: [expect.objectContaining({ path: '' })] }),
+  );
+});
+
+test('two million values are taken, more are refused before they are parsed', () => {
+  const list = (count: number) => `[${'1,'.repeat(count - 1)}1]`;
+  expect(checkBody(anything, bytesOf(list(2_000_000)))).toHaveLength(2_000_000);
+  // Not even JSON: it is refused for its number.
+  expect(() => checkBody(anything, bytesOf(`${list(2_000_001)}]`))).toThrow('more than 2000000 values');
+});
+
+test('a text that does not end, or ends in a backslash, is refused as JSON', () => {
+  for (const text of [`{"${filler}`, `{"${filler}\\`, `{"${filler}\\"`])
+    expect(() => checkBody(anything, bytesOf(text))).toThrow('JSON');
+});

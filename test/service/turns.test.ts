@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { inTurns } from '#service/turns.ts';
+
+/** A worker whose pieces of work take 100 ms each, and a queue that holds the keys that were signalled. */
+function start({ turnMs, takes = true }: { turnMs: number; takes?: boolean }) {
+  let nowMs = 1_000;
+  const worked: string[] = [];
+  const queue: string[] = [];
+  const left = new Map<string, number>();
+  const signals = {
+    signal: async (_lane: string, keys: readonly string[]) => {
+      if (takes) queue.push(...keys);
+      return takes;
+    },
+  };
+  const work = inTurns({ signals, clock: { nowMs: () => nowMs } }, { lane: 'jobs', turnMs }, async (key) => {
+    const count = left.get(key) ?? 0;
+    if (count === 0) return false;
+    left.set(key, count - 1);
+    worked.push(key);
+    nowMs += 100;
+    return true;
+  });
+  const running = new AbortController();
+  const runQueue = async () => {
+    for (let key = queue.shift(); key !== undefined; key = queue.shift()) await work(key, running.signal);
+  };
+  return { worked, queue, left, work, runQueue, running };
+}
+
+test('a key whose turn is over waits behind the others, and is worked to its end', async () => {
+  const { worked, queue, left, runQueue } = start({ turnMs: 250 });
+  left.set('A', 7).set('B', 1);
+  queue.push('A', 'B');
+  await runQueue();
+  expect(worked.join('')).toBe('AAABAAAA');
+});
+
+test('with turns of no length each piece is a turn', async () => {
+  const { worked, queue, left, runQueue } = start({ turnMs: 0 });
+  left.set('A', 3).set('B', 3);
+  queue.push('A', 'B');
+  await runQueue();
+  expect(worked.join('')).toBe('ABABAB');
+});
+
+test('if the queue does not take the signal, the worker goes on until nothing is left', async () => {
+  const { worked, left, work, running } = start({ turnMs: 0, takes: false });
+  left.set('A', 5);
+  await work('A', running.signal);
+  expect(worked).toHaveLength(5);
+});
+
+test('a worker that is to stop begins no other piece, and signals nothing', async () => {
+  const { worked, queue, left, work, running } = start({ turnMs: 0 });
+  left.set('A', 5);
+  running.abort();
+  await work('A', running.signal);
+  expect([worked, queue]).toEqual([[], []]);
+});

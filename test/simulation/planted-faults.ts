@@ -1,0 +1,182 @@
+/**
+ * Faults to plant in the bridge: each loses records, makes documents twice, or stops short. The simulation must find
+ * them; docs/simulation.md says how many seeds that takes. The generator was not made for any of them.
+ *
+ * `SIM_FAULT=<name>` plants one for a run of vitest (see `vitest.config.ts`): the text of the module is replaced when it
+ * is loaded, and no file changes.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+interface PlantedFault {
+  readonly name: string;
+  /** The module, from `src/bridge` on. */
+  readonly file: string;
+  /** Stands once in the module. */
+  readonly from: string;
+  readonly to: string;
+}
+
+const store = 'push/claim/flow-document-store.ts';
+const batch = 'push/batch/push-batch.ts';
+
+export const plantedFaults: readonly PlantedFault[] = [
+  {
+    name: 'an older version is believed at once',
+    file: 'pull/feed/suspect-versions.ts',
+    from: 'shown.filter(({ recordId }) => (firstShown.get(recordId) ?? now) <= firstShownBefore)',
+    to: '[...shown]',
+  },
+  {
+    name: 'a suspect version that is not shown again stays suspect',
+    file: 'pull/feed/suspect-versions.ts',
+    from: '(last_shown < $5 or last_shown > $6)',
+    to: 'last_shown > $6 and $5::timestamptz is not null',
+  },
+  {
+    name: 'the first-seen bound is the sample of just now',
+    file: 'pull/feed/checkpoint-store.ts',
+    from: 'first_seen_bound = case when newest_noted_at <= $5 then',
+    to: 'first_seen_bound = case when newest_noted_at is not null and $5::timestamptz is not null then',
+  },
+  {
+    name: 'the upper bound leaves out the lateness',
+    file: 'pull/windows/upper-bound.ts',
+    from: 'clocks - options.latenessMicros -',
+    to: 'clocks -',
+  },
+  {
+    name: 'a pull answers every notification',
+    file: 'pull/feed/checkpoint-store.ts',
+    from: 'update bridge.checkpoints set answered = $3 where',
+    to: 'update bridge.checkpoints set answered = greatest($3, (select max(id) from bridge.inbox)) where',
+  },
+  {
+    name: 'windows do not overlap at their beginning',
+    file: 'pull/windows/window-scan.ts',
+    from: 'after: at(start - granularity)',
+    to: 'after: at(start)',
+  },
+  {
+    name: 'the first window moves the watermark to the end of the range',
+    file: 'pull/windows/advance-watermark.ts',
+    from: 'completeTo: () => complete?.to,',
+    to: 'completeTo: () => to,',
+  },
+  {
+    name: 'a crowded stamp is not read once more',
+    file: 'pull/windows/advance-watermark.ts',
+    from: 'if (complete && step.crowded) await',
+    to: 'if (complete && step.crowded && reached === to) await',
+  },
+  {
+    name: 'only the first page of the supplier list is read',
+    file: 'pull/suppliers/pull-supplier-list.ts',
+    from: 'at = { next: page.next };',
+    to: 'return { ids, rows, count: undefined };',
+  },
+  {
+    name: 'one audit that lacks a record is enough',
+    file: 'pull/backfill/vanished-records.ts',
+    from: 'where source = $1 and feed = $2 and gone is null and missing_since <= $3 and modified <= $5',
+    to: 'where source = $1 and feed = $2 and gone is null and $3::timestamptz is not null and missing_since is not null and modified <= $5',
+  },
+  {
+    name: 'another body with the same stamp is ignored',
+    file: 'mirror/store-records.ts',
+    from: 'believeOlder || version.modified >= known.modified) compared',
+    to: 'believeOlder || version.modified > known.modified) compared',
+  },
+  {
+    name: 'the documents that only the version before names are not marked',
+    file: 'mirror/store-records.ts',
+    from: 'documentKeysOf(feed, record, ...(version === undefined ? [] : [version]))',
+    to: 'documentKeysOf(feed, record, ...(version === undefined ? [] : []))',
+  },
+  {
+    name: 'a change while the document is written does not count as one',
+    file: 'due/mark-documents.ts',
+    from: 'wanted = d.wanted + 1, due = least(d.due, $2::timestamptz)',
+    to: 'wanted = d.wanted, due = least(d.due, $2::timestamptz)',
+  },
+  {
+    name: 'a document that has changed meanwhile is not due after its delivery',
+    file: store,
+    from: 'due = case when d.wanted = o.wanted then null else $2::timestamptz end,\n         waiting_since',
+    to: 'due = null,\n         waiting_since',
+  },
+  {
+    name: 'the intent of a call with an unknown outcome is forgotten',
+    file: 'push/settle/settle-outcomes.ts',
+    from: "outcome.status === 'unknown' || entry.keepIntent === true",
+    to: 'entry.keepIntent === true',
+  },
+  {
+    name: 'the ERP is looked up before the effect of a call is visible',
+    file: 'push/batch/wait-for-effect.ts',
+    from: 'waitMs: Math.max(0, interrupted.waitMs, ...ended)',
+    to: 'waitMs: 0',
+  },
+  {
+    name: 'an object that was found is created again',
+    file: 'push/batch/look-up-documents.ts',
+    from: "found ? 'amend' : 'create'",
+    to: "'create'",
+  },
+  {
+    name: 'no intent is committed before a call',
+    file: batch,
+    from: 'await commitIntents(tx, flow.name, remaining, call);',
+    to: '',
+  },
+  {
+    name: 'a call that ends after the lease was lost is not noted',
+    file: batch,
+    from: 'if (error instanceof LeaseLost && wasCalled)',
+    to: 'if (error instanceof LeaseLost && !wasCalled)',
+  },
+  {
+    name: 'the time limit of a call begins with the call',
+    file: batch,
+    from: 'Math.min(timeoutMs, intentMs + timeoutMs - clock.nowMs())',
+    to: 'timeoutMs',
+  },
+  {
+    name: 'fewer outcomes than operations are taken in their order',
+    file: 'push/calls/connector-calls.ts',
+    from: 'if (outcomes.length !== operations.length)',
+    to: 'if (outcomes.length > operations.length)',
+  },
+  {
+    name: 'withdrawals are not counted',
+    file: 'push/claim/claim-documents.ts',
+    from: 'if (reason !== undefined) {',
+    to: "if (reason === '') {",
+  },
+];
+
+const bridge = join(import.meta.dirname, '..', '..', 'src', 'bridge');
+
+/** The text of the fault's module, with the fault; throws when the module has changed and the fault fits no more. */
+export function withFault({ name, file, from, to }: PlantedFault, text?: string): string {
+  const parts = (text ?? readFileSync(join(bridge, file), 'utf8')).split(from);
+  if (parts.length !== 2)
+    throw new Error(
+      `The fault "${name}" does not fit src/bridge/${file}: its text stands there ${parts.length - 1} times.`,
+    );
+  return parts.join(to);
+}
+
+/** The plugin of Vite that plants the fault of this name. */
+export function plantFault(name: string) {
+  const fault = plantedFaults.find((each) => each.name === name);
+  if (!fault) throw new Error(`There is no fault to plant with the name "${name}".`);
+  const path = join(bridge, fault.file);
+  return [
+    {
+      name: 'plant-fault',
+      enforce: 'pre' as const,
+      transform: (code: string, id: string) => (id.split('?')[0] === path ? withFault(fault, code) : undefined),
+    },
+  ];
+}
