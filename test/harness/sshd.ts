@@ -44,16 +44,16 @@ const program = 'usr/sbin/sshd';
 const packages = ['openssh-server', 'openssh-sftp-server'];
 
 /** The folder that holds the program, as `/` does; rejects with the reason when there is none. Searched for once. */
-let found: Promise<string> | undefined;
+let search: Promise<string> | undefined;
 function findSshd(): Promise<string> {
-  found ??= (async () => {
+  search ??= (async () => {
     if (await isThere(join('/', program))) return '/';
     const folder = join(programCache, 'sshd', await hashOfPackages(packages));
     const isUnpacked = () => isThere(join(folder, program));
     if (!(await isUnpacked())) await unpackDebianPackages(packages, folder, isUnpacked);
     return folder;
   })();
-  return found;
+  return search;
 }
 
 /** Why no server can be started here; undefined when one can. */
@@ -66,11 +66,13 @@ export async function whyNoSshd(): Promise<string | undefined> {
 
 /** Starts a server; `denied` names requests of the protocol that it refuses, such as `posix-rename`. */
 export async function startSshd({ denied = [] }: { denied?: readonly string[] } = {}): Promise<SshServer> {
-  const root = await findSshd();
-  const sshd = join(root, program);
-  const env = withLibraries(root, process.env);
   const id = process.getuid?.() === 0 ? await idsOf(otherUser) : undefined;
   const home = await scratchFolder();
+  const found = await findSshd();
+  // Another user may not be allowed into the folders above this checkout, such as /root.
+  const root = id && found !== '/' ? await copyProgram(found, join(home, 'openssh')) : found;
+  const sshd = join(root, program);
+  const env = withLibraries(root, process.env);
   const folder = join(home, 'files');
   const keyFile = join(home, 'login');
   const passphrase = 'correct horse 7/Q ü';
@@ -148,6 +150,14 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
     stop,
     start,
   };
+}
+
+/** Copies the unpacked program and its libraries into `folder`, for every user; returns the folder. */
+async function copyProgram(root: string, folder: string): Promise<string> {
+  await mkdir(folder);
+  await promisify(execFile)('cp', ['-r', join(root, 'usr'), folder]);
+  await promisify(execFile)('chmod', ['-R', 'a+rX', folder]);
+  return folder;
 }
 
 /** Makes a key in a form that both OpenSSH and the library read; encrypted if there is a passphrase. */
