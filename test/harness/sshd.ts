@@ -84,7 +84,8 @@ export async function startSshd({ denied = [] }: { denied?: readonly string[] } 
   });
   await writeFile(keyFile, login.pem, { mode: 0o600 });
   const port = await freePort();
-  const served = ['internal-sftp', ...(denied.length > 0 ? ['-P', denied.join(',')] : [])].join(' ');
+  // Its own umask, whatever the tests' is: files get the modes that the client asks for.
+  const served = ['internal-sftp', '-u', '022', ...(denied.length > 0 ? ['-P', denied.join(',')] : [])].join(' ');
   const settings = [
     `Port ${port}`,
     'ListenAddress 127.0.0.1',
