@@ -257,6 +257,7 @@ export async function startInstalledBridge(
 ): Promise<Bridge> {
   const { startBridge } = await import('#bridge/create-bridge.ts');
   const { mountConsole } = await import('#console/console-page.ts');
+  const { createConsoleAccess } = await import('#console/access/console-access.ts');
   const { configuration, open, outgoing, log, dataDir, secrets } = installation;
   return startBridge({
     settings,
@@ -273,7 +274,10 @@ export async function startInstalledBridge(
     registry: createRegistry(),
     connections: connectionLimitsOf(configuration),
     wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
-    mountConsole: (application) => mountConsole(application, { settings, database: open.database, clock: systemClock }),
+    mountConsole: (application) => {
+      application.express.use(createConsoleAccess());
+      mountConsole(application, { settings, database: open.database, clock: systemClock });
+    },
   });
 }
 
