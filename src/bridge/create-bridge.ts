@@ -19,6 +19,7 @@ import { openCheckpoint } from './pull/feed/checkpoint-store.ts';
 import { startPull } from './pull/start-pull.ts';
 import { startPush } from './push/start-push.ts';
 import { startReceive } from './receive/start-receive.ts';
+import { createSampling } from './status/samples.ts';
 import { registerStatusMetrics } from './status/status-metrics.ts';
 import { webhookUrlOf } from './webhooks/webhook-deps.ts';
 import { bridgeSealedColumns } from './webhooks/webhook-store.ts';
@@ -96,6 +97,8 @@ async function openBridge(
   const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);
 
+  // A receiver need not know any flow, and none of its feeds has to be read.
+  const sample = hasRole('pull') || hasRole('push') ? createSampling({ ...deps, acquireLease }) : undefined;
   const sweep = createSweep({
     signals,
     everyMs: deps.sweepMs,
@@ -103,6 +106,7 @@ async function openBridge(
     lanes: parts.flatMap((part) => part.lanes),
     also: async () => {
       for (const part of parts) await part.housekeeping?.();
+      await sample?.();
     },
   });
   opened.defer(() => sweep.close());

@@ -221,6 +221,15 @@ export async function moveWatermark(
   return row?.watermark ?? null;
 }
 
+/** Counts changed versions for the charts, in the transaction that stores them. */
+export async function countChanges(tx: Sql, { source, feed }: FeedId, changed: number): Promise<void> {
+  await tx.query('update bridge.checkpoints set changes = changes + $3 where source = $1 and feed = $2', [
+    source,
+    feed,
+    changed,
+  ]);
+}
+
 export interface FinishedPull extends AnsweredNotifications {
   readonly next: Timestamp;
   /** Until then no notification asks for a pull. */

@@ -15,7 +15,7 @@ import type { Logger } from '#platform/log.ts';
 import type { Counter } from '#platform/metrics.ts';
 import type { WatchedAnswer } from '../watch/answer-traits.ts';
 import type { SourceWatch } from '../watch/source-watch.ts';
-import { type FeedId, moveWatermark } from './checkpoint-store.ts';
+import { countChanges, type FeedId, moveWatermark } from './checkpoint-store.ts';
 import type { PulledPage } from './feed-reader.ts';
 import { recordSuspects } from './suspect-versions.ts';
 
@@ -92,8 +92,10 @@ export function createPageStore(deps: {
       await watch?.notice(tx, { changed: stored.changedRecords, answer: page.answer }, now);
       const completeTo = page.completeTo?.(stored.stamps);
       const watermark = completeTo === undefined ? undefined : await moveWatermark(tx, feed, completeTo);
+      const changed = stored.changed + believed.changed;
+      if (changed > 0) await countChanges(tx, feed, changed);
       await page.afterRecords?.(tx, {
-        changed: stored.changed + believed.changed,
+        changed,
         changedWithoutTime: stored.changedWithoutTime,
       });
       return { stored, believed, resources, watermark };
