@@ -280,7 +280,8 @@ test('a writer that is killed at any step, and the next process that is killed i
   let killedTwice = 0;
   await atEachPoint(async (at) => {
     let isOver = false;
-    for (let secondAt = 1; !isOver; secondAt += 1) {
+    // Every second point, and the others in the next round.
+    for (let secondAt = 1 + (at % 2); !isOver; secondAt += 2) {
       root = await scratchRootOf();
       const imported: Imported = new Map();
       const { operations, expected } = await prepare('award', imported);
@@ -288,7 +289,7 @@ test('a writer that is killed at any step, and the next process that is killed i
       await layoutIn(first.folder).write(operations, never);
       const second = await dyingFolder(root, secondAt);
       await recover(layoutIn(second.folder), operations).catch(() => undefined);
-      if (secondAt % 2 === 0) await importAll(imported);
+      if (secondAt % 4 < 2) await importAll(imported);
       await recover(await fresh(), operations);
       await importAll(imported);
       expect([at, secondAt, imported]).toEqual([at, secondAt, expected]);
@@ -298,7 +299,7 @@ test('a writer that is killed at any step, and the next process that is killed i
     }
     return false;
   });
-  expect(killedTwice).toBeGreaterThan(200);
+  expect(killedTwice).toBeGreaterThan(100);
 });
 
 // Without a manifest a batch has a single file here, and its name shows that it is complete.

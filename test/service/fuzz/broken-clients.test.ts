@@ -77,6 +77,13 @@ test('a hundred half-sent bodies delay no other client, and change nothing when 
     `${head('POST /desk/files', 'Content-Type: text/plain', 'X-File-Name: a', 'Content-Length: 9')}half`,
   );
   await expectService();
+  // Room that is reserved after the clients have gone would be freed in the next test.
+  await eventually('every file has begun', async () => {
+    const [row] = await fixture.service.db.database.query<{ begun: number }>(
+      'select count(*)::int as begun from service.file_uploads where reserved > 0',
+    );
+    return row?.begun === 25;
+  });
   for (const socket of open.splice(0)) socket.destroy();
   await fixture.waitUntilIdle();
   // The room of a file that breaks off is free a moment later.
