@@ -50,7 +50,13 @@ export interface WorkingPart {
 }
 
 /**
- * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows, and
- * those of `suppliers` names of sources.
+ * The lanes of the queue. The keys of `pull` and `backfill` are `<source>/<feed>`, those of `push` names of flows,
+ * those of `suppliers` names of sources, and `alerts` has one key.
  */
-export const lanes = { pull: 'pull', backfill: 'backfill', push: 'push', suppliers: 'suppliers' } as const;
+export const lanes = {
+  pull: 'pull',
+  backfill: 'backfill',
+  push: 'push',
+  suppliers: 'suppliers',
+  alerts: 'alerts',
+} as const;

@@ -8,6 +8,7 @@ import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
 import { checkSealedColumns } from '#platform/sealed-columns.ts';
 import { createSweep } from '#platform/sweep.ts';
+import { startAlerts } from './alerts/start-alerts.ts';
 import type { BridgeDeps, BridgeRole, WorkingPart } from './bridge-deps.ts';
 import { checkNames } from './check-names.ts';
 import { openFlows } from './flows/open-flows.ts';
@@ -93,6 +94,9 @@ async function openBridge(
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
   if (hasRole('push')) parts.push(await startPush(deps, acquireLease, flows));
+  // A process that only receives may have a configuration of sources alone: it would miss what the others know.
+  const watchesAlerts = (hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0;
+  if (watchesAlerts) parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
   const readiness = { database: () => database.query('select 1'), queue: () => signals.ping() };
   const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);

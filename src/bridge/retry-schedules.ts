@@ -18,6 +18,8 @@ export const retrySchedules = {
   document: { firstMs: 1_000, mostMs: 10 * 60_000 },
   /** The outcome of an operation that could not be written to the database: tried four times. */
   outcome: { firstMs: 200, mostMs: 2_000 },
+  /** A message about alerts that could not be sent. */
+  alertMessage: { firstMs: 10_000, mostMs: 15 * 60_000 },
   /**
    * A source that refused a request (429) without `Retry-After`. The database doubles this one (`bridge.pause_quota`).
    */

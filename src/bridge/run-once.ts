@@ -8,6 +8,7 @@ import type { Timestamp } from '#contract/timestamp.ts';
 import { timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Signals, Work } from '#platform/queue.ts';
+import { startAlerts } from './alerts/start-alerts.ts';
 import { type BridgeDeps, lanes, type WorkingPart } from './bridge-deps.ts';
 import { prepareBridge } from './create-bridge.ts';
 import { startPull } from './pull/start-pull.ts';
@@ -82,6 +83,9 @@ export async function runOnce(
     undelivered = await countUndelivered(database, until);
     if (undelivered !== before) lastDeliveryMs = clock.nowMs();
   }
+  // Once: what gathers now is sent by the next run.
+  if (settings.alerts.channels.length > 0)
+    await runDue(startAlerts({ ...deps, signals }, acquireLease, { receives: false }));
   status = await read();
   return {
     failedFeeds: status.feeds

@@ -4,6 +4,7 @@ import { documentKinds } from '#connector/documents.ts';
 import { feedNames } from '#contract/feed.ts';
 import { rateLimitsRequest } from '#contract/limits.ts';
 import { parseCidrs } from '#platform/network-guard.ts';
+import { alertSettings } from './alerts/alert-settings.ts';
 import { mappingSettings } from './documents/mapping-settings.ts';
 
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and hyphens');
@@ -203,6 +204,7 @@ export const bridgeSettings = z
       .min(1)
       .default(90)
       .describe('How long attempts, and what was sent with them, are kept for find, history and show'),
+    alerts: alertSettings.prefault({}).describe('Tells people when something needs them'),
     sources: z.array(source).default([]),
     flows: z.array(flow).default([]),
   })

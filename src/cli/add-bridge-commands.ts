@@ -1,6 +1,7 @@
 /** The subcommands of `bridge`, as one table. */
 import { type Command, Option } from 'commander';
 import { addBridgeSubcommand, countOption, wholeNumber } from './command-options.ts';
+import { addAlertsCommand } from './commands/bridge-alerts.ts';
 import { runAudit } from './commands/bridge-audit.ts';
 import { runBackfill, runBackfillCancel, runBackfillList } from './commands/bridge-backfill.ts';
 import { runCheck } from './commands/bridge-check.ts';
@@ -47,6 +48,7 @@ export function addBridgeCommands(bridge: Command): void {
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);
+  addAlertsCommand(bridge);
   addBridgeSubcommand(
     bridge,
     'document-schema [kind]',

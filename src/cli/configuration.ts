@@ -188,10 +188,16 @@ export function readConfiguration(
   return overrides.data === undefined ? read : { ...read, data_dir: overrides.data };
 }
 
-/** What only the processes need that call ERPs and sources: the settings of connectors, and logins at sources. */
-function isForeignSecret([top, list, _index, name]: Path): boolean {
+const secretsOfChannels = new Set(['url', 'header', 'signing_key', 'user', 'password']);
+
+/**
+ * What only the processes need that call ERPs, sources and the receivers of alerts: the settings of connectors and
+ * alerts, and logins at sources.
+ */
+function isForeignSecret([top, list, index, name, ofChannel]: Path): boolean {
   if (top !== 'bridge') return false;
   return (
+    (list === 'alerts' && index === 'channels' && secretsOfChannels.has(String(ofChannel))) ||
     (list === 'flows' && name === 'settings') ||
     (list === 'sources' && (name === 'api_key' || name === 'signing_keys' || name === 'bearer'))
   );

@@ -4,7 +4,7 @@
  * out of date.
  */
 import type { BridgeSettings } from '#bridge/settings.ts';
-import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
+import { type BridgeStatus, isChannelFailing, needsLook, readStatus } from '#bridge/status/status.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { Application } from '#platform/http/application.ts';
@@ -49,6 +49,7 @@ export function renderPage(status: BridgeStatus): string {
     'Still to deliver',
     sumOf(flows.map((flow) => flow.due)),
   )}${figure('Dead letters', dead, dead > 0)}</dl>
+${alertsSection(status)}
 ${flowsSection(status)}
 ${feedsSection(status)}
 ${backfillsSection(status)}
@@ -65,6 +66,26 @@ function headlineOf(status: BridgeStatus): { state: 'bad' | 'busy' | 'good'; hea
   if (needsLook(status)) return { state: 'bad', headline: 'Needs a look' };
   const working = [...status.feeds, ...status.flows].some(({ lag }) => !lag.inStep);
   return working ? { state: 'busy', headline: 'Working' } : { state: 'good', headline: 'In step' };
+}
+
+function alertsSection({ alerts, alertChannels }: BridgeStatus): string {
+  const failing = alertChannels
+    .filter(isChannelFailing)
+    .map(({ channel, lastError }) => [
+      '',
+      `channel ${channel}`,
+      '',
+      sentence(lastError ?? 'messages were given up', true),
+    ]);
+  if (alerts.length + failing.length === 0) return '';
+  return section(
+    'Alerts',
+    ['Kind', 'About', 'Since', 'What'],
+    [
+      ...alerts.map(({ kind, subject, started, summary }) => [kind, subject, time(started), sentence(summary, true)]),
+      ...failing,
+    ],
+  );
 }
 
 function flowsSection({ flows }: BridgeStatus): string {

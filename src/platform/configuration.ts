@@ -140,6 +140,13 @@ function lineOf(root: Node, path: readonly PropertyKey[], lines: LineCounter): n
   return position === undefined ? undefined : lines.linePos(position).line;
 }
 
+const lackingText = (name: string) => `[${name} is not set here]`;
+
+/** Whether a setting holds a variable that is not set, and need not be (`mayLack`): a schema that checks its form lets it pass. */
+export function isLackingText(text: string): boolean {
+  return /\[[A-Za-z_][A-Za-z0-9_]* is not set here\]/.test(text);
+}
+
 /** Replaces `${NAME}` in texts by the environment variable, so that secrets can stay out of the file. */
 function substitute(
   value: unknown,
@@ -151,7 +158,7 @@ function substitute(
   if (typeof value === 'string')
     return value.replaceAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (_whole, name: string) => {
       const found = Object.hasOwn(env, name) ? env[name] : undefined;
-      if (found === undefined && mayLack?.(path)) return `[${name} is not set here]`;
+      if (found === undefined && mayLack?.(path)) return lackingText(name);
       if (found === undefined)
         faults.push({ path, message: `needs the environment variable ${name}, which is not set` });
       return found ?? '';

@@ -73,6 +73,21 @@ describe('the page', () => {
       backfills: [{ ...backfill, position: hostile, finished: null, cancelled: null, lastError: hostile }],
       audits: [],
       changes: [],
+      alerts: [
+        {
+          id: hostile,
+          kind: 'flow-paused',
+          subject: hostile,
+          group: hostile,
+          summary: hostile,
+          action: hostile,
+          started: hostile,
+          ended: null,
+        },
+      ],
+      alertChannels: [
+        { channel: hostile, sent: null, attempts: 1, lastError: hostile, nextTry: hostile, givenUp: 0, waiting: 0 },
+      ],
       quotas: [{ source: hostile, bucket: hostile, window: 'burst', left: 1, pausedUntil: hostile }],
       delivered: [{ ...document, delivered: hostile, reference: hostile }],
       waiting: [{ ...document, waitingSince: hostile, due: hostile, attempts: 1, lastError: hostile }],

@@ -6,8 +6,9 @@ import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
 import { type Clock, timestampNow } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { Gauge, type Registry } from '#platform/metrics.ts';
+import { alertKinds } from '../alerts/alert.ts';
 import type { BridgeSettings } from '../settings.ts';
-import { type BridgeStatus, type FeedStatus, type FlowStatus, readStatus } from './status.ts';
+import { type BridgeStatus, type FeedStatus, type FlowStatus, isChannelFailing, readStatus } from './status.ts';
 
 type ReadStatus = () => Promise<BridgeStatus>;
 
@@ -55,6 +56,29 @@ export function registerStatusMetrics(deps: {
         const gone = changes.filter((change) => change.isMissed && change.source === source && change.feed === feed);
         missed.set({ source, feed }, gone.length);
       }
+    },
+  });
+  const alerts = new Gauge({
+    name: 'bridge_alerts_open',
+    help: 'Open alerts, where a channel for alerts is configured',
+    labelNames: ['kind'] as const,
+    registers: [registry],
+    async collect() {
+      const { alerts: open, alertChannels } = await read();
+      alerts.reset();
+      if (alertChannels.length === 0) return;
+      for (const kind of alertKinds) alerts.set({ kind }, open.filter((alert) => alert.kind === kind).length);
+    },
+  });
+  const channels = new Gauge({
+    name: 'bridge_alert_channel_failing',
+    help: '1 while a message about alerts cannot be sent to the channel, or was given up within the last day; else 0',
+    labelNames: ['channel'] as const,
+    registers: [registry],
+    async collect() {
+      const { alertChannels } = await read();
+      channels.reset();
+      for (const state of alertChannels) channels.set({ channel: state.channel }, Number(isChannelFailing(state)));
     },
   });
   const backfills = new Gauge({

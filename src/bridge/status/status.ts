@@ -5,6 +5,8 @@
  */
 import type { Timestamp } from '#contract/timestamp.ts';
 import type { Sql } from '#platform/database/sql.ts';
+import type { Alert } from '../alerts/alert.ts';
+import { type ChannelState, readAlerts, readChannels } from '../alerts/alert-store.ts';
 import { type QuotaLeft, readQuotasLeft } from '../quota/quotas-left.ts';
 import type { BridgeSettings } from '../settings.ts';
 import {
@@ -26,6 +28,10 @@ export interface BridgeStatus {
   audits: AuditStatus[];
   /** What has changed at the sources lately, and fields that are gone. */
   changes: SourceChange[];
+  /** The open alerts, the oldest first; none are made where no channel is configured. */
+  alerts: Alert[];
+  /** Where alerts are sent. */
+  alertChannels: ChannelState[];
   /** What is left of the quotas that were used lately. */
   quotas: QuotaLeft[];
   /** The documents that were delivered last. */
@@ -146,7 +152,7 @@ const isWaiting = 'd.waiting_since is not null and d.dead_since is null';
 const isCutOff = `(d.intent_id is not null or d.forced or d.uncertain_since is not null) and d.intent_id is not null
   and d.due > $1 and d.error_type = 'unknown' and d.last_error not like 'lookup failed: %'`;
 
-type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows'>>;
+type ShownSettings = Pick<BridgeSettings, 'sources'> & Partial<Pick<BridgeSettings, 'flows' | 'alerts'>>;
 
 /**
  * Reads the status of the feeds and flows in the settings, including those that no process has started yet, and of
@@ -158,12 +164,15 @@ export async function readStatus(
   { settings, now }: { settings: ShownSettings; now: Timestamp },
 ): Promise<BridgeStatus> {
   const feeds = await readFeedStatuses(sql, settings, now);
+  const channels = settings.alerts?.channels.map(({ name }) => name) ?? [];
   return {
     feeds,
     flows: await readFlows(sql, settings, feeds, now),
     backfills: await readBackfills(sql, now),
     audits: await readAudits(sql, feeds),
     changes: await readSourceChanges(sql, settings, now),
+    alerts: channels.length > 0 ? await readAlerts(sql) : [],
+    alertChannels: channels.length > 0 ? await readChannels(sql, channels, now) : [],
     quotas: await readQuotasLeft(sql, settings.sources, now),
     delivered: await sql.query<DeliveredDocument>(
       `select flow, kind, key, delivered, reference from bridge.flow_documents where delivered is not null
@@ -350,18 +359,27 @@ export function isIdle({ feeds, flows }: Pick<BridgeStatus, 'feeds' | 'flows'>, 
   return feeds.every(({ waiting, nextPull }) => waiting === 0 && nextPull > now) && flows.every(({ due }) => due === 0);
 }
 
+/** Whether messages about alerts do not arrive: one fails now, or was given up within the last day. */
+export function isChannelFailing({ lastError, givenUp }: ChannelState): boolean {
+  return lastError !== null || givenUp > 0;
+}
+
 /**
- * True when an operator should look: a pull or an audit fails, a watermark stands still, a
- * source no longer sends a field that a flow needs, a flow is paused, a circuit is open, there
- * is a dead letter, or a document is stuck (tried many times, or its connector returns answers that cannot be read).
+ * True when an operator should look: a pull or an audit fails, a watermark stands still, a source no longer sends a
+ * field that a flow needs, a flow is paused, a circuit is open, there is a dead letter, a document is stuck (tried many
+ * times, or its connector returns answers that cannot be read), an alert is open, or alerts cannot be sent.
  */
 export function needsLook({
   feeds,
   flows,
   audits,
   changes,
-}: Pick<BridgeStatus, 'feeds' | 'flows' | 'audits' | 'changes'>): boolean {
+  alerts,
+  alertChannels,
+}: Pick<BridgeStatus, 'feeds' | 'flows' | 'audits' | 'changes' | 'alerts' | 'alertChannels'>): boolean {
   return (
+    alerts.length > 0 ||
+    alertChannels.some(isChannelFailing) ||
     audits.some(isAuditFailing) ||
     changes.some(({ isMissed }) => isMissed) ||
     feeds.some(({ failures, stalled }) => failures > 0 || stalled) ||

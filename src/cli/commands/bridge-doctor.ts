@@ -7,6 +7,7 @@ import { readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { AppError, errorText } from '#platform/errors.ts';
 import { type BridgeCommand, type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { findAlertChannels } from '../doctor/alert-findings.ts';
 import { findMigrations, findProcesses, findSealed, findServer } from '../doctor/database-findings.ts';
 import { type DoctorFinding, fail, ok, warn } from '../doctor/finding.ts';
 import { findConnector, findMapping } from '../doctor/flow-findings.ts';
@@ -74,7 +75,7 @@ async function examine(command: BridgeCommand, findings: DoctorFinding[]): Promi
   findings.push(...(await findProcesses(database)));
   const status = await readStatus(database, { settings, now: timestampNow(clock) });
   for (const source of settings.sources) findings.push(...findQuotas(status, source));
-  findings.push(...findWork(status));
+  findings.push(...findWork(status), ...findAlertChannels(status));
 }
 
 function namesOf(all: readonly { name: string }[]): string {

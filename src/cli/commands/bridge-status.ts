@@ -1,6 +1,7 @@
 /** `bridge status`: what every feed and flow is doing. Exit code 1 when something needs an operator. */
-import { type BridgeStatus, needsLook, readStatus } from '#bridge/status/status.ts';
+import { type BridgeStatus, isChannelFailing, needsLook, readStatus } from '#bridge/status/status.ts';
 import { timestampNow } from '#platform/clock.ts';
+import { alertsText } from '../alert-words.ts';
 import { type BridgeCommandOptions, requireSource, withBridge } from '../bridge-command.ts';
 import { auditState, warningsOf, whysOf } from '../feed-words.ts';
 import { lagText, print, shortTime, tableOf } from '../output.ts';
@@ -20,7 +21,8 @@ export function runStatus(options: BridgeCommandOptions): Promise<number> {
 
 const changesShown = 10;
 
-function textOf({ feeds, flows, backfills, audits, changes, deadLetters }: BridgeStatus): string {
+function textOf(status: BridgeStatus): string {
+  const { feeds, flows, backfills, audits, changes, deadLetters } = status;
   const whys = whysOf(feeds);
   const parts = [
     'Feeds',
@@ -100,5 +102,7 @@ function textOf({ feeds, flows, backfills, audits, changes, deadLetters }: Bridg
           .map(({ flow, kind, key, deadSince, lastError }) => [flow, kind, key, shortTime(deadSince), lastError]),
       ),
     );
+  if (status.alerts.length > 0 || status.alertChannels.some(isChannelFailing))
+    parts.push('\nAlerts (all: bridge alerts list)', alertsText(status));
   return parts.join('\n');
 }

@@ -106,6 +106,8 @@ describe('the status', () => {
       backfills: [],
       audits: [],
       changes: [],
+      alerts: [],
+      alertChannels: [],
       quotas: [],
       delivered: [],
       waiting: [],

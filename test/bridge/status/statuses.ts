@@ -7,6 +7,8 @@ export const noStatus: BridgeStatus = {
   backfills: [],
   audits: [],
   changes: [],
+  alerts: [],
+  alertChannels: [],
   quotas: [],
   delivered: [],
   waiting: [],

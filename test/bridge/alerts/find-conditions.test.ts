@@ -1,0 +1,123 @@
+/** What counts as an alert, and what it says. */
+import { describe, expect, test } from 'vitest';
+import { alertSettings } from '#bridge/alerts/alert-settings.ts';
+import { findConditions, type Observed } from '#bridge/alerts/find-conditions.ts';
+import type { FeedStatus, FlowStatus } from '#bridge/status/status.ts';
+import { testCertificates } from '../../harness/test-certificates.ts';
+import { feedInStep, flowInStep } from '../status/statuses.ts';
+
+/** The certificate of the tests is valid from yesterday on, for a year. */
+const now = new Date().toISOString().replace('Z', '000Z');
+const minutesAgo = (minutes: number) => new Date(Date.parse(now) - minutes * 60_000).toISOString().replace('Z', '000Z');
+const limits = alertSettings.parse({});
+
+function of(found: Partial<Observed> & { flow?: Partial<FlowStatus>; feed?: Partial<FeedStatus> }, settings = limits) {
+  const { flow = {}, feed = {}, ...more } = found;
+  const status = { feeds: [{ ...feedInStep, ...feed }], flows: [{ ...flowInStep, ...flow }], changes: [] };
+  const whole = { status, deadLetters: [], refusals: [], certificatePem: testCertificates().certPem, ...more };
+  return findConditions(whole, settings, now);
+}
+const lag = (seconds: number | null) => ({ lag: { seconds, inStep: false, why: 'the ERP says no' } });
+
+test('a bridge in step has no alert', () => {
+  expect(of({})).toEqual([]);
+});
+
+describe('a flow', () => {
+  test('that is paused: why, and how to go on', () => {
+    expect(of({ flow: { pausedReason: 'no right', pausedKind: 'auth', due: 3 } })).toEqual([
+      {
+        kind: 'flow-paused',
+        subject: 'flow erp',
+        group: '',
+        summary: 'Flow erp is paused; 3 documents wait: no right',
+        action: 'Fix the cause, then: bridge resume erp',
+      },
+    ]);
+    expect(of({ flow: { pausedReason: 'many', pausedKind: 'withdrawals' } })[0]?.action).toContain(
+      'bridge resume erp --agree-to-withdrawals',
+    );
+  });
+
+  test('whose oldest document has waited for longer than the limit, and not before', () => {
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(29) } })).toEqual([]);
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } })).toMatchObject([
+      { kind: 'erp-behind', subject: 'flow erp', summary: expect.stringContaining('the ERP says no') },
+    ]);
+    const patient = alertSettings.parse({ erp_behind_minutes: 60 });
+    expect(of({ flow: { ...lag(1_860), oldestWaiting: minutesAgo(31) } }, patient)).toEqual([]);
+  });
+
+  test('is one alert, not two, when it is paused and behind', () => {
+    expect(of({ flow: { pausedReason: 'no right', oldestWaiting: minutesAgo(99) } })).toHaveLength(1);
+  });
+});
+
+describe('a feed', () => {
+  test('that is further behind than the limit, and not before', () => {
+    expect(of({ feed: lag(899) })).toEqual([]);
+    expect(of({ feed: lag(901) })).toMatchObject([{ kind: 'feed-behind', subject: 'feed main/awards' }]);
+  });
+
+  test('that was never read to its end: when its pulls fail in a row, not while it is read for the first time', () => {
+    expect(of({ feed: { ...lag(null), lastPull: null } })).toEqual([]);
+    expect(of({ feed: { ...lag(null), failures: 5 } })).toMatchObject([{ kind: 'feed-behind' }]);
+  });
+
+  test('whose watermark stands still: that, and not also that it is behind', () => {
+    const still = { stalled: true, stalledSince: minutesAgo(20), stalledWhy: 'page 2 repeats page 1' };
+    expect(of({ feed: { ...lag(9_999), ...still } })).toMatchObject([
+      {
+        kind: 'feed-stalled',
+        summary: expect.stringMatching(
+          /^The watermark of main\/awards stands still since .* UTC: page 2 repeats page 1$/,
+        ),
+      },
+    ]);
+  });
+
+  test('whose records without a time cannot be read', () => {
+    expect(of({ feed: { unfilteredWhy: 'the cursor has expired' } })).toMatchObject([
+      { kind: 'feed-unfiltered', summary: expect.stringContaining('the cursor has expired') },
+    ]);
+  });
+
+  test('that lacks fields that a flow needs: one alert for all of them', () => {
+    const change = { source: 'main', feed: 'awards', kind: 'gone', detail: 'is gone', noticed: now };
+    const changes = [
+      { ...change, subject: 'lot_name', isMissed: true },
+      { ...change, subject: 'awards[].cost', isMissed: true },
+      { ...change, subject: 'unused', isMissed: false },
+    ];
+    expect(of({ status: { feeds: [feedInStep], flows: [], changes } })).toMatchObject([
+      {
+        kind: 'field-gone',
+        summary: 'Records of main/awards no longer have what a flow needs: awards[].cost, lot_name',
+      },
+    ]);
+  });
+});
+
+test('signatures count from ten refusals in a row on', () => {
+  const refused = (count: number) => of({ refusals: [{ source: 'main', count, first: minutesAgo(5), last: now }] });
+  expect(refused(9)).toEqual([]);
+  expect(refused(10)).toMatchObject([
+    { kind: 'signatures-refused', subject: 'source main', action: expect.stringContaining('rotate --source main') },
+  ]);
+});
+
+describe('the certificate', () => {
+  test('that ends within the days of the settings, or cannot be read', () => {
+    const days = (certificate_days: number) => of({}, alertSettings.parse({ certificate_days }));
+    expect(days(300)).toEqual([]);
+    expect(days(400)).toMatchObject([{ kind: 'certificate', summary: expect.stringContaining('ends at') }]);
+    expect(of({ certificatePem: undefined })).toMatchObject([{ summary: expect.stringContaining('cannot be read') }]);
+    expect(of({ certificatePem: 'no PEM' })).toMatchObject([{ summary: expect.stringContaining('cannot be read') }]);
+  });
+});
+
+test('words of an ERP stand in one line, cut, without characters that control a terminal', () => {
+  const [found] = of({ flow: { pausedReason: `a\r\nb\u001b[2Jc${'x'.repeat(5_000)}` } });
+  expect(found?.summary).toMatch(/: a b \[2Jcx+…$/);
+  expect(found?.summary.length).toBeLessThan(400);
+});

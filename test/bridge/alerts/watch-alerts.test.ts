@@ -1,0 +1,385 @@
+/** Alerts from what is wrong to what the receivers get, on a real database and over real HTTP. */
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { AlertMessage } from '#bridge/alerts/alert.ts';
+import { readAlerts, readChannels } from '#bridge/alerts/alert-store.ts';
+import { createAlertWatch } from '#bridge/alerts/watch-alerts.ts';
+import { createLeases } from '#bridge/leases/lease.ts';
+import { readRefusalsInARow } from '#bridge/receive/refusals.ts';
+import { bridgeSettings } from '#bridge/settings.ts';
+import { readStatus } from '#bridge/status/status.ts';
+import { timestampNow } from '#platform/clock.ts';
+import type { Database } from '#platform/database/database.ts';
+import { readBody } from '#platform/http/body.ts';
+import { listen } from '#platform/http/server.ts';
+import { createLogger } from '#platform/log.ts';
+import { testCertificates, testOutgoing } from '../../harness/test-certificates.ts';
+import { createTestDatabase, type TestDatabase } from '../../harness/test-database.ts';
+import { startProcess, type TestClock, type TestProcess, testClock } from '../parts.ts';
+import { addRefusals } from './refusing.ts';
+
+interface Got {
+  headers: IncomingHttpHeaders;
+  message: AlertMessage;
+}
+
+let db: TestDatabase;
+let url: string;
+let closeServer: () => Promise<unknown>;
+let got: Got[];
+let answer: (response: ServerResponse) => void | Promise<void>;
+let clock: TestClock;
+let lines: Record<string, unknown>[];
+
+const secretPath = '/hooks/T024/9f8e7d6c5b4a';
+
+beforeAll(async () => {
+  db = await createTestDatabase();
+  const server = await listen(
+    (request, response) =>
+      void (async () => {
+        const body = await readBody(request, 1_000_000);
+        got.push({ headers: request.headers, message: JSON.parse(body.toString()) as AlertMessage });
+        await answer(response);
+      })(),
+    { host: '127.0.0.1', port: 0, tls: testCertificates(), publicHost: 'localhost' },
+  );
+  url = `${server.url}${secretPath}`;
+  closeServer = () => server.close(0);
+});
+afterAll(async () => {
+  await closeServer();
+  await db.drop();
+});
+beforeEach(async () => {
+  await db.database.query(
+    `truncate bridge.alerts, bridge.alert_messages, bridge.alert_notices, bridge.flows, bridge.refusals, bridge.inbox,
+       bridge.leases cascade`,
+  );
+  got = [];
+  lines = [];
+  answer = (response) => void response.writeHead(204).end();
+  clock = testClock();
+});
+
+const settingsOf = (alerts: object) => bridgeSettings.parse({ public_host: 'bridge.example.com', alerts });
+const ops = (more: object = {}) => ({ channels: [{ name: 'ops', type: 'webhook', url, ...more }] });
+
+function watchOf(alerts: object, process: TestProcess) {
+  const write = (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>);
+  const watch = createAlertWatch({
+    settings: settingsOf(alerts),
+    database: process.database,
+    acquireLease: process.acquireLease,
+    fetch: testOutgoing().fetch,
+    clock,
+    log: createLogger({ name: 'test', level: 'info', destination: { write } }),
+    certificatePem: testCertificates().certPem,
+  });
+  return () => watch(new AbortController().signal);
+}
+
+async function pause(...flows: string[]): Promise<void> {
+  for (const flow of flows)
+    await db.database.query(
+      `insert into bridge.flows (name, source, kinds, paused_kind, paused_reason, paused_at)
+       values ($1, 'main', '{award}', 'operator', 'month end', $2)
+       on conflict (name) do update set paused_reason = 'month end', paused_kind = 'operator'`,
+      [flow, timestampNow(clock)],
+    );
+}
+const resume = () => db.database.query('update bridge.flows set paused_reason = null, paused_kind = null');
+const passed = async (look: () => Promise<void>, seconds: number) => {
+  clock.advance(seconds * 1000);
+  await look();
+};
+const eventsOf = () => got.map(({ message }) => message.alerts.map(({ event, subject }) => `${event} ${subject}`));
+
+/** Alerts of the test certificate have a test of their own. */
+const kinds = ['flow-paused', 'dead-letters', 'signatures-refused'];
+
+describe('a channel is told', () => {
+  test('once when something starts, once more while it lasts, and once when it is over', async () => {
+    const look = watchOf({ ...ops({ kinds }), reminder_hours: 4 }, await startProcess(db));
+    await pause('sap');
+    await look();
+    expect(got).toEqual([]);
+    await passed(look, 30);
+    await passed(look, 600);
+    const alert = (await readAlerts(db.database)).find(({ kind }) => kind === 'flow-paused');
+    expect(got.map(({ message }) => message)).toEqual([
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        bridge: 'bridge.example.com',
+        made: '2030-01-01T00:00:30.000000Z',
+        test: false,
+        more: 0,
+        alerts: [
+          {
+            id: alert?.id,
+            event: 'started',
+            kind: 'flow-paused',
+            subject: 'flow sap',
+            started: '2030-01-01T00:00:00.000000Z',
+            ended: null,
+            summary: 'Flow sap is paused; 0 documents wait: month end',
+            action: 'Fix the cause, then: bridge resume sap',
+          },
+        ],
+      },
+    ]);
+    await passed(look, 4 * 3600);
+    await passed(look, 30);
+    await passed(look, 24 * 3600);
+    await passed(look, 30);
+    expect(eventsOf()).toEqual([['started flow sap'], ['reminder flow sap']]);
+    await resume();
+    await look();
+    await passed(look, 60);
+    await passed(look, 30);
+    expect(eventsOf().at(-1)).toEqual(['ended flow sap']);
+    expect(got[2]?.message.alerts[0]).toMatchObject({ id: alert?.id, ended: expect.stringContaining('2030-01-02T') });
+    await passed(look, 3600);
+    expect(got).toHaveLength(3);
+    expect((await readAlerts(db.database)).filter(({ kind }) => kind === 'flow-paused')).toEqual([]);
+    expect(lines.filter(({ kind }) => kind === 'flow-paused').map(({ state }) => state)).toEqual([
+      'alert started',
+      'alert ended',
+    ]);
+  });
+
+  test('of a storm in one message; what does not fit is counted', async () => {
+    const look = watchOf(ops({ kinds }), await startProcess(db));
+    await pause('flow-1', 'flow-2');
+    await look();
+    clock.advance(15_000);
+    await pause(...Array.from({ length: 38 }, (_, n) => `flow-${n + 3}`));
+    await look();
+    await passed(look, 15);
+    expect(got).toHaveLength(1);
+    expect(got[0]?.message.alerts).toHaveLength(30);
+    expect(got[0]?.message.more).toBe(10);
+    await passed(look, 600);
+    expect(got).toHaveLength(1);
+  });
+
+  test('of what comes and goes within a minute as one alert', async () => {
+    const look = watchOf(ops({ kinds }), await startProcess(db));
+    for (let n = 0; n < 5; n += 1) {
+      await pause('sap');
+      await passed(look, 20);
+      await resume();
+      await passed(look, 20);
+    }
+    expect(eventsOf()).toEqual([['started flow sap']]);
+  });
+
+  test('no more often than the settings allow; then in one message of what has gathered', async () => {
+    const look = watchOf(ops({ kinds, gather_seconds: 0, messages_per_hour: 2 }), await startProcess(db));
+    for (const flow of ['a', 'b', 'c', 'd']) {
+      await pause(flow);
+      await passed(look, 60);
+    }
+    expect(eventsOf()).toEqual([['started flow a'], ['started flow b']]);
+    await passed(look, 3600);
+    expect(eventsOf().at(-1)).toEqual(['started flow c', 'started flow d']);
+  });
+
+  test('only of the kinds that it wants, and one that is new of what is open already', async () => {
+    await pause('sap');
+    const process = await startProcess(db);
+    const deaf = { name: 'deaf', type: 'webhook', url, kinds: ['field-gone'], gather_seconds: 0 };
+    await watchOf({ channels: [deaf] }, process)();
+    expect(got).toEqual([]);
+    await watchOf({ channels: [deaf, { ...ops({ kinds, gather_seconds: 0 }).channels[0] }] }, process)();
+    expect(eventsOf()).toEqual([['started flow sap']]);
+  });
+});
+
+describe('a message that was not taken', () => {
+  test('is sent again, later each time, unchanged, with its id; status says so until it was taken', async () => {
+    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    answer = (response) => void response.writeHead(500).end(`no such hook ${secretPath}`);
+    await pause('sap');
+    await look();
+    await passed(look, 5);
+    expect(got).toHaveLength(1);
+    await passed(look, 15);
+    expect(got).toHaveLength(2);
+    const status = await readStatus(db.database, { settings: settingsOf(ops()), now: timestampNow(clock) });
+    expect(status.alertChannels).toMatchObject([
+      {
+        channel: 'ops',
+        attempts: 2,
+        lastError: expect.stringMatching(/^localhost:\d+ answered 500: no such hook \[secret\]$/),
+      },
+    ]);
+    // What starts meanwhile waits for the next message.
+    await pause('tryton');
+    answer = (response) => void response.writeHead(200).end();
+    await passed(look, 60);
+    await passed(look, 1);
+    expect(eventsOf()).toEqual([
+      ['started flow sap'],
+      ['started flow sap'],
+      ['started flow sap'],
+      ['started flow tryton'],
+    ]);
+    const ids = got.map(({ message }) => message.id);
+    expect(new Set(ids.slice(0, 3)).size).toBe(1);
+    expect(ids[3]).not.toBe(ids[0]);
+    expect(got.map(({ headers }) => headers['x-alert-id'])).toEqual(ids);
+    expect(JSON.stringify(lines)).not.toContain('9f8e7d6c5b4a');
+  });
+
+  test('waits as long as its receiver asks for', async () => {
+    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    answer = (response) => void response.writeHead(429, { 'Retry-After': '3600' }).end();
+    await pause('sap');
+    await look();
+    await passed(look, 3_500);
+    expect(got).toHaveLength(1);
+    await passed(look, 120);
+    expect(got).toHaveLength(2);
+  });
+
+  test('is given up after a day, and does not keep later ones', async () => {
+    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    answer = (response) => void response.writeHead(404).end();
+    await pause('sap');
+    await look();
+    await passed(look, 25 * 3600);
+    expect(lines.filter(({ level }) => level === 'error')).toMatchObject([{ channel: 'ops' }]);
+    expect(await readChannels(db.database, ['ops'], timestampNow(clock))).toMatchObject([{ givenUp: 1, attempts: 0 }]);
+    answer = (response) => void response.writeHead(200).end();
+    await passed(look, 1);
+    expect(eventsOf().at(-1)).toEqual(['reminder flow sap']);
+  });
+});
+
+describe('of several processes', () => {
+  test('one looks and sends at a time', async () => {
+    const [first, second] = [await startProcess(db), await startProcess(db)];
+    const looks = [first, second].map((process) => watchOf(ops({ kinds, gather_seconds: 0 }), process));
+    const { promise: mayAnswer, resolve: letAnswer } = Promise.withResolvers<void>();
+    const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>();
+    answer = async (response) => {
+      onAsked();
+      await mayAnswer;
+      response.writeHead(200).end();
+    };
+    await pause('sap');
+    const running = looks[0]?.();
+    await asked;
+    await looks[1]?.();
+    letAnswer();
+    await running;
+    await looks[1]?.();
+    expect(got).toHaveLength(1);
+  });
+
+  test('one that dies between sending and the commit leaves the message to the next, with the same id and text', async () => {
+    const [first, second] = [await startProcess(db), await startProcess(db)];
+    let isDead = false;
+    const checkAlive = () => {
+      if (isDead) throw new Error('the process is dead');
+    };
+    const database: Database = {
+      ...first.database,
+      query: async (statement, params) => {
+        checkAlive();
+        return first.database.query(statement, params);
+      },
+      transaction: async (work) => {
+        checkAlive();
+        return first.database.transaction(work);
+      },
+    };
+    const acquireLease = createLeases({ database, liveness: first.liveness });
+    answer = async (response) => {
+      if (got.length === 1) {
+        isDead = true;
+        await first.liveness.close();
+      }
+      response.writeHead(200).end();
+    };
+    await pause('sap');
+    await expect(watchOf(ops({ kinds, gather_seconds: 0 }), { ...first, database, acquireLease })()).rejects.toThrow(
+      'the process is dead',
+    );
+    expect(got).toHaveLength(1);
+    const look = watchOf(ops({ kinds, gather_seconds: 0 }), second);
+    await look();
+    await passed(look, 60);
+    expect(got).toHaveLength(2);
+    expect(got[1]?.message).toEqual(got[0]?.message);
+  });
+});
+
+describe('dead letters', () => {
+  const refuse = async (words: readonly string[]) => {
+    await db.database.query(`insert into bridge.flows (name, source, kinds) values ('sap', 'main', '{award}')`);
+    for (const [index, text] of words.entries())
+      await db.database.query(
+        `insert into bridge.flow_documents (flow, kind, key, dead_since, last_error)
+         values ('sap', 'award', $1, $2::timestamptz + $3 * interval '1 second', $4)`,
+        [`key-${index}`, timestampNow(clock), index, text],
+      );
+  };
+
+  test('are one alert for each thing that the ERP says, whatever numbers and ids it names', async () => {
+    await refuse([
+      'Supplier 4711 is blocked',
+      'order 01a204d0-25a1-7000-9b6f-7339ce7eace2 is closed',
+      'supplier 4712 is blocked',
+      'order 888a67f2-00f9-4463-b4b1-7831d513bf7f is closed',
+      'Supplier 99 is blocked',
+    ]);
+    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    await look();
+    expect(got[0]?.message.alerts.map(({ summary }) => summary)).toEqual([
+      'Flow sap: 3 documents refused since 2030-01-01 00:00 UTC: Supplier 4711 is blocked',
+      'Flow sap: 2 documents refused since 2030-01-01 00:00 UTC: order 01a204d0-25a1-7000-9b6f-7339ce7eace2 is closed',
+    ]);
+  });
+
+  test('for more than ten reasons have one alert for the others', async () => {
+    const letters = 'abcdefghijklm'.split('');
+    await refuse(letters.map((letter) => `reason ${letter}`));
+    const look = watchOf(ops({ kinds, gather_seconds: 0 }), await startProcess(db));
+    await look();
+    const { alerts = [] } = got[0]?.message ?? {};
+    expect(alerts).toHaveLength(11);
+    expect(alerts.filter(({ summary }) => summary.includes('for other reasons'))).toMatchObject([
+      { summary: expect.stringContaining('3 documents') },
+    ]);
+  });
+});
+
+describe('signatures', () => {
+  const accept = (at: string) =>
+    db.database.query(
+      `insert into bridge.inbox (source, trigger, feed, body, received) values ('main', 'T', 'awards', '{}', $1)`,
+      [at],
+    );
+
+  test('that are refused in a row are counted from the last notification that was accepted', async () => {
+    await addRefusals(db.database, clock, 5);
+    clock.advance(1_000);
+    await accept(timestampNow(clock));
+    clock.advance(1_000);
+    const since = timestampNow(clock);
+    await addRefusals(db.database, clock, 7);
+    expect(await readRefusalsInARow(db.database, timestampNow(clock))).toEqual([
+      { source: 'main', count: 7, first: since, last: since },
+    ]);
+    clock.advance(1_000);
+    await accept(timestampNow(clock));
+    expect(await readRefusalsInARow(db.database, timestampNow(clock))).toEqual([]);
+  });
+
+  test('that are missing are scans, and no alert', async () => {
+    await addRefusals(db.database, clock, 50, 'no-signature');
+    expect(await readRefusalsInARow(db.database, timestampNow(clock))).toEqual([]);
+  });
+});
