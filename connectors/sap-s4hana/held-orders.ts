@@ -1,0 +1,186 @@
+/** The purchase orders that SAP holds, found by the mark of their document's key. */
+import { type AwardDocument, ConflictError, z } from 'sourcing-bridge/connector';
+import { keyMarker } from './markers.ts';
+import { anyOf, expanded, metadataForm, type OData, orderService, textOrEmpty } from './odata.ts';
+import { itemState, noItem, type OrderRecord, parseRecord } from './order-record.ts';
+import type { Settings } from './settings.ts';
+
+const decimal = z
+  .string()
+  .nullish()
+  .transform((text) => text ?? '0');
+const flag = z
+  .boolean()
+  .nullish()
+  .transform((value) => value === true);
+
+const heldItem = z.object({
+  PurchaseOrderItem: z.string(),
+  PurchasingDocumentDeletionCode: textOrEmpty,
+  PurchaseOrderItemText: textOrEmpty,
+  Material: textOrEmpty,
+  MaterialGroup: textOrEmpty,
+  SupplierMaterialNumber: textOrEmpty,
+  Plant: textOrEmpty,
+  StorageLocation: textOrEmpty,
+  TaxCode: textOrEmpty,
+  PurchaseOrderItemCategory: textOrEmpty,
+  AccountAssignmentCategory: textOrEmpty,
+  PurchaseRequisition: textOrEmpty,
+  PurchaseRequisitionItem: textOrEmpty,
+  OrderQuantity: decimal,
+  PurchaseOrderQuantityUnit: textOrEmpty,
+  NetPriceAmount: decimal,
+  NetPriceQuantity: decimal,
+  IsCompletelyDelivered: flag,
+  IsFinallyInvoiced: flag,
+  __metadata: metadataForm,
+});
+
+const heldNote = z.object({
+  TextObjectType: z.string(),
+  Language: z.string(),
+  PlainLongText: textOrEmpty,
+  __metadata: metadataForm,
+});
+
+const heldOrder = z.object({
+  PurchaseOrder: z.string().min(1),
+  PurchasingDocumentDeletionCode: textOrEmpty,
+  PurchasingProcessingStatus: textOrEmpty,
+  Supplier: textOrEmpty,
+  DocumentCurrency: textOrEmpty,
+  CorrespncExternalReference: textOrEmpty,
+  PaymentTerms: textOrEmpty,
+  IncotermsClassification: textOrEmpty,
+  IncotermsLocation1: textOrEmpty,
+  to_PurchaseOrderItem: expanded(heldItem),
+  to_PurchaseOrderNote: expanded(heldNote),
+  __metadata: metadataForm,
+});
+
+export type HeldItem = z.output<typeof heldItem>;
+export interface HeldOrder extends z.output<typeof heldOrder> {
+  readonly record: OrderRecord | undefined;
+  readonly note: z.output<typeof heldNote> | undefined;
+}
+
+const select = [
+  ...namesOf(heldOrder),
+  ...namesOf(heldItem).map((name) => `to_PurchaseOrderItem/${name}`),
+  ...namesOf(heldNote).map((name) => `to_PurchaseOrderNote/${name}`),
+];
+const expand = ['to_PurchaseOrderItem', 'to_PurchaseOrderNote'];
+
+function namesOf({ shape }: z.ZodObject): string[] {
+  return Object.keys(shape).filter((name) => name !== '__metadata' && !name.startsWith('to_'));
+}
+
+/** The orders of these documents that are not deleted, by the document's key. One request, plus one a page. */
+export async function findOrders(
+  odata: OData,
+  documents: readonly AwardDocument[],
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<Map<string, HeldOrder[]>> {
+  const markers = new Map(documents.map(({ key }) => [keyMarker(key), key]));
+  const filter = anyOf('CorrespncExternalReference', [...markers.keys()]);
+  const found = await odata.list(orderService, 'A_PurchaseOrder', heldOrder, { filter, select, expand }, signal);
+  const byKey = new Map<string, HeldOrder[]>(documents.map(({ key }) => [key, []]));
+  for (const row of found) {
+    const order = withRecord(row, settings);
+    const key = markers.get(order.CorrespncExternalReference);
+    // Another key with the same mark is another document's.
+    if (key === undefined || (order.record && order.record.key !== key) || isDeleted(order)) continue;
+    byKey.get(key)?.push(order);
+  }
+  return byKey;
+}
+
+/** One order as it is now; undefined where SAP has none. */
+export async function readOrder(
+  odata: OData,
+  number: string,
+  settings: Settings,
+  signal: AbortSignal,
+): Promise<HeldOrder | undefined> {
+  const filter = anyOf('PurchaseOrder', [number]);
+  const [order] = await odata.list(orderService, 'A_PurchaseOrder', heldOrder, { filter, select, expand }, signal);
+  return order && withRecord(order, settings);
+}
+
+/** The order that SAP has answered a POST with; undefined where the answer is without its items or texts. */
+export function orderInAnswer(entity: unknown, settings: Settings): HeldOrder | undefined {
+  const { data } = heldOrder.safeParse(entity);
+  if (!data) return undefined;
+  const order = withRecord(data, settings);
+  return order.to_PurchaseOrderItem.length > 0 && order.record ? order : undefined;
+}
+
+/** The number of the order in that answer; undefined where it has none. */
+export function numberInAnswer(entity: unknown): string | undefined {
+  return z.object({ PurchaseOrder: z.string().min(1) }).safeParse(entity).data?.PurchaseOrder;
+}
+
+function withRecord(order: z.output<typeof heldOrder>, { note_type }: Settings): HeldOrder {
+  const notes = order.to_PurchaseOrderNote.filter(({ TextObjectType }) => TextObjectType === note_type);
+  const note = notes.find(({ PlainLongText }) => parseRecord(PlainLongText)) ?? notes[0];
+  return { ...order, note, record: note && parseRecord(note.PlainLongText) };
+}
+
+/** The only order; undefined for none. Throws ConflictError for several: nothing may be written then. */
+export function onlyOrder(key: string, orders: readonly HeldOrder[]): HeldOrder | undefined {
+  if (orders.length > 1)
+    throw new ConflictError(
+      `SAP holds ${orders.length} purchase orders for ${key}: ${orders.map(({ PurchaseOrder }) => PurchaseOrder).join(', ')}. Delete all but one of them in SAP.`,
+    );
+  return orders[0];
+}
+
+/** Deleted as a whole, or item by item. */
+export function isDeleted({ PurchasingDocumentDeletionCode, to_PurchaseOrderItem: items }: HeldOrder): boolean {
+  return PurchasingDocumentDeletionCode !== '' || (items.length > 0 && items.every(isItemDeleted));
+}
+
+export function isItemDeleted({ PurchasingDocumentDeletionCode }: HeldItem): boolean {
+  return PurchasingDocumentDeletionCode !== '';
+}
+
+export function heldState(item: HeldItem | undefined): string {
+  if (!item || isItemDeleted(item)) return noItem;
+  const { OrderQuantity, PurchaseOrderQuantityUnit, NetPriceAmount, NetPriceQuantity } = item;
+  return itemState({
+    quantity: OrderQuantity,
+    unit: PurchaseOrderQuantityUnit,
+    amount: NetPriceAmount,
+    per: NetPriceQuantity,
+  });
+}
+
+/** The number without leading zeros: SAP shows 10 as 00010 in some releases. */
+export function itemNumber({ PurchaseOrderItem }: Pick<HeldItem, 'PurchaseOrderItem'>): string {
+  return PurchaseOrderItem.replace(/^0+(?=\d)/u, '');
+}
+
+/**
+ * What in the order is not as the connector wrote it, one text each. Empty for an order that no person and no rule of
+ * SAP has changed.
+ */
+export function changesIn(order: HeldOrder): string[] {
+  const { record } = order;
+  if (!record) return ['its record (a text of the header) is missing'];
+  const changes: string[] = [];
+  if (record.supplier !== order.Supplier) changes.push(`supplier ${order.Supplier} instead of ${record.supplier}`);
+  if (record.currency !== order.DocumentCurrency)
+    changes.push(`currency ${order.DocumentCurrency} instead of ${record.currency}`);
+  const items = new Map(order.to_PurchaseOrderItem.map((item) => [itemNumber(item), item]));
+  for (const number of new Set([...record.items.map(({ item }) => item), ...items.keys()])) {
+    const states = record.items.filter(({ item }) => item === number).map(({ state }) => state);
+    const held = heldState(items.get(number));
+    if (states.length === 0 ? held === noItem : states.includes(held)) continue;
+    if (states.length === 0) changes.push(`item ${number} was added`);
+    else if (held === noItem) changes.push(`item ${number} was deleted`);
+    else changes.push(`item ${number} has ${held} instead of ${states.join(' or ')}`);
+  }
+  return changes;
+}

@@ -1,0 +1,94 @@
+/**
+ * The connector for SAP S/4HANA, over its OData V2 services. Awards become purchase orders. README.md says which field
+ * is written where, and how it was verified.
+ *
+ * SAP has no idempotency keys. Each order therefore carries a mark of its document's key, and a write searches for the
+ * mark before it creates an order. SAP goes on with a call that was cut off; the bridge therefore asks for its effect
+ * only after `settle_seconds`.
+ */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { ConfigError, defineConnector, outcomeOf } from 'sourcing-bridge/connector';
+import { createPurchaseOrders } from './awards.ts';
+import { check } from './check.ts';
+import type { Kind } from './kind.ts';
+import { createOData } from './odata.ts';
+import { createPartners } from './partners.ts';
+import { type Settings, settings } from './settings.ts';
+
+const kinds = ['award'] as const;
+type WrittenKind = (typeof kinds)[number];
+
+const checkTimeoutMs = 60_000;
+
+export default defineConnector({
+  name: 'sap-s4hana',
+  settings,
+  capabilities: {
+    kinds,
+    batchMax: 20,
+    concurrency: 1,
+    requestsAtOnce: 4,
+    idempotency: 'lookup',
+    timeoutMs: 180_000,
+    lateEffectMs: 600_000,
+    // SAP answers after its commit, and a lookup reads the same database.
+    visibleAfterMs: 0,
+  },
+  capabilitiesWith: ({ batch_size, connections, timeout_seconds, settle_seconds }) => ({
+    batchMax: batch_size,
+    requestsAtOnce: connections,
+    timeoutMs: timeout_seconds * 1_000,
+    lateEffectMs: settle_seconds * 1_000,
+  }),
+  // The Fiori launchpad of the same system. Elsewhere the link is wrong, and the reference is still SAP's number.
+  urlOf: (reference, { url, client }) => {
+    const [, object, number] = /^(PurchaseOrder|BusinessPartner)\/(\w+)$/u.exec(reference) ?? [];
+    if (object === undefined) return undefined;
+    const launchpad = new URL('/ui', url);
+    if (client !== undefined) launchpad.searchParams.set('sap-client', client);
+    launchpad.hash = `${object}-display?${object}=${number}`;
+    return launchpad.href;
+  },
+  async open(values, { dataDir, clock, log }) {
+    const odata = createOData(values, { clock, certificates: await readCertificates(values, dataDir) });
+    const deps = { odata, settings: values, partners: createPartners(odata, values, clock), log };
+    const byKind: { readonly [K in WrittenKind]: Kind<K> } = { award: createPurchaseOrders(deps) };
+    const kindOf = (kind: WrittenKind) => byKind[kind];
+    return {
+      check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
+      plan: async (operations, signal) => {
+        const [first] = operations;
+        return first ? kindOf(first.document.kind).plan(operations, signal) : [];
+      },
+      write: async (operations, signal) => {
+        const [first] = operations;
+        if (!first) return [];
+        try {
+          return await kindOf(first.document.kind).write(operations, signal);
+        } catch (error) {
+          return operations.map(() => outcomeOf(error));
+        }
+      },
+      lookup: async (documents, signal) => {
+        const [first] = documents;
+        return first ? kindOf(first.kind).lookup(documents, signal) : [];
+      },
+      close: () => odata.close(),
+    };
+  },
+});
+
+async function readCertificates({ ca_file, client_certificate_file }: Settings, dataDir: string) {
+  const read = async (file: string, setting: string) => {
+    const path = resolve(dataDir, file);
+    return readFile(path, 'utf8').catch((cause: unknown) => {
+      throw new ConfigError(`The file ${path} (settings.${setting}) cannot be read: ${String(cause)}`, { cause });
+    });
+  };
+  const pem = client_certificate_file && (await read(client_certificate_file, 'client_certificate_file'));
+  return {
+    caPem: ca_file && (await read(ca_file, 'ca_file')),
+    client: pem ? { certPem: pem, keyPem: pem } : undefined,
+  };
+}

@@ -1,0 +1,47 @@
+/** The fields that a flow's mapping may set, by kind of document. README.md says where each is written in SAP. */
+import { DataError } from 'sourcing-bridge/connector';
+
+const knownFields = {
+  awards: [
+    'company_code',
+    'purchasing_organization',
+    'purchasing_group',
+    'order_type',
+    'payment_terms',
+    'incoterms',
+    'incoterms_location',
+    'our_reference',
+    'document_date',
+  ],
+  'lines of awards': [
+    'text',
+    'material',
+    'material_group',
+    'supplier_material',
+    'plant',
+    'storage_location',
+    'unit',
+    'tax_code',
+    'item_category',
+    'account_assignment_category',
+    'cost_center',
+    'gl_account',
+    'order',
+    'wbs_element',
+    'delivery_date',
+    'requisition',
+    'requisition_item',
+  ],
+} as const;
+
+export type FieldOwner = keyof typeof knownFields;
+
+/** Throws DataError for a field that this connector does not read: the mapping contains a mistake. */
+export function checkFields(fields: Readonly<Record<string, string>> | undefined, owner: FieldOwner): void {
+  const names: readonly string[] = knownFields[owner];
+  for (const name of Object.keys(fields ?? {}))
+    if (!names.includes(name))
+      throw new DataError(
+        `The flow's mapping sets for ${owner} the field "${name}", which the SAP connector does not know. It knows: ${names.join(', ')}.`,
+      );
+}

@@ -1,0 +1,114 @@
+/**
+ * What SAP says: errors (`error.message`, with details in `innererror.errordetails`) and, with a success, warnings in
+ * the header `sap-message`. An error of SAP is a refusal of the one record, except where a user holds the document or
+ * where it has changed since it was read.
+ */
+import {
+  ConfigError,
+  type ConnectorError,
+  DataError,
+  type HttpRequest,
+  type HttpResponse,
+  LockedError,
+  z,
+} from 'sourcing-bridge/connector';
+
+const text = z.union([z.string(), z.object({ value: z.string() }).transform(({ value }) => value)]);
+const detail = z.looseObject({
+  code: z.string().catch(''),
+  message: z.string(),
+  severity: z.string().catch('error'),
+  target: z.string().nullish().catch(undefined),
+  propertyref: z.string().nullish().catch(undefined),
+});
+const errorForm = z.object({
+  error: z.looseObject({
+    code: z.string().catch(''),
+    message: text,
+    innererror: z
+      .looseObject({ errordetails: z.array(detail).catch([]) })
+      .optional()
+      .catch(undefined),
+  }),
+});
+const messageForm = z.looseObject({
+  code: z.string().catch(''),
+  message: z.string(),
+  severity: z.string().catch('info'),
+  details: z.array(detail).catch([]),
+});
+
+const messagesMax = 8;
+const charactersMax = 1_500;
+
+/** SAP's own words, in the languages in which users log in most; the connector asks for English. */
+const lockWords =
+  /\b(?:locked by|is locked|currently (?:being )?(?:processed|edited|locked)|is already (?:being )?(?:processed|processing|edited|editing)|being (?:processed|edited) by|gesperrt)\b/iu;
+
+/** What an answer means where its status does not say it; see `errorOf` of the kit. */
+export function errorOfSap(response: HttpResponse, request: HttpRequest): ConnectorError | undefined {
+  const { status } = response;
+  if (status < 400 || request.accept?.includes(status)) return undefined;
+  const words = wordsOf(response);
+  if (status === 412)
+    return new LockedError(
+      `SAP: the document was changed after it was read (412${words === undefined ? '' : `, ${words}`}); it is read again`,
+    );
+  if (status === 428)
+    return new ConfigError(`SAP asks for an ETag that it has not sent (428) at ${request.method} ${pathOf(request)}`);
+  if (words === undefined) return undefined;
+  if (status === 404 && /Resource not found for (?:the )?segment|No service found/iu.test(words))
+    return isService.test(words)
+      ? new ConfigError(`SAP has no such service: ${words} (${pathOf(request)})`)
+      : undefined;
+  // A service that is not activated, or a right that is missing, is answered 403, which the kit's own rule covers.
+  if (status === 423 || (status < 500 && lockWords.test(words))) return new LockedError(`SAP: ${words}`);
+  if (status === 400 || status === 404 || status === 409 || status === 422) return new DataError(`SAP: ${words}`);
+  return undefined;
+}
+
+const isService = /No service found/iu;
+
+function pathOf({ path }: HttpRequest): string {
+  return path.split('?')[0] ?? '';
+}
+
+/** The message and its details, each once, with the item that it is about; undefined where it is not SAP's form. */
+function wordsOf(response: HttpResponse): string | undefined {
+  const parsed = errorForm.safeParse(response.jsonIfAny());
+  if (!parsed.success) return undefined;
+  const { code, message, innererror } = parsed.data.error;
+  const words = new Map<string, string>();
+  // "An exception was raised" says nothing where there are details.
+  const details = (innererror?.errordetails ?? []).filter(({ severity }) => !/^(?:success|info)$/i.test(severity));
+  for (const entry of details) words.set(entry.message, shownDetail(entry));
+  if (words.size === 0 || !/An exception was raised/iu.test(message))
+    if (!words.has(message)) words.set(message, shownDetail({ code, message, severity: 'error' }));
+  return [...words.values()].slice(0, messagesMax).join('; ').slice(0, charactersMax);
+}
+
+function shownDetail({ code, message, target, propertyref }: z.output<typeof detail>): string {
+  const place = [target, propertyref].find((part) => part !== undefined && part !== null && part !== '');
+  const item = /PurchaseOrderItem\s*=\s*'?0*(\d+)/u.exec(place ?? '')?.[1];
+  const where = item === undefined ? (place ?? '') : `item ${item}`;
+  return `${message}${code === '' ? '' : ` (${code})`}${where === '' || where.startsWith('/#') ? '' : ` [${where}]`}`;
+}
+
+/** The warnings of a successful answer, one line each. */
+export function warningsIn({ headers }: HttpResponse): string[] {
+  const header = headers['sap-message'];
+  if (header === undefined) return [];
+  let json: unknown;
+  try {
+    json = JSON.parse(header);
+  } catch {
+    return [];
+  }
+  const parsed = messageForm.safeParse(json);
+  if (!parsed.success) return [];
+  const { details, ...own } = parsed.data;
+  return [own, ...details]
+    .filter(({ severity }) => /^warning$/i.test(severity))
+    .slice(0, messagesMax)
+    .map((entry) => shownDetail(entry as z.output<typeof detail>).slice(0, 120));
+}

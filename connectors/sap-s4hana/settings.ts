@@ -1,0 +1,118 @@
+/** The settings of a flow with this connector. Their names are those of SAP's own screens, in small letters. */
+import { secret, z } from 'sourcing-bridge/connector';
+
+const code = (length: number) =>
+  z.string().regex(new RegExp(`^[\\w.+ /-]{1,${length}}$`, 'u'), `1 to ${length} characters`);
+
+const oauth = z.strictObject({
+  token_url: z.url({ protocol: /^https?$/ }).describe('The token endpoint, as the communication arrangement shows it'),
+  client_id: z.string().min(1).describe('The id of the OAuth client'),
+  client_secret: secret().describe('The secret of the OAuth client'),
+  scope: z.string().min(1).optional().describe('The scope to ask for. Default: none'),
+});
+
+export const settings = z
+  .strictObject({
+    url: z.url({ protocol: /^https?$/ }).describe('The address of SAP, such as https://my300000-api.s4hana.cloud.sap'),
+    service_path: z
+      .string()
+      .regex(/^\/[\w./-]*[\w]$/u)
+      .default('/sap/opu/odata/sap')
+      .describe('Where the OData V2 services are'),
+    client: z
+      .string()
+      .regex(/^\d{3}$/u)
+      .optional()
+      .describe('The SAP client (sap-client), such as 100. Default: the default client of the system'),
+    language: z
+      .string()
+      .regex(/^[A-Z]{2}$/u)
+      .default('EN')
+      .describe('The language of texts and messages (sap-language)'),
+    user: z.string().min(1).optional().describe('The communication user, for a login with a password'),
+    password: secret().optional().describe('The password of the communication user'),
+    oauth: oauth.optional().describe('A login by OAuth 2.0 client credentials, instead of user and password'),
+    client_certificate_file: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('PEM file of the client certificate and its private key, for a login by certificate'),
+    ca_file: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('PEM file of another certificate authority to trust. A relative path starts at the data directory'),
+
+    company_code: code(4).describe('Company code of orders, such as 1010'),
+    purchasing_organization: code(4).describe('Purchasing organization, such as 1010'),
+    purchasing_group: code(3).describe('Purchasing group, such as 001'),
+    order_type: code(4).default('NB').describe('Type of purchase orders'),
+    plant: code(4).optional().describe('Plant of lines whose mapping names none'),
+    storage_location: code(4).optional().describe('Storage location of lines whose mapping names none'),
+    material_group: code(9).optional().describe('Material group of lines without a material'),
+    item_category: code(1).optional().describe('Item category of lines, such as 0 (standard) or D (service)'),
+    account_assignment_category: code(1)
+      .optional()
+      .describe('Account assignment category of lines whose mapping names none, such as K (cost center)'),
+    cost_center: code(10).optional().describe('Cost center of lines with an account assignment'),
+    gl_account: code(10).optional().describe('G/L account of lines with an account assignment'),
+    tax_code: code(2).optional().describe('Tax code of lines whose mapping names none'),
+    payment_terms: code(4).optional().describe("Terms of payment. Default: the supplier's"),
+    incoterms: code(3).optional().describe("Incoterms. Default: the supplier's"),
+    incoterms_location: z.string().min(1).max(70).optional().describe('Location of the incoterms'),
+    unit: z.string().min(1).default('PC').describe('Unit of lines whose mapping names none'),
+    units: z
+      .record(z.string(), code(3))
+      .default({})
+      .describe(
+        "SAP's units (at most 3 characters) by the unit of the bid sheet, in addition to the ISO codes that are known",
+      ),
+    note_type: code(4)
+      .default('F02')
+      .describe("Text of the order's header with the connector's record of what it wrote; it must not be printed"),
+    item_text_type: code(4).default('F01').describe("Text of an item with the lot's whole name"),
+    supplier_number: z
+      .enum(['auto', 'sap', 'external'])
+      .default('auto')
+      .describe(
+        "What a supplier's external id is: SAP's number, the number in an external system (BusinessPartnerIDByExtSystem), or whichever is found",
+      ),
+    released_orders: z
+      .enum(['refuse', 'change'])
+      .default('refuse')
+      .describe('What to do when an order that is to be changed has been released in SAP'),
+    changed_orders: z
+      .enum(['refuse', 'overwrite'])
+      .default('refuse')
+      .describe('What to do when a person has changed quantities or prices of the order in SAP'),
+
+    batch_size: z.int().min(1).max(50).default(20).describe('Maximum number of documents in one write'),
+    connections: z.int().min(1).max(20).default(4).describe('Maximum number of requests at once'),
+    timeout_seconds: z.int().min(5).max(3600).default(180).describe('Maximum duration of one write'),
+    settle_seconds: z
+      .int()
+      .min(1)
+      .max(86_400)
+      .default(600)
+      .describe(
+        'How long SAP may still work on a call that was cut off. Not shorter than its limit for a dialog step (rdisp/max_wprun_time)',
+      ),
+    cache_seconds: z.int().min(0).max(86_400).default(600).describe('How long the numbers of suppliers are remembered'),
+  })
+  .superRefine(({ user, password, oauth, client_certificate_file }, context) => {
+    if ((user === undefined) !== (password === undefined))
+      context.addIssue({
+        code: 'custom',
+        path: [user === undefined ? 'user' : 'password'],
+        message: 'user and password are set together',
+      });
+    const logins = [user, oauth, client_certificate_file].filter((login) => login !== undefined).length;
+    if (logins !== 1)
+      context.addIssue({
+        code: 'custom',
+        path: ['user'],
+        message: `one login is set: user and password, oauth, or client_certificate_file; here are ${logins}`,
+      });
+  });
+
+export type Settings = z.output<typeof settings>;

@@ -1,0 +1,328 @@
+/** Purchase orders of the SAP connector, and what users of SAP do with them, against the stub. */
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Operation, Outcome, Session } from '#connector/connector.ts';
+import type { AwardDocument } from '#connector/documents.ts';
+import { testContext } from '#connector/testing/test-context.ts';
+import sap from '../../../connectors/sap-s4hana/index.ts';
+import { closeAfterFile } from '../../harness/after-file.ts';
+import type { Entity } from '../../sap/business-rules.ts';
+import { describeSap, startTestSap, suppliers } from '../../sap/sap-in-tests.ts';
+import { login, type SapSystem } from '../../sap/sap-system.ts';
+import { awardOf, lineOf, never, operationOf } from './documents.ts';
+import { sapSettings } from './sap-settings.ts';
+
+describeSap('a purchase order', () => {
+  let system: SapSystem;
+  let session: Session;
+
+  async function open(more: Readonly<Record<string, unknown>> = {}): Promise<Session> {
+    const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
+    closeAfterFile(() => opened.close());
+    return opened;
+  }
+
+  beforeAll(async () => {
+    system = await startTestSap();
+    session = await open();
+  });
+  beforeEach(() => void system.requests());
+
+  async function write(operation: Operation, by = session): Promise<Outcome> {
+    const [outcome] = await by.write([operation], never);
+    return outcome as Outcome;
+  }
+
+  /** Creates the order, and returns it with its number. */
+  async function created(award: AwardDocument): Promise<{ award: AwardDocument; reference: string; number: string }> {
+    const outcome = await write(operationOf('create', award));
+    if (outcome.status !== 'created') throw new Error(JSON.stringify(outcome));
+    return { award, reference: outcome.reference, number: outcome.reference.replace('PurchaseOrder/', '') };
+  }
+
+  async function items(number: string): Promise<Entity[]> {
+    const order = await system.ask(
+      'GET',
+      `${service}/A_PurchaseOrder('${number}')?$expand=to_PurchaseOrderItem&$format=json`,
+    );
+    return order['to_PurchaseOrderItem'].results;
+  }
+
+  test('that is new takes one search for its document, one for its supplier, and one request that makes it', async () => {
+    await created(awardOf());
+    await created(awardOf());
+    // The second finds the session and the supplier's number in the connector's memory.
+    expect(system.requests()).toEqual([
+      `GET ${service}/`,
+      `GET ${service}/A_PurchaseOrder`,
+      'GET API_BUSINESS_PARTNER/A_BusinessPartner',
+      `POST ${service}/A_PurchaseOrder`,
+      `GET ${service}/A_PurchaseOrder`,
+      `POST ${service}/A_PurchaseOrder`,
+    ]);
+    const batch = Array.from({ length: 20 }, () => operationOf('create', awardOf()));
+    const fresh = await open();
+    expect((await fresh.write(batch, never)).map(({ status }) => status)).toEqual(batch.map(() => 'created'));
+    // The token, the search for 20 documents, the one for their supplier, and an order each.
+    expect(system.requests()).toHaveLength(23);
+  });
+
+  test('names the requisition that each of its items serves', async () => {
+    const fields = { requisition: '10000017', requisition_item: '10' };
+    const { number } = await created(awardOf({ lines: [lineOf('Sheets', { fields })] }));
+    expect(await items(number)).toMatchObject([{ PurchaseRequisition: '10000017', PurchaseRequisitionItem: '10' }]);
+  });
+
+  test('keeps the items that do not change: of three lots, one is changed, one deleted, one added', async () => {
+    const lots = ['Sheets', 'Bolts', 'Nuts'].map((lot) => lineOf(lot));
+    const { award, number, reference } = await created(awardOf({ lines: lots }));
+    system.requests();
+    const lines = [
+      lots[0],
+      lineOf('Bolts', { quantity: '7', unit_price: '2.125' }),
+      lineOf('Pins'),
+    ] as AwardDocument['lines'];
+    expect((await write(operationOf('amend', { ...award, lines }, reference))).status).toBe('updated');
+    expect(await items(number)).toMatchObject([
+      { PurchaseOrderItem: '10', PurchasingDocumentDeletionCode: '', OrderQuantity: '4.000' },
+      {
+        PurchaseOrderItem: '20',
+        PurchasingDocumentDeletionCode: '',
+        OrderQuantity: '7.000',
+        NetPriceAmount: '21.250',
+        NetPriceQuantity: '10',
+      },
+      { PurchaseOrderItem: '30', PurchasingDocumentDeletionCode: 'L' },
+      { PurchaseOrderItem: '40', PurchasingDocumentDeletionCode: '', PurchaseOrderItemText: 'Pins' },
+    ]);
+    const changes = system.requests().filter((request) => !request.startsWith('GET'));
+    expect(changes.filter((request) => !request.includes('Note'))).toEqual([
+      `POST ${service}/A_PurchaseOrder('${number}')/to_PurchaseOrderItem`,
+      `PATCH ${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='20')`,
+      `DELETE ${service}/A_PurchaseOrderItem(PurchaseOrder='${number}',PurchaseOrderItem='30')`,
+    ]);
+  });
+
+  test('is replaced when its currency changes', async () => {
+    const { award, number, reference } = await created(awardOf());
+    const outcome = await write(operationOf('amend', { ...award, currency: 'USD' }, reference));
+    expect(outcome).toMatchObject({ status: 'updated' });
+    expect(outcome).not.toMatchObject({ reference });
+    expect(await system.ask('GET', `${service}/A_PurchaseOrder('${number}')?$format=json`)).toMatchObject({
+      PurchasingDocumentDeletionCode: 'L',
+    });
+  });
+
+  describe('that a person has changed in SAP', () => {
+    test('in its quantity, is not overwritten, and the outcome says what was changed', async () => {
+      const { award, number, reference } = await created(awardOf());
+      await system.ask('PATCH', itemOf(number, '10'), { OrderQuantity: '5' });
+      const outcome = await write(
+        operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference),
+      );
+      expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+      expect(JSON.stringify(outcome)).toContain(`purchase order ${number} was changed in SAP`);
+      expect(JSON.stringify(outcome)).toContain('item 10 has 5 PC 2.5/1 instead of 4 PC 2.5/1');
+      expect(await items(number)).toMatchObject([{ OrderQuantity: '5.000' }]);
+      const overwriting = await open({ changed_orders: 'overwrite' });
+      const next = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
+      expect((await write(next, overwriting)).status).toBe('updated');
+      expect(await items(number)).toMatchObject([{ OrderQuantity: '6.000' }]);
+    });
+
+    test('by an item of her own, has no hash for lookup, and is not deleted', async () => {
+      const { award, number, reference } = await created(awardOf());
+      await system.ask('POST', `${service}/A_PurchaseOrderItem`, {
+        PurchaseOrder: number,
+        PurchaseOrderItem: '20',
+        OrderQuantity: '1',
+        PurchasingDocumentDeletionCode: '',
+      });
+      expect(await session.lookup([award], never)).toEqual([{ key: award.key, reference, contentHash: undefined }]);
+      const outcome = await write(operationOf('cancel', { ...award, lines: [] }, reference));
+      expect(outcome).toMatchObject({
+        status: 'rejected',
+        error: { type: 'conflict', message: expect.stringContaining('item 20 was added') },
+      });
+    });
+
+    test('and deleted, is not made again by an amend', async () => {
+      const { award, number, reference } = await created(awardOf());
+      await system.ask('PATCH', `${service}/A_PurchaseOrder('${number}')`, { PurchasingDocumentDeletionCode: 'L' });
+      const outcome = await write(
+        operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference),
+      );
+      expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'conflict' } });
+      expect(await session.lookup([award], never)).toEqual([]);
+    });
+  });
+
+  test('that is released, or whose item is delivered, is not changed', async () => {
+    const first = await created(awardOf());
+    await system.ask('PATCH', `${service}/A_PurchaseOrder('${first.number}')`, { PurchasingProcessingStatus: '05' });
+    const second = await created(awardOf());
+    await system.ask('PATCH', itemOf(second.number, '10'), { IsCompletelyDelivered: true });
+    for (const [{ award, reference }, why] of [
+      [first, 'is released in SAP'],
+      [second, 'completely delivered'],
+    ] as const) {
+      const amended = await write(
+        operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference),
+      );
+      expect(amended).toMatchObject({
+        status: 'rejected',
+        error: { type: 'conflict', message: expect.stringContaining(why) },
+      });
+      const cancelled = await write(operationOf('cancel', { ...award, lines: [] }, reference));
+      expect(cancelled).toMatchObject({
+        status: 'rejected',
+        error: { type: 'conflict', message: expect.stringContaining(why) },
+      });
+    }
+  });
+
+  test('that a user has open is tried again later, and then changed', async () => {
+    const { award, number, reference } = await created(awardOf());
+    system.lock(number);
+    const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
+    expect(await write(amend)).toMatchObject({ status: 'retry', error: { type: 'locked' } });
+    system.unlock(number);
+    expect((await write(amend)).status).toBe('updated');
+  });
+
+  test('that changes between the reading and the writing is read again (412)', async () => {
+    const { award, reference } = await created(awardOf());
+    const amend = operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference);
+    system.inject({ method: 'PATCH', path: 'A_PurchaseOrderItem', status: 412, message: 'Precondition failed' });
+    expect(await write(amend)).toMatchObject({
+      status: 'retry',
+      error: { type: 'locked', message: expect.stringContaining('412') },
+    });
+    expect(await session.lookup([amend.document], never)).toMatchObject([{ contentHash: undefined }]);
+    expect((await write(amend)).status).toBe('updated');
+  });
+
+  test('that is there twice is not written, and both are named', async () => {
+    const { award, number, reference } = await created(awardOf());
+    const copy = await system.ask('GET', `${service}/A_PurchaseOrder('${number}')?$format=json`);
+    await system.ask('POST', `${service}/A_PurchaseOrder`, {
+      PurchaseOrder: '4599999999',
+      Supplier: copy['Supplier'],
+      CorrespncExternalReference: copy['CorrespncExternalReference'],
+      PurchasingDocumentDeletionCode: '',
+    });
+    expect(await session.lookup([award], never)).toHaveLength(2);
+    const outcome = await write(
+      operationOf('amend', { ...award, lines: [lineOf('Sheets', { quantity: '6' })] }, reference),
+    );
+    expect(outcome).toMatchObject({
+      status: 'rejected',
+      error: { type: 'conflict', message: expect.stringContaining('4599999999') },
+    });
+  });
+
+  test('whose price SAP takes from elsewhere is reported, with the price that it holds', async () => {
+    const award = awardOf();
+    system.alterNext('A_PurchaseOrder', (order) => {
+      order['to_PurchaseOrderItem'][0].NetPriceAmount = '100';
+    });
+    const outcome = await write(operationOf('create', award));
+    expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+    expect(JSON.stringify(outcome)).toContain('item 10 has 4 PC 100/1 instead of 4 PC 2.5/1');
+  });
+
+  test('is refused with SAP’s words, each once, and the item that they are about', async () => {
+    const details = [
+      {
+        code: 'MEPO/005',
+        message: 'Enter a cost center',
+        severity: 'error',
+        target: "to_PurchaseOrderItem(PurchaseOrder='',PurchaseOrderItem='00010')",
+      },
+      { code: 'ME/303', message: 'Delivery date is in the past', severity: 'error', target: '' },
+      { code: 'MEPO/005', message: 'Enter a cost center', severity: 'error', target: '' },
+    ];
+    system.inject({
+      method: 'POST',
+      path: 'A_PurchaseOrder',
+      status: 400,
+      message: 'An exception was raised',
+      details,
+    });
+    const outcome = await write(operationOf('create', awardOf()));
+    expect(outcome).toMatchObject({ status: 'rejected', error: { type: 'data' } });
+    expect((outcome as { error: { message: string } }).error.message).toBe(
+      'SAP: Enter a cost center (MEPO/005); Delivery date is in the past (ME/303)',
+    );
+  });
+
+  test('keeps what SAP warned of in its text', async () => {
+    system.warnNext('Net price must be checked');
+    const { number } = await created(awardOf());
+    const { results } = await system.ask(
+      'GET',
+      `${service}/A_PurchaseOrder('${number}')/to_PurchaseOrderNote?$format=json`,
+    );
+    expect(results[0].PlainLongText).toContain('SAP warned: Net price must be checked');
+  });
+
+  test('waits for a supplier that SAP does not have yet, and is written once it has', async () => {
+    const award = awardOf({ supplier: { id: 'x', external_id: 'V-77', name: 'New' } });
+    expect(await write(operationOf('create', award))).toMatchObject({ status: 'retry', error: { type: 'locked' } });
+    await system.ask('POST', 'API_BUSINESS_PARTNER/A_BusinessPartner', {
+      BusinessPartner: '17300077',
+      Supplier: '17300077',
+      BusinessPartnerCategory: '2',
+      OrganizationBPName1: 'New',
+      BusinessPartnerIDByExtSystem: 'V-77',
+      to_Supplier: { Supplier: '17300077' },
+    });
+    expect(await write(operationOf('create', award))).toMatchObject({ status: 'created' });
+    const byNumber = awardOf({ supplier: { id: 'x', external_id: suppliers[1].number, name: 'By its number' } });
+    expect(await write(operationOf('create', byNumber))).toMatchObject({ status: 'created' });
+  });
+
+  describe('is written with each login', () => {
+    test('OAuth: one token and one session for many requests at once', async () => {
+      const oauth = {
+        token_url: `${system.url}/oauth/token`,
+        client_id: login.client,
+        client_secret: login.clientSecret,
+      };
+      const { user: _user, password: _password, ...rest } = sapSettings(system.url);
+      const opened = await sap.open(sap.settings.parse({ ...rest, oauth }), testContext().context);
+      const outcomes = await Promise.all(
+        [1, 2, 3].map(async () => opened.write([operationOf('create', awardOf())], never)),
+      );
+      await opened.close();
+      expect(outcomes.flat().map(({ status }) => status)).toEqual(['created', 'created', 'created']);
+      const requests = system.requests();
+      expect(requests.filter((request) => request === 'POST /oauth/token')).toHaveLength(1);
+      expect(requests.filter((request) => request === `GET ${service}/`)).toHaveLength(1);
+    });
+
+    test('a session that has expired is renewed once for many requests', async () => {
+      system.expireSessions();
+      const batch = Array.from({ length: 8 }, () => operationOf('create', awardOf()));
+      expect((await session.write(batch, never)).map(({ status }) => status)).toEqual(batch.map(() => 'created'));
+      expect(system.requests().filter((request) => request === `GET ${service}/`)).toHaveLength(1);
+    });
+
+    test.each([
+      [{ password: 'wrong' }, 'settings.password'],
+      [{ service_path: '/elsewhere' }, 'settings.service_path'],
+    ])('%o is refused in words', async (more, words) => {
+      const opened = await sap.open(sap.settings.parse(sapSettings(system.url, more)), testContext().context);
+      const [outcome] = await opened.write([operationOf('create', awardOf())], never);
+      const lines = await opened.check();
+      await opened.close();
+      expect(JSON.stringify(outcome)).toContain(words);
+      expect(lines.some(({ ok }) => ok)).toBe(false);
+    });
+  });
+});
+
+const service = 'API_PURCHASEORDER_PROCESS_SRV';
+
+function itemOf(order: string, item: string): string {
+  return `${service}/A_PurchaseOrderItem(PurchaseOrder='${order}',PurchaseOrderItem='${item}')`;
+}

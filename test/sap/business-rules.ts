@@ -1,0 +1,164 @@
+/** The rules of SAP's purchasing that the stub keeps: what it refuses, what it numbers, what it marks as deleted. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+// oxlint-disable-next-line typescript/no-explicit-any -- SAP's JSON, of which each test knows its part
+export type Entity = Record<string, any>;
+
+export interface Refusal {
+  readonly status: number;
+  readonly message: string;
+  readonly code?: string;
+  readonly details?: readonly object[];
+}
+
+interface Write {
+  readonly method: string;
+  readonly service: string;
+  readonly set: string;
+  readonly key: Readonly<Record<string, string>> | undefined;
+  readonly navigation: string | undefined;
+  readonly entity: Entity;
+  readonly bytes: Buffer;
+  readonly headers: IncomingHttpHeaders;
+  readonly url: string;
+}
+
+/** Done by the rule itself; anything else goes to SAP's OData server. */
+type Performed = { readonly status: number; readonly entity?: Entity } | Refusal | undefined;
+
+type Ask = (method: string, path: string, body?: object) => Promise<Entity>;
+
+const orders = 'API_PURCHASEORDER_PROCESS_SRV';
+
+const mandatory: Readonly<Record<string, readonly string[]>> = {
+  A_PurchaseOrder: ['CompanyCode', 'PurchaseOrderType', 'Supplier', 'PurchasingOrganization', 'PurchasingGroup'],
+  to_PurchaseOrderItem: ['OrderQuantity'],
+  A_PurchaseContract: ['PurchaseContractType', 'Supplier', 'PurchasingOrganization', 'ValidityEndDate'],
+  A_BusinessPartner: ['BusinessPartnerCategory', 'OrganizationBPName1'],
+};
+const readOnly: Readonly<Record<string, readonly string[]>> = {
+  A_PurchaseOrder: ['PurchasingDocumentDeletionCode', 'CreationDate', 'LastChangeDateTime', 'CreatedByUser'],
+  A_PurchaseOrderItem: ['PurchasingDocumentDeletionCode', 'PurchaseOrder'],
+  A_BusinessPartner: ['LastChangeDate', 'LastChangeTime', 'BusinessPartnerUUID'],
+};
+/** The header of each entity, whose deletion marks the document. */
+const withoutEtag = new Set(['A_PurchaseOrderNote', 'A_PurchaseOrderItemNote', 'AttachmentContentSet']);
+
+export function businessRules(ask: Ask) {
+  const numbers = new Map<string, number>();
+  const next = (name: string, from: number) => {
+    const number = (numbers.get(name) ?? from) + 1;
+    numbers.set(name, number);
+    return String(number);
+  };
+
+  async function refusalOf({ method, set, key, navigation, entity }: Write): Promise<Refusal | undefined> {
+    const format = formatFault(entity);
+    if (format !== undefined) return { status: 400, code: '/IWBEP/CM_MGW_RT/021', message: format };
+    for (const name of readOnly[set] ?? [])
+      if (navigation === undefined && name in entity)
+        return { status: 400, code: '/IWBEP/CM_MGW_RT/022', message: `Property ${name} is read-only` };
+    if (method !== 'POST') return undefined;
+    const missing = missingIn(entity, navigation ?? set);
+    if (missing) return missing;
+    if (set === 'A_PurchaseOrder' && !key) return refusalOfSupplier(entity);
+    return undefined;
+  }
+
+  async function refusalOfSupplier({ Supplier, PurchasingOrganization }: Entity): Promise<Refusal | undefined> {
+    const path = `API_BUSINESS_PARTNER/A_Supplier('${encodeURIComponent(String(Supplier))}')?$format=json`;
+    const supplier = await ask('GET', path).catch(() => undefined);
+    if (!supplier)
+      return {
+        status: 400,
+        code: '06/321',
+        message: `Supplier ${Supplier} not created by purchasing organization ${PurchasingOrganization}`,
+      };
+    if (supplier['PurchasingIsBlocked'])
+      return { status: 400, code: '06/027', message: `Supplier ${Supplier} is blocked for purchasing` };
+    return undefined;
+  }
+
+  /** What SAP does in another way than a plain insert, change or deletion. */
+  async function perform(write: Write): Promise<Performed> {
+    const { method, service, set, key } = write;
+    if (service === orders && method === 'DELETE' && key) return markDeleted(set, key);
+    return undefined;
+  }
+
+  /** SAP keeps what is deleted, with the code L. */
+  async function markDeleted(set: string, key: Readonly<Record<string, string>>): Promise<Performed> {
+    const [order = '', item = ''] =
+      set === 'A_PurchaseOrder' ? Object.values(key) : [key['PurchaseOrder'], key['PurchaseOrderItem']];
+    const mark = { PurchasingDocumentDeletionCode: 'L' };
+    if (set === 'A_PurchaseOrderItem') {
+      await ask('PATCH', `${orders}/A_PurchaseOrderItem(PurchaseOrder='${order}',PurchaseOrderItem='${item}')`, mark);
+      return { status: 204 };
+    }
+    if (set !== 'A_PurchaseOrder') return undefined;
+    const held = await ask('GET', `${orders}/A_PurchaseOrder('${order}')?$expand=to_PurchaseOrderItem&$format=json`);
+    for (const { PurchaseOrderItem } of held['to_PurchaseOrderItem'].results as Entity[])
+      await ask(
+        'PATCH',
+        `${orders}/A_PurchaseOrderItem(PurchaseOrder='${order}',PurchaseOrderItem='${PurchaseOrderItem}')`,
+        mark,
+      );
+    await ask('PATCH', `${orders}/A_PurchaseOrder('${order}')`, mark);
+    return { status: 204 };
+  }
+
+  /** Numbers, and what SAP fills in. */
+  async function complete({ method, set, navigation, entity }: Write): Promise<Entity> {
+    if (method !== 'POST') return entity;
+    const own = navigation === undefined;
+    if (set === 'A_PurchaseOrder' && own) return orderOf(entity, next('order', 4_500_000_000));
+    if (navigation === 'to_PurchaseOrderItem') return { PurchasingDocumentDeletionCode: '', ...entity };
+    return entity;
+  }
+
+  return { refusalOf, perform, complete, hasEtag: (set: string) => !withoutEtag.has(set) };
+}
+
+function orderOf(entity: Entity, number: string): Entity {
+  const items = (entity['to_PurchaseOrderItem'] as Entity[] | undefined) ?? [];
+  return {
+    PurchasingDocumentDeletionCode: '',
+    PurchasingProcessingStatus: '02',
+    ...entity,
+    PurchaseOrder: number,
+    to_PurchaseOrderItem: items.map((item, index) => ({
+      PurchasingDocumentDeletionCode: '',
+      PurchaseOrderItem: String((index + 1) * 10),
+      DocumentCurrency: entity['DocumentCurrency'],
+      ...item,
+    })),
+  };
+}
+
+function missingIn(entity: Entity, place: string): Refusal | undefined {
+  for (const name of mandatory[place] ?? [])
+    if (entity[name] === undefined || entity[name] === '')
+      return { status: 400, code: '06/096', message: `Enter ${name}` };
+  for (const [name, children] of Object.entries(entity)) {
+    if (!Array.isArray(children)) continue;
+    for (const child of children as Entity[]) {
+      const missing = missingIn(child, name);
+      if (missing) return missing;
+    }
+  }
+  return undefined;
+}
+
+/** OData V2 has decimals as text and dates as /Date(…)/. */
+function formatFault(entity: Entity): string | undefined {
+  for (const [name, value] of Object.entries(entity)) {
+    if (typeof value === 'number' && !Number.isInteger(value)) return `Invalid value for property ${name}`;
+    const isDate = /Date(Time)?$/.test(name) && typeof value === 'string';
+    if (isDate && !/^\/Date\(-?\d+([+-]\d+)?\)\/$/.test(value)) return `Property ${name} has invalid value '${value}'`;
+    if (typeof value === 'object' && value !== null) {
+      const inside = formatFault(value as Entity);
+      if (inside !== undefined) return inside;
+    }
+  }
+  return undefined;
+}

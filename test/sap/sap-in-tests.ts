@@ -1,0 +1,44 @@
+/** The stub of SAP S/4HANA for a test file. If it cannot be made, the file's tests are skipped, and their title says why. */
+import { describe } from 'vitest';
+import { closeAfterFile } from '../harness/after-file.ts';
+import { installSapStub } from './install-sap-stub.ts';
+import { startMetadataServer } from './metadata-server.ts';
+import { type SapSystem, startSapSystem } from './sap-system.ts';
+
+const stub = await installSapStub();
+if ('missing' in stub)
+  // oxlint-disable-next-line no-console -- the developer has to know which tests did not run
+  console.warn(`The tests with the stub of SAP S/4HANA are skipped: ${stub.missing}`);
+
+/** Like `describe`; if there is no stub, its tests are skipped, and the title says why. */
+export function describeSap(title: string, tests: () => void): void {
+  const why = 'missing' in stub ? ` [skipped: ${stub.missing}]` : '';
+  // oxlint-disable-next-line vitest/valid-title, vitest/valid-describe-callback -- the caller passes both
+  describe.skipIf(why !== '')(title + why, tests);
+}
+
+/** Starts a system with some suppliers, and stops it after the test file. Rejects if the stub cannot be made. */
+export async function startTestSap(): Promise<SapSystem> {
+  if ('missing' in stub) throw new Error(`There is no stub of SAP S/4HANA: ${stub.missing}`);
+  const server = await startMetadataServer(stub);
+  closeAfterFile(() => server.stop());
+  const system = await startSapSystem(server.url);
+  closeAfterFile(() => system.close());
+  for (const { number, external, name, isBlocked } of suppliers)
+    await system.ask('POST', 'API_BUSINESS_PARTNER/A_BusinessPartner', {
+      BusinessPartner: number,
+      Supplier: number,
+      BusinessPartnerCategory: '2',
+      OrganizationBPName1: name,
+      BusinessPartnerIDByExtSystem: external,
+      to_Supplier: { Supplier: number, PurchasingIsBlocked: isBlocked },
+    });
+  return system;
+}
+
+/** Suppliers that the system has from the beginning. */
+export const suppliers = [
+  { number: '17300001', external: 'V-1', name: 'Stahl & Söhne', isBlocked: false },
+  { number: '17300002', external: 'V-2', name: 'Zweite GmbH', isBlocked: false },
+  { number: '17300003', external: 'V-3', name: 'Gesperrt AG', isBlocked: true },
+] as const;
