@@ -47,9 +47,18 @@ export function drawQuirks(random: Random, { quirks, settings, story }: Given): 
   const list = quirks.declaresOrder ? anyFeed : [...anyFeed, ...anyOrder, ...anyOrder];
   const count = random.chance(0.6) ? random.whole(1, quirksMost) : 0;
   const drawn = Object.assign({}, ...Array.from({ length: count }, () => random.pick(list)())) as Drawn;
-  const { stamps, equalStampsMs = 0, cursorPages = null } = { ...quirks, ...drawn };
-  // Where one stamp may hold more than the pages that can be read, no request shows all of it.
-  const isCrowded = stamps === 'seconds' || stamps === 'rounded' || equalStampsMs > 0;
+  const all = { ...quirks, ...drawn };
+  const {
+    stamps,
+    equalStampsMs = 0,
+    cursorPages = null,
+    boundsInSeconds = false,
+    pageMax = 1_000,
+    hiddenRun = 0,
+  } = all;
+  // Where one stamp, or one second of whole bounds, may hold more than the pages that can be read, no request shows all.
+  const isSecondCrowded = boundsInSeconds && (pageMax < 1_000 || hiddenRun > 0);
+  const isCrowded = stamps === 'seconds' || stamps === 'rounded' || equalStampsMs > 0 || isSecondCrowded;
   return isCrowded && cursorPages !== null ? { ...drawn, cursorPages: null } : drawn;
 }
 

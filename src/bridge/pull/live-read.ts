@@ -45,6 +45,8 @@ export interface LiveRead {
   isCutOff: boolean;
   /** The last page has shown no record. */
   endedEmpty: boolean;
+  /** Why nothing of the feed could be read, although its pages name more; undefined when something could. */
+  stoppedBy: string | undefined;
 }
 
 type Start = Bounds | { readonly next: string };
@@ -66,6 +68,7 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
     pages: 0,
     isCutOff: false,
     endedEmpty: false,
+    stoppedBy: undefined,
   };
   let from = await startOfLiveRead(pull);
   const isResumed = 'next' in from;
@@ -114,14 +117,15 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
 /**
  * Reads in windows what the pages did not show before they broke off: windows need no pages. This proves nothing, as the
  * range is open. But where the newest stamp fills the only page that can be read, nothing else shows that there are newer
- * records, and the window scan ends at the newest one that is known.
+ * records, and the window scan ends at the newest one that is known. Where none is known, as all pages that can be read
+ * are empty, nothing else shows that there are records at all.
  */
 async function readRestInWindows(pull: Pull, { after: from }: Bounds, read: LiveRead): Promise<void> {
   const { due, latenessMs, clock } = pull;
   const latest = timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
   const to = laterOf(latest, read.lastShown);
   // While the watermark is behind what is known, the window scan of the closed range finds more.
-  const isScanBehind = from === undefined || due.watermark === null || from >= due.watermark;
+  const isScanBehind = from !== undefined && (due.watermark === null || from >= due.watermark);
   if (isScanBehind || to === undefined || read.ordered || to >= scannableBefore) return;
   try {
     for await (const { records, includes, observed } of scanFeed(pull, { from, to })) {
@@ -135,8 +139,9 @@ async function readRestInWindows(pull: Pull, { after: from }: Bounds, read: Live
       noteShown(read, stamps, latest);
     }
   } catch (error) {
-    // The window scan of the closed range, which comes next, says what stands still.
     if (!(error instanceof ScanStopped)) throw error;
+    // With a record that is known, the window scan of the closed range comes next, and says what stands still.
+    if (from === undefined && read.newestShown === undefined) read.stoppedBy = error.publicMessage;
   }
 }
 

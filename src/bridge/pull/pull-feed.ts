@@ -215,9 +215,10 @@ async function pullToEnd(pull: Pull): Promise<void> {
   const nextMs = clock.nowMs() + pull.pollMs;
   const scanDeps = { ...pull, nowMs: clock.nowMs() };
   await rereadRanges(scanDeps);
-  const { nextScanMs, stalledBy } = ordered
+  const { nextScanMs, ...advance } = ordered
     ? { nextScanMs: undefined, stalledBy: null }
     : await advanceWatermark({ ...scanDeps, watermark: due.watermark, ...live });
+  const stalledBy = advance.stalledBy === null ? (live.stoppedBy ?? null) : advance.stalledBy;
   const unfilteredMs = ordered ? undefined : await continueUnfiltered(pull);
   const throttleMs = await pull.throttleMs(feed.feed);
   await pull.transaction((tx) =>

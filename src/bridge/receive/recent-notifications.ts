@@ -12,6 +12,9 @@ export interface RecentNotifications {
   storeOnce(signature: string, store: () => Promise<void>): { isNew: boolean; stored: Promise<void> };
 }
 
+/** Half of the signature's digits: more than enough to tell notifications apart, and looked up in half the time. */
+const rememberedDigits = 32;
+
 /** Remembers at least the last `max` notifications, and at most twice as many. */
 export function createRecentNotifications(max: number): RecentNotifications {
   // Two generations: forgetting one by one would cost more than remembering.
@@ -19,7 +22,7 @@ export function createRecentNotifications(max: number): RecentNotifications {
   let old = new Map<string, Promise<void>>();
   return {
     storeOnce: (given, store) => {
-      const signature = given.toLowerCase();
+      const signature = given.slice(-rememberedDigits).toLowerCase();
       const known = young.get(signature) ?? old.get(signature);
       if (known) return { isNew: false, stored: known };
       const stored = store();

@@ -46,7 +46,7 @@ export function createSharedCommit<Item>(options: {
   }
   const waiting: Waiting[] = [];
   let running: Promise<void> | undefined;
-  let gathering: { count: number; enough: AbortController } | undefined;
+  let gathering: { count: number; enough: () => void } | undefined;
 
   async function writeAll(): Promise<void> {
     // Items that arrive in the same turn of the event loop as the first one share its write.
@@ -64,9 +64,11 @@ export function createSharedCommit<Item>(options: {
   /** Resolves when `count` items are waiting, or after `gatherMs`. */
   async function gather(count: number): Promise<void> {
     if (waiting.length >= count) return;
-    const enough = new AbortController();
-    gathering = { count, enough };
-    await options.clock.sleep(gatherMs, enough.signal).catch(() => undefined);
+    // The timer is left to end by itself: to abort it would cost more than it does.
+    await new Promise<void>((enough) => {
+      gathering = { count, enough };
+      void options.clock.sleep(gatherMs).then(enough);
+    });
     gathering = undefined;
   }
 
@@ -87,7 +89,7 @@ export function createSharedCommit<Item>(options: {
           return;
         }
         waiting.push({ item, resolve, reject });
-        if (gathering && waiting.length >= gathering.count) gathering.enough.abort();
+        if (gathering && waiting.length >= gathering.count) gathering.enough();
         running ??= writeAll();
       }),
     idle: async () => {

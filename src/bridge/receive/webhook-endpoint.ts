@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FeedName } from '#contract/feed.ts';
 import { signatureForm, signatureMatches } from '#contract/signature.ts';
-import { msFromTimestamp, type Timestamp } from '#contract/timestamp.ts';
+import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
 import { feedOfTrigger, notification, plainNotification } from '#contract/webhook.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
@@ -55,6 +55,12 @@ export interface WebhookEndpointDeps {
   wakePull: (key: string) => void;
 }
 
+/** A source with what this process remembers of it. */
+interface KnownSource extends ReceivedSource {
+  readonly isStale: (timestamp: Timestamp, nowMs: number) => boolean;
+  readonly recent: RecentNotifications;
+}
+
 /** The result of a notification that was answered with 200. */
 type AcceptedAs = 'accepted' | 'repeated' | 'stale';
 
@@ -94,8 +100,11 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     clock,
   });
   // For each source: two of them may sign with the same key.
-  const sources = new Map(
-    [...deps.sources].map(([name, source]) => [name, { ...source, recent: createRecentNotifications(rememberedMax) }]),
+  const sources = new Map<string, KnownSource>(
+    [...deps.sources].map(([name, source]) => [
+      name,
+      { ...source, isStale: staleness(source.freshnessMs), recent: createRecentNotifications(rememberedMax) },
+    ]),
   );
   const warn = createThrottledLog(deps.log, clock);
 
@@ -104,7 +113,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     request: IncomingMessage,
     response: ServerResponse,
     name: string,
-  ): Promise<{ source: ReceivedSource & { recent: RecentNotifications }; signature: string; body: Buffer }> {
+  ): Promise<{ source: KnownSource; signature: string; body: Buffer }> {
     const source = sources.get(name);
     const signature = request.headers['x-signature'];
     // A body that cannot be genuine is not even read: it costs the sender more than the receiver.
@@ -142,7 +151,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     const { source, signature, body } = await readVerified(request, response, name);
     const { trigger, timestamp } = readNotification(body);
     const receivedMs = clock.nowMs();
-    if (source.freshnessMs !== undefined && isStale(timestamp, receivedMs, source.freshnessMs)) {
+    if (source.isStale(timestamp, receivedMs)) {
       warn(
         { source: name, timestamp },
         'stale notification acknowledged: its time is too far in the past or in the future',
@@ -224,13 +233,24 @@ function createThrottledLog(log: Logger, clock: Clock) {
   };
 }
 
+/** 100 years: with more, the bounds would have no form as a Timestamp. */
+const freshnessMaxMs = 100 * 365 * 86_400_000;
+
 /**
- * Whether the notification is stale. A stale notification does nothing, but it is acknowledged: the service would
+ * Returns the check for stale notifications. A stale notification does nothing, but it is acknowledged: the service would
  * repeat a refused notification with the same time until it switches the webhook off. No data is lost, as a
  * notification only makes a pull start sooner.
  */
-function isStale(timestamp: Timestamp, nowMs: number, freshnessMs: number): boolean {
-  return Math.abs(nowMs - msFromTimestamp(timestamp)) > freshnessMs;
+function staleness(givenMs: number | undefined): (timestamp: Timestamp, nowMs: number) => boolean {
+  if (givenMs === undefined) return () => false;
+  const freshnessMs = Math.min(givenMs, freshnessMaxMs);
+  // Many come in one millisecond, and the order of the texts is the order of the times.
+  let fresh = { nowMs: Number.NaN, from: '', before: '' };
+  return (timestamp, nowMs) => {
+    if (nowMs !== fresh.nowMs)
+      fresh = { nowMs, from: timestampFromMs(nowMs - freshnessMs), before: timestampFromMs(nowMs + freshnessMs + 1) };
+    return timestamp < fresh.from || timestamp >= fresh.before;
+  };
 }
 
 /**

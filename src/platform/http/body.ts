@@ -25,7 +25,9 @@ export interface BodyBounds {
  * with `too-slow` or `unavailable` beyond the other bounds, and with `invalid` when the body breaks off.
  */
 export async function readBody(request: IncomingMessage, bytesMax: number, bounds: BodyBounds = {}): Promise<Buffer> {
-  return openBody(request, bytesMax, bounds).readAll();
+  const body = openBody(request, bytesMax, bounds);
+  // Awaited, because a promise that is returned takes two more turns.
+  return await body.readAll();
 }
 
 /** A body that is read in two steps: its beginning shows whether it is small, and the rest waits until it is wanted. */
@@ -85,12 +87,14 @@ export function openBody(
           unverified?.add(chunk.length, refuse);
         }
       };
+      // The listeners go with the request, which has ended: removing them would cost as much as the rest.
       const onEnd = () => {
-        stopListening();
+        clearTimeout(timer);
         hasEnded = true;
         resolve(true);
       };
       const onBreak = (cause?: unknown) => {
+        if (hasEnded) return;
         stopListening();
         reject(brokenOff(cause));
       };
@@ -99,6 +103,8 @@ export function openBody(
       else request.on('data', onData).on('end', onEnd).on('error', onBreak).on('close', onBreak).resume();
     });
 
+  const whole = () => (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
+
   return {
     bytesMax,
     announcedBytes: announced,
@@ -106,10 +112,7 @@ export function openBody(
       if (hasEnded) return length <= bytes;
       return length <= bytes && (announced ?? 0) <= bytes && (await readUpTo(bytes));
     },
-    readAll: async () => {
-      if (!hasEnded) await readUpTo(bytesMax);
-      return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
-    },
+    readAll: () => (hasEnded ? Promise.resolve(whole()) : readUpTo(bytesMax).then(whole)),
   };
 }
 

@@ -29,40 +29,51 @@ const chunkBytes = 256;
 
 /** Creates the bound for the bodies of one port. */
 export function createUnverifiedBytes(bytesMax: number): UnverifiedBytes {
-  interface Held {
-    bytes: number;
-    refuse: (error: AppError) => void;
-  }
-  const bodies = new Set<Held>();
-  let total = 0;
+  const port = new Port(bytesMax);
+  return { begin: () => new Held(port) };
+}
 
-  function forget(body: Held): void {
-    if (bodies.delete(body)) total -= body.bytes;
+/** Classes, unlike nearly everything here: there is one object for each request, and closures would cost more. */
+class Port {
+  readonly bodies = new Set<Held>();
+  readonly bytesMax: number;
+  total = 0;
+
+  constructor(bytesMax: number) {
+    this.bytesMax = bytesMax;
   }
 
-  function refuseLargest(): void {
+  refuseLargest(): void {
     let largest: Held | undefined;
-    for (const body of bodies) if (!largest || body.bytes > largest.bytes) largest = body;
+    for (const body of this.bodies) if (!largest || body.bytes > largest.bytes) largest = body;
     if (!largest) return;
-    forget(largest);
+    largest.end();
     largest.refuse(new AppError('unavailable', 'Too many bodies are being received. Send it again later.'));
   }
+}
 
-  return {
-    begin: () => {
-      const body: Held = { bytes: 0, refuse: () => undefined };
-      bodies.add(body);
-      return {
-        add: (bytes, refuse) => {
-          if (!bodies.has(body)) return;
-          body.bytes += bytes + chunkBytes;
-          body.refuse = refuse;
-          total += bytes + chunkBytes;
-          // One is enough: the largest holds at least as much as was added.
-          if (total > bytesMax) refuseLargest();
-        },
-        end: () => forget(body),
-      };
-    },
-  };
+class Held implements UnverifiedBody {
+  readonly #port: Port;
+  bytes = 0;
+  refuse: (error: AppError) => void = () => undefined;
+
+  constructor(port: Port) {
+    this.#port = port;
+    port.bodies.add(this);
+  }
+
+  add(bytes: number, refuse: (error: AppError) => void): void {
+    const port = this.#port;
+    if (!port.bodies.has(this)) return;
+    const counted = bytes + chunkBytes;
+    this.bytes += counted;
+    this.refuse = refuse;
+    port.total += counted;
+    // One is enough: the largest holds at least as much as was added.
+    if (port.total > port.bytesMax) port.refuseLargest();
+  }
+
+  end(): void {
+    if (this.#port.bodies.delete(this)) this.#port.total -= this.bytes;
+  }
 }

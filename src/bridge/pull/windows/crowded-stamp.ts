@@ -36,12 +36,17 @@ const passesMax = 60;
 const brokenPassesMax = 3;
 /** The shares of a page that the passes ask for, in turns. */
 const pageShares = [1, 0.9, 0.7, 0.8, 0.6] as const;
+/** Where the pages break off, each pass asks for pages so many times as long: fewer of them lead to the end. */
+const growthFactor = 4;
+/** The longest page of the contract; a setting may ask for more. */
+const contractPageMax = 1_000;
 /** The ids of so many rows are held in memory. */
 const rowsMax = 1_000_000;
 
 /**
- * Reads on from `answer`, the first page of these bounds. Yields the pages as they are read, and at the end the range as complete. Throws ScanStopped when the pages cannot be
- * read to their end, or go on to show new rows; what was yielded is worth storing. Rejects as `ask` does.
+ * Reads on from `answer`, the first page of these bounds. Yields the pages as they are read, and at the end the range
+ * as complete. Throws ScanStopped when the pages cannot be read to their end, or go on to show new rows; what was yielded
+ * is worth storing. Rejects as `ask` does.
  */
 export async function* readCrowdedStamp<Row extends ScannedRow>(
   scan: WindowScan<Row>,
@@ -53,12 +58,16 @@ export async function* readCrowdedStamp<Row extends ScannedRow>(
   let quietPasses = 0;
   let exactPasses = 0;
   let brokenPasses = 0;
+  let growth = 1;
+  let growthMax = Number.POSITIVE_INFINITY;
   for (let pass = 0; pass < passesMax; pass += 1) {
     const known = union.size;
     const ids = new Set<string>();
     let rows = 0;
     try {
-      const pageSize = Math.max(1, Math.floor(scan.pageSize() * (pageShares[pass % pageShares.length] ?? 1)));
+      const share = (pageShares[pass % pageShares.length] ?? 1) * growth;
+      const longest = Math.max(scan.pageSize(), contractPageMax);
+      const pageSize = Math.min(longest, Math.max(1, Math.floor(scan.pageSize() * share)));
       const first = pass === 0 ? answer : await scan.ask({ ...bounds, pageSize });
       for await (const { records } of followPages(scan, bounds, first)) {
         rows += records.length;
@@ -76,6 +85,9 @@ export async function* readCrowdedStamp<Row extends ScannedRow>(
       brokenPasses = union.size > known ? 0 : brokenPasses + 1;
       if (brokenPasses >= brokenPassesMax)
         throw new ScanStopped(bounds, `more than a page lies there, and its pages break off: ${error.publicMessage}`);
+      // A source that refuses the first page of a pass may not take pages as long as that.
+      if (rows === 0 && growth > 1) growthMax = growth / growthFactor;
+      growth = Math.min(growth * growthFactor, growthMax);
       continue;
     }
     exactPasses =
