@@ -102,6 +102,7 @@ const alone: [string, Story][] = [
   ['cursors-gone', { records: 80, always: true }],
   ['cursors-refused=1', { records: 80 }],
   ['cursors-gone=1,order-descending', { records: 60 }],
+  ['hidden-rows=7,cursors-refused=3', { records: 6, pageSize: 2 }],
   ['declares-order,page-numbers', { records: 40 }],
   ['declares-order,order-descending', { always: true }],
   ['declares-order,unstable-ties,equal-stamps', {}],

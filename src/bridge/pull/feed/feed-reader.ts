@@ -27,7 +27,10 @@ export interface FeedReader {
    * until the source's quota is free again; otherwise it rejects with `too-many`.
    */
   read(at: ReadPosition, options?: { waitsForQuota: boolean }): Promise<PulledPage>;
-  /** The most records that are requested at once; it shrinks when a page is too large. */
+  /**
+   * How many records are requested at once, unless a caller wants another number; it shrinks when a page is too large, and
+   * then no longer pages are requested.
+   */
   pageSize(): number;
 }
 
@@ -70,6 +73,9 @@ export function createFeedReader(options: {
 }): FeedReader {
   const { client, feed, clock } = options;
   let pageSize = options.pageSize;
+  // A caller may ask for longer pages than the setting says, as long as none was too large.
+  let mayBeLonger = true;
+  let isLonger = false;
   let includes = options.includes;
 
   type Ask = (at: Parameters<SourceClient['readFeed']>[1]) => Promise<PulledPage>;
@@ -86,13 +92,14 @@ export function createFeedReader(options: {
 
   async function readWindow(
     ask: Ask,
-    { after, before, pageSize: wanted }: Bounds & { readonly pageSize?: number },
+    { after, before, pageSize: wanted = pageSize }: Bounds & { readonly pageSize?: number },
   ): Promise<PulledPage> {
+    isLonger = mayBeLonger && wanted > pageSize;
     const windowOf = (include: readonly string[]) => ({
       ...(after === undefined ? {} : { modifiedAfter: after }),
       ...(before === undefined ? {} : { modifiedBefore: before }),
       ...(include.length > 0 ? { include } : {}),
-      pageSize: Math.min(wanted ?? pageSize, pageSize),
+      pageSize: mayBeLonger ? wanted : Math.min(wanted, pageSize),
     });
     const askWithIncludes = async (): Promise<PulledPage | AppError> => {
       try {
@@ -124,6 +131,13 @@ export function createFeedReader(options: {
           return await ('next' in at ? ask({ next: at.next }) : readWindow(ask, at));
         } catch (error) {
           if (!(error instanceof AppError) || error.code !== 'too-large' || error instanceof PagesTooLarge) throw error;
+          mayBeLonger = false;
+          if (isLonger && !('next' in at)) continue;
+          if (isLonger)
+            throw new AppError('unavailable', `A longer page of the feed ${feed} is larger than an answer may be.`, {
+              cause: error,
+              recovery: { do: 'halt' },
+            });
           if (pageSize === 1)
             throw new AppError('unavailable', `A single record of the feed ${feed} is larger than an answer may be.`, {
               cause: error,
