@@ -3,8 +3,11 @@ import type { Connector } from '#connector/connector.ts';
 import type { Document, DocumentKind } from '#connector/documents.ts';
 import type { ReadStream, RecordOf } from '#connector/records.ts';
 
-/** What a connector was tested against: the ERP itself, a stub built from the vendor's metadata, or neither. */
-export type Verification = 'real server' | 'official metadata' | 'documentation only';
+/**
+ * What a connector was tested against: the ERP itself; a stand-in that a replay of recorded exchanges holds against the
+ * ERP; a stub built from the vendor's metadata; or none of them.
+ */
+export type Verification = 'real server' | 'recorded behaviour' | 'official metadata' | 'documentation only';
 
 export interface ConformanceTarget {
   readonly connector: Connector;

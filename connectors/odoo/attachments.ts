@@ -1,0 +1,258 @@
+/**
+ * Documents of the kinds `rfi-answers` and `file`: they become attachments of the vendor, or of the order of the same
+ * event and supplier. The description holds the marker and the hash of the content written last.
+ */
+import { createHash } from 'node:crypto';
+import {
+  ConflictError,
+  DataError,
+  type DocumentOf,
+  type Found,
+  fileBytes,
+  type Operation,
+  type SupplierHead,
+  UnknownOutcome,
+  z,
+} from 'sourcing-bridge/connector';
+import { answersPage } from './answers-page.ts';
+import { externalId, markerOf } from './external-ids.ts';
+import { findOrders } from './held-orders.ts';
+import { loadRecords } from './load.ts';
+import { asConnectorError, type Odoo } from './odoo.ts';
+import { awardOrder } from './order-shapes.ts';
+import type { OrderDeps } from './orders.ts';
+import { liveOrders } from './plan-order.ts';
+import { decide, due, type Kind, newTask, type Task } from './task.ts';
+import { anyOf, id, idIn, oneLine, referenceTo, text } from './values.ts';
+import { codeOf, partnerModel, type Vendor } from './vendors.ts';
+
+type AttachedKind = 'rfi-answers' | 'file';
+
+const model = 'ir.attachment';
+const rowsForm = z.array(
+  z.object({ id, name: text, description: text, res_model: text, res_id: z.union([z.int(), z.literal(false)]) }),
+);
+type HeldAttachment = z.output<typeof rowsForm>[number];
+const checksumRows = z.array(z.object({ id, checksum: text }));
+const companyRows = z.array(z.object({ id }));
+
+interface AttachmentTask extends Task<AttachedKind> {
+  vendor: Vendor;
+  held: HeldAttachment | undefined;
+  /** What to attach to; undefined: the vendor. */
+  target: { readonly model: string; readonly id: number } | undefined;
+}
+
+/** One implementation for both kinds. */
+export function createAttachments(deps: OrderDeps): Kind<'rfi-answers'> & Kind<'file'> {
+  return createAttachedKind(deps) as unknown as Kind<'rfi-answers'> & Kind<'file'>;
+}
+
+function createAttachedKind({ odoo, settings, vendors }: OrderDeps): Kind<AttachedKind> {
+  async function find(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal) {
+    const markers = new Map(documents.map(({ kind, key }) => [key, markerOf(kind, key)]));
+    const domain = anyOf([...markers.values()].map((marker) => ['description', '=like', `%${marker}%`]));
+    const fields = ['name', 'description', 'res_model', 'res_id'];
+    const rows = await odoo.ask(model, 'search_read', { domain, fields, order: 'id asc' }, rowsForm, signal);
+    return new Map(
+      [...markers].map(([key, marker]) => [key, rows.filter(({ description }) => description.includes(marker))]),
+    );
+  }
+
+  /** A file without a supplier belongs to a question: it is attached to the company. */
+  async function companyOf(signal: AbortSignal): Promise<number> {
+    const own = await odoo.company(signal);
+    if (own !== undefined) return own;
+    const args = { domain: [], fields: ['name'], order: 'id asc', limit: 1 };
+    const [row] = await odoo.ask('res.company', 'search_read', args, companyRows, signal);
+    if (!row) throw new UnknownOutcome('Odoo shows the bridge no company.', { answered: true });
+    return row.id;
+  }
+
+  async function findTargets(documents: readonly DocumentOf<AttachedKind>[], signal: AbortSignal) {
+    const keys = [...new Set(documents.filter(({ supplier }) => supplier).map(pairOf))];
+    if (settings.attach_to === 'supplier' || keys.length === 0) return new Map<string, number>();
+    const searched = keys.map((key) => ({ key, reference: undefined, isExpected: true }));
+    const found = await findOrders(odoo, awardOrder, searched, [], signal);
+    return new Map(
+      [...found].flatMap(([key, orders]) =>
+        liveOrders(orders)
+          .slice(0, 1)
+          .map((order) => [key, order.id] as const),
+      ),
+    );
+  }
+
+  function planContent(task: AttachmentTask): void {
+    const { operation, held, target, vendor, steps } = task;
+    const { document, file } = operation;
+    if (document.kind === 'file' && !file) throw new DataError('The bridge sent the file without its bytes.');
+    if (!target) vendors.planMissing(vendor, steps);
+    const place = target ? referenceTo(target.model, target.id) : `the vendor ${vendor.code} "${vendor.name}"`;
+    const wanted = target ?? { model: partnerModel, id: vendor.id };
+    const isThere = held?.res_model === wanted.model && held.res_id === wanted.id;
+    if (!held) {
+      task.action = 'create';
+      steps.push(`Attach "${nameOf(operation)}" to ${place}.`);
+    } else if (!isThere || hashIn(held) !== operation.contentHash) {
+      task.action = 'amend';
+      steps.push(`Write the attachment "${held.name}" of ${place} again.`);
+    }
+  }
+
+  async function write(task: AttachmentTask, signal: AbortSignal): Promise<void> {
+    const { operation, target, vendor } = task;
+    const { document } = operation;
+    const place = target ?? { model: partnerModel, id: vendor.id ?? 0 };
+    const bytes =
+      document.kind === 'rfi-answers'
+        ? answersPage(document)
+        : ((await fileBytes(operation, signal)) ?? new Uint8Array());
+    const cells = {
+      id: externalId(prefixOf(document.kind), document.key),
+      name: nameOf(operation),
+      description: descriptionOf(operation),
+      res_model: place.model,
+      res_id: String(place.id),
+      datas: Buffer.from(bytes).toString('base64'),
+      ...(document.kind === 'rfi-answers' ? { mimetype: 'text/html' } : {}),
+    };
+    const [result] = await loadRecords(odoo, model, [{ cells }], signal);
+    if (typeof result !== 'number') throw result;
+    task.reference = referenceTo(model, result);
+    await checkBytes(result, bytes, signal);
+    if (settings.messages)
+      await postNote(odoo, place, `${task.action === 'create' ? 'New' : 'Changed'}: ${cells.name}`, signal);
+  }
+
+  /** Odoo takes bytes that it cannot decode without a word; it keeps the SHA-1 of what it has. */
+  async function checkBytes(attachment: number, bytes: Uint8Array, signal: AbortSignal): Promise<void> {
+    const args = { ids: [attachment], fields: ['checksum'] };
+    const [row] = await odoo.ask(model, 'read', args, checksumRows, signal).catch((error: unknown) => {
+      throw new UnknownOutcome(asConnectorError(error).message, { cause: error });
+    });
+    const wanted = createHash('sha1').update(bytes).digest('hex');
+    if (row?.checksum !== wanted)
+      throw new UnknownOutcome(`Odoo holds other bytes of ${referenceTo(model, attachment)} than were sent.`, {
+        answered: true,
+      });
+  }
+
+  async function send(tasks: readonly AttachmentTask[], signal: AbortSignal): Promise<void> {
+    const written = due(tasks).filter(({ action }) => action === 'create' || action === 'amend');
+    await vendors.createMissing(
+      written.filter(({ target }) => !target),
+      signal,
+    );
+    // One at a time: files may be large, and the bytes of only one are in memory.
+    for (const task of due(written)) {
+      try {
+        await write(task, signal);
+      } catch (error) {
+        task.error = asConnectorError(error);
+      }
+    }
+    const gone = due(tasks).filter(({ action }) => action === 'cancel');
+    const ids = gone.flatMap(({ reference }) => idIn(reference, model) ?? []);
+    if (ids.length === 0) return;
+    try {
+      signal.throwIfAborted();
+      await odoo.change(model, 'unlink', { ids }, z.literal(true), signal);
+    } catch (error) {
+      for (const task of gone) task.error = asConnectorError(error);
+    }
+  }
+
+  return {
+    async plan(operations, signal) {
+      const documents = operations.map(({ document }) => document);
+      const found = await find(documents, signal);
+      const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
+      const known = await vendors.find(
+        kept.flatMap(({ supplier }) => supplier ?? []),
+        signal,
+      );
+      const targets = await findTargets(kept, signal);
+      const company = kept.some(({ supplier }) => !supplier) ? await companyOf(signal) : 0;
+      const tasks = operations.map((operation) => {
+        const { document, action } = operation;
+        const code = codeOf(document.supplier ?? {});
+        const own: AttachmentTask = {
+          ...newTask(operation),
+          vendor: { id: undefined, code, name: document.supplier?.name ?? '' },
+          held: undefined,
+          target: undefined,
+        };
+        return decide(own, (task) => {
+          const [held, ...more] = found.get(document.key) ?? [];
+          if (more.length > 0)
+            throw new ConflictError(
+              `Odoo holds ${more.length + 1} attachments for this document: delete the wrong ones (ids ${[held, ...more].map((one) => one?.id).join(', ')}).`,
+            );
+          task.held = held;
+          if (held) task.reference = referenceTo(model, held.id);
+          if (action === 'cancel') {
+            if (!held) return;
+            task.action = 'cancel';
+            task.steps.push(`Delete the attachment "${held.name}".`);
+            return;
+          }
+          const order = targets.get(pairOf(document));
+          if (!document.supplier) task.target = { model: 'res.company', id: company };
+          else if (order !== undefined) task.target = { model: awardOrder.model, id: order };
+          else {
+            const vendor = known.get(code);
+            if (vendor instanceof Error) throw vendor;
+            if (vendor) task.vendor = vendor;
+          }
+          planContent(task);
+        });
+      });
+      return { tasks, send: (signal) => send(tasks, signal) };
+    },
+    async lookup(documents, signal) {
+      const found = await find(documents, signal);
+      return [...found].flatMap(([key, all]) =>
+        all.map((held): Found => ({ key, reference: referenceTo(model, held.id), contentHash: hashIn(held) })),
+      );
+    },
+  };
+}
+
+/** A note in the chatter. It is not repeated, and may be missing after a crash: the attachment counts. */
+async function postNote(
+  odoo: Odoo,
+  place: { readonly model: string; readonly id: number },
+  body: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if (place.model === 'res.company') return;
+  await odoo.change(place.model, 'message_post', { ids: [place.id], body }, z.unknown(), signal).catch(() => undefined);
+}
+
+const prefixOf = (kind: AttachedKind) => (kind === 'file' ? 'file' : 'answers');
+
+function pairOf({ event, supplier }: { event: { id: string }; supplier?: SupplierHead | undefined }): string {
+  return `${event.id}/${supplier?.id ?? ''}`;
+}
+
+function nameOf({ document, file }: Operation<AttachedKind>): string {
+  return document.kind === 'file' ? oneLine(file?.name ?? 'file') : `Answers ${oneLine(document.event.name)}.html`;
+}
+
+function descriptionOf({ document, contentHash }: Operation<AttachedKind>): string {
+  const { event, kind, key } = document;
+  const question =
+    document.kind === 'file'
+      ? [document.question.identifier, document.question.text].filter((part) => part !== undefined).join(' ')
+      : '';
+  return [
+    `Sourcing event "${oneLine(event.name)}"${event.reference_id === undefined ? '' : ` (${event.reference_id})`}`,
+    ...(question === '' ? [] : [question]),
+    `Kept by the sourcing bridge: ${markerOf(kind, key)} ${contentHash}`,
+  ].join('\n');
+}
+
+function hashIn({ description }: HeldAttachment): string | undefined {
+  return /SB-[0-9A-Z]{16} ([0-9a-f]{64})$/mu.exec(description)?.[1];
+}

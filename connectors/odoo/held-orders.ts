@@ -1,0 +1,191 @@
+/**
+ * The orders that Odoo holds for documents: one per event and supplier. An order is found by the marker at the end of
+ * its source text, by the reference that the bridge remembers, and, where both fail and it matters, by its external id.
+ */
+import { TransientError, z } from 'sourcing-bridge/connector';
+import { externalId, markerOf, type Prefix, referenceArgs } from './external-ids.ts';
+import { type Odoo, OdooRefusal } from './odoo.ts';
+import type { OrderShape } from './order-shapes.ts';
+import { anyOf, id, idIn, number, relation, text } from './values.ts';
+
+const rowForm = z.looseObject({
+  id,
+  name: text,
+  state: z.string(),
+  source: text,
+  vendor: relation,
+  /** The ids of its lines. */
+  lines: z.array(id),
+  currency_id: relation,
+  company_id: relation,
+  partner_ref: text.optional(),
+  date_order: text.optional(),
+  date_planned: text.optional(),
+  date_start: text.optional(),
+  date_end: text.optional(),
+  picking_type_id: relation.optional(),
+  locked: z.boolean().optional(),
+  invoice_status: text.optional(),
+  invoice_count: number.optional(),
+  receipt_status: text.optional(),
+  purchase_group_id: relation.optional(),
+});
+
+export type HeldOrder = z.output<typeof rowForm>;
+
+const lineForm = z.looseObject({
+  id,
+  parent: relation,
+  product_id: relation,
+  product_uom_id: relation,
+  product_qty: number,
+  price_unit: number,
+  text,
+  date_planned: text.optional(),
+  qty_received: number.optional(),
+  qty_invoiced: number.optional(),
+});
+export interface HeldLine extends z.output<typeof lineForm> {
+  /** `sourcing_bridge.order_line_…`; empty for a line of a user. */
+  readonly externalId: string;
+}
+
+const externalIdsForm = z.record(z.string(), z.string());
+const referenceForm = z.tuple([z.string(), id]);
+
+/** Added to the marker when the bridge cancels an order: else a user has cancelled it. */
+export const withdrawnMark = ' (withdrawn)';
+
+export interface Searched {
+  readonly key: string;
+  readonly reference: string | undefined;
+  /** Whether it matters that nothing is found: the order was written before, or that is not known. */
+  readonly isExpected: boolean;
+}
+
+/** By document key; cancelled ones included. */
+export async function findOrders(
+  odoo: Odoo,
+  shape: OrderShape,
+  searched: readonly Searched[],
+  fields: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, HeldOrder[]>> {
+  const { model, sourceField } = shape;
+  const markers = new Map(searched.map(({ key }) => [key, markerOf(shape.prefix, key)]));
+  const references = searched.flatMap(({ reference }) => idIn(reference, model) ?? []);
+  const conditions = [
+    ...[...markers.values()].map((marker) => [sourceField, '=like', `%${marker}%`]),
+    ...(references.length === 0 ? [] : [['id', 'in', references]]),
+  ];
+  const rows = await readOrders(odoo, shape, anyOf(conditions), fields, signal);
+  const found = new Map<string, HeldOrder[]>();
+  for (const { key, reference } of searched) {
+    const marker = markers.get(key) ?? '';
+    const marked = rows.filter(({ source }) => source.includes(marker));
+    const known = idIn(reference, model);
+    // A user has written over the source text.
+    const bare = rows.filter((row) => row.id === known && !source(row).includes('SB-'));
+    found.set(key, marked.length > 0 ? marked : bare);
+  }
+  const missing = searched.filter(({ key, isExpected }) => isExpected && found.get(key)?.length === 0);
+  const named: [string, number][] = [];
+  for (const { key } of missing) {
+    const record = await recordNamed(odoo, shape.prefix, key, model, signal);
+    if (record !== undefined) named.push([key, record]);
+  }
+  if (named.length > 0) {
+    const domain = [['id', 'in', named.map(([, record]) => record)]];
+    const more = await readOrders(odoo, shape, domain, fields, signal);
+    for (const [key, record] of named) {
+      const row = more.find((candidate) => candidate.id === record);
+      if (!row) throw new TransientError(`Odoo names ${model},${record} for a document, and does not show it.`);
+      found.set(key, [row]);
+    }
+  }
+  return found;
+}
+
+const source = ({ source: value }: HeldOrder) => value;
+
+async function readOrders(
+  odoo: Odoo,
+  { model, sourceField, vendorField, linesField }: OrderShape,
+  domain: readonly unknown[],
+  fields: readonly string[],
+  signal: AbortSignal,
+): Promise<HeldOrder[]> {
+  const names = [
+    ...new Set(['name', 'state', sourceField, vendorField, linesField, 'currency_id', 'company_id', ...fields]),
+  ];
+  const rows = z.array(
+    z.preprocess(
+      (row) =>
+        typeof row === 'object' && row !== null
+          ? {
+              ...row,
+              source: row[sourceField as never],
+              vendor: row[vendorField as never],
+              lines: row[linesField as never],
+            }
+          : row,
+      rowForm,
+    ),
+  );
+  const args = { domain, fields: names, order: 'id asc', context: { active_test: false } };
+  return odoo.ask(model, 'search_read', args, rows, signal);
+}
+
+/** The id of the record with the external id of a document; undefined if there is none. */
+export async function recordNamed(
+  odoo: Odoo,
+  prefix: Prefix,
+  key: string,
+  model: string,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const args = referenceArgs(externalId(prefix, key));
+  try {
+    const [found, record] = await odoo.ask('ir.model.data', 'check_object_reference', args, referenceForm, signal);
+    return found === model ? record : undefined;
+  } catch (error) {
+    if (error instanceof OdooRefusal && /External ID not found/i.test(error.message)) return undefined;
+    throw error;
+  }
+}
+
+/** The lines of orders, by the order's id. */
+export async function readLines(
+  odoo: Odoo,
+  { lineModel, parentField, textField, hasOrderLines }: OrderShape,
+  orders: readonly HeldOrder[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number | undefined, HeldLine[]>> {
+  if (orders.length === 0) return new Map();
+  const domain = [[parentField, 'in', orders.map(({ id: order }) => order)]];
+  const own = hasOrderLines ? ['date_planned', 'qty_received', 'qty_invoiced'] : [];
+  const fields = [parentField, 'product_id', 'product_uom_id', 'product_qty', 'price_unit', textField, ...own];
+  const form = z.array(
+    z.preprocess(
+      (row) =>
+        typeof row === 'object' && row !== null
+          ? { ...row, parent: row[parentField as never], text: row[textField as never] }
+          : row,
+      lineForm,
+    ),
+  );
+  const rows = await odoo.ask(lineModel, 'search_read', { domain, fields, order: 'id asc' }, form, signal);
+  // An empty answer proves nothing: the orders themselves say which lines they have.
+  const shown = new Set(rows.map((row) => row.id));
+  if (orders.some(({ lines }) => lines.some((line) => !shown.has(line))))
+    throw new TransientError(`Odoo did not show all lines of ${lineModel} that its orders have.`);
+  if (rows.length === 0) return new Map();
+  const ids = rows.map((row) => row.id);
+  const names = await odoo.ask(lineModel, 'get_external_id', { ids }, externalIdsForm, signal);
+  if (ids.some((line) => names[line] === undefined))
+    throw new TransientError(`Odoo did not say which external ids the lines of ${lineModel} have.`);
+  return Map.groupBy(
+    rows.map((row): HeldLine => ({ ...row, externalId: names[row.id] ?? '' })),
+    ({ parent }) => parent?.id,
+  );
+}

@@ -1,0 +1,127 @@
+/**
+ * The connector for Odoo 19, over `/json/2`. Suppliers become contacts, awards become purchase orders, prices or blanket
+ * orders, bids become requests for quotation, answers and files become attachments. Vendors and purchase agreements are
+ * read. README.md says which field is written where.
+ *
+ * Records are written by Odoo's `load` under external ids that are derived from the documents' keys: a repeated call
+ * finds its record, whatever was killed in between.
+ */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import {
+  ConfigError,
+  type ConnectorError,
+  defineConnector,
+  type Found,
+  type Operation,
+  type Outcome,
+  outcomeOf,
+  type Unclear,
+} from 'sourcing-bridge/connector';
+import { createAttachments } from './attachments.ts';
+import { check } from './check.ts';
+import { asConnectorError, connections, createOdoo } from './odoo.ts';
+import { awardOrder, bidOrder, blanketOrder } from './order-shapes.ts';
+import { createOrders } from './orders.ts';
+import { createPricelists } from './pricelists.ts';
+import { createReads } from './reads.ts';
+import { createReferenceDataReader } from './reference-data.ts';
+import { settings } from './settings.ts';
+import { createSuppliers } from './suppliers.ts';
+import { type Kind, newTask, outcomeOfTask, type Plan, plannedOf } from './task.ts';
+import { createVendors } from './vendors.ts';
+
+const kinds = ['supplier', 'quotation', 'award', 'rfi-answers', 'file'] as const;
+type WrittenKind = (typeof kinds)[number];
+
+const checkTimeoutMs = 60_000;
+
+export default defineConnector({
+  name: 'odoo',
+  settings,
+  capabilities: {
+    kinds,
+    batchMax: 20,
+    concurrency: 1,
+    requestsAtOnce: connections,
+    idempotency: 'external-id',
+    timeoutMs: 120_000,
+    lateEffectMs: 120_000,
+    // Odoo answers after its commit, and a lookup reads the same database.
+    visibleAfterMs: 0,
+    reads: ['supplier', 'requisition'],
+  },
+  capabilitiesWith: ({ batch_size, timeout_seconds, settle_seconds }) => ({
+    batchMax: batch_size,
+    timeoutMs: timeout_seconds * 1_000,
+    lateEffectMs: settle_seconds * 1_000,
+  }),
+  // Odoo's own link to a record, which leads to its form. Prices of an award are no record of their own.
+  urlOf: (reference, { url }) => {
+    const [, model, id] = /^([a-z_.]+),(\d+)$/.exec(reference) ?? [];
+    if (model === undefined || id === undefined) return undefined;
+    const link = new URL(`${url.replace(/\/+$/, '')}/mail/view`);
+    link.search = new URLSearchParams({ model, res_id: id }).toString();
+    return link.href;
+  },
+  async open(values, { dataDir, clock }) {
+    const odoo = createOdoo(values, { clock, caPem: await readCa(values.ca_file, dataDir) });
+    const vendors = createVendors(odoo, values, clock);
+    const readReferenceData = createReferenceDataReader(odoo, values, clock);
+    const deps = { odoo, settings: values, vendors, readReferenceData, clock };
+    const awards = {
+      orders: () => createOrders(deps, awardOrder),
+      pricelists: () => createPricelists(deps),
+      'blanket-orders': () => createOrders(deps, blanketOrder),
+    };
+    const byKind: { readonly [K in WrittenKind]: Kind<K> } = {
+      supplier: createSuppliers(deps),
+      quotation: createOrders(deps, bidOrder),
+      award: awards[values.awards](),
+      'rfi-answers': createAttachments(deps),
+      file: createAttachments(deps),
+    };
+    const kindOf = (kind: WrittenKind) => byKind[kind] as Kind<WrittenKind>;
+
+    return {
+      check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
+      plan: async (operations, signal) => {
+        const [first] = operations;
+        if (!first) return [];
+        try {
+          return (await kindOf(first.document.kind).plan(operations, signal)).tasks.map(plannedOf);
+        } catch (thrown) {
+          const error: ConnectorError = asConnectorError(thrown);
+          return operations.map((operation) => plannedOf({ ...newTask(operation), error }));
+        }
+      },
+      write: async (operations: readonly Operation<WrittenKind>[], signal): Promise<Outcome[]> => {
+        const [first] = operations;
+        if (!first) return [];
+        let plan: Plan<WrittenKind>;
+        try {
+          plan = await kindOf(first.document.kind).plan(operations, signal);
+        } catch (thrown) {
+          // Nothing was sent: an answer that says nothing is no reason to look for an effect.
+          return operations.map(() => outcomeOf(thrown));
+        }
+        await plan.send(signal);
+        return plan.tasks.map(outcomeOfTask);
+      },
+      lookup: async (documents, signal): Promise<(Found | Unclear)[]> => {
+        const [first] = documents;
+        return first ? kindOf(first.kind).lookup(documents, signal) : [];
+      },
+      read: createReads(deps),
+      close: () => odoo.close(),
+    };
+  },
+});
+
+async function readCa(file: string | undefined, dataDir: string): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  const path = resolve(dataDir, file);
+  return readFile(path, 'utf8').catch((cause: unknown) => {
+    throw new ConfigError(`The file ${path} (settings.ca_file) cannot be read: ${String(cause)}`, { cause });
+  });
+}

@@ -1,0 +1,138 @@
+/** The lots of an award or of bids in Odoo's values: product, unit, quantity, price and day. */
+import { type AwardLine, DataError, Decimal, type QuotationLine } from 'sourcing-bridge/connector';
+import type { Product, ProductName, ReferenceData, Unit } from './reference-data.ts';
+import type { Settings } from './settings.ts';
+import { exactNumber, odooTime, plainOf } from './values.ts';
+
+export const orderFields = [
+  'source',
+  'partner_ref',
+  'date_order',
+  'date_planned',
+  'date_start',
+  'date_end',
+  'warehouse',
+];
+export const lineFields = ['product', 'unit', 'description', 'date_planned'];
+
+type Fields = Readonly<Record<string, string>> | undefined;
+
+/** A lot in the form in which it is to be written to Odoo. */
+export interface WantedLine {
+  readonly lot: string;
+  readonly product: Product | undefined;
+  readonly unit: Unit | undefined;
+  readonly quantity: string;
+  readonly price: string;
+  /** The text of the line. */
+  readonly text: string;
+  /** `2030-12-31 00:00:00`; undefined: Odoo decides. */
+  readonly date: string | undefined;
+}
+
+export interface Amount {
+  readonly quantity: string;
+  readonly price: string;
+}
+
+/** Throws DataError for a field of the mapping that the connector does not read: the mapping contains a mistake. */
+export function checkFields(fields: Fields, known: readonly string[], owner: string): void {
+  for (const name of Object.keys(fields ?? {}))
+    if (!known.includes(name))
+      throw new DataError(
+        `The flow's mapping sets for ${owner} the field "${name}", which the Odoo connector does not know. It knows: ${known.join(', ')}.`,
+      );
+}
+
+/** The product that a line names: from the flow's mapping, else from `settings.product`. */
+export function productNameOf(
+  line: { fields?: Fields },
+  settings: Settings,
+  vendor: number | undefined,
+): ProductName | undefined {
+  const name = line.fields?.['product'] ?? settings.product;
+  return name === undefined || name === '' ? undefined : { name, vendor };
+}
+
+/** Throws DataError, with the lot, for a value that Odoo would change in silence, or take although it is wrong. */
+export function wantedLines<Line extends AwardLine | QuotationLine>(
+  { fields: head, lines }: { readonly fields?: Fields; readonly lines: readonly Line[] },
+  amountOf: (line: Line) => Amount,
+  context: { data: ReferenceData; settings: Settings; vendor: number | undefined },
+): WantedLine[] {
+  const wanted = lines.map((line) => {
+    try {
+      checkFields(line.fields, lineFields, 'lines');
+      return wantedLine(line, amountOf(line), head?.['date_planned'], context);
+    } catch (error) {
+      if (error instanceof DataError) throw new DataError(`Lot "${line.lot}": ${error.message}`, { cause: error });
+      throw error;
+    }
+  });
+  const dated = wanted.filter(({ date }) => date !== undefined).length;
+  if (dated > 0 && dated < wanted.length)
+    throw new DataError(
+      'The mapping sets date_planned for some lots and not for others: set it for all, or for the order.',
+    );
+  return wanted;
+}
+
+function wantedLine(
+  line: AwardLine | QuotationLine,
+  amount: Amount,
+  headDate: string | undefined,
+  { data, settings, vendor }: { data: ReferenceData; settings: Settings; vendor: number | undefined },
+): WantedLine {
+  const { fields = {}, lot } = line;
+  const name = productNameOf(line, settings, vendor);
+  const product = name === undefined ? undefined : data.product(name);
+  const unitName = fields['unit'] ?? settings.unit;
+  const unit = unitName === undefined ? product?.unit : data.unit(unitName);
+  if (unit && product?.unit && !data.isSameKind(unit, product.unit))
+    throw new DataError(
+      `the unit "${unit.name}" does not fit the product "${product.name}", which Odoo keeps in "${product.unit.name}"`,
+    );
+  if (unit && !product) throw new DataError(`the unit "${unit.name}" needs a product: Odoo's text lines have no unit`);
+  const date = fields['date_planned'] ?? headDate;
+  return {
+    lot,
+    product,
+    unit,
+    quantity: exactNumber(fitted(amount.quantity, unit, settings), 'the quantity'),
+    price: exactNumber(amount.price, 'the price'),
+    text: fields['description'] ?? lot,
+    date: date === undefined ? undefined : odooTime(date, 'the field date_planned'),
+  };
+}
+
+/** Odoo rounds a quantity to its unit's rounding (0.01 by default) without a word. */
+function fitted(quantity: string, unit: Unit | undefined, { rounding }: Settings): string {
+  const step = new Decimal(unit && unit.rounding > 0 ? plainOf(unit.rounding) : '0.01');
+  const value = new Decimal(quantity);
+  if (value.modulo(step).isZero()) return quantity;
+  if (rounding === 'half-up')
+    return value.dividedBy(step).toDecimalPlaces(0, Decimal.ROUND_HALF_UP).times(step).toFixed();
+  throw new DataError(
+    `the quantity ${quantity} is not a multiple of ${step.toFixed()}, to which Odoo rounds ${unit ? `the unit "${unit.name}"` : 'a line without unit'}; settings.rounding: half-up would round it`,
+  );
+}
+
+/** A line without quantity and price counts as one piece at the cost of the supplier's share. */
+export function awardAmount({ quantity, unit_price, cost }: AwardLine): Amount {
+  if (quantity !== undefined && unit_price !== undefined) return { quantity, price: unit_price };
+  if (quantity === undefined && unit_price === undefined) return { quantity: '1', price: cost };
+  throw new DataError(
+    `it has a ${quantity === undefined ? 'unit price and no quantity' : 'quantity and no unit price'}: name both columns in the flow (quantity_column, unit_price_column), or neither of them`,
+  );
+}
+
+/** A bid without quantity and price counts by its single value, with its volume, else as one piece. */
+export function bidAmount({ quantity, unit_price, bids }: QuotationLine): Amount {
+  if (quantity !== undefined && unit_price !== undefined) return { quantity, price: unit_price };
+  const [bid] = bids;
+  if (quantity === undefined && unit_price === undefined && bids.length === 1 && bid)
+    return { quantity: bid.volume ?? '1', price: bid.value };
+  throw new DataError(
+    'it has no quantity and unit price: name both columns in the flow (quantity_column, unit_price_column)',
+  );
+}

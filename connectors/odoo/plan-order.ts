@@ -1,0 +1,371 @@
+/**
+ * Decides what to do with the order of a document: create, amend, revive or cancel it, or fail with the reason why none
+ * of this is possible. It compares what Odoo holds with what is wanted, field by field and lot by lot. Lines that users
+ * added have no external id of the bridge and are left alone.
+ */
+import { type AwardDocument, ConflictError, DataError, type QuotationDocument } from 'sourcing-bridge/connector';
+import { documentPrefix, externalId, markerOf, partId } from './external-ids.ts';
+import { type HeldLine, type HeldOrder, withdrawnMark } from './held-orders.ts';
+import type { Cells, LoadRecord } from './load.ts';
+import { checkFields, orderFields, type WantedLine } from './lots.ts';
+import type { OrderShape } from './order-shapes.ts';
+import type { ReferenceData } from './reference-data.ts';
+import { amendsConfirmed, type Settings } from './settings.ts';
+import type { Task } from './task.ts';
+import { odooTime, oneLine, referenceTo } from './values.ts';
+import type { Vendor } from './vendors.ts';
+
+export type OrderDocument = AwardDocument | QuotationDocument;
+
+export interface OrderTask extends Task<OrderDocument['kind']> {
+  vendor: Vendor;
+  lines: readonly WantedLine[];
+  step: OrderStep | undefined;
+}
+
+type OrderStep =
+  | { readonly do: 'create' }
+  | { readonly do: 'cancel'; readonly held: HeldOrder }
+  | {
+      readonly do: 'write';
+      readonly held: HeldOrder;
+      /** Whether it is cancelled and becomes a draft first. */
+      readonly isRevived: boolean;
+      readonly isConfirmed: boolean;
+      readonly headChanged: boolean;
+      /** The lots whose lines are loaded. */
+      readonly load: readonly WantedLine[];
+      /** Commands for lines: what `load` must not do to them. */
+      readonly commands: readonly unknown[];
+      readonly confirm: boolean;
+    };
+
+export interface OrderContext {
+  readonly shape: OrderShape;
+  readonly settings: Settings;
+  readonly data: ReferenceData;
+  /** Whether the connector confirms these orders. */
+  readonly confirms: boolean;
+  readonly linesOf: (order: HeldOrder) => readonly HeldLine[];
+}
+
+const isCancelled = ({ state }: HeldOrder) => state === 'cancel';
+const isWithdrawn = ({ source }: HeldOrder) => source.endsWith(withdrawnMark);
+
+/** Those that count: not cancelled. */
+export function liveOrders(found: readonly HeldOrder[] = []): HeldOrder[] {
+  return found.filter((order) => !isCancelled(order));
+}
+
+export function planOrder(task: OrderTask, found: readonly HeldOrder[], context: OrderContext): void {
+  const { shape } = context;
+  const live = liveOrders(found);
+  const [held] = live;
+  if (live.length > 1)
+    throw new ConflictError(
+      `Odoo holds ${live.length} orders for this document (${live.map(({ name }) => name).join(', ')}): cancel the wrong ones.`,
+    );
+  if (held) task.reference = referenceTo(shape.model, held.id);
+  if (task.operation.action === 'cancel') return planCancel(task, held, context);
+  checkFields(task.operation.document.fields, orderFields, 'orders');
+  if (held) return planAmend(task, held, context);
+  const cancelled = found.find((order) => !isWithdrawn(order));
+  if (cancelled)
+    throw new ConflictError(
+      `The ${shape.name} ${cancelled.name} was cancelled in Odoo, but its document is still valid: set it back to draft there and replay, or delete it and replay.`,
+    );
+  const [withdrawn] = found;
+  if (withdrawn) return planRevival(task, withdrawn, context);
+  planCreate(task, context);
+}
+
+function planCreate(task: OrderTask, context: OrderContext): void {
+  const { shape, confirms } = context;
+  // Throws, before anything is sent, for values that Odoo would refuse or take in silence.
+  headCells(task, context);
+  needProducts(task, context);
+  task.step = { do: 'create' };
+  task.action = 'create';
+  task.steps.push(
+    `Make a ${shape.name} (${confirms ? 'confirmed' : 'draft'}) to ${task.vendor.code} "${task.vendor.name}" in ${task.operation.document.currency}.`,
+    ...task.lines.map((line) => `Add a line: ${lineText(line)}.`),
+  );
+}
+
+/** An order that the bridge has cancelled comes back: it keeps its number and its external ids. */
+function planRevival(task: OrderTask, held: HeldOrder, context: OrderContext): void {
+  needProducts(task, context);
+  const { changed, gone } = compareLines(task, held, context);
+  task.reference = referenceTo(context.shape.model, held.id);
+  task.action = 'create';
+  task.steps.push(
+    `Set the ${context.shape.name} ${held.name}, which the bridge has cancelled, back to draft.`,
+    ...changed.map(({ wanted }) => `Write the line: ${lineText(wanted)}.`),
+    ...gone.map((line) => `Remove the line "${line.text}".`),
+  );
+  task.step = {
+    do: 'write',
+    held,
+    isRevived: true,
+    isConfirmed: false,
+    headChanged: true,
+    load: changed.map(({ wanted }) => wanted),
+    commands: gone.map(({ id }) => [2, id, 0]),
+    confirm: context.confirms,
+  };
+}
+
+function planCancel(task: OrderTask, held: HeldOrder | undefined, context: OrderContext): void {
+  if (!held) return;
+  const { shape, settings } = context;
+  const isConfirmed = !shape.openStates.has(held.state);
+  if (isConfirmed) {
+    if (!amendsConfirmed(settings))
+      throw new ConflictError(
+        `The document was withdrawn, but the ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed: cancel it there.`,
+      );
+    // Odoo would cancel it without a word, also when everything was received.
+    refuseStarted(held, context, 'The document was withdrawn, but');
+  }
+  task.step = { do: 'cancel', held };
+  task.action = 'cancel';
+  task.steps.push(`Cancel the ${shape.name} ${held.name}, which is ${held.state}.`);
+}
+
+/** Throws ConflictError if goods or bills exist for the order, or if a user has locked it. */
+function refuseStarted(held: HeldOrder, { shape, linesOf }: OrderContext, why: string): void {
+  const name = `${why} the ${shape.name} ${held.name}`;
+  if (held.locked) throw new ConflictError(`${name} is locked in Odoo: unlock it there and replay.`);
+  const lines = linesOf(held);
+  if (['partial', 'full'].includes(held.receipt_status ?? '') || lines.some(({ qty_received = 0 }) => qty_received > 0))
+    throw new ConflictError(
+      `${name} was received in Odoo (${held.receipt_status || 'in part'}): return the goods and cancel it there.`,
+    );
+  if (
+    held.invoice_status === 'invoiced' ||
+    (held.invoice_count ?? 0) > 0 ||
+    lines.some(({ qty_invoiced = 0 }) => qty_invoiced > 0)
+  )
+    throw new ConflictError(`${name} has bills in Odoo: cancel them there first.`);
+}
+
+function planAmend(task: OrderTask, held: HeldOrder, context: OrderContext): void {
+  const { shape, settings, confirms } = context;
+  const isConfirmed = !shape.openStates.has(held.state);
+  needProducts(task, context);
+  const head = compareHead(task, held, context);
+  const { changed, gone } = compareLines(task, held, context);
+  // In a confirmed order, a line cannot be removed. It is set to zero, and is no difference any more.
+  const removed = isConfirmed ? gone.filter(({ product_qty }) => product_qty !== 0) : gone;
+  const confirm = confirms && shape.confirmFrom.has(held.state);
+  const steps = [
+    ...head.steps,
+    ...changed.map(({ wanted, line, what }) =>
+      line ? `Lot "${wanted.lot}": change ${what.join(', ')}.` : `Add a line: ${lineText(wanted)}.`,
+    ),
+    ...removed.map((line) => `${isConfirmed ? 'Set to zero' : 'Remove'} the line "${line.text}".`),
+    ...(confirm ? ['Confirm it.'] : []),
+  ];
+  if (steps.length === 0) return;
+  if (isConfirmed) {
+    const asked = `What the document asks for: ${steps.join(' ')}`;
+    if (!amendsConfirmed(settings) || !shape.hasOrderLines || head.isFixed)
+      throw new ConflictError(
+        `The ${shape.name} ${held.name} is confirmed (${held.state}) in Odoo and was not changed. ${asked} Make the change there.`,
+      );
+    refuseStarted(held, context, `${asked} But`);
+  }
+  task.action = 'amend';
+  task.steps.push(`Amend the ${shape.name} ${held.name}.`, ...steps);
+  task.step = {
+    do: 'write',
+    held,
+    isRevived: false,
+    isConfirmed,
+    headChanged: head.steps.length > 0,
+    load: changed.filter(({ line }) => !isConfirmed || !line).map(({ wanted }) => wanted),
+    commands: isConfirmed
+      ? [
+          ...changed.flatMap(({ wanted, line }) => (line ? [[1, line.id, lineValues(wanted, context)]] : [])),
+          ...removed.map(({ id }) => [1, id, { product_qty: 0 }]),
+        ]
+      : removed.map(({ id }) => [2, id, 0]),
+    confirm,
+  };
+}
+
+/** Odoo takes a line without a product, and refuses to confirm the order then. */
+function needProducts({ lines }: OrderTask, { shape, confirms }: OrderContext): void {
+  if (shape.hasOrderLines && !confirms) return;
+  const bare = lines.find(({ product }) => !product);
+  if (bare)
+    throw new DataError(
+      `Lot "${bare.lot}" has no product, which a ${shape.hasOrderLines ? 'confirmed order' : shape.name} needs: set the field product in the mapping, or settings.product.`,
+    );
+}
+
+function compareHead(task: OrderTask, held: HeldOrder, context: OrderContext): { steps: string[]; isFixed: boolean } {
+  const { shape } = context;
+  const cells = headCells(task, context);
+  const steps: string[] = [];
+  let isFixed = false;
+  const differs = (what: string, now: string, wanted: string | undefined, fixed = false) => {
+    if (wanted === undefined || now === wanted) return;
+    isFixed ||= fixed;
+    steps.push(`Change the ${what} from "${now}" to "${wanted}".`);
+  };
+  const idText = (value: { id: number } | undefined) => String(value?.id ?? '');
+  const vendor = task.vendor.id === undefined ? 'new' : String(task.vendor.id);
+  if (idText(held.vendor) !== vendor) {
+    isFixed = true;
+    steps.push(`Change the vendor from "${held.vendor?.name ?? ''}" to "${task.vendor.name}".`);
+  }
+  differs('currency', idText(held.currency_id), cells['currency_id/.id'], true);
+  differs('company', idText(held.company_id), cells['company_id/.id'], true);
+  differs('operation type', idText(held.picking_type_id), cells['picking_type_id/.id'], true);
+  differs('source', held.source, cells[shape.sourceField]);
+  for (const name of ['partner_ref', 'date_order', 'date_planned', 'date_start', 'date_end'] as const)
+    differs(name.replace('_', ' '), held[name] ?? '', cells[name]);
+  return { steps, isFixed };
+}
+
+/** The cells of the order itself, without its lines. Throws DataError for a value that Odoo would refuse. */
+export function headCells({ operation, vendor }: OrderTask, { shape, settings, data }: OrderContext): Cells {
+  const { document } = operation;
+  const { fields = {} } = document;
+  const marker = markerOf(shape.prefix, document.key);
+  const eventMarker = shape.prefix === 'bids' ? ` ${eventMarkerOf(document.event.id)}` : '';
+  const warehouse = fields['warehouse'] ?? settings.warehouse;
+  const receipts = warehouse === undefined || !shape.hasOrderLines ? undefined : data.receipts(warehouse);
+  const times = shape.hasOrderLines ? ['date_order', 'date_planned'] : [];
+  const days = shape.hasOrderLines ? [] : ['date_start', 'date_end'];
+  return {
+    id: externalId(shape.prefix, document.key),
+    ...shape.fixedCells,
+    [`${shape.vendorField}/.id`]: String(vendor.id ?? ''),
+    [shape.sourceField]: `${oneLine(fields['source'] ?? document.event.name)}${eventMarker} ${marker}`,
+    'currency_id/.id': String(data.currency(document.currency)),
+    ...(receipts === undefined
+      ? {}
+      : {
+          'picking_type_id/.id': String(receipts.id),
+          ...(receipts.company === undefined ? {} : { 'company_id/.id': String(receipts.company) }),
+        }),
+    ...(fields['partner_ref'] === undefined || !shape.hasOrderLines
+      ? {}
+      : { partner_ref: oneLine(fields['partner_ref']) }),
+    ...Object.fromEntries(
+      [...times, ...days].flatMap((name) => {
+        const value = fields[name];
+        if (value === undefined) return [];
+        const time = odooTime(value, `The field ${name}`);
+        return [[name, days.includes(name) ? time.slice(0, 10) : time]];
+      }),
+    ),
+  };
+}
+
+/** All requests for quotation of an event have it in their source, by which they become alternatives of each other. */
+export function eventMarkerOf(event: string): string {
+  return markerOf('event', event);
+}
+
+/** The record to load: the order with these lines. */
+export function orderRecord(task: OrderTask, lines: readonly WantedLine[], context: OrderContext): LoadRecord {
+  const { shape } = context;
+  const { key } = task.operation.document;
+  return {
+    cells: headCells(task, context),
+    ...(lines.length === 0
+      ? {}
+      : { lines: { field: shape.linesField, rows: lines.map((line) => lineCells(key, line, shape)) } }),
+  };
+}
+
+/** The record without values of the order itself: only further lines are added to it. */
+export function linesRecord(task: OrderTask, lines: readonly WantedLine[], { shape }: OrderContext): LoadRecord {
+  const { key } = task.operation.document;
+  return {
+    cells: { id: externalId(shape.prefix, key) },
+    lines: { field: shape.linesField, rows: lines.map((line) => lineCells(key, line, shape)) },
+  };
+}
+
+function lineCells(
+  key: string,
+  { lot, product, unit, quantity, price, text, date }: WantedLine,
+  shape: OrderShape,
+): Cells {
+  return {
+    id: partId(shape.linePrefix, key, lot),
+    [shape.textField]: text,
+    'product_id/.id': product === undefined ? '' : String(product.id),
+    'product_uom_id/.id': unit === undefined ? '' : String(unit.id),
+    product_qty: quantity,
+    price_unit: price,
+    ...(date === undefined || !shape.hasOrderLines ? {} : { date_planned: date }),
+  };
+}
+
+/** The values of a line for `write`, as numbers and ids. */
+function lineValues({ product, unit, quantity, price, text, date }: WantedLine, { shape }: OrderContext) {
+  return {
+    [shape.textField]: text,
+    ...(product === undefined ? {} : { product_id: product.id }),
+    ...(unit === undefined ? {} : { product_uom_id: unit.id }),
+    product_qty: Number(quantity),
+    price_unit: Number(price),
+    ...(date === undefined ? {} : { date_planned: date }),
+  };
+}
+
+interface ChangedLine {
+  readonly wanted: WantedLine;
+  /** Undefined: the line is missing. */
+  readonly line: HeldLine | undefined;
+  /** What changes, in words. */
+  readonly what: readonly string[];
+}
+
+/** The lots whose line is missing or differs, and the lines of lots that are no longer in the document. */
+function compareLines(task: OrderTask, held: HeldOrder, { shape, linesOf }: OrderContext) {
+  const { key } = task.operation.document;
+  const lines = linesOf(held);
+  const byId = new Map(lines.map((line) => [line.externalId, line]));
+  const wantedIds = new Set<string>();
+  const changed = task.lines.flatMap((wanted): ChangedLine[] => {
+    const name = partId(shape.linePrefix, key, wanted.lot);
+    wantedIds.add(name);
+    const line = byId.get(name);
+    if (!line) return [{ wanted, line: undefined, what: [] }];
+    const what = differencesOf(line, wanted, shape);
+    return what.length === 0 ? [] : [{ wanted, line, what }];
+  });
+  const prefix = documentPrefix(shape.linePrefix, key);
+  const gone = lines.filter((line) => line.externalId.startsWith(prefix) && !wantedIds.has(line.externalId));
+  return { changed, gone };
+}
+
+function differencesOf(line: HeldLine, wanted: WantedLine, { hasOrderLines }: OrderShape): string[] {
+  const what: string[] = [];
+  const differs = (name: string, now: unknown, next: unknown) => {
+    if (now !== next) what.push(`the ${name} from ${String(now)} to ${String(next)}`);
+  };
+  differs('product', line.product_id?.id ?? 'none', wanted.product?.id ?? 'none');
+  differs('unit', line.product_uom_id?.id ?? 'none', wanted.unit?.id ?? 'none');
+  differs('quantity', line.product_qty, Number(wanted.quantity));
+  differs('price', line.price_unit, Number(wanted.price));
+  differs('text', line.text, wanted.text);
+  if (hasOrderLines && wanted.date !== undefined) differs('date', line.date_planned ?? '', wanted.date);
+  return what;
+}
+
+/** Whether the held lines are as wanted; used to read the effect of a change. */
+export function isAsWanted(task: OrderTask, held: HeldOrder, context: OrderContext): boolean {
+  const { changed, gone } = compareLines(task, held, context);
+  return changed.length === 0 && gone.every(({ product_qty }) => product_qty === 0);
+}
+
+function lineText({ lot, quantity, price, unit, product }: WantedLine): string {
+  return `lot "${lot}", ${[quantity, ...(unit ? [unit.name] : []), ...(product ? [`of ${product.name}`] : []), `at ${price}`].join(' ')}`;
+}

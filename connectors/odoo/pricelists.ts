@@ -1,0 +1,221 @@
+/**
+ * Awards as prices in the vendor's pricelist (`product.supplierinfo`): one for each lot's product, from a quantity of 0
+ * on. Each has an external id whose beginning names the award; a price of a lot that is no longer awarded is deleted.
+ * Other prices of the same vendor and product are left alone.
+ */
+import { DataError, type Found, type Operation, TransientError, z } from 'sourcing-bridge/connector';
+import { documentPrefix, markerOf, partId } from './external-ids.ts';
+import { type LoadRecord, loadRecords } from './load.ts';
+import { awardAmount, checkFields, orderFields, productNameOf, type WantedLine, wantedLines } from './lots.ts';
+import { asConnectorError } from './odoo.ts';
+import type { OrderDeps } from './orders.ts';
+import { decide, due, type Kind, newTask, type Task } from './task.ts';
+import { anyOf, id, number, odooTime, relation, text } from './values.ts';
+import { codeOf, type Vendor } from './vendors.ts';
+
+const model = 'product.supplierinfo';
+const rowsForm = z.array(
+  z.object({
+    id,
+    partner_id: relation,
+    product_id: relation,
+    price: number,
+    currency_id: relation,
+    product_name: text,
+    date_start: text,
+    date_end: text,
+  }),
+);
+const rowFields = Object.keys(rowsForm.element.shape).filter((name) => name !== 'id');
+const namesForm = z.record(z.string(), z.string());
+
+type HeldPrice = z.output<typeof rowsForm>[number] & { readonly externalId: string };
+
+interface PriceTask extends Task<'award'> {
+  vendor: Vendor;
+  /** The prices to load. */
+  changed: readonly WantedLine[];
+  gone: readonly HeldPrice[];
+  currency: number;
+  days: Readonly<Record<string, string>>;
+}
+
+/** Stands for all prices of an award. */
+const referenceOf = (key: string) => `${model}/${markerOf('price', key)}`;
+
+export function createPricelists({ odoo, settings, vendors, readReferenceData }: OrderDeps): Kind<'award'> {
+  /** By award: the prices of the vendors that are named, and of these awards. */
+  async function find(documents: readonly { key: string; vendor: number | undefined }[], signal: AbortSignal) {
+    const partners = [...new Set(documents.flatMap(({ vendor }) => vendor ?? []))];
+    if (partners.length === 0) return new Map<string, HeldPrice[]>();
+    const domain = anyOf([['partner_id', 'in', partners]]);
+    const rows = await odoo.ask(model, 'search_read', { domain, fields: rowFields, order: 'id asc' }, rowsForm, signal);
+    const ids = rows.map((row) => row.id);
+    const names = ids.length === 0 ? {} : await odoo.ask(model, 'get_external_id', { ids }, namesForm, signal);
+    if (ids.some((price) => names[price] === undefined))
+      throw new TransientError('Odoo did not say which external ids the prices have.');
+    const prices = rows.map((row): HeldPrice => ({ ...row, externalId: names[row.id] ?? '' }));
+    return new Map(
+      documents.map(({ key }) => {
+        const prefix = documentPrefix('price', key);
+        return [key, prices.filter(({ externalId }) => externalId.startsWith(prefix))];
+      }),
+    );
+  }
+
+  async function vendorsOf(documents: readonly Operation<'award'>['document'][], signal: AbortSignal) {
+    return vendors.find(
+      documents.map(({ supplier }) => supplier),
+      signal,
+    );
+  }
+
+  function recordOf({ operation, vendor, currency, days }: PriceTask, line: WantedLine): LoadRecord {
+    return {
+      cells: {
+        id: partId('price', operation.document.key, line.lot),
+        'partner_id/.id': String(vendor.id ?? ''),
+        'product_tmpl_id/.id': String(line.product?.template ?? ''),
+        'product_id/.id': String(line.product?.id ?? ''),
+        product_name: line.text,
+        min_qty: '0',
+        price: line.price,
+        'currency_id/.id': String(currency),
+        ...days,
+      },
+    };
+  }
+
+  async function send(tasks: readonly PriceTask[], signal: AbortSignal): Promise<void> {
+    await vendors.createMissing(
+      tasks.filter(({ changed }) => changed.length > 0),
+      signal,
+    );
+    const all = due(tasks).flatMap((task) => task.changed.map((line) => ({ task, record: recordOf(task, line) })));
+    const results = await loadRecords(
+      odoo,
+      model,
+      all.map(({ record }) => record),
+      signal,
+    );
+    for (const [index, { task }] of all.entries()) {
+      const result = results[index];
+      if (typeof result !== 'number') task.error ??= result;
+    }
+    const gone = due(tasks).filter((task) => task.gone.length > 0);
+    const ids = gone.flatMap((task) => task.gone.map((price) => price.id));
+    if (ids.length === 0) return;
+    try {
+      signal.throwIfAborted();
+      await odoo.change(model, 'unlink', { ids }, z.literal(true), signal);
+    } catch (error) {
+      for (const task of gone) task.error = asConnectorError(error);
+    }
+  }
+
+  return {
+    async plan(operations, signal) {
+      const documents = operations.map(({ document }) => document);
+      const found = await vendorsOf(documents, signal);
+      const idOf = (document: Operation<'award'>['document']) => {
+        const vendor = found.get(codeOf(document.supplier));
+        return vendor instanceof Error ? undefined : vendor?.id;
+      };
+      const kept = operations.filter(({ action }) => action !== 'cancel').map(({ document }) => document);
+      const data = await readReferenceData(
+        {
+          currencies: kept.map(({ currency }) => currency),
+          products: kept.flatMap((document) =>
+            document.lines.flatMap((line) => productNameOf(line, settings, idOf(document)) ?? []),
+          ),
+          warehouses: [],
+        },
+        signal,
+      );
+      const prices = await find(
+        documents.map((document) => ({ key: document.key, vendor: idOf(document) })),
+        signal,
+      );
+      const tasks = operations.map((operation) => {
+        const { document, action } = operation;
+        const code = codeOf(document.supplier);
+        const own: PriceTask = {
+          ...newTask(operation),
+          reference: referenceOf(document.key),
+          vendor: { id: undefined, code, name: document.supplier.name },
+          changed: [],
+          gone: [],
+          currency: 0,
+          days: {},
+        };
+        return decide(own, (task) => {
+          const held = prices.get(document.key) ?? [];
+          if (action === 'cancel') {
+            task.gone = held;
+            if (held.length > 0) task.action = 'cancel';
+            task.steps.push(...held.map(({ product_name }) => `Delete the price of "${product_name}".`));
+            return;
+          }
+          const vendor = found.get(code);
+          if (vendor instanceof Error) throw vendor;
+          if (vendor) task.vendor = vendor;
+          checkFields(document.fields, orderFields, 'orders');
+          task.currency = data.currency(document.currency);
+          task.days = daysOf(document.fields);
+          const wanted = wantedLines(document, awardAmount, { data, settings, vendor: task.vendor.id });
+          const bare = wanted.find(({ product }) => !product);
+          if (bare) throw new DataError(`Lot "${bare.lot}" has no product, which a price needs.`);
+          task.changed = wanted.filter((line) => !isHeld(line, task, held));
+          const names = new Set(wanted.map(({ lot }) => partId('price', document.key, lot)));
+          task.gone = held.filter(({ externalId }) => !names.has(externalId));
+          if (task.changed.length + task.gone.length === 0) return;
+          task.action = held.length === 0 ? 'create' : 'amend';
+          vendors.planMissing(task.vendor, task.steps);
+          task.steps.push(
+            ...task.changed.map(({ lot, price }) => `Set the price of "${lot}" to ${price} ${document.currency}.`),
+            ...task.gone.map(({ product_name }) => `Delete the price of "${product_name}".`),
+          );
+        });
+      });
+      return { tasks, send: (signal) => send(tasks, signal) };
+    },
+    async lookup(documents, signal) {
+      const found = await vendorsOf(documents, signal);
+      const wanted = documents.map(({ key, supplier }) => {
+        const vendor = found.get(codeOf(supplier));
+        if (vendor instanceof Error) throw new TransientError(vendor.message);
+        return { key, vendor: vendor?.id };
+      });
+      const prices = await find(wanted, signal);
+      return documents.flatMap(({ key }): Found[] =>
+        (prices.get(key)?.length ?? 0) > 0 ? [{ key, reference: referenceOf(key), contentHash: undefined }] : [],
+      );
+    },
+  };
+}
+
+function daysOf(fields: Readonly<Record<string, string>> = {}): Record<string, string> {
+  return Object.fromEntries(
+    ['date_start', 'date_end'].flatMap((name) =>
+      fields[name] === undefined ? [] : [[name, odooTime(fields[name], `The field ${name}`).slice(0, 10)]],
+    ),
+  );
+}
+
+function isHeld(
+  line: WantedLine,
+  { operation, vendor, currency, days }: PriceTask,
+  held: readonly HeldPrice[],
+): boolean {
+  const name = partId('price', operation.document.key, line.lot);
+  const own = held.find(({ externalId }) => externalId === name);
+  return (
+    own !== undefined &&
+    own.partner_id?.id === vendor.id &&
+    own.product_id?.id === line.product?.id &&
+    own.price === Number(line.price) &&
+    own.currency_id?.id === currency &&
+    own.product_name === line.text &&
+    Object.entries(days).every(([field, day]) => own[field as 'date_start'] === day)
+  );
+}

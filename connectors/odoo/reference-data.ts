@@ -1,0 +1,234 @@
+/**
+ * The records that awards and bids name: currencies, products, units and the warehouse's operation type. Each is read
+ * at most once per batch, and kept for a minute. Odoo takes inactive currencies, products that are not to be bought,
+ * units of another kind and other companies' operation types without a word, so they are checked here.
+ */
+import { type Clock, ConfigError, DataError, z } from 'sourcing-bridge/connector';
+import { MissingModule, type Odoo } from './odoo.ts';
+import type { Settings } from './settings.ts';
+import { id, number, relation, text } from './values.ts';
+
+const currencyRows = z.array(z.object({ id, name: text, active: z.boolean() }));
+const unitRows = z.array(z.object({ id, name: text, rounding: number, relative_uom_id: relation }));
+const productFields = ['name', 'default_code', 'uom_id', 'purchase_ok', 'product_tmpl_id'];
+const productRows = z.array(
+  z.object({
+    id,
+    name: text,
+    default_code: text,
+    uom_id: relation,
+    purchase_ok: z.boolean(),
+    product_tmpl_id: relation,
+  }),
+);
+type ProductRow = z.output<typeof productRows>[number];
+const codeRows = z.array(
+  z.object({ partner_id: relation, product_code: text, product_id: relation, product_tmpl_id: relation }),
+);
+const typeRows = z.array(z.object({ id, warehouse_id: relation, company_id: relation }));
+const fieldsForm = z.record(z.string(), z.unknown());
+
+export type Unit = z.output<typeof unitRows>[number];
+
+export interface Product {
+  readonly id: number;
+  readonly template: number | undefined;
+  readonly name: string;
+  readonly unit: Unit | undefined;
+}
+
+/** What is named, and the id of the vendor whose code it may be. */
+export interface ProductName {
+  readonly name: string;
+  readonly vendor: number | undefined;
+}
+
+export interface Wanted {
+  readonly currencies: readonly string[];
+  readonly products: readonly ProductName[];
+  readonly warehouses: readonly string[];
+}
+
+export interface ReferenceData {
+  /** Throws DataError if Odoo has no active one. */
+  currency(code: string): number;
+  /** Throws DataError if Odoo has none or several, or if it is not to be bought. */
+  product(wanted: ProductName): Product;
+  /** Throws DataError if Odoo has none or several. */
+  unit(name: string): Unit;
+  /** Whether two units measure the same. */
+  isSameKind(one: Unit, other: Unit): boolean;
+  /** The operation type for receipts of a warehouse, and its company. Throws DataError if Odoo has none, or several. */
+  receipts(warehouse: string): { id: number; company: number | undefined };
+  /** Whether the model has this field: some come with modules. */
+  hasField(name: string): boolean;
+}
+
+const keptMs = 60_000;
+
+interface Kept {
+  readonly untilMs: number;
+  readonly units: readonly Unit[];
+  readonly orderFields: ReadonlySet<string>;
+  readonly currencies: Map<string, z.output<typeof currencyRows>>;
+  readonly products: Map<string, ProductRow[]>;
+  readonly receipts: Map<string, z.output<typeof typeRows>>;
+}
+
+export type ReadReferenceData = (wanted: Wanted, signal: AbortSignal) => Promise<ReferenceData>;
+
+export function createReferenceDataReader(odoo: Odoo, { product_by }: Settings, clock: Clock): ReadReferenceData {
+  let kept: Kept | undefined;
+
+  async function readKept(signal: AbortSignal): Promise<Kept> {
+    const units = await odoo.ask(
+      'uom.uom',
+      'search_read',
+      { domain: [], fields: ['name', 'rounding', 'relative_uom_id'] },
+      unitRows,
+      signal,
+    );
+    const orderArgs = { allfields: [], attributes: ['type'] };
+    const orderFields = await odoo.ask('purchase.order', 'fields_get', orderArgs, fieldsForm, signal);
+    // An empty answer proves nothing: every Odoo has units, and orders have fields.
+    if (units.length === 0 || !('order_line' in orderFields))
+      throw new ConfigError(
+        'Odoo shows the bridge no unit of measure, or no purchase order: see `check` for its rights.',
+      );
+    return {
+      untilMs: clock.nowMs() + keptMs,
+      units,
+      orderFields: new Set(Object.keys(orderFields)),
+      currencies: new Map(),
+      products: new Map(),
+      receipts: new Map(),
+    };
+  }
+
+  /**
+   * Reads what is not kept. What Odoo does not have is asked for once more before it counts as missing, and is not
+   * remembered: it may be created at any time.
+   */
+  async function addMissing<Row>(
+    known: Map<string, Row[]>,
+    names: readonly string[],
+    read: (missing: readonly string[]) => Promise<readonly (readonly [string, Row])[]>,
+  ): Promise<void> {
+    for (let turn = 0; turn < 2; turn += 1) {
+      const missing = [...new Set(names)].filter((name) => !known.has(name) && !name.includes('\0'));
+      if (missing.length === 0) return;
+      for (const [name, row] of await read(missing)) known.set(name, [...(known.get(name) ?? []), row]);
+    }
+  }
+
+  async function readProducts(wanted: readonly ProductName[], { products }: Kept, signal: AbortSignal): Promise<void> {
+    const search = (domain: readonly unknown[]) =>
+      odoo.ask('product.product', 'search_read', { domain, fields: productFields }, productRows, signal);
+    const keys = wanted.map((one) => productKey(one));
+    await addMissing(products, keys, async (missing) => {
+      const due = wanted.filter((one) => missing.includes(productKey(one)));
+      const names = [...new Set(due.map(({ name }) => name))];
+      if (product_by !== 'supplier-code') {
+        const field = product_by === 'name' ? 'name' : 'default_code';
+        const rows = await search([[field, 'in', names]]);
+        return rows.map((row) => [row[field], row] as const);
+      }
+      const vendors = [...new Set(due.flatMap(({ vendor }) => vendor ?? []))];
+      const domain = [
+        ['product_code', 'in', names],
+        ['partner_id', 'in', vendors],
+      ];
+      const fields = ['partner_id', 'product_code', 'product_id', 'product_tmpl_id'];
+      const codes = await odoo.ask('product.supplierinfo', 'search_read', { domain, fields }, codeRows, signal);
+      if (codes.length === 0) return [];
+      const templates = codes.flatMap(({ product_tmpl_id }) => product_tmpl_id?.id ?? []);
+      const rows = await search([['product_tmpl_id', 'in', [...new Set(templates)]]]);
+      const found = new Map<string, readonly [string, ProductRow]>();
+      for (const { partner_id, product_code, product_id, product_tmpl_id } of codes)
+        for (const row of rows)
+          if (product_id ? row.id === product_id.id : row.product_tmpl_id?.id === product_tmpl_id?.id) {
+            const key = productKey({ name: product_code, vendor: partner_id?.id });
+            found.set(`${key}\n${row.id}`, [key, row]);
+          }
+      return [...found.values()];
+    });
+  }
+
+  const productKey = ({ name, vendor }: ProductName) =>
+    product_by === 'supplier-code' ? `${vendor ?? 0}\n${name}` : name;
+
+  return async (wanted, signal) => {
+    if (kept === undefined || clock.nowMs() >= kept.untilMs) kept = await readKept(signal);
+    const { units, orderFields, currencies, receipts } = kept;
+    const { products } = kept;
+    await addMissing(currencies, wanted.currencies, async (missing) => {
+      const domain = [['name', 'in', missing]];
+      const args = { domain, fields: ['name', 'active'], context: { active_test: false } };
+      const rows = await odoo.ask('res.currency', 'search_read', args, currencyRows, signal);
+      return rows.filter(({ active }) => active).map((row) => [row.name, row] as const);
+    });
+    await readProducts(wanted.products, kept, signal);
+    await addMissing(receipts, wanted.warehouses, async (missing) => {
+      const domain = [
+        ['code', '=', 'incoming'],
+        ['warehouse_id.name', 'in', missing],
+      ];
+      const args = { domain, fields: ['warehouse_id', 'company_id'] };
+      try {
+        const rows = await odoo.ask('stock.picking.type', 'search_read', args, typeRows, signal);
+        return rows.map((row) => [row.warehouse_id?.name ?? '', row] as const);
+      } catch (error) {
+        if (!(error instanceof MissingModule)) throw error;
+        throw new ConfigError('Odoo has no warehouses, because Inventory is not installed: remove settings.warehouse.');
+      }
+    });
+    const company = await odoo.company(signal);
+
+    function rootOf(unit: Unit): number {
+      let at: Unit | undefined = unit;
+      // Units refer to each other in a chain that ends at the reference unit.
+      for (let steps = 0; at?.relative_uom_id && steps < 10; steps += 1) {
+        const next: number = at.relative_uom_id.id;
+        at = units.find((candidate) => candidate.id === next);
+        if (!at) return next;
+      }
+      return (at ?? unit).id;
+    }
+
+    return {
+      currency(code) {
+        const [row] = currencies.get(code) ?? [];
+        if (row) return row.id;
+        throw new DataError(`Odoo has no active currency ${code}: activate it there, and replay.`);
+      },
+      product(one) {
+        const found = products.get(productKey(one)) ?? [];
+        const what = { code: 'reference', 'supplier-code': "code of this vendor's", name: 'name' }[product_by];
+        const [row] = found;
+        if (!row) throw new DataError(`Odoo has no product with the ${what} "${one.name}".`);
+        if (found.length > 1)
+          throw new DataError(`Odoo has ${found.length} products with the ${what} "${one.name}": it must be only one.`);
+        if (!row.purchase_ok)
+          throw new DataError(`The product "${one.name}" is not to be bought: tick Purchase at the product in Odoo.`);
+        const unit = units.find((candidate) => candidate.id === row.uom_id?.id);
+        return { id: row.id, template: row.product_tmpl_id?.id, name: row.name, unit };
+      },
+      unit(name) {
+        const found = units.filter((unit) => unit.name === name);
+        if (found.length === 1) return found[0] as Unit;
+        throw new DataError(`Odoo has ${found.length === 0 ? 'no' : 'several'} units "${name}".`);
+      },
+      isSameKind: (one, other) => rootOf(one) === rootOf(other),
+      receipts(warehouse) {
+        const found = receipts.get(warehouse) ?? [];
+        const own = company === undefined ? found : found.filter(({ company_id }) => company_id?.id === company);
+        const [row] = own;
+        if (row && own.length === 1) return { id: row.id, company: row.company_id?.id };
+        throw new DataError(
+          `Odoo has ${own.length === 0 ? 'no' : 'several'} operation types for receipts in the warehouse "${warehouse}"${company === undefined ? '' : ' of the company'}.`,
+        );
+      },
+      hasField: (name) => orderFields.has(name),
+    };
+  };
+}

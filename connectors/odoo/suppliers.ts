@@ -1,0 +1,278 @@
+/**
+ * Documents of the kind `supplier`: each becomes a contact of Odoo whose reference is the document's key. An existing
+ * contact with that reference is taken over. An amendment writes the values that differ and adds people who are missing;
+ * people and values that are only in Odoo stay, because the connector cannot tell who added them.
+ */
+import {
+  DataError,
+  type Found,
+  LockedError,
+  type SupplierDocument,
+  TransientError,
+  type Unclear,
+  UnknownOutcome,
+  z,
+} from 'sourcing-bridge/connector';
+import { externalId, partId } from './external-ids.ts';
+import { type LoadRecord, loadRecords } from './load.ts';
+import { asConnectorError, type Odoo } from './odoo.ts';
+import { decide, due, type Kind, newTask, type Task } from './task.ts';
+import { id, idIn, oneLine, referenceTo, relation, text } from './values.ts';
+import { type HeldPartner, isStorable, partnerModel, readPartners, singlePartner, type Vendors } from './vendors.ts';
+
+const textFields = ['vat', 'email', 'phone', 'website', 'street', 'street2', 'city', 'zip'] as const;
+export const supplierFields = ['name', ...textFields, 'country'] as const;
+
+const countryRows = z.array(z.object({ id, code: text }));
+const childRows = z.array(z.object({ id, name: text, email: text, active: z.boolean(), parent_id: relation }));
+type Child = z.output<typeof childRows>[number];
+const activeRows = z.array(z.object({ id, active: z.boolean() }));
+
+interface SupplierTask extends Task<'supplier'> {
+  held: HeldPartner | undefined;
+  /** The record to load; undefined for an amendment. */
+  record: LoadRecord | undefined;
+  /** The values to write to the held contact. */
+  values: Record<string, unknown>;
+  /** Whether it is to be archived or unarchived; undefined: it stays as it is. */
+  archive: boolean | undefined;
+}
+
+export function createSuppliers({ odoo, vendors }: { odoo: Odoo; vendors: Vendors }): Kind<'supplier'> {
+  async function countriesOf(documents: readonly SupplierDocument[], signal: AbortSignal) {
+    const codes = [...new Set(documents.flatMap((document) => countryOf(document) ?? []))];
+    if (codes.length === 0) return new Map<string, number>();
+    const args = { domain: [['code', 'in', codes]], fields: ['code'] };
+    const rows = await odoo.ask('res.country', 'search_read', args, countryRows, signal);
+    return new Map(rows.map((row) => [row.code, row.id]));
+  }
+
+  async function childrenOf(partners: readonly HeldPartner[], signal: AbortSignal) {
+    if (partners.length === 0) return new Map<number | undefined, Child[]>();
+    const domain = [['parent_id', 'in', partners.map((partner) => partner.id)]];
+    const fields = ['name', 'email', 'active', 'parent_id'];
+    const args = { domain, fields, order: 'id asc', context: { active_test: false } };
+    const rows = await odoo.ask(partnerModel, 'search_read', args, childRows, signal);
+    // An empty answer proves nothing: the contacts themselves say which people they have.
+    const shown = new Set(rows.map((row) => row.id));
+    if (partners.some(({ child_ids }) => child_ids.some((child) => !shown.has(child))))
+      throw new TransientError('Odoo did not show all people of its vendors.');
+    return Map.groupBy(rows, ({ parent_id }) => parent_id?.id);
+  }
+
+  async function send(tasks: readonly SupplierTask[], signal: AbortSignal): Promise<void> {
+    const created = tasks.filter(({ record, error }) => record && !error);
+    const records = created.map(({ record }) => record as LoadRecord);
+    const results = await loadRecords(odoo, partnerModel, records, signal);
+    for (const [index, task] of created.entries()) {
+      const result = results[index];
+      if (typeof result === 'number') task.reference = referenceTo(partnerModel, result);
+      else task.error = result;
+    }
+    // Each has values of its own, and a contact that was there before may have no external id to load it by.
+    for (const task of due(tasks)) {
+      if (!task.held || Object.keys(task.values).length === 0 || signal.aborted) continue;
+      try {
+        const args = { ids: [task.held.id], vals: task.values };
+        await odoo.change(partnerModel, 'write', args, z.literal(true), signal);
+      } catch (error) {
+        task.error = asConnectorError(error);
+        if (!['data', 'conflict', 'locked'].includes(task.error.type)) break;
+      }
+    }
+    if (signal.aborted)
+      for (const task of due(tasks))
+        if (task.held && Object.keys(task.values).length > 0)
+          task.error = new LockedError('stopped before it was sent');
+    await archive(tasks, true, signal);
+    await archive(tasks, false, signal);
+    for (const { operation } of tasks) vendors.forget(operation.document.key);
+  }
+
+  /** Odoo answers nothing to these actions, so their effect is read. */
+  async function archive(tasks: readonly SupplierTask[], isArchived: boolean, signal: AbortSignal): Promise<void> {
+    const own = due(tasks).filter((task) => task.archive === isArchived);
+    if (own.length === 0) return;
+    const ids = own.map(({ reference }) => idIn(reference, partnerModel));
+    try {
+      const method = isArchived ? 'action_archive' : 'action_unarchive';
+      await odoo.change(partnerModel, method, { ids }, z.unknown(), signal);
+      const args = { ids, fields: ['active'] };
+      const rows = await odoo.ask(partnerModel, 'read', args, activeRows, signal);
+      for (const task of own) {
+        const row = rows.find((candidate) => referenceTo(partnerModel, candidate.id) === task.reference);
+        if (row?.active !== !isArchived)
+          task.error = new UnknownOutcome(
+            `${task.reference} did not become ${isArchived ? 'archived' : 'active'} in Odoo.`,
+            {
+              answered: true,
+            },
+          );
+      }
+    } catch (error) {
+      for (const task of own) task.error = uncertain(error);
+    }
+  }
+
+  return {
+    async plan(operations, signal) {
+      const documents = operations.map(({ document }) => document);
+      const keys = documents.map(({ key }) => key);
+      const partners = await readPartners(odoo, keys, signal);
+      const countries = await countriesOf(documents, signal);
+      const children = await childrenOf([...partners.values()].flat(), signal);
+      const tasks = operations.map((operation) => {
+        const own: SupplierTask = {
+          ...newTask(operation),
+          held: undefined,
+          record: undefined,
+          values: {},
+          archive: undefined,
+        };
+        return decide(own, (task) => {
+          const { key } = operation.document;
+          if (!isStorable(key))
+            throw new DataError(`The supplier's code ${JSON.stringify(key)} cannot be kept in Odoo.`);
+          task.held = singlePartner(key, partners.get(key));
+          if (task.held) task.reference = referenceTo(partnerModel, task.held.id);
+          if (operation.action === 'cancel') planArchive(task);
+          else if (task.held) planAmend(task, task.held, children.get(task.held.id) ?? [], countries);
+          else planCreate(task, countries);
+        });
+      });
+      return { tasks, send: (signal) => send(tasks, signal) };
+    },
+    async lookup(documents, signal) {
+      const partners = await readPartners(
+        odoo,
+        documents.map(({ key }) => key),
+        signal,
+      );
+      return documents.flatMap(({ key }): (Found | Unclear)[] =>
+        (partners.get(key) ?? []).map((partner) => ({
+          key,
+          reference: referenceTo(partnerModel, partner.id),
+          // A contact does not record what was written last; an amendment compares the values instead.
+          contentHash: undefined,
+        })),
+      );
+    },
+  };
+}
+
+/** The record was written already, so the operation is not simply to be repeated: what Odoo holds is to be read. */
+function uncertain(error: unknown) {
+  const known = asConnectorError(error);
+  return ['auth', 'config', 'rate-limited', 'data'].includes(known.type)
+    ? known
+    : new UnknownOutcome(known.message, { cause: error });
+}
+
+function planArchive(task: SupplierTask): void {
+  if (!task.held?.active) return;
+  task.action = 'cancel';
+  task.archive = true;
+  task.steps.push(`Archive the vendor ${task.held.ref} "${task.held.name}".`);
+}
+
+function planCreate(task: SupplierTask, countries: ReadonlyMap<string, number>): void {
+  const { document } = task.operation;
+  const { key } = document;
+  const { name, texts, country, people } = wantedPartner(document, countries);
+  task.action = 'create';
+  task.steps.push(`Make the vendor ${key} "${name}"${document.archived ? ', archived' : ''}.`);
+  for (const person of people) task.steps.push(`Add the contact ${person.email}.`);
+  if (document.archived) task.archive = true;
+  task.record = {
+    cells: {
+      id: externalId('vendor', key),
+      name,
+      ref: key,
+      supplier_rank: '1',
+      is_company: '1',
+      ...Object.fromEntries(Object.entries(texts).filter(([, value]) => value !== '')),
+      ...(country === undefined ? {} : { 'country_id/.id': String(country) }),
+    },
+    ...(people.length === 0
+      ? {}
+      : {
+          lines: {
+            field: 'child_ids',
+            rows: people.map(({ name: person, email }) => ({
+              id: partId('contact', key, email),
+              name: person,
+              email,
+              type: 'contact',
+            })),
+          },
+        }),
+  };
+}
+
+function planAmend(
+  task: SupplierTask,
+  held: HeldPartner,
+  children: readonly Child[],
+  countries: ReadonlyMap<string, number>,
+): void {
+  const { values, steps, operation } = task;
+  const { document } = operation;
+  const { name, texts, country, people } = wantedPartner(document, countries);
+  if (held.name !== name) {
+    values['name'] = name;
+    steps.push(`Rename the vendor ${held.ref} from "${held.name}" to "${name}".`);
+  }
+  for (const [field, value] of Object.entries(texts)) {
+    const now = held[field as (typeof textFields)[number]];
+    if (now === value) continue;
+    values[field] = value === '' ? false : value;
+    steps.push(`Change the ${field} from "${now}" to "${value}".`);
+  }
+  if (country !== undefined && held.country_id?.id !== country) {
+    values['country_id'] = country;
+    steps.push(`Change the country from ${held.country_id?.name ?? 'none'}.`);
+  }
+  if (held.supplier_rank < 1) {
+    values['supplier_rank'] = 1;
+    steps.push('Mark it as a vendor.');
+  }
+  const commands = people.flatMap((person): unknown[] => {
+    const own = children.find(({ email }) => email.toLowerCase() === person.email.toLowerCase());
+    if (!own) {
+      steps.push(`Add the contact ${person.email}.`);
+      return [[0, 0, { ...person, type: 'contact' }]];
+    }
+    if (own.name === person.name) return [];
+    steps.push(`Rename the contact ${person.email} from "${own.name}" to "${person.name}".`);
+    return [[1, own.id, { name: person.name }]];
+  });
+  if (commands.length > 0) values['child_ids'] = commands;
+  if (held.active === document.archived) {
+    task.archive = document.archived;
+    steps.push(`${document.archived ? 'Archive' : 'Unarchive'} the vendor ${held.ref} "${held.name}".`);
+  }
+  if (steps.length > 0) task.action = 'amend';
+}
+
+function wantedPartner(document: SupplierDocument, countries: ReadonlyMap<string, number>) {
+  const { fields = {}, contacts } = document;
+  for (const field of Object.keys(fields))
+    if (!(supplierFields as readonly string[]).includes(field))
+      throw new DataError(
+        `The flow's mapping sets for suppliers the field "${field}", which the Odoo connector does not know. It knows: ${supplierFields.join(', ')}.`,
+      );
+  const texts = Object.fromEntries(
+    textFields.flatMap((field) => (fields[field] === undefined ? [] : [[field, oneLine(fields[field])]])),
+  );
+  const code = countryOf(document);
+  const country = code === undefined ? undefined : countries.get(code);
+  if (code !== undefined && country === undefined)
+    throw new DataError(`Odoo has no country with the code "${code}": use the two letters of the country, such as DE.`);
+  const people = contacts.map(({ name, email }) => ({ name: oneLine(name) || oneLine(email), email: oneLine(email) }));
+  return { name: oneLine(fields['name'] ?? document.name), texts, country, people };
+}
+
+function countryOf({ fields }: SupplierDocument): string | undefined {
+  const code = fields?.['country']?.trim().toUpperCase();
+  return code === '' ? undefined : code;
+}

@@ -1,0 +1,167 @@
+/**
+ * Suppliers as contacts (`res.partner`) in Odoo. A supplier's contact has the supplier's external id, else the id of the
+ * sourcing service, as its reference (`ref`). Odoo lets several contacts have the same one: then the connector writes to
+ * none of them.
+ */
+import { type Clock, ConflictError, DataError, type SupplierHead, z } from 'sourcing-bridge/connector';
+import { externalId } from './external-ids.ts';
+import { loadRecords } from './load.ts';
+import type { Odoo } from './odoo.ts';
+import type { Settings } from './settings.ts';
+import { id, oneLine, relation, text } from './values.ts';
+
+export const partnerModel = 'res.partner';
+
+const partnerRows = z.array(
+  z.object({
+    id,
+    name: text,
+    ref: text,
+    active: z.boolean(),
+    supplier_rank: z.number(),
+    vat: text,
+    email: text,
+    phone: text,
+    website: text,
+    street: text,
+    street2: text,
+    city: text,
+    zip: text,
+    country_id: relation,
+    /** The ids of its people and addresses. */
+    child_ids: z.array(id),
+  }),
+);
+export type HeldPartner = z.output<typeof partnerRows>[number];
+
+const partnerFields = Object.keys(partnerRows.element.shape).filter((name) => name !== 'id');
+
+/** The code by which Odoo and the sourcing service know the supplier. Throws DataError for one that Odoo cannot hold. */
+export function codeOf({
+  external_id,
+  id: own,
+}: {
+  external_id?: string | undefined;
+  id?: string | undefined;
+}): string {
+  return external_id ?? own ?? '';
+}
+
+/** Contacts with these references, archived ones included, by reference. */
+export async function readPartners(
+  odoo: Odoo,
+  codes: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, HeldPartner[]>> {
+  const wanted = [...new Set(codes)].filter((code) => isStorable(code));
+  if (wanted.length === 0) return new Map();
+  const domain = [
+    ['ref', 'in', wanted],
+    ['parent_id', '=', false],
+  ];
+  const args = { domain, fields: partnerFields, order: 'id asc', context: { active_test: false } };
+  const rows = await odoo.ask(partnerModel, 'search_read', args, partnerRows, signal);
+  return Map.groupBy(rows, ({ ref }) => ref);
+}
+
+/** PostgreSQL holds no NUL, and one would make Odoo refuse the whole call. */
+export function isStorable(value: string): boolean {
+  return value !== '' && !value.includes('\0');
+}
+
+/** The only contact with the code; undefined if there is none. Throws ConflictError for several. */
+export function singlePartner(code: string, found: readonly HeldPartner[] = []): HeldPartner | undefined {
+  if (found.length > 1)
+    throw new ConflictError(
+      `Odoo has ${found.length} contacts with the reference "${code}" (ids ${found.map(({ id: partner }) => partner).join(', ')}): merge them, or give the wrong ones another reference, and replay.`,
+    );
+  return found[0];
+}
+
+/** The vendor that an order goes to. */
+export interface Vendor {
+  /** Undefined until it is created. */
+  id: number | undefined;
+  readonly code: string;
+  readonly name: string;
+}
+
+export type Vendors = ReturnType<typeof createVendors>;
+
+/** How long a vendor that was found is kept, with the knowledge that it is not archived. */
+const keptMs = 60_000;
+
+export function createVendors(odoo: Odoo, settings: Settings, clock: Clock) {
+  const kept = new Map<string, { vendor: Vendor; untilMs: number }>();
+
+  /** Reads those that are not kept, in one call. */
+  async function find(
+    heads: readonly SupplierHead[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, VendorOrError>> {
+    const nowMs = clock.nowMs();
+    for (const [code, { untilMs }] of kept) if (untilMs <= nowMs) kept.delete(code);
+    const names = new Map(heads.map((head) => [codeOf(head), oneLine(head.name)]));
+    const missing = [...names.keys()].filter((code) => !kept.has(code));
+    const partners = await readPartners(odoo, missing, signal);
+    const found = new Map<string, VendorOrError>();
+    for (const [code, name] of names) {
+      const known = kept.get(code)?.vendor;
+      found.set(code, known ?? vendorOf(code, name, partners.get(code)));
+      const vendor = found.get(code);
+      if (vendor && !(vendor instanceof Error) && vendor.id !== undefined && !known)
+        kept.set(code, { vendor, untilMs: nowMs + keptMs });
+    }
+    return found;
+  }
+
+  function vendorOf(code: string, name: string, partners: readonly HeldPartner[] | undefined): VendorOrError {
+    try {
+      if (!isStorable(code)) throw new DataError(`The supplier's code ${JSON.stringify(code)} cannot be kept in Odoo.`);
+      const partner = singlePartner(code, partners);
+      // Odoo takes orders for archived vendors without a word.
+      if (partner && !partner.active)
+        throw new DataError(
+          `The vendor ${code} "${partner.name}" is archived in Odoo: unarchive it there, or award to another one, and replay.`,
+        );
+      return { id: partner?.id, code, name: partner?.name ?? name };
+    } catch (error) {
+      return error as DataError | ConflictError;
+    }
+  }
+
+  return {
+    find,
+    /** For a vendor that Odoo does not have: throws DataError, or adds the step that creates it, as the settings say. */
+    planMissing(vendor: Vendor, steps: string[]): void {
+      if (vendor.id !== undefined) return;
+      if (settings.missing_supplier === 'reject')
+        throw new DataError(
+          `Odoo has no contact with the reference "${vendor.code}" (${vendor.name}): create it there, or let the flow deliver suppliers, and replay.`,
+        );
+      steps.push(`Make the vendor ${vendor.code} "${vendor.name}", with its reference and name only.`);
+    },
+    /** Creates, in one call, those that Odoo does not have. A task whose vendor is refused fails. */
+    async createMissing(
+      tasks: readonly { readonly vendor: Vendor; error: Error | undefined }[],
+      signal: AbortSignal,
+    ): Promise<void> {
+      const waiting = tasks.filter(({ vendor, error }) => vendor.id === undefined && error === undefined);
+      const missing = [...new Map(waiting.map(({ vendor }) => [vendor.code, vendor])).values()];
+      const records = missing.map(({ code, name }) => ({
+        cells: { id: externalId('vendor', code), name: name || code, ref: code, supplier_rank: '1', is_company: '1' },
+      }));
+      const results = await loadRecords(odoo, partnerModel, records, signal);
+      const byCode = new Map(missing.map(({ code }, index) => [code, results[index]]));
+      for (const task of waiting) {
+        const result = byCode.get(task.vendor.code);
+        if (typeof result === 'number') task.vendor.id = result;
+        else task.error = result;
+      }
+    },
+    /** Forgets what was kept, because a supplier was written. */
+    forget: (code: string) => void kept.delete(code),
+  };
+}
+
+export type VendorOrError = Vendor | DataError | ConflictError;

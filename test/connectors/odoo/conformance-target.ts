@@ -1,0 +1,212 @@
+/**
+ * What the conformance kit has to know about the Odoo connector. `held` reads from the stand-in's rows, and from a real
+ * Odoo over its API, in both cases without the connector's code.
+ */
+import { randomUUID } from 'node:crypto';
+import type { Document, RecordOf, RequisitionRecord, SupplierRecord } from 'sourcing-bridge/connector';
+import type { ConformanceTarget, HeldObject } from 'sourcing-bridge/connector/testing';
+import odoo from '../../../connectors/odoo/index.ts';
+import type { OdooReader } from './odoo-reader.ts';
+
+/** A product of the tests; lines of awards need one where the order is confirmed. */
+export const productCode = 'LOT';
+
+export interface OdooTargetOptions {
+  readonly reader: OdooReader;
+  readonly settings: (address: string) => Readonly<Record<string, unknown>>;
+  readonly address: () => string;
+}
+
+/** The members of the target that do not depend on which Odoo it is. */
+export function odooTarget(options: OdooTargetOptions) {
+  const { settings, address } = options;
+  return {
+    connector: odoo,
+    proxy: { protocol: 'http' as const, address },
+    settings,
+    held: (document: Document) => heldIn(options.reader, document),
+    adapt,
+    poison,
+    changeRecord: async <Stream extends 'supplier' | 'requisition'>(stream: Stream, name: string, archived: boolean) =>
+      (await (stream === 'supplier'
+        ? changeSupplier(options.reader, name, archived)
+        : changeRequisition(options.reader, name))) as RecordOf<Stream>,
+  } satisfies Partial<ConformanceTarget>;
+}
+
+/**
+ * The document with what Odoo can hold: blanks for tabs in names, and amounts of at most 15 digits, because Odoo's
+ * numbers are binary floating-point numbers. `values.test.ts` shows that the connector refuses longer ones.
+ */
+function adapt(document: Document): Document {
+  return JSON.parse(
+    JSON.stringify(document)
+      .replaceAll(String.raw`\t`, ' ')
+      .replaceAll('1234567890123.2501', '12345678.2501')
+      .replaceAll('3703703670369.7503', '37037034.7503')
+      .replaceAll('3703703671169.3503', '37037834.3503'),
+  ) as Document;
+}
+
+/** What Odoo refuses: an award or bid for a product that it does not have, and a supplier without a name. */
+function poison(document: Document): Document {
+  switch (document.kind) {
+    case 'supplier':
+      return { ...document, name: '  ' };
+    case 'award':
+    case 'quotation':
+      return {
+        ...document,
+        lines: document.lines.map((line) => ({ ...line, fields: { product: 'NO SUCH PRODUCT' } })),
+      } as Document;
+    default:
+      return document;
+  }
+}
+
+async function heldIn(reader: OdooReader, document: Document): Promise<HeldObject[]> {
+  const code = codeOf(document);
+  switch (document.kind) {
+    case 'supplier': {
+      const partners = await reader.search('res.partner', { ref: code }, ['name', 'active', 'child_ids']);
+      return Promise.all(
+        partners.map(async ({ id, name, active, child_ids }) => ({
+          reference: `res.partner,${id}`,
+          document: {
+            name,
+            archived: !active,
+            contacts: (await reader.read('res.partner', child_ids as number[], ['name', 'email'])).map((child) => ({
+              name: child['name'],
+              email: child['email'],
+            })),
+          },
+        })),
+      );
+    }
+    case 'award':
+    case 'quotation': {
+      const [partner] = await reader.search('res.partner', { ref: code }, ['name']);
+      if (!partner) return [];
+      const fields = ['state', 'origin', 'currency_id', 'order_line'];
+      const orders = await reader.search('purchase.order', { partner_id: partner.id }, fields);
+      const live = orders.filter(({ state }) => state !== 'cancel');
+      return Promise.all(
+        live.map(async ({ id, origin, currency_id, order_line }) => {
+          const names = ['name', 'product_qty', 'price_unit'];
+          const lines = await reader.read('purchase.order.line', order_line as number[], names);
+          return {
+            reference: `purchase.order,${id}`,
+            document: {
+              event: { name: String(origin).replace(/( SB-[0-9A-Z]{16})+$/, '') },
+              supplier: { external_id: code, name: partner['name'] },
+              currency: (currency_id as [number, string])[1],
+              // A lot that was withdrawn from a confirmed order stays in it with a quantity of zero.
+              lines: lines
+                .filter(({ product_qty }) => product_qty !== 0)
+                .map(({ name, product_qty, price_unit }) => ({
+                  lot: name,
+                  quantity: String(product_qty),
+                  unit_price: String(price_unit),
+                })),
+            },
+          };
+        }),
+      );
+    }
+    case 'rfi-answers':
+    case 'file': {
+      const [partner] = await reader.search('res.partner', { ref: code }, ['name']);
+      if (!partner) return [];
+      const on = { res_model: 'res.partner', res_id: partner.id };
+      const found = await reader.search('ir.attachment', on, ['name', 'description', 'datas']);
+      return found.map(({ id, description, datas }) => {
+        const bytes = Buffer.from(typeof datas === 'string' ? datas : '', 'base64');
+        const [, question = ''] = String(description).split('\n');
+        return {
+          reference: `ir.attachment,${id}`,
+          document:
+            document.kind === 'file'
+              ? { question: { text: question.replace(/^1\.2 /u, '') } }
+              : { lines: answersIn(bytes.toString('utf8')) },
+          ...(document.kind === 'file' ? { bytes } : {}),
+        };
+      });
+    }
+    default:
+      throw new Error(`The connector does not take documents of the kind ${document.kind}.`);
+  }
+}
+
+function codeOf(document: Document): string {
+  if (document.kind === 'supplier') return document.key;
+  if (document.kind === 'sourcing-event') return '';
+  return document.supplier?.external_id ?? document.supplier?.id ?? '';
+}
+
+function answersIn(page: string): unknown[] {
+  const rows = page.matchAll(/<tr id="(.*?)">(.*?)<\/tr>/gsu);
+  return [...rows].map(([, id, row = '']) => {
+    const [identifier, text, answer = '', comment] = [...row.matchAll(/<td>(.*?)<\/td>/gsu)].map(
+      ([, cell = '']) => cell,
+    );
+    const value = /<span class="value">(.*?)<\/span>/su.exec(answer)?.[1];
+    return {
+      question: { id: plain(id), identifier: plain(identifier), text: plain(text) },
+      ...(value === undefined ? {} : { value: plain(value) }),
+      options: [...answer.matchAll(/<li>(.*?)<\/li>/gsu)].map(([, option]) => ({ value: plain(option) })),
+      ...(comment === '' ? {} : { comment: plain(comment) }),
+    };
+  });
+}
+
+function plain(html = ''): string {
+  return html.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&amp;', '&');
+}
+
+async function changeSupplier(reader: OdooReader, name: string, archived: boolean): Promise<SupplierRecord> {
+  const code = `S-${randomUUID()}`;
+  const address = { street: 'ul. Długa 1', zip: '00-001', city: 'Warszawa' };
+  const id = await reader.create('res.partner', { name, ref: code, supplier_rank: 1, is_company: true, ...address });
+  await reader.create('res.partner', { name: 'Sales', email: 'sales@example.com', parent_id: id, type: 'contact' });
+  if (archived) await reader.write('res.partner', id, { active: false });
+  return {
+    external_id: code,
+    name,
+    archived,
+    fields: address,
+    contacts: [{ name: 'Sales', email: 'sales@example.com' }],
+  };
+}
+
+async function changeRequisition(reader: OdooReader, name: string): Promise<RequisitionRecord> {
+  const [product] = await reader.search('product.product', { default_code: productCode }, ['name']);
+  const line = { product_id: product?.id, product_qty: 2.5, price_unit: 1.875 };
+  const id = await reader.create('purchase.requisition', {
+    reference: name,
+    requisition_type: 'blanket_order',
+    date_start: '2030-03-31',
+    line_ids: [[0, 0, line]],
+  });
+  const shown = ['name', 'user_id', 'currency_id', 'line_ids'];
+  const [agreement] = await reader.read('purchase.requisition', [id], shown);
+  const fields = ['product_id', 'product_uom_id'];
+  const [held] = await reader.read('purchase.requisition.line', agreement?.['line_ids'] as number[], fields);
+  const textOf = (relation: unknown) => (relation as [number, string])[1];
+  return {
+    reference_id: String(agreement?.['name']),
+    name,
+    requested_by: textOf(agreement?.['user_id']),
+    needed_by: '2030-03-31T00:00:00.000000Z',
+    tags: [],
+    items: [
+      {
+        name: textOf(held?.['product_id']),
+        quantity: '2.5',
+        ...(held?.['product_uom_id'] ? { unit: textOf(held['product_uom_id']) } : {}),
+        target_price: '1.875',
+        currency: textOf(agreement?.['currency_id']),
+      },
+    ],
+    open: true,
+  };
+}
