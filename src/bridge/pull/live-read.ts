@@ -7,7 +7,7 @@ import { addMicros, laterOf, type Timestamp, timestampFromMs } from '#contract/t
 import { timestampNow } from '#platform/clock.ts';
 import { withoutTime } from '../mirror/read-version.ts';
 import { disorderIn, OrderBroken, placeIn, proveOrder } from './commit-order.ts';
-import { saveOrderProved } from './feed/checkpoint-store.ts';
+import { markScanned, saveOrderProved } from './feed/checkpoint-store.ts';
 import { readNewestStamp } from './feed/held-records.ts';
 import type { Bounds } from './feed/time-range.ts';
 import { breakUnfilteredPass, finishUnfilteredPass, saveUnfilteredPage } from './feed/unfiltered-store.ts';
@@ -17,6 +17,9 @@ import { brokenPassWaitMs } from './unfiltered-passes.ts';
 import { scanFeed } from './windows/scan-feed.ts';
 import { defaultGranularityMicros, ScanStopped } from './windows/scan-types.ts';
 import { latestCredibleMs } from './windows/upper-bound.ts';
+
+/** A search for the first record of a feed takes some 40 requests: it is made no more often than this. */
+const searchEveryMs = 300_000;
 
 /** Microseconds are exact up to the year 2255: no window is asked for around a later stamp. */
 const scannableBefore: Timestamp = '2250-01-01T00:00:00.000000Z';
@@ -121,12 +124,18 @@ export async function readLive(pull: Pull): Promise<LiveRead> {
  * are empty, nothing else shows that there are records at all.
  */
 async function readRestInWindows(pull: Pull, { after: from }: Bounds, read: LiveRead): Promise<void> {
-  const { due, latenessMs, clock } = pull;
+  const { feed, due, latenessMs, clock, transaction } = pull;
   const latest = timestampFromMs(latestCredibleMs({ nowMs: clock.nowMs(), latenessMs }));
   const to = laterOf(latest, read.lastShown);
   // While the watermark is behind what is known, the window scan of the closed range finds more.
   const isScanBehind = from !== undefined && (due.watermark === null || from >= due.watermark);
   if (isScanBehind || to === undefined || read.ordered || to >= scannableBefore) return;
+  if (from === undefined) {
+    const now = timestampNow(clock);
+    const isSearched = due.scanned !== null && due.scanned <= now;
+    if (isSearched && due.scanned > timestampFromMs(clock.nowMs() - searchEveryMs)) return;
+    await transaction((tx) => markScanned(tx, feed, now));
+  }
   try {
     for await (const { records, includes, observed } of scanFeed(pull, { from, to })) {
       const watchSuspects = (modified: Timestamp) => modified > latest;

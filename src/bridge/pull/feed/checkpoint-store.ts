@@ -71,6 +71,8 @@ export interface DuePull {
   readonly unfilteredPass: number;
   /** The page at which it goes on; null: at its beginning. */
   readonly unfilteredNext: string | null;
+  /** When the feed was last scanned in windows; null: never. */
+  readonly scanned: Timestamp | null;
   /** How many pulls in a row have failed. */
   readonly failures: number;
   readonly profile: SourceProfile | null;
@@ -96,7 +98,7 @@ export async function readDueFeeds(sql: Sql, now: Timestamp): Promise<FeedId[]> 
 /** Returns undefined when the feed is not due. */
 export async function readDuePull(sql: Sql, { source, feed }: FeedId, now: Timestamp): Promise<DuePull | undefined> {
   const [row] = await sql.query<DuePull>(
-    `select watermark, generation, commit_ordered as "commitOrdered", order_proved as "orderProved",
+    `select watermark, generation, scanned, commit_ordered as "commitOrdered", order_proved as "orderProved",
        order_broken as "orderBroken", lateness_ms as "latenessMs", unfiltered, unfiltered_pass as "unfilteredPass",
        unfiltered_next as "unfilteredNext", failures, source_profile as profile,
        next_pull <= $1 as scheduled, answered, (
