@@ -529,18 +529,19 @@ describe('pages that lead nowhere', () => {
       return true;
     };
     await pull('awards', never);
-    // While no record is known, windows look for one; not with each pull.
     const first = source.asked.length;
     expect(first).toBeLessThanOrEqual(data === 'none' ? 40 : 4);
-    clock.advance(61_000);
-    await pull('awards', never);
-    expect(source.asked.length - first).toBeGreaterThan(0);
-    expect(source.asked.length - first).toBeLessThanOrEqual(4);
     expect(await checkpoint()).toMatchObject({ failures: 0, last_error: null });
     const [state] = await db.database.query<{ why: string; unfiltered: string | null }>(
       `select unfiltered_why as why, unfiltered from bridge.checkpoints where feed = 'awards'`,
     );
     expect(state).toEqual({ why: expect.stringContaining('"next" returns to what was shown'), unfiltered: null });
+    if (data !== 'none') return;
+    // While no record is known, windows look for one; not with each pull.
+    clock.advance(61_000);
+    await pull('awards', never);
+    expect(source.asked.length - first).toBeGreaterThan(0);
+    expect(source.asked.length - first).toBeLessThanOrEqual(4);
   });
 });
 
