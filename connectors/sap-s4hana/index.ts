@@ -1,6 +1,6 @@
 /**
- * The connector for SAP S/4HANA, over its OData V2 services. Awards become purchase orders. README.md says which field
- * is written where, and how it was verified.
+ * The connector for SAP S/4HANA, over its OData V2 services. Suppliers become business partners, awards become
+ * purchase orders; business partners and purchase requisitions are read. README.md says which field is written where, and how it was verified.
  *
  * SAP has no idempotency keys. Each order therefore carries a mark of its document's key, and a write searches for the
  * mark before it creates an order. SAP goes on with a call that was cut off; the bridge therefore asks for its effect
@@ -14,9 +14,11 @@ import { check } from './check.ts';
 import type { Kind } from './kind.ts';
 import { createOData } from './odata.ts';
 import { createPartners } from './partners.ts';
+import { createReads } from './reads.ts';
 import { type Settings, settings } from './settings.ts';
+import { createSuppliers } from './suppliers.ts';
 
-const kinds = ['award'] as const;
+const kinds = ['supplier', 'award'] as const;
 type WrittenKind = (typeof kinds)[number];
 
 const checkTimeoutMs = 60_000;
@@ -34,6 +36,7 @@ export default defineConnector({
     lateEffectMs: 600_000,
     // SAP answers after its commit, and a lookup reads the same database.
     visibleAfterMs: 0,
+    reads: ['supplier', 'requisition'],
   },
   capabilitiesWith: ({ batch_size, connections, timeout_seconds, settle_seconds }) => ({
     batchMax: batch_size,
@@ -53,8 +56,11 @@ export default defineConnector({
   async open(values, { dataDir, clock, log }) {
     const odata = createOData(values, { clock, certificates: await readCertificates(values, dataDir) });
     const deps = { odata, settings: values, partners: createPartners(odata, values, clock), log };
-    const byKind: { readonly [K in WrittenKind]: Kind<K> } = { award: createPurchaseOrders(deps) };
-    const kindOf = (kind: WrittenKind) => byKind[kind];
+    const byKind: { readonly [K in WrittenKind]: Kind<K> } = {
+      supplier: createSuppliers(deps),
+      award: createPurchaseOrders(deps),
+    };
+    const kindOf = (kind: WrittenKind) => byKind[kind] as Kind<WrittenKind>;
     return {
       check: () => check(deps, AbortSignal.timeout(checkTimeoutMs)),
       plan: async (operations, signal) => {
@@ -74,6 +80,7 @@ export default defineConnector({
         const [first] = documents;
         return first ? kindOf(first.kind).lookup(documents, signal) : [];
       },
+      read: createReads(deps, clock),
       close: () => odata.close(),
     };
   },

@@ -30,6 +30,20 @@ const lengths = {
   WBSElementExternalID: 24,
   PurchaseRequisition: 10,
   PurchaseRequisitionItem: 5,
+  SearchTerm1: 20,
+  StreetName: 60,
+  HouseNumber: 10,
+  PostalCode: 10,
+  CityName: 40,
+  Region: 3,
+  Country: 3,
+  EmailAddress: 241,
+  AddressCommunicationRemarkText: 50,
+  BPTaxType: 4,
+  BPTaxNumber: 20,
+  ReconciliationAccount: 10,
+  PurchaseOrderCurrency: 5,
+  BusinessPartnerGrouping: 4,
 } as const;
 
 export type LimitedField = keyof typeof lengths;
@@ -50,4 +64,9 @@ export function cut(field: LimitedField, value: string): string {
     kept += character;
   }
   return kept;
+}
+
+/** The longest text that the connector sends in a field; undefined for one that it does not limit. */
+export function fieldLength(name: string): number | undefined {
+  return Object.hasOwn(lengths, name) ? lengths[name as LimitedField] : undefined;
 }

@@ -1,7 +1,25 @@
 /** The fields that a flow's mapping may set, by kind of document. README.md says where each is written in SAP. */
 import { DataError } from 'sourcing-bridge/connector';
 
+export const taxPrefix = 'tax_number_';
+
 const knownFields = {
+  suppliers: [
+    'name',
+    'search_term',
+    'street',
+    'house_number',
+    'postal_code',
+    'city',
+    'region',
+    'country',
+    'currency',
+    'payment_terms',
+    'incoterms',
+    'incoterms_location',
+    'reconciliation_account',
+    `${taxPrefix}<type>, such as ${taxPrefix}DE0`,
+  ],
   awards: [
     'company_code',
     'purchasing_organization',
@@ -40,7 +58,7 @@ export type FieldOwner = keyof typeof knownFields;
 export function checkFields(fields: Readonly<Record<string, string>> | undefined, owner: FieldOwner): void {
   const names: readonly string[] = knownFields[owner];
   for (const name of Object.keys(fields ?? {}))
-    if (!names.includes(name))
+    if (!names.includes(name) && !(owner === 'suppliers' && name.startsWith(taxPrefix)))
       throw new DataError(
         `The flow's mapping sets for ${owner} the field "${name}", which the SAP connector does not know. It knows: ${names.join(', ')}.`,
       );

@@ -198,6 +198,12 @@ export function odataDate(day: string, what: string): string {
   return `/Date(${ms})/`;
 }
 
+/** Milliseconds since 1970 of `/Date(1893456000000)/` or `/Date(1893456000000+0000)/`; undefined for anything else. */
+export function msOfDate(value: string | null | undefined): number | undefined {
+  const text = /^\/Date\((-?\d+)(?:[+-]\d+)?\)\/$/u.exec(value ?? '')?.[1];
+  return text === undefined ? undefined : Number(text);
+}
+
 /** The list of a navigation that was expanded, whichever of its two forms SAP uses. */
 export function expanded<T>(entity: z.ZodType<T>) {
   return z

@@ -111,6 +111,6 @@ function keyOf({ id, external_id }: Named): string {
 }
 
 /** A_Supplier-Supplier has 10 characters. */
-function isSapNumber(key: string): boolean {
+export function isSapNumber(key: string): boolean {
   return /^[\dA-Z]{1,10}$/u.test(key);
 }

@@ -77,6 +77,21 @@ export const settings = z
       .describe(
         "What a supplier's external id is: SAP's number, the number in an external system (BusinessPartnerIDByExtSystem), or whichever is found",
       ),
+    supplier_grouping: code(4)
+      .optional()
+      .describe('Grouping (number range) of new business partners. Default: that of SAP'),
+    supplier_roles: z
+      .array(code(6))
+      .min(1)
+      .default(['FLVN00', 'FLVN01'])
+      .describe('Roles of new business partners: supplier in financial accounting, and supplier'),
+    supplier_country: code(3)
+      .optional()
+      .describe(
+        'Country of suppliers whose mapping names none. Without either they get no address, and no e-mail addresses',
+      ),
+    reconciliation_account: code(10).optional().describe('Reconciliation account of new suppliers in the company code'),
+
     released_orders: z
       .enum(['refuse', 'change'])
       .default('refuse')
@@ -97,6 +112,13 @@ export const settings = z
       .describe(
         'How long SAP may still work on a call that was cut off. Not shorter than its limit for a dialog step (rdisp/max_wprun_time)',
       ),
+    read_page: z.int().min(1).max(1_000).default(200).describe('Number of records in one page of a read'),
+    read_overlap_seconds: z
+      .int()
+      .min(0)
+      .max(864_000)
+      .default(86_400)
+      .describe('How far a read looks back. Suppliers are read by the day, in the time zone of SAP'),
     cache_seconds: z.int().min(0).max(86_400).default(600).describe('How long the numbers of suppliers are remembered'),
   })
   .superRefine(({ user, password, oauth, client_certificate_file }, context) => {

@@ -58,6 +58,8 @@ export function businessRules(ask: Ask) {
     for (const name of readOnly[set] ?? [])
       if (navigation === undefined && name in entity)
         return { status: 400, code: '/IWBEP/CM_MGW_RT/022', message: `Property ${name} is read-only` };
+    if (hasWrongTaxNumber(entity))
+      return { status: 400, code: 'FSBP_TAX/001', message: 'Tax number WRONG is not valid for country DE' };
     if (method !== 'POST') return undefined;
     const missing = missingIn(entity, navigation ?? set);
     if (missing) return missing;
@@ -109,11 +111,41 @@ export function businessRules(ask: Ask) {
 
   /** Numbers, and what SAP fills in. */
   async function complete({ method, set, navigation, entity }: Write): Promise<Entity> {
-    if (method !== 'POST') return entity;
     const own = navigation === undefined;
+    if (set === 'A_BusinessPartner' && own)
+      return method === 'POST' ? partnerOf(entity) : { ...entity, ...changedNow() };
+    if (method !== 'POST') return entity;
+    if (navigation === 'to_BusinessPartnerAddress') return addressOf(entity);
+    if (navigation === 'to_EmailAddress') return emailOf(entity);
     if (set === 'A_PurchaseOrder' && own) return orderOf(entity, next('order', 4_500_000_000));
     if (navigation === 'to_PurchaseOrderItem') return { PurchasingDocumentDeletionCode: '', ...entity };
     return entity;
+  }
+
+  function partnerOf(entity: Entity): Entity {
+    const number = next('partner', 1_000_000);
+    const supplier = entity['to_Supplier'] as Entity | undefined;
+    const addresses = entity['to_BusinessPartnerAddress'] as Entity[] | undefined;
+    return {
+      ...entity,
+      BusinessPartner: number,
+      CreationDate: changedNow().LastChangeDate,
+      ...(supplier ? { Supplier: number, to_Supplier: { ...supplier, Supplier: number } } : {}),
+      ...(addresses ? { to_BusinessPartnerAddress: addresses.map(addressOf) } : {}),
+    };
+  }
+
+  function addressOf(address: Entity): Entity {
+    const emails = address['to_EmailAddress'] as Entity[] | undefined;
+    return {
+      ...address,
+      AddressID: next('address', 20_000),
+      ...(emails ? { to_EmailAddress: emails.map(emailOf) } : {}),
+    };
+  }
+
+  function emailOf(email: Entity): Entity {
+    return { Person: '', OrdinalNumber: next('email', 0).slice(-3), ...email };
   }
 
   return { refusalOf, perform, complete, hasEtag: (set: string) => !withoutEtag.has(set) };
@@ -133,6 +165,21 @@ function orderOf(entity: Entity, number: string): Entity {
       ...item,
     })),
   };
+}
+
+/** The fields that show when a partner was changed. */
+export function changedNow(): { LastChangeDate: string; LastChangeTime: string } {
+  const now = new Date();
+  const time = now.toISOString();
+  const [, hours, minutes, seconds] = /T(\d\d):(\d\d):(\d\d)/.exec(time) ?? [];
+  const day = Date.parse(`${time.slice(0, 10)}T00:00:00Z`);
+  return { LastChangeDate: `/Date(${day})/`, LastChangeTime: `PT${hours}H${minutes}M${seconds}S` };
+}
+
+function hasWrongTaxNumber(entity: Entity): boolean {
+  return [entity, ...((entity['to_BusinessPartnerTax'] as Entity[] | undefined) ?? [])].some(
+    ({ BPTaxNumber }) => BPTaxNumber === 'WRONG',
+  );
 }
 
 function missingIn(entity: Entity, place: string): Refusal | undefined {

@@ -43,8 +43,17 @@ const project = {
     server: { body_parser: { limit: '64mb' } },
   },
 };
+/** Writes the description of each service, as `$metadata` shows it: SAP's server cannot show it in version 2. */
+const describeServices = `
+const { writeFileSync } = require('node:fs');
+const cds = require('@sap/cds');
+cds.load('srv/model.csn').then((model) => {
+  for (const [service, { kind }] of Object.entries(model.definitions))
+    if (kind === 'service')
+      writeFileSync('metadata/' + service + '.xml', String(cds.compile.to.edmx(model, { service, version: 'v2' })));
+});`;
 /** A change of the model gets a folder of its own. */
-const modelVersion = 2;
+const modelVersion = 5;
 
 let found: Promise<SapStub | NoSapStub> | undefined;
 
@@ -83,7 +92,9 @@ async function findOrInstall(): Promise<SapStub | NoSapStub> {
         },
       );
       await mkdir(join(work, 'srv'));
+      await mkdir(join(work, 'metadata'));
       await writeFile(join(work, 'srv/model.csn'), JSON.stringify(await buildModel(work)));
+      await run(process.execPath, ['-e', describeServices], { cwd: work });
       await rename(work, folder).catch((error: unknown) => {
         // Another process was quicker.
         if (!isComplete()) throw error;

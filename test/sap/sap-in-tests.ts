@@ -1,4 +1,5 @@
 /** The stub of SAP S/4HANA for a test file. If it cannot be made, the file's tests are skipped, and their title says why. */
+import { join } from 'node:path';
 import { describe } from 'vitest';
 import { closeAfterFile } from '../harness/after-file.ts';
 import { installSapStub } from './install-sap-stub.ts';
@@ -22,7 +23,7 @@ export async function startTestSap(): Promise<SapSystem> {
   if ('missing' in stub) throw new Error(`There is no stub of SAP S/4HANA: ${stub.missing}`);
   const server = await startMetadataServer(stub);
   closeAfterFile(() => server.stop());
-  const system = await startSapSystem(server.url);
+  const system = await startSapSystem(server.url, join(stub.folder, 'metadata'));
   closeAfterFile(() => system.close());
   for (const { number, external, name, isBlocked } of suppliers)
     await system.ask('POST', 'API_BUSINESS_PARTNER/A_BusinessPartner', {

@@ -5,8 +5,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { businessRules, type Entity, type Refusal } from './business-rules.ts';
 
@@ -63,7 +65,8 @@ interface Answer {
   readonly body: Buffer;
 }
 
-export async function startSapSystem(upstream: string): Promise<SapSystem> {
+/** `descriptions` is the folder with the `$metadata` of each service. */
+export async function startSapSystem(upstream: string, descriptions: string): Promise<SapSystem> {
   const sessions = new Map<string, string>();
   const tokens = new Set<string>();
   const locks = new Set<string>();
@@ -81,7 +84,10 @@ export async function startSapSystem(upstream: string): Promise<SapSystem> {
   ): Promise<Answer> {
     const answer = await fetch(`${upstream}${path}`, {
       method,
-      headers: { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': type }) },
+      headers: {
+        accept: path.includes('$metadata') ? 'application/xml' : 'application/json',
+        ...(body === undefined ? {} : { 'content-type': type }),
+      },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : new Uint8Array(body) }),
     });
     return { status: answer.status, headers: answer.headers, body: Buffer.from(await answer.arrayBuffer()) };
@@ -146,6 +152,11 @@ export async function startSapSystem(upstream: string): Promise<SapSystem> {
       return void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>Not found</html>');
     const fault = takeFault(method, path);
     if (fault && !fault.isAnswerLost) return refuse(response, fault);
+    const [, described] = /^\/sap\/opu\/odata\/sap\/(\w+)\/\$metadata$/.exec(path) ?? [];
+    if (described !== undefined) {
+      response.setHeader('content-type', 'application/xml');
+      return void response.end(await readFile(join(descriptions, `${described}.xml`)));
+    }
     const target = targetOf(path);
     const result = isWrite ? await write(request, target, body) : await send(method, url);
     if (fault) return void request.socket.destroy();

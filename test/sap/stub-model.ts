@@ -77,7 +77,9 @@ function complete(entity: Definition, all: Model['definitions']): void {
     const isChild = theirs.length > own.length && joined.every((key) => theirs.includes(key));
     // A business partner is created together with its data as a supplier, which SAP keeps under the same number.
     const isSupplierData = name === 'to_Supplier' && own.includes('BusinessPartner');
-    if (isSupplierData || (isChild && joined.length >= own.length)) element.type = 'cds.Composition';
+    // The number of an address is enough to find its e-mail addresses.
+    const isEmail = name === 'to_EmailAddress' && own.includes('BusinessPartner');
+    if (isSupplierData || isEmail || (isChild && joined.length >= own.length)) element.type = 'cds.Composition';
   }
 }
 

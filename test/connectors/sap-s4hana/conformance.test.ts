@@ -2,12 +2,19 @@
  * The conformance kit against the stub of SAP S/4HANA, which is made of SAP's own metadata. `held` asks SAP's OData
  * server itself, past the connector and past the stub's rules.
  */
-import type { AwardDocument, Document } from 'sourcing-bridge/connector';
+import type {
+  AwardDocument,
+  Document,
+  RecordOf,
+  RequisitionRecord,
+  SupplierDocument,
+  SupplierRecord,
+} from 'sourcing-bridge/connector';
 import { conformance, type HeldObject } from 'sourcing-bridge/connector/testing';
 import { beforeAll, test } from 'vitest';
 import sap from '../../../connectors/sap-s4hana/index.ts';
-import { keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
-import type { Entity } from '../../sap/business-rules.ts';
+import { externalNumber, keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
+import { changedNow, type Entity } from '../../sap/business-rules.ts';
 import { describeSap, startTestSap, suppliers } from '../../sap/sap-in-tests.ts';
 import type { SapSystem } from '../../sap/sap-system.ts';
 import { sapSettings } from './sap-settings.ts';
@@ -26,12 +33,20 @@ describeSap('the SAP connector', () => {
     verified: 'official metadata',
     against: 'a stub of SAP’s own metadata (OData V2)',
     proxy: { protocol: 'http', address: () => system.url },
-    settings: (url) => sapSettings(url, { batch_size: isFullRun ? 5 : 3 }),
+    settings: (url) => sapSettings(url, { batch_size: isFullRun ? 5 : 3, supplier_country: 'DE', read_page: 20 }),
     held: (document) => heldIn(system, document),
     adapt,
     poison,
     expireLogin: async () => system.expireSessions(),
-    ...(isFullRun ? {} : { faultPoints: 1 }),
+    changeRecord: async <Stream extends 'supplier' | 'requisition'>(
+      stream: Stream,
+      name: string,
+      archived: boolean,
+    ) => {
+      const change = stream === 'supplier' ? changeSupplier(system, name, archived) : changeRequisition(system, name);
+      return (await change) as RecordOf<Stream>;
+    },
+    ...(isFullRun ? {} : { faultPoints: 1, faultKinds: ['award'] }),
   });
   for (const { title, run } of tests) test(title, run, checkTimeoutMs);
 });
@@ -58,13 +73,123 @@ function adapt(document: Document): Document {
 
 /** SAP refuses an order at a supplier that is blocked for purchasing. */
 function poison(document: Document): Document {
+  if (document.kind === 'supplier') return { ...document, fields: { tax_number_DE0: 'WRONG' } };
   if (document.kind !== 'award') return document;
   const [, , blocked] = suppliers;
   return { ...document, supplier: { ...document.supplier, external_id: blocked.external, name: blocked.name } };
 }
 
 async function heldIn(system: SapSystem, document: Document): Promise<HeldObject[]> {
-  return heldOrders(system, document as AwardDocument);
+  switch (document.kind) {
+    case 'supplier':
+      return heldPartners(system, document);
+    case 'award':
+      return heldOrders(system, document);
+    default:
+      throw new Error(`The connector does not take documents of the kind ${document.kind}.`);
+  }
+}
+
+async function heldPartners(system: SapSystem, { key }: SupplierDocument): Promise<HeldObject[]> {
+  const { results } = await system.ask(
+    'GET',
+    `API_BUSINESS_PARTNER/A_BusinessPartner?$filter=BusinessPartnerIDByExtSystem%20eq%20'${externalNumber(key)}'&$expand=to_BusinessPartnerAddress/to_EmailAddress,to_Supplier&$format=json`,
+  );
+  return (results as Entity[]).map((partner) => ({
+    reference: `BusinessPartner/${partner['BusinessPartner']}`,
+    document: {
+      name: [1, 2, 3, 4].flatMap((n) => partner[`OrganizationBPName${n}`] || []).join(' '),
+      archived: partner['to_Supplier'].PurchasingIsBlocked === true,
+      contacts: (partner['to_BusinessPartnerAddress'].results[0].to_EmailAddress.results as Entity[]).map((email) => ({
+        name: email['AddressCommunicationRemarkText'],
+        email: email['EmailAddress'],
+      })),
+    },
+  }));
+}
+
+/** As a user of SAP: a new business partner, with the date of its change. */
+async function changeSupplier(system: SapSystem, name: string, archived: boolean): Promise<SupplierRecord> {
+  const number = String(Math.floor(2_000_000_000 + Math.random() * 1_000_000_000));
+  await system.ask('POST', 'API_BUSINESS_PARTNER/A_BusinessPartner', {
+    BusinessPartner: number,
+    Supplier: number,
+    BusinessPartnerCategory: '2',
+    OrganizationBPName1: name,
+    ...changedNow(),
+    to_Supplier: { Supplier: number, PurchasingIsBlocked: archived },
+    to_BusinessPartnerAddress: [
+      {
+        AddressID: number,
+        StreetName: 'ul. Długa',
+        HouseNumber: '1',
+        PostalCode: '00-001',
+        CityName: 'Warszawa',
+        Country: 'PL',
+        to_EmailAddress: [{ Person: '', OrdinalNumber: '001', EmailAddress: 'sales@example.com' }],
+      },
+    ],
+  });
+  return {
+    external_id: number,
+    name,
+    archived,
+    fields: { StreetName: 'ul. Długa', HouseNumber: '1', PostalCode: '00-001', CityName: 'Warszawa', Country: 'PL' },
+    contacts: [{ name: 'sales@example.com', email: 'sales@example.com' }],
+  };
+}
+
+/** As a user of SAP: a requisition of two items, one of which is deleted. */
+async function changeRequisition(system: SapSystem, name: string): Promise<RequisitionRecord> {
+  const number = String(Math.floor(1_000_000_000 + Math.random() * 1_000_000_000));
+  const item = (position: string, more: Entity) => ({
+    PurchaseRequisition: number,
+    PurchaseRequisitionItem: position,
+    PurchaseRequisitionItemText: 'Sheet steel',
+    Material: 'TG11',
+    MaterialGroup: 'L001',
+    Plant: '1010',
+    PurchasingGroup: '001',
+    RequestedQuantity: '2.5',
+    OrderedQuantity: '0',
+    BaseUnit: 'KG',
+    PurchaseRequisitionPrice: '187.5',
+    PurReqnPriceQuantity: '100',
+    PurReqnItemCurrency: 'EUR',
+    // 2030-03-31 is 22,004 days after 1970-01-01.
+    DeliveryDate: '/Date(1901145600000)/',
+    RequisitionerName: 'MILLER',
+    IsDeleted: '',
+    LastChangeDateTime: `/Date(${Date.now()}+0000)/`,
+    ...more,
+  });
+  await system.ask('POST', 'API_PURCHASEREQ_PROCESS_SRV/A_PurchaseRequisitionHeader', {
+    PurchaseRequisition: number,
+    PurReqnDescription: name,
+    to_PurchaseReqnItem: [item('10', {}), item('20', { IsDeleted: 'X' })],
+  });
+  return {
+    reference_id: number,
+    name,
+    requested_by: 'MILLER',
+    needed_by: '2030-03-31T00:00:00.000000Z',
+    category: 'L001',
+    tags: [
+      { name: 'Plant', value: '1010' },
+      { name: 'Purchasing Group', value: '001' },
+    ],
+    items: [
+      {
+        name: 'Sheet steel',
+        description: 'Material TG11',
+        quantity: '2.5',
+        unit: 'KG',
+        target_price: '1.875',
+        currency: 'EUR',
+      },
+    ],
+    open: true,
+  };
 }
 
 async function heldOrders(system: SapSystem, { key }: AwardDocument): Promise<HeldObject[]> {
