@@ -71,7 +71,8 @@ export async function check({ odata }: Deps, signal: AbortSignal): Promise<Check
         return [{ name: 'login', ok: false, message: error.message }];
       results.push({
         name,
-        ok: onlyFor !== undefined,
+        // Where nothing works, the reason is another one.
+        ok: onlyFor !== undefined && results.some(({ ok }) => ok),
         message: `${service} cannot be used (${right}): ${error.message}.${condition}`,
       });
     }
