@@ -1,4 +1,5 @@
 /** What every part of the bridge needs, and what a part provides to the process. */
+import type { Request } from 'express';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import type { GuardedFetch } from '#platform/guarded-fetch.ts';
@@ -13,15 +14,17 @@ import type { ProcessIdentity } from './leases/process-identity.ts';
 import type { BridgeSettings } from './settings.ts';
 
 /** What a process of the bridge does; several processes may have the same role. */
-export const bridgeRoles = ['receive', 'pull', 'push', 'all'] as const;
+export const bridgeRoles = ['receive', 'pull', 'push', 'console', 'all'] as const;
 export type BridgeRole = (typeof bridgeRoles)[number];
 
 export interface BridgeDeps {
   settings: BridgeSettings;
   /** Default: `all`. */
   role?: BridgeRole;
-  /** For the webhook endpoint; the console uses plain HTTP. */
+  /** For the webhook endpoint. */
   tls: { certPem: string; keyPem: string };
+  /** For the console; without it the console speaks HTTP. */
+  consoleTls?: { certPem: string; keyPem: string } | undefined;
   dataDir: string;
   sweepMs: number;
   database: Database;
@@ -37,8 +40,10 @@ export interface BridgeDeps {
   wrongTokensPerSecond?: number;
   /** Default: the identity of the operating system's process. */
   processIdentity?: ProcessIdentity;
-  /** Adds routes to the console's application. */
-  mountConsole?: (application: Application) => void;
+  /** Adds routes to the console's application; the start fails with its error. */
+  mountConsole?: (application: Application) => void | Promise<void>;
+  /** Throws the refusal of a request for `/metrics`; default: every request may have them. */
+  guardMetrics?: (request: Request) => void;
 }
 
 /** A part of the process that works lanes of the queue. */

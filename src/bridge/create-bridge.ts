@@ -3,6 +3,7 @@
  * three parts finds in SQL what is due; signals of the queue only make it faster. A process runs one of the parts or
  * all of them, and several processes may run the same part.
  */
+import { createActionPruning } from '#platform/audit-log.ts';
 import { timestampNow } from '#platform/clock.ts';
 import { createApplication } from '#platform/http/application.ts';
 import { listen } from '#platform/http/server.ts';
@@ -91,18 +92,33 @@ async function openBridge(
   registerStatusMetrics({ settings, database, clock, registry });
 
   opened.defer(() => signals.close(graceMs()));
+  const readiness = { database: () => database.query('select 1'), queue: () => signals.ping() };
+  // Before any work begins: a console that no one could log in to stops the start.
+  const publicName = settings.console_url === undefined ? [] : [new URL(settings.console_url).hostname];
+  const names = [settings.console_host, ...publicName, ...settings.console_names];
+  const hosts = { names, setting: 'bridge.console_names' };
+  const page = createApplication({
+    log,
+    registry,
+    readiness,
+    hosts,
+    trustsProxy: deps.connections?.isTrustedProxy,
+    ...(deps.guardMetrics && { guardMetrics: deps.guardMetrics }),
+  });
+  await deps.mountConsole?.(page);
+  page.finish();
   const parts: WorkingPart[] = [];
   if (hasRole('pull')) parts.push(startPull(deps, acquireLease));
   if (hasRole('push')) parts.push(await startPush(deps, acquireLease, flows));
   // A process that only receives may have a configuration of sources alone: it would miss what the others know.
   const watchesAlerts = (hasRole('pull') || hasRole('push')) && settings.alerts.channels.length > 0;
   if (watchesAlerts) parts.push(startAlerts(deps, acquireLease, { receives: hasRole('receive') }));
-  const readiness = { database: () => database.query('select 1'), queue: () => signals.ping() };
   const receive = hasRole('receive') ? await startReceive({ ...deps, readiness }, opened, graceMs) : undefined;
   if (receive) parts.push(receive);
 
   // A receiver need not know any flow, and none of its feeds has to be read.
   const sample = hasRole('pull') || hasRole('push') ? createSampling({ ...deps, acquireLease }) : undefined;
+  const pruneOldActions = createActionPruning({ database, program: 'bridge', clock, days: settings.action_days });
   const sweep = createSweep({
     signals,
     everyMs: deps.sweepMs,
@@ -111,17 +127,14 @@ async function openBridge(
     also: async () => {
       for (const part of parts) await part.housekeeping?.();
       await sample?.();
+      await pruneOldActions();
     },
   });
   opened.defer(() => sweep.close());
-  const names = [settings.console_host, ...settings.console_names];
-  const hosts = { names, setting: 'bridge.console_names' };
-  const page = createApplication({ log, registry, readiness, hosts, trustsProxy: deps.connections?.isTrustedProxy });
-  deps.mountConsole?.(page);
-  page.finish();
   const console = await listen(page.express, {
     host: settings.console_host,
     port: settings.console_port,
+    tls: deps.consoleTls,
     metrics: { registry, port: 'console' },
     ...(deps.connections && { connections: deps.connections }),
   });

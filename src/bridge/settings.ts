@@ -56,6 +56,35 @@ const bearer = z.discriminatedUnion('type', [
   }),
 ]);
 
+const tlsFiles = z.strictObject({ cert_file: z.string().min(1), key_file: z.string().min(1) });
+
+/** Which people of an OpenID provider get which role at the console. */
+const openIdRole = z.strictObject({
+  claim: z.string().min(1).describe('The claim that is looked at, for example groups'),
+  value: z.string().min(1).describe('What the claim must be, or one of its values'),
+  role: z.enum(['viewer', 'viewer-without-prices', 'operator']),
+  flows: z.array(name).min(1).optional().describe('The flows that these people see and operate; default: all'),
+});
+
+const openId = z.strictObject({
+  issuer: z
+    .url({ protocol: /^https?$/ })
+    .refine((url) => url.startsWith('https:') || isLoopbackUrl(url), {
+      error: 'must begin with https://, unless the provider is on this machine',
+    })
+    .describe('The provider, as its metadata names it'),
+  client_id: z.string().min(1),
+  client_secret: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Without it the client is a public one; PKCE is used either way'),
+  label: z.string().min(1).max(60).default('Single sign-on').describe('The text of the button on the login page'),
+  scope: z.string().min(1).default('openid profile email'),
+  name_claim: z.string().min(1).default('email').describe('The claim by which actions name their author'),
+  roles: z.array(openIdRole).min(1).describe('The first that fits counts; who fits none is refused'),
+});
+
 const source = z.strictObject({
   name,
   base_url: z.url({ protocol: /^https?$/ }).describe('Where the sourcing service answers, without /api'),
@@ -170,13 +199,39 @@ export const bridgeSettings = z
     console_host: z
       .string()
       .default('127.0.0.1')
-      .describe('Where the console page listens, which shows what the bridge is doing: HTTP, without a password'),
-    console_port: port.default(8081).describe('The port of the console page'),
+      .describe('Where the console listens; on any address but one of this machine itself it needs a login'),
+    console_port: port.default(8081).describe('The port of the console'),
     console_names: z
       .array(hostName)
       .max(100)
       .default([])
       .describe('The host names by which browsers may call the console, besides localhost and any IP address'),
+    console_pages: z
+      .boolean()
+      .default(true)
+      .describe('Whether this process shows the console; without it the port has health, metrics and status.json'),
+    console_url: z
+      .url({ protocol: /^https?$/, error: 'must be a URL, like https://bridge.example.com' })
+      .overwrite((url) => url.replace(/\/+$/, ''))
+      .optional()
+      .describe('Where browsers find the console, when a proxy stands before it or people log in by OpenID'),
+    console_tls: tlsFiles.optional().describe('A certificate: the console then speaks HTTPS; without it HTTP'),
+    console_token: z
+      .string()
+      .regex(
+        /^[\x21-\x7e]{32,}$/,
+        'must have at least 32 characters without spaces; make one with: openssl rand -hex 24',
+      )
+      .optional()
+      .describe('Bearer token of /metrics and /status.json; without it they answer to this machine alone'),
+    console_login: z
+      .strictObject({
+        idle_minutes: z.int().min(1).max(43_200).default(480).describe('A session that was not used for so long ends'),
+        hours: z.int().min(1).max(720).default(24).describe('A session ends after so long, however much it is used'),
+        openid: openId.optional().describe('Login by an OpenID provider, beside passwords'),
+      })
+      .prefault({})
+      .describe('How people log in to the console'),
     body_bytes_max: z.int().min(1).default(262_144).describe('Upper bound of the length of a notification, in bytes'),
     body_seconds: z
       .number()
@@ -205,8 +260,13 @@ export const bridgeSettings = z
       .default(90)
       .describe('How long attempts, and what was sent with them, are kept for find, history and show'),
     alerts: alertSettings.prefault({}).describe('Tells people when something needs them'),
+    action_days: z.int().min(31).default(730).describe('How long the audit log is kept'),
     sources: z.array(source).default([]),
     flows: z.array(flow).default([]),
+  })
+  .refine(({ console_login, console_url }) => console_login.openid === undefined || console_url !== undefined, {
+    path: ['console_url'],
+    error: 'must be set for console_login.openid: the provider sends people back to this URL',
   })
   .refine((bridge) => bridge.unverified_bytes_max >= bridge.body_bytes_max, {
     path: ['unverified_bytes_max'],
@@ -216,6 +276,11 @@ export const bridgeSettings = z
 export type BridgeSettings = z.infer<typeof bridgeSettings>;
 export type SourceSettings = z.infer<typeof source>;
 export type FlowSettings = z.infer<typeof flow>;
+
+function isLoopbackUrl(url: string): boolean {
+  const host = URL.parse(url)?.hostname ?? '';
+  return host === 'localhost' || host === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
 
 function isNetwork(text: string): boolean {
   try {

@@ -1,6 +1,7 @@
 /** The subcommands of `bridge`, as one table. */
 import { type Command, Option } from 'commander';
 import { addBridgeSubcommand, countOption, wholeNumber } from './command-options.ts';
+import { type ActionsOptions, actionId, runActions } from './commands/bridge-actions.ts';
 import { addAlertsCommand } from './commands/bridge-alerts.ts';
 import { runAudit } from './commands/bridge-audit.ts';
 import { runBackfill, runBackfillCancel, runBackfillList } from './commands/bridge-backfill.ts';
@@ -45,6 +46,20 @@ export function addBridgeCommands(bridge: Command): void {
     runRun,
   ).addOption(countOption('--patience <seconds>', 'how long to wait for documents that are tried again', 60));
   addHistoryCommands(bridge);
+  addBridgeSubcommand<ActionsOptions>(
+    bridge,
+    'actions',
+    'who did what, in the console and on the command line; and logins',
+    runActions,
+  )
+    .option('--name <name>', 'of this user')
+    .option('--what <action>', 'this kind of action: flow, or flow.pause')
+    .option('--object <object>', 'on this object, like "flow erp-inbox"')
+    .addOption(new Option('--outcome <outcome>', 'with this outcome').choices(['allowed', 'failed', 'refused']))
+    .addOption(time('--from <time>', 'actions from this time on'))
+    .addOption(time('--to <time>', 'actions before this time'))
+    .addOption(new Option('--before <action>', 'actions before this one, which a page prints').argParser(actionId))
+    .addOption(limit(50));
   addFlowCommands(bridge);
   addFeedCommands(bridge);
   addWebhooksCommand(bridge);

@@ -9,6 +9,7 @@ import type { BridgeSettings, FlowSettings, SourceSettings } from '#bridge/setti
 import { createSourceClients } from '#bridge/source-clients.ts';
 import type { SourceClient } from '#client/source-client.ts';
 import type { FeedName } from '#contract/feed.ts';
+import { type ActionSubject, machineOrigin, performAction } from '#platform/audit-log.ts';
 import { type Clock, systemClock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -32,6 +33,8 @@ export interface BridgeCommand {
   readonly clock: Clock;
   /** Aborts when the command gets a request to stop. */
   readonly signal: AbortSignal;
+  /** Writes the action to the audit log, under the user of this machine, and does it. */
+  readonly perform: <T>(subject: ActionSubject, work: () => Promise<T>) => Promise<T>;
   /** The client of a configured source; its quotas are shared with the daemons. */
   clientOf(source: string): SourceClient;
 }
@@ -97,6 +100,8 @@ async function openAndUse<T>(
     database,
     clock: systemClock,
     signal,
+    perform: (subject, work) =>
+      performAction({ database, program: 'bridge', clock: systemClock }, machineOrigin(), subject, work),
     clientOf: (source) => clients(findSource(settings, source).name),
   });
 }

@@ -191,11 +191,11 @@ export function readConfiguration(
 const secretsOfChannels = new Set(['url', 'header', 'signing_key', 'user', 'password']);
 
 /**
- * What only the processes need that call ERPs, sources and the receivers of alerts: the settings of connectors and
- * alerts, and logins at sources.
+ * What only the processes need: the settings of connectors and alerts, logins at sources, and the console's own secrets.
  */
 function isForeignSecret([top, list, index, name, ofChannel]: Path): boolean {
   if (top !== 'bridge') return false;
+  if (list === 'console_token' || (list === 'console_login' && index === 'openid')) return true;
   return (
     (list === 'alerts' && index === 'channels' && secretsOfChannels.has(String(ofChannel))) ||
     (list === 'flows' && name === 'settings') ||

@@ -259,24 +259,29 @@ export async function startInstalledBridge(
   const { mountConsole } = await import('#console/console-page.ts');
   const { createConsoleAccess } = await import('#console/access/console-access.ts');
   const { configuration, open, outgoing, log, dataDir, secrets } = installation;
+  const registry = createRegistry();
+  const { database } = open;
+  const access = createConsoleAccess({ settings, database, secrets, clock: systemClock, log, registry });
   return startBridge({
     settings,
     role,
     tls: await certificateFor(installation, settings),
+    consoleTls: settings.console_tls && (await readCertificate(settings.console_tls, 'bridge.console_tls')),
     dataDir,
     sweepMs: configuration.sweep_seconds * 1000,
-    database: open.database,
+    database,
     signals: await installation.signals('bridge'),
     fetch: outgoing.fetch,
     secrets,
     clock: systemClock,
     log: log.child({ program: 'bridge' }),
-    registry: createRegistry(),
+    registry,
     connections: connectionLimitsOf(configuration),
     wrongTokensPerSecond: configuration.http.wrong_tokens_per_second,
-    mountConsole: (application) => {
-      application.express.use(createConsoleAccess());
-      mountConsole(application, { settings, database: open.database, clock: systemClock });
+    guardMetrics: (request) => access.guardMetrics(request),
+    mountConsole: async (application) => {
+      await access.mount(application);
+      mountConsole(application, { settings, database, clock: systemClock });
     },
   });
 }

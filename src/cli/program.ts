@@ -8,6 +8,7 @@ import { AppError, hasErrorCode } from '#platform/errors.ts';
 import { type ApiName, apiNames } from '#service/openapi/api-names.ts';
 import { addBridgeCommands } from './add-bridge-commands.ts';
 import { addConnectorCommands } from './add-connector-commands.ts';
+import { addConsoleCommands } from './add-console-commands.ts';
 import { addBridgeSubcommand, configOption, countOption, dataOption, run, wholeNumber } from './command-options.ts';
 import { runBridge } from './commands/bridge.ts';
 import { runConfigSchema } from './commands/config-schema.ts';
@@ -92,6 +93,12 @@ function createProgram(): Command {
     .showHelpAfterError('The commands and options: npm run -s cli -- bridge --help')
     .action(run(runBridge));
   addBridgeCommands(bridge);
+  addConsoleCommands(
+    program
+      .command('console')
+      .description('who may log in to the console, which shows in a browser what the bridge is doing')
+      .showHelpAfterError('The commands: npm run -s cli -- console --help'),
+  );
   addConnectorCommands(
     program
       .command('connector')

@@ -16,11 +16,13 @@ interface Service {
   environment: Record<string, string>;
   volumes?: string[];
   healthcheck?: object;
+  secrets?: string[];
 }
 
 const compose = parse(read('docker/compose.yaml'), { merge: true }) as {
   services: Record<string, Service>;
   volumes: Record<string, null>;
+  secrets: Record<string, { environment: string }>;
 };
 
 describe('the image', () => {
@@ -59,6 +61,9 @@ describe('the image', () => {
   });
 });
 
+const secretsOfBridge = { BRIDGE_API_KEY: 'k', BRIDGE_SIGNING_KEY: 's', BRIDGE_CONSOLE_TOKEN: 't'.repeat(32) };
+const ofBridge = ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_CONSOLE_TOKEN'];
+
 describe('the composition', () => {
   const servicesOf = (profile: string | undefined) =>
     Object.keys(compose.services).filter((name) => compose.services[name]?.profiles?.[0] === profile);
@@ -76,7 +81,7 @@ describe('the composition', () => {
     const commandOf = (name: string) => compose.services[name]?.command ?? [];
     const [all = ''] = servicesOf('bridge');
     expect(servicesOf('roles').map((name) => commandOf(name))).toEqual(
-      ['receive', 'pull', 'push'].map((role) => [...commandOf(all), '--role', role]),
+      ['receive', 'pull', 'push', 'console'].map((role) => [...commandOf(all), '--role', role]),
     );
   });
 
@@ -94,11 +99,12 @@ describe('the composition', () => {
     ['valkey', []],
     ['service-migrate', ['OWNER_DB_PASSWORD']],
     ['service', ['SERVICE_DB_PASSWORD', 'SOURCING_ADMIN_TOKEN', 'SERVICE_MASTER_KEY']],
-    ['bridge', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_API_KEY', 'BRIDGE_SIGNING_KEY']],
+    ['bridge', [...ofBridge, 'BRIDGE_API_KEY', 'BRIDGE_SIGNING_KEY']],
     ['bridge-migrate', ['OWNER_DB_PASSWORD']],
-    ['bridge-receive', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_SIGNING_KEY']],
-    ['bridge-pull', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_API_KEY']],
-    ['bridge-push', ['BRIDGE_DB_PASSWORD', 'BRIDGE_MASTER_KEY', 'BRIDGE_API_KEY']],
+    ['bridge-receive', [...ofBridge, 'BRIDGE_SIGNING_KEY']],
+    ['bridge-pull', [...ofBridge, 'BRIDGE_API_KEY']],
+    ['bridge-push', [...ofBridge, 'BRIDGE_API_KEY']],
+    ['bridge-console', [...ofBridge, 'BRIDGE_API_KEY']],
   ])('gives the container %s its own secrets and no others', (name, secrets) => {
     const given = JSON.stringify(compose.services[name]);
     expect(new Set([...given.matchAll(/\$\{(\w+)/g)].map(([, secret]) => secret))).toEqual(new Set(secrets));
@@ -109,13 +115,30 @@ describe('the composition', () => {
       (compose.services[name]?.volumes ?? [])
         .map((volume) => volume.split(':')[0])
         .filter((volume) => !volume?.startsWith('.'));
-    for (const name of ['bridge', 'bridge-receive', 'bridge-pull', 'bridge-push'])
+    for (const name of ['bridge', 'bridge-receive', 'bridge-pull', 'bridge-push', 'bridge-console'])
       expect(volumesOf(name)).toEqual(['bridge-data', 'certificates']);
     expect(volumesOf('service')).toEqual(['service-data', 'certificates']);
-    expect(
-      readConfiguration(join(root, 'docker/bridge.yaml'), {}, { BRIDGE_API_KEY: 'k', BRIDGE_SIGNING_KEY: 's' }).bridge
-        .ca_file,
-    ).toBe(compose.services['service']?.environment['NODE_EXTRA_CA_CERTS']);
+    expect(readConfiguration(join(root, 'docker/bridge.yaml'), {}, secretsOfBridge).bridge.ca_file).toBe(
+      compose.services['service']?.environment['NODE_EXTRA_CA_CERTS'],
+    );
+  });
+
+  test('lets Prometheus read the metrics of every process of the bridge, by the token that the bridge wants', () => {
+    const { scrape_configs } = parse(read('docker/prometheus/prometheus.yml')) as {
+      scrape_configs: {
+        job_name: string;
+        authorization?: { credentials_file: string };
+        dns_sd_configs?: { names: string[] }[];
+      }[];
+    };
+    const [bridge] = scrape_configs.filter(({ job_name }) => job_name === 'bridge');
+    expect(bridge?.dns_sd_configs?.[0]?.names).toEqual([
+      'bridge',
+      ...servicesOf('roles').filter((name) => compose.services[name]?.command[0] === 'bridge'),
+    ]);
+    expect(compose.services['prometheus']?.secrets).toEqual(['console_token']);
+    expect(bridge?.authorization?.credentials_file).toBe('/run/secrets/console_token');
+    expect(compose.secrets).toEqual({ console_token: { environment: 'BRIDGE_CONSOLE_TOKEN' } });
   });
 
   test('keeps lasting data in volumes that are declared', () => {
@@ -127,6 +150,7 @@ describe('the composition', () => {
 
   test.each(['service', 'bridge', 'bridge-push'])('sets only known settings of the %s', (name) => {
     const env = { ...compose.services[name]?.environment };
+    if (name !== 'service') env['BRIDGE_CONSOLE_TOKEN'] = secretsOfBridge.BRIDGE_CONSOLE_TOKEN;
     env['SOURCING_MASTER_KEY'] = Buffer.alloc(32).toString('base64');
     env['DATABASE_URL'] = env['DATABASE_URL']?.replace(/\$\{.*?\}/, 'password') ?? '';
     const file = name !== 'service' ? join(root, 'docker/bridge.yaml') : undefined;

@@ -56,6 +56,7 @@ async function commandOf(
     database,
     clock: systemClock,
     signal: new AbortController().signal,
+    perform: (_subject, work) => work(),
     clientOf: (of) => clients(of),
     source: settings.sources[0] as SourceSettings,
     flow: settings.flows[0] as FlowSettings,

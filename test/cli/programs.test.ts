@@ -183,8 +183,9 @@ describe('bridge', () => {
     const line = await command.line(/ready/);
     expect(line).toMatch(/^bridge ready https:\/\/localhost:\d+ \(console http:\/\/127\.0\.0\.1:\d+\)$/);
     const consoleUrl = /console (\S+)\)/.exec(line)?.[1] ?? '';
-    for (const path of ['/healthz', '/readyz', '/metrics', '/', '/status.json'])
+    for (const path of ['/healthz', '/readyz', '/metrics', '/login', '/status.json'])
       expect(await statusOf(consoleUrl + path)).toBe(200);
+    expect(await statusOf(`${consoleUrl}/`)).toBe(401);
     command.signal('SIGTERM');
     expect(await command.ended).toBe(0);
     expect(command.stdout()).toBe(`${line}\n`);
@@ -219,7 +220,11 @@ describe('start', () => {
     const shown = command.stdout();
     for (const name of ['Watch it', 'Documents', 'Sourcing service', 'Webhook endpoint', 'Data', 'Stop'])
       expect(shown).toMatch(new RegExp(`^ {2}${name} {2,}\\S`, 'm'));
-    expect(await statusOf(urlIn(/Watch it.*/.exec(shown)?.[0] ?? ''))).toBe(200);
+    const link = urlIn(/Watch it.*/.exec(shown)?.[0] ?? '');
+    const used = await fetch(link, { redirect: 'manual' });
+    expect([used.status, used.headers.get('location')]).toEqual([303, '/']);
+    const [session = ''] = used.headers.getSetCookie();
+    expect((await fetch(new URL('/', link), { headers: { cookie: session } })).status).toBe(200);
     expect(await statusOf(`${url}/readyz`)).toBe(200);
     command.signal('SIGINT');
     expect(await command.ended).toBe(0);

@@ -26,7 +26,10 @@ export function runBackfill(options: BackfillOptions): Promise<number> {
     const feed = findFeed(source, options.feed);
     if (options.from >= options.to) throw new AppError('invalid', '--from must be before --to.');
     const range = { source: source.name, feed, from: options.from, to: options.to };
-    const id = await startBackfill(database, range, timestampNow(clock));
+    const details = { from: range.from, to: range.to };
+    const id = await command.perform({ what: 'backfill.start', object: `feed ${source.name}/${feed}`, details }, () =>
+      startBackfill(database, range, timestampNow(clock)),
+    );
     const backfill = options.wait ? await waitFor(command, id) : await readOne(command, id);
     print(options, backfill, () => textOf([backfill]));
     return options.wait && backfill.finished === null ? 1 : 0;
@@ -53,7 +56,9 @@ export function runBackfillCancel(options: BridgeCommandOptions, number: string)
         `"${number}" is not the number of a backfill: bridge backfill list shows the numbers.`,
       );
     const before = await readOne(command, id);
-    await cancelBackfill(database, id, timestampNow(clock));
+    await command.perform({ what: 'backfill.cancel', object: `backfill ${id}` }, () =>
+      cancelBackfill(database, id, timestampNow(clock)),
+    );
     const after = await readOne(command, id);
     print(options, after, () => textOf([after]));
     return before.finished === null && after.cancelled !== null ? 0 : 1;

@@ -50,7 +50,14 @@ export function runCheckpointSet(options: CheckpointOptions, name: string, time:
     const from = current?.watermark ?? 'the beginning';
     const question = `Changes in ${name} between ${from} and ${watermark} will not be read. Go on?`;
     if (skips && !(await confirm(question, options, command.signal))) return 1;
-    const message = await setCheckpoint(command.database, feed, watermark, timestampNow(command.clock));
+    const subject = {
+      what: 'checkpoint.set',
+      object: `feed ${name}`,
+      details: { watermark, before: current?.watermark },
+    };
+    const message = await command.perform(subject, () =>
+      setCheckpoint(command.database, feed, watermark, timestampNow(command.clock)),
+    );
     print(options, { ...feed, watermark }, () => message);
     return 0;
   });
@@ -61,7 +68,9 @@ export function runCheckpointReset(options: CheckpointOptions, name: string): Pr
   return withBridge(options, async (command) => {
     const feed = feedOf(command, name);
     if (!(await confirm(`Read all of ${name} again?`, options, command.signal))) return 1;
-    const message = await resetFeed(command.database, feed, timestampNow(command.clock));
+    const message = await command.perform({ what: 'checkpoint.reset', object: `feed ${name}` }, () =>
+      resetFeed(command.database, feed, timestampNow(command.clock)),
+    );
     print(options, { ...feed, watermark: null }, () => message);
     return 0;
   });

@@ -14,10 +14,12 @@ export interface ResumeOptions extends BridgeCommandOptions {
 
 /** Pauses a flow: calls that have begun are finished, and no other begins. Feeds are still read; documents wait. */
 export function runPause(options: PauseOptions, flow: string): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock }) => {
+  return withBridge(options, async ({ settings, database, clock, perform }) => {
     findFlow(settings, flow);
     const reason = options.reason ?? 'paused by an operator';
-    await pauseFlow(database, flow, reason, timestampNow(clock));
+    await perform({ what: 'flow.pause', object: `flow ${flow}`, details: { reason } }, () =>
+      pauseFlow(database, flow, reason, timestampNow(clock)),
+    );
     print(options, { flow, paused: true, reason }, () => `${flow} is paused: ${reason}`);
     return 0;
   });
@@ -25,10 +27,12 @@ export function runPause(options: PauseOptions, flow: string): Promise<number> {
 
 /** Lets a paused flow deliver again. */
 export function runResume(options: ResumeOptions, flow: string): Promise<number> {
-  return withBridge(options, async ({ settings, database, clock }) => {
+  return withBridge(options, async ({ settings, database, clock, perform }) => {
     findFlow(settings, flow);
     const agreed = { agreeToWithdrawals: options.agreeToWithdrawals === true };
-    await resumeFlow(database, flow, agreed, timestampNow(clock));
+    await perform({ what: 'flow.resume', object: `flow ${flow}`, details: agreed }, () =>
+      resumeFlow(database, flow, agreed, timestampNow(clock)),
+    );
     print(options, { flow, paused: false, ...agreed }, () => `${flow} delivers again.`);
     return 0;
   });

@@ -22,7 +22,7 @@ export interface ReplayOptions extends BridgeCommandOptions {
 /** Makes the documents due; the pusher of a daemon, or `bridge run`, writes them. */
 export function runReplay(options: ReplayOptions): Promise<number> {
   const replay = async (command: BridgeCommand) => {
-    const { settings, database, clock, signal } = command;
+    const { settings, database, clock, signal, perform } = command;
     const { name: flow, source } = findFlow(settings, options.flow);
     const kinds = options.kind?.map(documentKind);
     const isFiltered = [options.key, kinds, options.event, options.supplier, options.dead].some(
@@ -37,16 +37,14 @@ export function runReplay(options: ReplayOptions): Promise<number> {
     const many = options.key === undefined;
     const what = options.all ? `all documents of ${flow}` : `these documents of ${flow}`;
     if (many && !(await confirm(`Write ${what} to the ERP again?`, options, signal))) return 1;
-    const count = await replayDocuments(
-      database,
-      {
-        flow,
-        ...(kinds && { kinds }),
-        ...(options.key && { keys: options.key }),
-        ...named,
-        ...(options.dead && { dead: true }),
-      },
-      timestampNow(clock),
+    const filter = {
+      ...(kinds && { kinds }),
+      ...(options.key && { keys: options.key }),
+      ...named,
+      ...(options.dead && { dead: true }),
+    };
+    const count = await perform({ what: 'documents.replay', object: `flow ${flow}`, details: filter }, () =>
+      replayDocuments(database, { flow, ...filter }, timestampNow(clock)),
     );
     print(options, { flow, replayed: count }, () =>
       count === 0

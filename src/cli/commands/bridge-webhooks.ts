@@ -78,7 +78,11 @@ function runRegister(options: RegisterOptions): Promise<number> {
     if (options.url === undefined && settings.port === 0)
       throw new AppError('invalid', 'The port of the webhook endpoint is not fixed (bridge.port is 0): add --url.');
     const url = options.url ?? webhookUrlOf(settings, source);
-    const { webhook, made, deleted } = await registerWebhook(depsOf(command, source), { name: options.name, url });
+    const details = { name: options.name, url };
+    const { webhook, made, deleted } = await command.perform(
+      { what: 'webhook.register', object: `source ${source}`, details },
+      () => registerWebhook(depsOf(command, source), details),
+    );
     print(options, { source, ...webhook, made, deleted }, () =>
       [
         made
@@ -93,7 +97,10 @@ function runRegister(options: RegisterOptions): Promise<number> {
 
 function runRotate(options: SourceOptions): Promise<number> {
   return withBridge(options, async (command) => {
-    const { webhooks, deleted } = await rotateWebhooks(depsOf(command, options.source));
+    const { webhooks, deleted } = await command.perform(
+      { what: 'webhook.rotate', object: `source ${options.source}` },
+      () => rotateWebhooks(depsOf(command, options.source)),
+    );
     print(options, { source: options.source, webhooks, deleted }, () =>
       [
         ...webhooks.map(({ uuid, url }) => `The webhook ${uuid} with a new key announces changes to ${url}.`),
@@ -108,9 +115,13 @@ function runRotate(options: SourceOptions): Promise<number> {
 function runTest(options: TestOptions): Promise<number> {
   return withBridge(options, async (command) => {
     const { installation, signal } = command;
-    const tested = await testWebhooks(
-      { ...depsOf(command, options.source), fetch: installation.outgoing.fetch },
-      { uuid: options.uuid, timeoutMs: options.timeout * 1000, signal },
+    const tested = await command.perform(
+      { what: 'webhook.test', object: `source ${options.source}`, details: { uuid: options.uuid } },
+      () =>
+        testWebhooks(
+          { ...depsOf(command, options.source), fetch: installation.outgoing.fetch },
+          { uuid: options.uuid, timeoutMs: options.timeout * 1000, signal },
+        ),
     );
     print(options, { source: options.source, tested }, () => tested.map(testText).join('\n'));
     return tested.every(({ arrived }) => arrived) ? 0 : 1;
@@ -158,7 +169,10 @@ const keyText: Record<ListedWebhook['key'], string> = {
 
 function runDelete(options: ChosenOptions): Promise<number> {
   return withBridge(options, async (command) => {
-    const deleted = await deleteWebhooks(depsOf(command, options.source), options.uuid);
+    const deleted = await command.perform(
+      { what: 'webhook.delete', object: `source ${options.source}`, details: { uuid: options.uuid } },
+      () => deleteWebhooks(depsOf(command, options.source), options.uuid),
+    );
     print(options, { source: options.source, deleted }, () =>
       deleted.length === 0 ? 'There was no webhook to delete.' : deletedLines(deleted).join('\n'),
     );

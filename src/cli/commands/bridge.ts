@@ -1,5 +1,6 @@
 /** `bridge`: the bridge alone, with the sources and flows of its configuration, in all roles or one. */
 import type { BridgeRole } from '#bridge/bridge-deps.ts';
+import { AppError } from '#platform/errors.ts';
 import { readConfiguration } from '../configuration.ts';
 import { openInstallation, startInstalledBridge, storageOf } from '../installation.ts';
 import { bridgePorts, checkOwnPorts } from '../own-ports.ts';
@@ -12,6 +13,8 @@ export async function runBridge(options: { config?: string; data?: string; role:
   const configuration = readConfiguration(options.config, options);
   // Only a process that receives listens on both.
   if (options.role === 'all' || options.role === 'receive') checkOwnPorts(bridgePorts(configuration.bridge));
+  if (options.role === 'console' && !configuration.bridge.console_pages)
+    throw new AppError('invalid', 'The role console shows the console, and bridge.console_pages switches it off.');
   const stop = listenForStop();
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, {

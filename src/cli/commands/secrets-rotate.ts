@@ -7,6 +7,8 @@
  * - The key is in the data folder: this command makes the new one. A running program would not know it, so none may run.
  */
 import { bridgeSealedColumns } from '#bridge/webhooks/webhook-store.ts';
+import { machineOrigin, performAction } from '#platform/audit-log.ts';
+import { systemClock } from '#platform/clock.ts';
 import { beginKeyRotation, loadMasterKey, loadPreviousKeys } from '#platform/data-dir-secret.ts';
 import type { Sql } from '#platform/database/sql.ts';
 import { AppError } from '#platform/errors.ts';
@@ -18,6 +20,7 @@ import { type Installation, openInstallation } from '../installation.ts';
 import { readCommandConfiguration } from '../local-settings.ts';
 import { createProgress, print } from '../output.ts';
 
+const rotation = { what: 'secrets.rotate', object: null };
 const columns = [...serviceSealedColumns, ...bridgeSealedColumns];
 
 /** Throws an AppError that says what to do when a key is missing, or a program runs that would not know the new one. */
@@ -29,7 +32,13 @@ export async function runSecretsRotate(options: BridgeCommandOptions): Promise<n
   const isKept = configuration.master_key === undefined;
   const secrets = isKept ? await makeNewKey(installation) : installation.secrets;
   const progress = createProgress('secrets');
-  const count = await rotateSealedColumns(installation.open.database, secrets, columns, (done) => progress.tell(done));
+  const { database } = installation.open;
+  const rotate = () => rotateSealedColumns(database, secrets, columns, (done) => progress.tell(done));
+  // The database of a service alone has no audit log.
+  const [log] = await database.query<{ there: boolean }>("select to_regclass('bridge.actions') is not null as there");
+  const count = await (log?.there
+    ? performAction({ database, program: 'bridge', clock: systemClock }, machineOrigin(), rotation, rotate)
+    : rotate());
   progress.end();
   const rest = isKept
     ? `Start the programs again; then ${installation.dataDir}/master-key.previous can be deleted.`

@@ -2,6 +2,9 @@
  * `start`: service and bridge together, set up for each other; with the demo, the simulator plays buyers and suppliers.
  */
 import { resolve } from 'node:path';
+import { createLoginLink } from '#console/access/login-links.ts';
+import { isLoopback } from '#console/access/loopback.ts';
+import { machineUser } from '#platform/audit-log.ts';
 import { systemClock } from '#platform/clock.ts';
 import { errorText } from '#platform/errors.ts';
 import { playStory } from '#service/simulator/play-story.ts';
@@ -44,7 +47,7 @@ async function run(configuration: Configuration, demo: boolean, stop: StopReques
     { url: programs.service.url, webhookUrl: programs.bridge.url, consoleUrl: programs.bridge.consoleUrl },
     'ready',
   );
-  console.log(welcome(installation, programs));
+  console.log(welcome(installation, programs, await consoleLink(installation, programs)));
   if (demo) console.log('The simulator plays buyers and suppliers; npm start -- --no-demo runs without it.\n');
   const client = clientOf(installation, programs.service.url, programs.setup.deskKey);
   if (demo) await playUntil(client, AbortSignal.any([stop.signal, installation.gone]));
@@ -56,13 +59,20 @@ function localPorts({ service, bridge }: Configuration): OwnPort[] {
   return [{ setting: 'service.port', host: service.host, port: service.port }, ...bridgePorts(bridge)];
 }
 
-function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms): string {
+/** Where the console listens on this machine alone: with the path that logs in once. */
+async function consoleLink({ open }: Installation, { bridge, settings }: LocalPrograms): Promise<string> {
+  if (!isLoopback(settings.console_host)) return bridge.consoleUrl;
+  const viewer = { name: machineUser(), role: 'operator', flows: 'all' } as const;
+  return `${bridge.consoleUrl}${await createLoginLink(open.database, viewer, systemClock)}`;
+}
+
+function welcome(installation: Installation, { service, bridge, settings }: LocalPrograms, console: string): string {
   const { certificates, dataDir } = installation;
   const documents = settings.flows.map(({ connector, settings: { directory } }) =>
     connector === 'file' && typeof directory === 'string' ? resolve(dataDir, directory) : `connector ${connector}`,
   );
   const rows = [
-    ['Watch it', bridge.consoleUrl, 'what the bridge is doing, in a browser'],
+    ['Watch it', console, 'logs in once; another link: npm run -s cli -- console link'],
     ['Documents', documents.join(', '), 'where the awards arrive'],
     ['Sourcing service', `${service.url}/api`, `API key: deskKey in ${dataDir}/local-setup.json`],
     ['Webhook endpoint', bridge.webhookUrl(localSource), `signed by the authority in ${certificates.caFile}`],

@@ -114,7 +114,7 @@ function processesFindings(processes: readonly LiveProcess[]): DoctorFinding[] {
   const findings = processes.map(({ name, since, address }) =>
     ok('processes', `${name}${address === null ? '' : ` (${address})`}, connected since ${since.slice(0, 19)}Z`),
   );
-  const roles = new Set(processes.map(({ name }) => /^bridge-(receive|pull|push) /.exec(name)?.[1] ?? 'all'));
+  const roles = new Set(processes.map(({ name }) => /^bridge-(receive|pull|push|console) /.exec(name)?.[1] ?? 'all'));
   const missing = roles.has('all') ? [] : ['receive', 'pull', 'push'].filter((role) => !roles.has(role));
   for (const role of missing)
     findings.push(

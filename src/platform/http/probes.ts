@@ -1,5 +1,5 @@
 /** The paths that monitoring calls: `/healthz`, `/readyz` and `/metrics`. They also answer during the shutdown. */
-import type { Express, Response } from 'express';
+import type { Express, Request, Response } from 'express';
 import type { Registry } from '../metrics.ts';
 import { refuseMethod } from './problem.ts';
 
@@ -12,6 +12,8 @@ export interface ProbeOptions {
    * a request does not tell where it comes from.
    */
   probes?: 'all' | 'health';
+  /** Throws the refusal of a request for `/metrics`; default: every request may have them. */
+  guardMetrics?: (request: Request) => void;
   /** A check that takes longer counts as failed (default 2 s). */
   readinessTimeoutMs?: number;
 }
@@ -21,12 +23,12 @@ const readinessTimeoutDefaultMs = 2_000;
 /** Adds the three routes. `/readyz` answers 503 when a check fails, and from the beginning of the shutdown on. */
 export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: () => boolean): void {
   const { registry, readiness, readinessTimeoutMs = readinessTimeoutDefaultMs } = options;
-  const add = (path: string, answer: (response: Response) => Promise<unknown> | void) => {
+  const add = (path: string, answer: (response: Response, request: Request) => Promise<unknown> | void) => {
     if (options.probes === 'health' && path !== '/healthz') return;
-    app.get(path, async (_request, response) => {
+    app.get(path, async (request, response) => {
       response.locals.route = path;
       response.setHeader('Cache-Control', 'no-store');
-      await answer(response);
+      await answer(response, request);
     });
     app.route(path).all((request, response) => refuseMethod(request, response, path, 'GET, HEAD'));
   };
@@ -37,7 +39,8 @@ export function addProbes(app: Express, options: ProbeOptions, isShuttingDown: (
     const status = isShuttingDown() ? 'shutting down' : ready ? 'ready' : 'not ready';
     response.status(ready ? 200 : 503).json({ status, checks });
   });
-  add('/metrics', async (response) => {
+  add('/metrics', async (response, request) => {
+    options.guardMetrics?.(request);
     response.type(registry.contentType).send(await registry.metrics());
   });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isLoopback, isLoopbackHost } from '#console/access/console-access.ts';
+import { isLoopback, isLoopbackHost } from '#console/access/loopback.ts';
 import { maySeeFlow, maySeePrices, operatorOf, type Viewer, viewerOf } from '#console/access/viewer.ts';
 
 const viewer: Viewer = { name: 'anna', role: 'viewer', flows: ['inbox'] };

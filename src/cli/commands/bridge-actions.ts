@@ -1,0 +1,57 @@
+/** `bridge actions`: the audit log, latest first: who did what, on which object, from where, when, and whether it was allowed. */
+import { InvalidArgumentError } from 'commander';
+import type { Timestamp } from '#contract/timestamp.ts';
+import { type ActionOutcome, readActions } from '#platform/audit-log.ts';
+import { type BridgeCommandOptions, withBridge } from '../bridge-command.ts';
+import { print, shortTime, tableOf } from '../output.ts';
+
+export interface ActionsOptions extends BridgeCommandOptions {
+  name?: string;
+  what?: string;
+  object?: string;
+  outcome?: ActionOutcome;
+  from?: Timestamp;
+  to?: Timestamp;
+  before?: string;
+  limit: number;
+}
+
+/** Parses the option `--before`; throws commander's InvalidArgumentError. */
+export function actionId(text: string): string {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)) return text;
+  throw new InvalidArgumentError('It must be the action that an earlier page has printed.');
+}
+
+/** With more actions than `--limit`, the last line says how to read on. */
+export function runActions(options: ActionsOptions): Promise<number> {
+  const { name, what, object, outcome, from, to, before, limit } = options;
+  return withBridge(
+    options,
+    async ({ database }) => {
+      const filter = { name, what, object, outcome, from, to, before };
+      const found = await readActions(database, 'bridge', { ...filter, limit: limit + 1 });
+      const actions = found.slice(0, limit);
+      const next = found.length > limit ? actions.at(-1)?.id : undefined;
+      print(options, { actions, next: next ?? null }, () =>
+        [
+          tableOf(
+            ['when', 'who', 'from', 'what', 'object', 'outcome', 'details'],
+            actions.map((action) => [
+              shortTime(action.when),
+              action.who.kind === 'user' ? action.who.name : `${action.who.name} (${action.who.kind})`,
+              action.from,
+              action.what,
+              action.object,
+              action.outcome,
+              Object.keys(action.details).length === 0 ? null : JSON.stringify(action.details),
+            ]),
+            'No actions.',
+          ),
+          ...(next === undefined ? [] : [`Earlier ones: --before ${next}`]),
+        ].join('\n'),
+      );
+      return 0;
+    },
+    { withoutSecrets: true },
+  );
+}

@@ -1,0 +1,110 @@
+/**
+ * Sessions of the console, in SQL: every process knows them, and they outlive a restart. A session ends by logout, when
+ * it was not used for a while, after a fixed time, and as soon as its account is removed or changed in any way.
+ */
+import { type Timestamp, timestampFromMs } from '#contract/timestamp.ts';
+import type { Clock } from '#platform/clock.ts';
+import type { Sql } from '#platform/database/sql.ts';
+import { createSessionToken, hashSessionToken } from './session-tokens.ts';
+import type { Viewer, ViewerRole } from './viewer.ts';
+
+export type LoginMethod = 'password' | 'link' | 'openid';
+
+export interface SessionLimits {
+  /** A session that was not used for so long has ended. */
+  readonly idleMs: number;
+  /** It ends after so long, however much it is used. */
+  readonly lifeMs: number;
+}
+
+/** A session may be used without a write for so long. */
+const noteUseMs = 60_000;
+
+/** An account, as it was when its password was checked. */
+export interface LoggedInAccount {
+  readonly name: string;
+  readonly version: number;
+}
+
+/**
+ * Begins a session and returns the token for its cookie. Returns undefined when the account has been removed since its
+ * password was checked. Also deletes the sessions that have ended.
+ */
+export async function beginSession(
+  sql: Sql,
+  viewer: Viewer,
+  { method, account }: { method: LoginMethod; account?: LoggedInAccount },
+  { clock, limits }: { clock: Clock; limits: SessionLimits },
+): Promise<string | undefined> {
+  const nowMs = clock.nowMs();
+  const now = timestampFromMs(nowMs);
+  await sql.query('delete from bridge.console_sessions where ends <= $1 or last_used <= $2', [
+    now,
+    timestampFromMs(nowMs - limits.idleMs),
+  ]);
+  const { token, hash } = createSessionToken();
+  const begun = await sql.query(
+    `insert into bridge.console_sessions
+       (token_hash, account, account_version, name, role, flows, method, created, last_used, ends)
+     select $1, $2::text, $3::int, $4, $5, $6, $7, $8, $8, $9
+     -- Locked: an account that is being removed or changed is so first, or this session ends with it.
+     where $2::text is null
+       or exists (select from bridge.console_users where name = $2 and version = $3 for share)
+     returning 1`,
+    [
+      hash,
+      account?.name ?? null,
+      account?.version ?? null,
+      viewer.name,
+      viewer.role,
+      viewer.flows === 'all' ? null : viewer.flows,
+      method,
+      now,
+      timestampFromMs(nowMs + limits.lifeMs),
+    ],
+  );
+  return begun.length === 0 ? undefined : token;
+}
+
+/**
+ * Returns who has this token; undefined when there is no such session or it has ended. With `noteUse` the session is
+ * used, and so stays alive.
+ */
+export async function findSession(
+  sql: Sql,
+  token: string,
+  { clock, limits, noteUse }: { clock: Clock; limits: SessionLimits; noteUse: boolean },
+): Promise<Viewer | undefined> {
+  const nowMs = clock.nowMs();
+  const hash = hashSessionToken(token);
+  const [found] = await sql.query<{
+    name: string;
+    role: ViewerRole;
+    flows: string[] | null;
+    lastUsed: Timestamp;
+  }>(
+    `select s.name, coalesce(u.role, s.role) as role, case when u.name is null then s.flows else u.flows end as flows,
+       s.last_used as "lastUsed"
+     from bridge.console_sessions s left join bridge.console_users u on u.name = s.account
+     where s.token_hash = $1 and s.ends > $2 and s.last_used > $3
+       and (s.account is null or u.version = s.account_version)`,
+    [hash, timestampFromMs(nowMs), timestampFromMs(nowMs - limits.idleMs)],
+  );
+  if (!found) return undefined;
+  const now = timestampFromMs(nowMs);
+  if (noteUse && found.lastUsed < timestampFromMs(nowMs - noteUseMs))
+    await sql.query('update bridge.console_sessions set last_used = greatest(last_used, $2) where token_hash = $1', [
+      hash,
+      now,
+    ]);
+  return { name: found.name, role: found.role, flows: found.flows ?? 'all' };
+}
+
+/** Ends the session; returns whose it was, if there was one. */
+export async function endSession(sql: Sql, token: string): Promise<{ name: string } | undefined> {
+  const [ended] = await sql.query<{ name: string }>(
+    'delete from bridge.console_sessions where token_hash = $1 returning name',
+    [hashSessionToken(token)],
+  );
+  return ended;
+}

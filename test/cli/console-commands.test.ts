@@ -1,0 +1,179 @@
+/** `console users`, `console link` and `bridge actions`, on one database. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { isPassword } from '#console/access/passwords.ts';
+import { findUser } from '#console/access/users.ts';
+import { machineUser } from '#platform/audit-log.ts';
+import { scratchFolder } from '../harness/scratch-folder.ts';
+import { createTestDatabase, type TestDatabase } from '../harness/test-database.ts';
+import { runHere } from './command-line.ts';
+
+let db: TestDatabase;
+let folder: string;
+let config: string;
+beforeAll(async () => {
+  db = await createTestDatabase();
+  folder = await scratchFolder();
+  config = join(folder, 'bridge.yaml');
+  const bridge = {
+    sources: [{ name: 'main', base_url: 'http://127.0.0.1:1', api_key: 'k' }],
+    flows: [{ name: 'erp', source: 'main', connector: 'file', settings: { directory: 'erp' } }],
+  };
+  await writeFile(config, JSON.stringify({ bridge }));
+  await db.database.query(
+    "insert into bridge.checkpoints (source, feed, next_pull) values ('main', 'awards', '2026-01-01Z')",
+  );
+  await db.database.query("insert into bridge.flows (name, source, kinds) values ('erp', 'main', '{award}')");
+});
+
+function command(args: readonly string[], env: Record<string, string> = {}) {
+  return runHere([...args, '--config', config, '--data', folder], { DATABASE_URL: db.url, ...env });
+}
+
+async function json(...args: readonly string[]) {
+  const { code, stdout, stderr } = await command([...args, '--json']);
+  expect(stderr).toBe('');
+  return { code, value: JSON.parse(stdout) };
+}
+
+const actions = async (...args: readonly string[]) =>
+  (await json('bridge', 'actions', ...args)).value.actions as { what: string; object: string; outcome: string }[];
+
+describe('console users', () => {
+  test('adds, lists, changes and removes accounts, and the audit log says by whom', async () => {
+    const added = await json('console', 'users', 'add', 'Anna@Example.com', '--generate', '--flows', 'erp');
+    expect(added).toMatchObject({ code: 0, value: { name: 'anna@example.com', role: 'viewer', flows: ['erp'] } });
+    const stored = await findUser(db.database, 'anna@example.com');
+    expect(await isPassword(added.value.password, stored?.passwordHash, 'here')).toBe(true);
+    expect((await json('console', 'users', 'set-role', 'anna@example.com', '--role', 'operator')).code).toBe(0);
+    expect((await json('console', 'users', 'list')).value.users).toMatchObject([
+      { name: 'anna@example.com', role: 'operator', flows: 'all', lastLogin: null, sessions: 0 },
+    ]);
+    expect((await json('console', 'users', 'remove', 'anna@example.com', '--yes')).code).toBe(0);
+    expect((await json('console', 'users', 'list')).value.users).toEqual([]);
+    const logged = await actions('--what', 'console.user');
+    expect(logged.map(({ what }) => what)).toEqual([
+      'console.user.remove',
+      'console.user.set-role',
+      'console.user.add',
+    ]);
+    expect(logged[0]).toMatchObject({
+      who: { kind: 'cli', name: machineUser() },
+      object: 'user anna@example.com',
+      outcome: 'allowed',
+    });
+    expect(JSON.stringify(logged)).not.toContain(added.value.password);
+  });
+
+  test.each<[string[], RegExp]>([
+    [['add', 'anna', '--generate', '--flows', 'nowhere'], /no flow "nowhere"/],
+    [['add', 'anna smith', '--generate'], /A name has letters/],
+    [['set-role', 'no-one', '--role', 'viewer'], /There is no account "no-one"/],
+    [['remove', 'no-one', '--yes'], /There is no account "no-one"/],
+    [['remove', 'no-one'], /add --yes/],
+    [['add', 'anna', '--role', 'boss', '--generate'], /Allowed choices are viewer, viewer-without-prices, operator/],
+  ])('%j says what is wrong', async (args, message) => {
+    const { code, stderr } = await command(['console', 'users', ...args]);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(message);
+  });
+
+  test('takes a password from standard input, and refuses a short one', async () => {
+    const root = join(import.meta.dirname, '..', '..');
+    const run = async (input: string) => {
+      const child = spawn(
+        join(root, 'node_modules/.bin/node'),
+        ['src/cli/main.ts', 'console', 'users', 'add', 'bert', '--config', config, '--data', folder],
+        { cwd: root, env: { PATH: process.env['PATH'], DATABASE_URL: db.url }, stdio: ['pipe', 'ignore', 'pipe'] },
+      );
+      let stderr = '';
+      child.stderr.on('data', (text) => {
+        stderr += String(text);
+      });
+      child.stdin.end(input);
+      const [code] = (await once(child, 'close')) as [number];
+      return { code, stderr };
+    };
+    expect(await run('too short\n')).toEqual({
+      code: 2,
+      stderr: 'A password must have 12 to 512 characters; this one has 9.\n',
+    });
+    expect((await run('correct horse battery\nanother line')).code).toBe(0);
+    const bert = await findUser(db.database, 'bert');
+    expect(await isPassword('correct horse battery', bert?.passwordHash, 'here')).toBe(true);
+    expect((await actions('--object', 'user bert')).map(({ outcome }) => outcome)).toEqual([
+      'allowed',
+      'failed',
+      'allowed',
+    ]);
+  });
+});
+
+describe('console link', () => {
+  test('prints the URL of the console with a path that logs in', async () => {
+    const { code, stdout } = await command(['console', 'link']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      /^http:\/\/127\.0\.0\.1:8081\/login\/link\/[\w-]{43}\nIt logs in once, within 60 minutes\.\n$/,
+    );
+    const [link] = await db.database.query('select name, role, flows from bridge.console_links');
+    expect(link).toEqual({ name: machineUser(), role: 'operator', flows: null });
+  });
+
+  test('is refused where the console listens for other machines, too', async () => {
+    await writeFile(join(folder, 'open.yaml'), JSON.stringify({ bridge: { console_host: '0.0.0.0' } }));
+    const { code, stderr } = await runHere(
+      ['console', 'link', '--config', join(folder, 'open.yaml'), '--data', folder],
+      {
+        DATABASE_URL: db.url,
+      },
+    );
+    expect([code, stderr]).toEqual([2, expect.stringContaining('Add an account: npm run -s cli -- console users add')]);
+  });
+});
+
+describe('bridge actions', () => {
+  test('shows what commands have changed, page by page', async () => {
+    await command(['bridge', 'pause', 'erp', '--reason', 'month end']);
+    await command(['bridge', 'resume', 'erp', '--agree-to-withdrawals']);
+    await command(['bridge', 'replay', '--flow', 'erp', '--dead', '--yes']);
+    await command([
+      'bridge',
+      'backfill',
+      '--source',
+      'main',
+      '--feed',
+      'awards',
+      '--from',
+      '2026-01-01',
+      '--to',
+      '2026-01-02',
+    ]);
+    await command(['bridge', 'audit', 'main/awards']);
+    await command(['bridge', 'checkpoint', 'reset', 'main/awards', '--yes']);
+    await command(['bridge', 'webhooks', 'delete', '--source', 'main']);
+    const logged = (await actions('--limit', '8')).map(({ what, object, outcome }) => [what, object, outcome]);
+    expect(logged).toEqual([
+      // The source does not answer.
+      ['webhook.delete', 'source main', 'failed'],
+      ['webhook.delete', 'source main', 'allowed'],
+      ['checkpoint.reset', 'feed main/awards', 'allowed'],
+      ['audit.request', 'feed main/awards', 'allowed'],
+      ['backfill.start', 'feed main/awards', 'allowed'],
+      ['documents.replay', 'flow erp', 'allowed'],
+      ['flow.resume', 'flow erp', 'allowed'],
+      ['flow.pause', 'flow erp', 'allowed'],
+    ]);
+    const page = await command(['bridge', 'actions', '--what', 'flow', '--limit', '1']);
+    expect(page.stdout).toMatch(
+      /^when .*\n\S+Z .* flow\.resume {2}flow erp {2}allowed {2}\{"agreeToWithdrawals":true\}\nEarlier ones: --before [0-9a-f-]{36}\n$/,
+    );
+    const before = /--before (\S+)/.exec(page.stdout)?.[1] ?? '';
+    expect(await actions('--what', 'flow', '--before', before)).toMatchObject([
+      { what: 'flow.pause', details: { reason: 'month end' } },
+    ]);
+  });
+});
