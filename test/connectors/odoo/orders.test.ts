@@ -1,0 +1,304 @@
+/** What the kit does not cover: confirmed orders, people's changes, what Odoo takes in silence, and how many requests. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { Session } from '#connector/connector.ts';
+import type { QuotationDocument } from '#connector/documents.ts';
+import { awardOf, idOf, never, openSession, operation, startErp, withLots, write } from './odoo-session.ts';
+import type { Row } from './stand-in/rows.ts';
+import type { OdooStandIn } from './stand-in/server.ts';
+
+const chairs = { lot: 'Chairs', quantity: '10', unit_price: '49.9' };
+const desks = { lot: 'Desks', quantity: '4', unit_price: '210.5' };
+const lamps = { lot: 'Lamps', quantity: '7', unit_price: '12.3456' };
+
+let erp: OdooStandIn;
+let drafts: Session;
+let confirmed: Session;
+
+beforeAll(async () => {
+  erp = await startErp();
+  drafts = await openSession(erp);
+  confirmed = await openSession(erp, { order_state: 'confirmed' });
+});
+
+const orderOf = (id: number) => erp.rows.find('purchase.order', id) as Row;
+const linesOf = (id: number) => erp.rows.all('purchase.order.line').filter(({ order_id }) => order_id === id);
+const texts = (id: number) =>
+  linesOf(id).map(({ name, product_qty, price_unit }) => [name, product_qty, price_unit].join(' '));
+const edit = (model: string, row: Row | undefined, values: Record<string, unknown>) =>
+  erp.orm.write(model, row as Row, values, erp.installed.system);
+const conflict = (message: RegExp) => ({
+  status: 'rejected',
+  error: { type: 'conflict', message: expect.stringMatching(message) as string },
+});
+const dataError = (message: RegExp) => ({
+  status: 'rejected',
+  error: { type: 'data', message: expect.stringMatching(message) as string },
+});
+
+describe('requests', () => {
+  async function requestsOf(work: () => Promise<unknown>): Promise<number> {
+    const before = erp.requests;
+    await work();
+    return erp.requests - before;
+  }
+
+  test('a new draft of any size takes two, and two more to confirm it, also for a whole batch', async () => {
+    const many = Array.from({ length: 60 }, (_, number) => ({ ...chairs, lot: `Lot ${number}` }));
+    const creates = () => Array.from({ length: 20 }, () => operation('create', awardOf([chairs, desks])));
+    // Reads the reference data and the vendor.
+    await write(drafts, 'create', awardOf([chairs]));
+    await write(confirmed, 'create', awardOf([chairs]));
+    expect(await requestsOf(() => write(drafts, 'create', awardOf(many)))).toBe(2);
+    expect(await requestsOf(() => write(confirmed, 'create', awardOf(many)))).toBe(4);
+    expect(await requestsOf(() => drafts.write(creates(), never))).toBe(2);
+    expect(await requestsOf(() => confirmed.write(creates(), never))).toBe(4);
+  });
+
+  test('a changed draft takes four, a withdrawn one six, an unchanged one three', async () => {
+    const award = awardOf([chairs, desks]);
+    await write(drafts, 'create', award);
+    const changed = withLots(award, [{ ...chairs, quantity: '11' }, desks]);
+    expect(await requestsOf(() => write(drafts, 'amend', changed))).toBe(4);
+    expect(await requestsOf(() => write(drafts, 'amend', changed))).toBe(3);
+    expect(await requestsOf(() => write(drafts, 'cancel', withLots(award, [])))).toBe(6);
+  });
+});
+
+describe('confirmed orders', () => {
+  test('follow their award: a lot changes, a new one is added, one that is gone becomes zero', async () => {
+    const award = awardOf([chairs, desks]);
+    const id = idOf(await write(confirmed, 'create', award));
+    expect(orderOf(id)['state']).toBe('purchase');
+    const next = withLots(award, [{ ...chairs, unit_price: '51' }, lamps]);
+    await expect(write(confirmed, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
+    expect(texts(id)).toEqual(['Chairs 10 51', 'Desks 0 210.5', 'Lamps 7 12.3456']);
+    await expect(write(confirmed, 'amend', next)).resolves.toMatchObject({ status: 'unchanged' });
+  });
+
+  test('of a buyer are not changed by a flow that makes drafts; the conflict says what the award asks for', async () => {
+    const award = awardOf([chairs]);
+    const id = idOf(await write(drafts, 'create', award));
+    erp.call('purchase.order', 'button_confirm', [id]);
+    await expect(write(drafts, 'amend', award)).resolves.toMatchObject({ status: 'unchanged' });
+    const next = withLots(award, [{ ...chairs, quantity: '12' }]);
+    await expect(write(drafts, 'amend', next)).resolves.toMatchObject(conflict(/confirmed.*quantity from 10 to 12/));
+    await expect(write(drafts, 'cancel', withLots(award, []))).resolves.toMatchObject(conflict(/cancel it there/));
+    expect(texts(id)).toEqual(['Chairs 10 49.9']);
+  });
+
+  test('that were received, billed or locked are neither changed nor cancelled, although Odoo would do it', async () => {
+    for (const [prepare, why] of [
+      [(id: number) => erp.call('stock.picking', 'button_validate', pickingsOf(id)), /was received/],
+      [(id: number) => edit('purchase.order', orderOf(id), { invoice_count: 1 }), /has bills/],
+      [(id: number) => erp.call('purchase.order', 'button_lock', [id]), /is locked/],
+    ] as const) {
+      const award = awardOf([chairs]);
+      const id = idOf(await write(confirmed, 'create', award));
+      prepare(id);
+      const next = withLots(award, [{ ...chairs, quantity: '1' }]);
+      await expect(write(confirmed, 'amend', next)).resolves.toMatchObject(conflict(why));
+      await expect(write(confirmed, 'cancel', withLots(award, []))).resolves.toMatchObject(conflict(why));
+      expect(orderOf(id)['state']).toBe('purchase');
+      expect(texts(id)).toEqual(['Chairs 10 49.9']);
+    }
+  });
+
+  test('that wait for an approval count as done, and follow their award', async () => {
+    const strict = await startErp({ approveFrom: 100 });
+    const session = await openSession(strict, { order_state: 'confirmed' });
+    const award = awardOf([chairs]);
+    const id = idOf(await write(session, 'create', award));
+    expect(strict.rows.find('purchase.order', id)?.['state']).toBe('to approve');
+    const next = withLots(award, [{ ...chairs, quantity: '11' }]);
+    await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
+  });
+
+  test('need products: a text line is refused before anything is sent', async () => {
+    const session = await openSession(erp, { order_state: 'confirmed', product: undefined });
+    const before = erp.rows.all('purchase.order').length;
+    await expect(write(session, 'create', awardOf([chairs]))).resolves.toMatchObject(dataError(/has no product/));
+    expect(erp.rows.all('purchase.order').length).toBe(before);
+  });
+
+  const pickingsOf = (id: number) =>
+    erp.rows
+      .all('stock.picking')
+      .filter(({ purchase_id }) => purchase_id === id)
+      .map((picking) => picking.id);
+});
+
+describe('what people do in Odoo', () => {
+  test('a buyer’s own line and a source that the buyer wrote over are no obstacle', async () => {
+    const award = awardOf([chairs, desks]);
+    const created = await write(drafts, 'create', award);
+    const id = idOf(created);
+    edit('purchase.order', orderOf(id), {
+      origin: 'see my notes',
+      order_line: [[0, 0, { name: 'Freight', product_qty: 1, price_unit: 30 }]],
+    });
+    const next = withLots(award, [{ ...chairs, quantity: '12' }]);
+    // Neither the source nor the remembered reference names the order: only its external id does.
+    await expect(write(drafts, 'amend', next)).resolves.toMatchObject({
+      status: 'updated',
+      reference: `purchase.order,${id}`,
+    });
+    expect(texts(id)).toEqual(['Chairs 12 49.9', 'Freight 1 30']);
+    await expect(drafts.lookup([award], never)).resolves.toMatchObject([{ reference: `purchase.order,${id}` }]);
+  });
+
+  test('an order that a buyer has cancelled is not made again; one that the bridge has cancelled comes back', async () => {
+    const award = awardOf([chairs, desks]);
+    const id = idOf(await write(drafts, 'create', award));
+    await write(drafts, 'cancel', withLots(award, []));
+    expect(orderOf(id)).toMatchObject({ state: 'cancel', origin: expect.stringMatching(/\(withdrawn\)$/) as string });
+    await expect(write(drafts, 'create', withLots(award, [lamps]))).resolves.toMatchObject({
+      status: 'created',
+      reference: `purchase.order,${id}`,
+    });
+    expect(orderOf(id)['state']).toBe('draft');
+    expect(texts(id)).toEqual(['Lamps 7 12.3456']);
+    erp.call('purchase.order', 'button_cancel', [id]);
+    await expect(write(drafts, 'amend', award)).resolves.toMatchObject(conflict(/was cancelled in Odoo/));
+    erp.call('purchase.order', 'unlink', [id]);
+    const made = await write(drafts, 'create', award);
+    expect(made).toMatchObject({ status: 'created' });
+    expect(texts(idOf(made))).toEqual(['Chairs 10 49.9', 'Desks 4 210.5']);
+  });
+
+  test('a vendor that is archived gets no order, and two contacts with one reference get none', async () => {
+    const gone = erp.installed.create('res.partner', {
+      name: 'Gone Ltd',
+      ref: 'V-GONE',
+      supplier_rank: 1,
+      active: false,
+    });
+    for (const name of ['One', 'Two']) erp.installed.create('res.partner', { name, ref: 'V-TWICE', supplier_rank: 1 });
+    const to = (external_id: string) => awardOf([chairs], { supplier: { id: 's', external_id, name: 'x' } });
+    await expect(write(drafts, 'create', to('V-GONE'))).resolves.toMatchObject(dataError(/"Gone Ltd" is archived/));
+    await expect(write(drafts, 'create', to('V-TWICE'))).resolves.toMatchObject(conflict(/2 contacts.*"V-TWICE"/));
+    expect(erp.rows.all('purchase.order').filter(({ partner_id }) => partner_id === gone.id)).toEqual([]);
+  });
+});
+
+describe('what Odoo takes in silence', () => {
+  const line = (fields: Record<string, string>) => awardOf([{ ...chairs, fields }]);
+
+  test.each([
+    ['an inactive currency', awardOf([chairs], { currency: 'GBP' }), /no active currency GBP/],
+    ['a product that is not to be bought', line({ product: 'NOPO' }), /not to be bought/],
+    ['a product that it does not have', line({ product: 'NONE' }), /no product with the reference "NONE"/],
+    ['a unit of another kind', line({ unit: 'Hours' }), /"Hours" does not fit/],
+    ['a negative quantity', awardOf([{ ...chairs, quantity: '-1' }]), /negative/],
+    ['a negative price', awardOf([{ ...chairs, unit_price: '-0.5' }]), /negative/],
+    ['a price of 17 digits', awardOf([{ ...chairs, unit_price: '1234567890123.2501' }]), /digits would be lost/],
+    ['a quantity that it would round', awardOf([{ ...chairs, quantity: '1.005' }]), /not a multiple of 0.01/],
+    ['a date that is none', line({ date_planned: '2030-02-30' }), /"2030-02-30" and not a day/],
+    ['a field of the mapping that nobody reads', line({ colour: 'red' }), /"colour".*does not know/],
+  ])('%s is refused, and nothing is made', async (_, award, message) => {
+    const before = erp.rows.all('purchase.order').length;
+    await expect(write(drafts, 'create', award)).resolves.toMatchObject(dataError(message));
+    expect(erp.rows.all('purchase.order').length).toBe(before);
+  });
+
+  test('the operation type of another company: the order goes to the company of its warehouse', async () => {
+    erp.installed.warehouse(2, 'Second WH', 2);
+    const session = await openSession(erp, { company: 'Second Co', warehouse: 'Second WH' });
+    const id = idOf(await write(session, 'create', awardOf([chairs])));
+    expect(orderOf(id)).toMatchObject({ company_id: 2, picking_type_id: 9 });
+    const wrong = await openSession(erp, { company: 'My Company', warehouse: 'Second WH' });
+    await expect(write(wrong, 'create', awardOf([chairs]))).resolves.toMatchObject(
+      dataError(/no operation types.*"Second WH"/),
+    );
+  });
+
+  test('a pack of the product’s unit fits', async () => {
+    const id = idOf(await write(drafts, 'create', line({ unit: 'Pack of 6' })));
+    expect(linesOf(id)).toMatchObject([{ product_uom_id: 2, product_qty: 10 }]);
+  });
+});
+
+describe('products', () => {
+  test('are found by the vendor’s code of them, and by name', async () => {
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-1001');
+    const code = { partner_id: vendor?.id, product_id: 2, product_code: 'MS-7', price: 1 };
+    erp.installed.create('product.supplierinfo', code);
+    const byVendor = await openSession(erp, { product_by: 'supplier-code', product: undefined });
+    const byName = await openSession(erp, { product_by: 'name', product: undefined });
+    const naming = (product: string) => awardOf([{ ...chairs, fields: { product } }]);
+    const first = await write(byVendor, 'create', naming('MS-7'));
+    const second = await write(byName, 'create', naming('Steel sheet'));
+    expect([linesOf(idOf(first)), linesOf(idOf(second))]).toMatchObject([[{ product_id: 2 }], [{ product_id: 2 }]]);
+  });
+});
+
+describe('other forms of awards and bids', () => {
+  test('prices: one for each lot’s product; a lot that is gone loses its price, other prices stay', async () => {
+    const session = await openSession(erp, { awards: 'pricelists' });
+    const [vendor] = erp.rows.all('res.partner').filter(({ ref }) => ref === 'V-1001');
+    const prices = () =>
+      erp.rows
+        .all('product.supplierinfo')
+        .filter(({ partner_id, product_id }) => partner_id === vendor?.id && product_id === 1)
+        .map(({ product_name, price, date_end }) => [product_name, price, date_end]);
+    const bolts = (lot: string, unit_price: string) => ({
+      lot,
+      quantity: '1',
+      unit_price,
+      fields: { product: 'BOLT-M8' },
+    });
+    erp.installed.create('product.supplierinfo', {
+      partner_id: vendor?.id,
+      product_id: 1,
+      price: 7,
+      product_name: 'own',
+    });
+    const award = awardOf([bolts('Bolts north', '1.875'), bolts('Bolts south', '1.9')], {
+      fields: { date_end: '2031-12-31' },
+    });
+    await expect(write(session, 'create', award)).resolves.toMatchObject({ status: 'created' });
+    expect(prices()).toEqual([
+      ['own', 7, undefined],
+      ['Bolts north', 1.875, '2031-12-31'],
+      ['Bolts south', 1.9, '2031-12-31'],
+    ]);
+    const next = withLots(award, [bolts('Bolts north', '1.8')]);
+    await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'updated' });
+    await expect(write(session, 'amend', next)).resolves.toMatchObject({ status: 'unchanged' });
+    await expect(session.lookup([award], never)).resolves.toHaveLength(1);
+    expect(prices()).toEqual([
+      ['own', 7, undefined],
+      ['Bolts north', 1.8, '2031-12-31'],
+    ]);
+    await write(session, 'cancel', withLots(award, []));
+    expect(prices()).toEqual([['own', 7, undefined]]);
+    await expect(session.lookup([award], never)).resolves.toEqual([]);
+  });
+
+  test('blanket orders: confirmed ones make prices in Odoo, and are not changed any more', async () => {
+    const session = await openSession(erp, { awards: 'blanket-orders', order_state: 'confirmed' });
+    const award = awardOf([chairs], { fields: { date_start: '2030-01-01', date_end: '2030-12-31' } });
+    const id = idOf(await write(session, 'create', award));
+    expect(erp.rows.find('purchase.requisition', id)).toMatchObject({ state: 'confirmed', date_end: '2030-12-31' });
+    await expect(write(session, 'amend', award)).resolves.toMatchObject({ status: 'unchanged' });
+    const next = withLots(award, [{ ...chairs, unit_price: '50' }]);
+    await expect(write(session, 'amend', next)).resolves.toMatchObject(conflict(/blanket order BO\d+ is confirmed/));
+    await expect(write(session, 'cancel', withLots(award, []))).resolves.toMatchObject({ status: 'cancelled' });
+    expect(erp.rows.find('purchase.requisition', id)).toMatchObject({ state: 'cancel' });
+  });
+
+  test('bids of one event become alternatives of each other', async () => {
+    const event = { id: 'event-with-bids', name: 'Chairs', type: 'RFQ', is_test: false, tags: [] };
+    const bids = ['B-1', 'B-2', 'B-3'].map((code): QuotationDocument => {
+      const { exchange_rates, currency } = awardOf([]);
+      const lines = [{ ...chairs, bids: [{ value: '499' }], values: [] }];
+      const supplier = { id: code, external_id: code, name: code };
+      return { kind: 'quotation', key: `${event.id}/${code}`, event, supplier, currency, exchange_rates, lines };
+    });
+    const operations = bids.map((document) => operation('create', document));
+    await drafts.write(operations.slice(0, 2), never);
+    await drafts.write(operations.slice(2), never);
+    const orders = erp.rows.all('purchase.order').filter(({ origin }) => String(origin).startsWith('Chairs SB-'));
+    const groups = new Set(orders.map(({ purchase_group_id }) => purchase_group_id));
+    expect([orders.length, groups.size, groups.has(false)]).toEqual([3, 1, false]);
+  });
+});
