@@ -48,20 +48,22 @@ export async function withBridge<T>(
   use: (command: BridgeCommand) => Promise<T>,
   /**
    * `migrate: false` leaves the tables as they are; `begin: true` makes the embedded database if there is none yet;
-   * `withoutSecrets: true` is for a command that calls no ERP and no source: their secrets need not be in its shell.
+   * `withoutSecrets: true` is for a command that calls no ERP and no source: their secrets need not be in its shell;
+   * `telemetry: true` sends traces, metrics and logs, if the variables of OpenTelemetry ask for it.
    */
   {
     migrate = true,
     begin = false,
     withoutSecrets = false,
-  }: { migrate?: boolean; begin?: boolean; withoutSecrets?: boolean } = {},
+    telemetry = false,
+  }: { migrate?: boolean; begin?: boolean; withoutSecrets?: boolean; telemetry?: boolean } = {},
 ): Promise<T> {
   const configuration = await readCommandConfiguration(options, { withoutSecrets });
   checkNames(configuration.bridge);
   using stop = listenForStop();
   const { signal } = stop;
   try {
-    return await openAndUse(configuration, use, { migrate, begin, signal });
+    return await openAndUse(configuration, use, { migrate, begin, telemetry, signal });
   } catch (error) {
     // After the signal any other error only says which step it interrupted.
     if (signal.aborted && !(error instanceof AppError && error.code === 'invalid'))
@@ -73,7 +75,7 @@ export async function withBridge<T>(
 async function openAndUse<T>(
   configuration: Configuration,
   use: (command: BridgeCommand) => Promise<T>,
-  { migrate, begin, signal }: { migrate: boolean; begin: boolean; signal: AbortSignal },
+  { migrate, begin, telemetry, signal }: { migrate: boolean; begin: boolean; telemetry: boolean; signal: AbortSignal },
 ): Promise<T> {
   await using opened = new AsyncDisposableStack();
   const installation = await openInstallation(configuration, {
@@ -81,6 +83,7 @@ async function openAndUse<T>(
     logLevel: 'error',
     signal,
     existing: !begin,
+    telemetry,
   });
   opened.defer(() => installation.close());
   const { database } = installation.open;

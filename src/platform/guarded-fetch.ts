@@ -13,6 +13,8 @@ import type { ResolveHost } from './guarded-fetch/guarded-lookup.ts';
 import type { GuardedRequest, GuardedResponse } from './guarded-fetch/guarded-request.ts';
 import { createLookupTurns } from './guarded-fetch/lookup-turns.ts';
 import { createOriginPools } from './guarded-fetch/origin-pools.ts';
+import { tracedFetch } from './guarded-fetch/traced-fetch.ts';
+import { currentSpan } from './telemetry.ts';
 
 export { FetchError } from './guarded-fetch/fetch-error.ts';
 
@@ -56,7 +58,7 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   const exchanges = new Set<Exchange>();
   let closed = false;
 
-  function fetch(request: GuardedRequest): Promise<GuardedResponse> {
+  function send(request: GuardedRequest): Promise<GuardedResponse> {
     let url: URL;
     try {
       url = checkedUrl(request);
@@ -74,7 +76,7 @@ export function createGuardedFetch(options: GuardedFetchOptions = {}): { fetch: 
   }
 
   return {
-    fetch,
+    fetch: (request) => (currentSpan() ? tracedFetch(send, request) : send(request)),
     async close() {
       closed = true;
       for (const exchange of exchanges) exchange.end('aborted');

@@ -2,6 +2,7 @@
  * The process's Prometheus metrics. Each part declares its metrics beside the code that counts; all share one registry.
  */
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { telemetryBackend } from './telemetry.ts';
 
 export { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
@@ -9,5 +10,6 @@ export { Counter, Gauge, Histogram, Registry } from 'prom-client';
 export function createRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  telemetryBackend()?.addRegistry?.(registry);
   return registry;
 }

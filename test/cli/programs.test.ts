@@ -10,6 +10,7 @@ import { eventually } from '../harness/eventually.ts';
 import { scratchFolder } from '../harness/scratch-folder.ts';
 import { testCertificates, testOutgoing } from '../harness/test-certificates.ts';
 import { createTestDatabase } from '../harness/test-database.ts';
+import { startOtlpReceiver } from '../platform/telemetry/otlp-receiver.ts';
 import { type CommandLine, runCommandLine, startCommandLine } from './command-line.ts';
 
 const freePorts = {
@@ -92,6 +93,24 @@ describe('service', () => {
     both[1].signal('SIGTERM');
     expect(await both[1].ended).toBe(0);
     await eventually('the embedded database has ended', async () => (await embeddedPid(dataDir)) === undefined);
+  });
+
+  test('has "ready" as a line of JSON on standard error; with the variables of OpenTelemetry it goes there, too', async () => {
+    const otlp = await startOtlpReceiver();
+    const command = await startOnServer(['service', '--port', '0'], { OTEL_EXPORTER_OTLP_ENDPOINT: otlp.url });
+    const url = (await command.line(/ready/)).replace('service ready ', '');
+    command.signal('SIGTERM');
+    expect(await command.ended).toBe(0);
+    const lines = command.stderr().trim().split('\n');
+    const ready = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ msg }) => msg === 'ready');
+    expect(ready).toMatchObject([
+      { level: 'info', name: 'service', url, storage: expect.stringContaining('PostgreSQL') },
+    ]);
+    expect(ready[0]?.['time']).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(otlp.lines.filter(({ body }) => body === 'ready')).toMatchObject([
+      { service: 'service', severity: 'info', attributes: { url } },
+    ]);
+    expect(otlp.metrics.map(({ name }) => String(name))).toContain('process_resident_memory_bytes');
   });
 
   test('with a certificate speaks HTTPS and says so; a certificate that cannot be read stops the start', async () => {

@@ -40,6 +40,7 @@ import { latenessMsOf, type ReadingDeps } from './feed/reading-deps.ts';
 import { restartUnfilteredPass } from './feed/unfiltered-store.ts';
 import { readLive } from './live-read.ts';
 import type { Pull } from './pull.ts';
+import { inPullTrace } from './pull-trace.ts';
 import { continueUnfiltered } from './unfiltered-passes.ts';
 import { advanceWatermark, rereadRanges } from './windows/advance-watermark.ts';
 import { emptyPagesOf } from './windows/scan-feed.ts';
@@ -85,10 +86,11 @@ async function pullIfDue(deps: PullDeps, lease: Lease, name: FeedName, signal: A
       due = await lease.transaction((tx) => readDuePull(tx, feed, timestampNow(clock)));
       if (!due) return;
       const found = due;
-      const smallerPageSize = await lease.during((lost) =>
+      const smallerPageSize = await lease.during((lost) => {
         // The lease is kept around the whole pull: a request may be under way while the page before it is stored.
-        pullOnce(openPull(deps, lease, feed, found, pageSize, AbortSignal.any([signal, lost]))),
-      );
+        const pull = openPull(deps, lease, feed, found, pageSize, AbortSignal.any([signal, lost]));
+        return inPullTrace({ ...pull, database: deps.database }, () => pullOnce(pull));
+      });
       if (smallerPageSize === undefined) return;
       pageSize = smallerPageSize;
     }

@@ -15,6 +15,8 @@ export interface ReceivedNotification {
   /** JSON in valid UTF-8, as it was received. */
   body: Buffer;
   receivedMs: number;
+  /** Its place in a trace (`traceparent`), while traces are sent. */
+  trace?: string | undefined;
 }
 
 const insert = prepared(
@@ -22,14 +24,21 @@ const insert = prepared(
    select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])`,
 );
 
+const insertTraced = prepared(
+  `insert into bridge.inbox (source, trigger, feed, body, received, trace)
+   select * from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])`,
+);
+
 /** Stores notifications in one statement, hence one commit. Rejects when the database does not take them. */
 export async function storeNotifications(sql: Sql, notifications: readonly ReceivedNotification[]): Promise<void> {
-  await sql.query(insert, [
+  const isTraced = notifications.some(({ trace }) => trace !== undefined);
+  await sql.query(isTraced ? insertTraced : insert, [
     textArray(notifications.map(({ source }) => source)),
     textArray(notifications.map(({ trigger }) => trigger)),
     textArray(notifications.map(({ feed }) => feed ?? null)),
     utf8Array(notifications.map(({ body }) => body)),
     timeArray(notifications.map(({ receivedMs }) => receivedMs)),
+    ...(isTraced ? [textArray(notifications.map(({ trace }) => trace ?? null))] : []),
   ]);
 }
 

@@ -18,6 +18,7 @@ import type { UnverifiedBounds } from '#platform/http/unverified-bytes.ts';
 import { parseInput } from '#platform/input.ts';
 import type { Logger } from '#platform/log.ts';
 import { Counter, type Registry } from '#platform/metrics.ts';
+import { type Span, traced } from '#platform/telemetry.ts';
 import { bearerTokenOf } from './bearer/bearer-check.ts';
 import type { BearerCheck } from './bearer/bearer-deps.ts';
 import { createRecentNotifications, type RecentNotifications } from './recent-notifications.ts';
@@ -148,8 +149,24 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
       response.setHeader('Allow', 'POST');
       throw new AppError('method-not-allowed', 'Notifications are sent with POST.');
     }
-    const { source, signature, body } = await readVerified(request, response, name);
-    const { trigger, timestamp } = readNotification(body);
+    const startMs = Date.now();
+    const verified = await readVerified(request, response, name);
+    const notified = readNotification(verified.body);
+    // Only now: who cannot sign makes no spans, and has no say in which trace they stand.
+    const { traceparent } = request.headers;
+    const parent = typeof traceparent === 'string' ? traceparent : null;
+    const attributes = { 'sourcing.source': name, 'sourcing.trigger': notified.trigger };
+    return traced('receive notification', { kind: 'server', parent, attributes, startMs }, (span) =>
+      accept(name, verified, notified, span),
+    );
+  }
+
+  async function accept(
+    name: string,
+    { source, signature, body }: Awaited<ReturnType<typeof readVerified>>,
+    { trigger, timestamp }: ReturnType<typeof readNotification>,
+    span: Span | undefined,
+  ): Promise<AcceptedAs> {
     const receivedMs = clock.nowMs();
     if (source.isStale(timestamp, receivedMs)) {
       warn(
@@ -161,7 +178,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     const announced = feedOfTrigger(trigger);
     const feed = announced !== undefined && source.feeds.has(announced) ? announced : undefined;
     const { isNew, stored } = source.recent.storeOnce(signature, () =>
-      store.add({ source: name, trigger, feed, body, receivedMs }),
+      store.add({ source: name, trigger, feed, body, receivedMs, ...(span && { trace: span.traceparent }) }),
     );
     try {
       await stored;

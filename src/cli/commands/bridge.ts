@@ -21,6 +21,7 @@ export async function runBridge(options: { config?: string; data?: string; role:
     // The database shows this name for its connections, and `bridge doctor` reads it there.
     name: options.role === 'all' ? 'bridge' : `bridge-${options.role}`,
     logLevel: 'info',
+    telemetry: true,
   });
   opened.defer(() => installation.close());
   const { sources, flows } = configuration.bridge;

@@ -39,7 +39,11 @@ export async function runStart(options: StartOptions): Promise<number> {
 
 async function run(configuration: Configuration, demo: boolean, stop: StopRequest): Promise<void> {
   await using opened = new AsyncDisposableStack();
-  const installation = await openInstallation(configuration, { name: 'sourcing-bridge', logLevel: 'warn' });
+  const installation = await openInstallation(configuration, {
+    name: 'sourcing-bridge',
+    logLevel: 'warn',
+    telemetry: true,
+  });
   opened.defer(() => installation.close());
   const programs = await startLocalPrograms(installation, { freePorts: false });
   opened.defer(() => programs.close());

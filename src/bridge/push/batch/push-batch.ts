@@ -22,6 +22,7 @@ import { markUncertain } from '../claim/flow-document-store.ts';
 import { type Settled, settleOutcomes } from '../settle/settle-outcomes.ts';
 import { attachFiles, type LoadFiles } from './attach-files.ts';
 import { lookUpDocuments } from './look-up-documents.ts';
+import { traceDocuments } from './trace-documents.ts';
 
 export interface BatchDeps {
   flow: FlowSettings;
@@ -58,7 +59,8 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
     const startedMs = clock.nowMs();
     const { settled, remaining } = await lease.during((lost) => {
       const limit = { timeoutMs, signal: AbortSignal.any([signal, lost]) };
-      return lookUpDocuments({ connector, calls, processIdentity }, claimed, startedMs, limit);
+      const ask = () => lookUpDocuments({ connector, calls, processIdentity }, claimed, startedMs, limit);
+      return traceDocuments({ database, flow: flow.name }, 'lookup', claimed, ask, (found) => found.settled);
     });
     await settle(settled, startedMs, signal);
     return remaining;
@@ -71,7 +73,10 @@ export function createBatchPush(deps: BatchDeps, calls: ConnectorCalls, lease: L
     const { claimed, intentMs } = batch.intentMs === undefined ? await intend(batch.claimed, signal) : batch;
     if (claimed.length === 0) return;
     const startedMs = clock.nowMs();
-    const settled = await lease.during((lost) => write(claimed, intentMs ?? 0, AbortSignal.any([signal, lost])));
+    const settled = await lease.during((lost) => {
+      const call = () => write(claimed, intentMs ?? 0, AbortSignal.any([signal, lost]));
+      return traceDocuments({ database, flow: flow.name }, 'write', claimed, call, (outcomes) => outcomes);
+    });
     try {
       await settle(settled, startedMs, signal);
     } catch (error) {
