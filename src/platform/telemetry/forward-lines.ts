@@ -14,9 +14,9 @@ const severities: Readonly<Record<string, SeverityNumber>> = {
 /** Returns a function that passes a line on as a record: `msg` as its body, the other members as attributes. */
 export function createLineForwarder(emit: (record: LogRecord) => void): (line: string) => void {
   return (line) => {
-    let members: Record<string, unknown>;
+    let members: NonNullable<LogRecord['attributes']>;
     try {
-      members = JSON.parse(line) as Record<string, unknown>;
+      members = JSON.parse(line) as typeof members;
     } catch {
       // A line that the removal of secrets has cut in its middle: it is on standard error.
       return;
@@ -29,7 +29,7 @@ export function createLineForwarder(emit: (record: LogRecord) => void): (line: s
       severityNumber: severities[String(level)] ?? SeverityNumber.UNSPECIFIED,
       body: typeof msg === 'string' ? msg : '',
       // From JSON: texts, numbers, booleans, lists and objects, as OTLP has them.
-      attributes: attributes as NonNullable<LogRecord['attributes']>,
+      attributes,
       ...(place && {
         context: trace.setSpanContext(ROOT_CONTEXT, {
           traceId: place.traceId,
