@@ -196,7 +196,7 @@ export function createWebhookEndpoint(deps: WebhookEndpointDeps): { route: Direc
     try {
       const result = await receive(request, response, segment);
       const { headers, text } = answers[result];
-      response.writeHead(200, { ...headers, 'X-Request-Id': requestId }).end(text);
+      response.writeHead(200, [...headers, 'X-Request-Id', requestId]).end(text);
       received.inc({ result });
       refusals.accepted(segment);
     } catch (error) {
@@ -290,5 +290,6 @@ function wrongToken(): Refused {
 
 function answerOf(status: string) {
   const text = JSON.stringify({ status });
-  return { text, headers: { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': text.length } };
+  // A list of names and values: Node writes it faster than an object.
+  return { text, headers: ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', `${text.length}`] };
 }
