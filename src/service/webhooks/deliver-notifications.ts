@@ -14,7 +14,6 @@ import type { Signals } from '#platform/queue.ts';
 import type { SecretBox } from '#platform/secrets.ts';
 import {
   type ClaimedDelivery,
-  claimBatchSize,
   claimDueDeliveries,
   type DeliveryAttempt,
   isAccepted,
@@ -50,6 +49,13 @@ export const deliverySlots = 256;
  * that do not answer leave room for those that do.
  */
 const deliverySlotsEach = 16;
+/**
+ * How many are claimed, and settled, together: they share the price of a commit. A receiver that takes a whole claim
+ * within `quickMs` gets a claim twice as large the next time, so a slow one keeps few waiting in a claim.
+ */
+const claimLeast = 16;
+const claimMost = 128;
+const quickMs = 500;
 /** No notification is sent from a claim that is older than this: a slow receiver is sent few of the batch. */
 const beginWithinMs = 5_000;
 /** Longer than sending and settling a batch can take: a claim that has run out belongs to a process that is gone. */
@@ -75,10 +81,12 @@ export function createDeliverer(deps: DelivererDeps) {
     // While an accepted batch is being settled, the next one is sent already. After a failure the next batch waits: a
     // failed notification must not be overtaken by a later one.
     let settled: Promise<unknown> = Promise.resolve();
+    let most = claimLeast;
     try {
       while (!signal.aborted) {
-        const now = timestampFromMs(deps.clock.nowMs());
-        const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs });
+        const beganMs = deps.clock.nowMs();
+        const now = timestampFromMs(beganMs);
+        const claimed = await claimDueDeliveries(deps.database, webhookId, { now, claimMs, most });
         if (claimed.length === 0) break;
         const receiver = once(() => openReceiver(deps.secrets, webhookId, claimed[0] as StoredReceiver));
         const { attempts, untried } = await attemptBatch(deps, receiver, claimed, signal);
@@ -97,7 +105,9 @@ export function createDeliverer(deps: DelivererDeps) {
           dueTimer.lookAgain();
         }
         // This batch had all that was due. Notifications that were enqueued since then have signalled the lane.
-        if (claimed.length < claimBatchSize && untried.length === 0) break;
+        if (claimed.length < most && untried.length === 0) break;
+        const isQuick = untried.length === 0 && deps.clock.nowMs() - beganMs < quickMs;
+        most = isQuick ? Math.min(2 * most, claimMost) : claimLeast;
       }
     } finally {
       await settled;

@@ -55,11 +55,6 @@ export interface DeliveryAttempt {
   retryAfterMs: number | undefined;
 }
 
-/**
- * How many are claimed, and settled, together: for a quick receiver, many notifications share the price of a commit.
- */
-export const claimBatchSize = 16;
-
 /** Whether the receiver has accepted the notification. */
 export function isAccepted(status: number | null): boolean {
   return status !== null && status >= 200 && status < 300;
@@ -99,16 +94,16 @@ export async function nextDueDelivery(sql: Sql, now: Timestamp): Promise<Timesta
 }
 
 /**
- * Claims the next due notifications of a webhook for this process, and returns them with the receiver as it is stored
+ * Claims the next due notifications of a webhook, up to `most`, for this process, and returns them with the receiver as it is stored
  * now. Returns none when the webhook is disabled or deleted. Notifications that another process is claiming are
  * skipped.
  */
 export async function claimDueDeliveries(
   sql: Sql,
   webhookId: string,
-  { now, claimMs }: { now: Timestamp; claimMs: number },
+  { now, claimMs, most }: { now: Timestamp; claimMs: number; most: number },
 ): Promise<(ClaimedDelivery & StoredReceiver)[]> {
-  return sql.query<ClaimedDelivery & StoredReceiver>(claimDue, [webhookId, addMicros(now, claimMs * 1000), now]);
+  return sql.query<ClaimedDelivery & StoredReceiver>(claimDue, [webhookId, addMicros(now, claimMs * 1000), now, most]);
 }
 
 const claimDue = prepared(
@@ -120,7 +115,7 @@ const claimDue = prepared(
        where webhook_id = (select id from service.webhooks where id = $1 and is_active)
          and state in ('pending', 'sending')
          and ((state = 'pending' and due <= $3) or (state = 'sending' and claimed_until <= $3))
-       order by due, created limit ${claimBatchSize} for update skip locked)
+       order by due, created limit $4 for update skip locked)
      returning id, trigger, coalesces, payload, created, attempts, earlier_failures, first_attempt, webhook_id)
    select c.id, c.trigger, c.coalesces, c.payload, c.created, c.attempts, c.earlier_failures, c.first_attempt,
      w.organisation_id, w.url, w.signing_key, w.authentication, o.webhook_domains, o.allowed_networks
