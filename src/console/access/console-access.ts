@@ -10,7 +10,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response } from 'express';
 import type { BridgeSettings } from '#bridge/settings.ts';
-import type { ActionOrigin } from '#platform/audit-log.ts';
 import type { Clock } from '#platform/clock.ts';
 import type { Database } from '#platform/database/database.ts';
 import { AppError } from '#platform/errors.ts';
@@ -26,11 +25,11 @@ import { countAttempt, forgetAttempt, pruneLoginFailures } from './login-throttl
 import { isFromThisMachine, isLoopback } from './loopback.ts';
 import { callbackPath, createOpenIdLogin, OpenIdRefusal, openIdLoginMs } from './openid-login.ts';
 import { isPassword } from './passwords.ts';
-import { refuseForgery } from './refuse-forgery.ts';
+import { isReading, refuseForgery } from './refuse-forgery.ts';
 import { createSessionToken, hashSessionToken } from './session-tokens.ts';
 import { beginSession, endSession, findSession, type LoggedInAccount, type LoginMethod } from './sessions.ts';
 import { findUser, hasUsers, noteLogin } from './users.ts';
-import { type Viewer, viewerOf } from './viewer.ts';
+import { noteAddress, operatorOf, type Viewer } from './viewer.ts';
 
 export interface ConsoleAccessDeps {
   readonly settings: BridgeSettings;
@@ -268,6 +267,11 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
         : undefined);
     if (viewer) {
       response.locals.viewer = viewer;
+      noteAddress(viewer, addressOf(request));
+      if (!isReading(request) && viewer.role !== 'operator') {
+        await record.overstepped({ name: viewer.name, from: addressOf(request) }, `${request.method} ${request.path}`);
+        operatorOf(response);
+      }
       next();
     } else if (isPageView(request))
       response.redirect(303, `/login?next=${encodeURIComponent(ownPath(request.originalUrl))}`);
@@ -315,11 +319,6 @@ export function createConsoleAccess(deps: ConsoleAccessDeps): ConsoleAccess {
 
     isCurrent: async (request) => (await viewerIn(request, { noteUse: false })) !== undefined,
   };
-}
-
-/** Who asks, and from where, for the audit log. Throws as `viewerOf`. */
-export function actionOriginOf(request: Request, response: Response): ActionOrigin {
-  return { who: { kind: 'user', name: viewerOf(response).name }, from: request.ip ?? null };
 }
 
 /** A process without the console: its port has nothing but what monitoring reads. */

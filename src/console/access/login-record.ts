@@ -1,5 +1,5 @@
 /**
- * Writes logins and refused logins to the audit log. A flood of refused ones is bounded: beyond so many a minute they are
+ * Writes logins, and what was refused, to the audit log. A flood of refused ones is bounded: beyond so many a minute they are
  * counted, and the next entry says how many there were.
  */
 import { type ActionSubject, recordAction } from '#platform/audit-log.ts';
@@ -20,6 +20,8 @@ export interface LoginRecord {
   refused(login: { name: string; from: string | null; method: LoginMethod; why: string }): Promise<void>;
   /** A login that had to wait is only counted. */
   throttled(): void;
+  /** A viewer who tries to change something. */
+  overstepped(by: { name: string; from: string | null }, request: string): Promise<void>;
   ended(sql: Sql, login: { name: string; from: string | null }): Promise<void>;
 }
 
@@ -49,6 +51,19 @@ export function createLoginRecord({
   ) =>
     recordAction(sql, 'bridge', { who: { kind: 'user', name }, from, ...subject, outcome, when: timestampNow(clock) });
 
+  async function writeRefusal(by: { name: string; from: string | null }, subject: ActionSubject): Promise<void> {
+    const now = Math.floor(clock.nowMs() / minuteMs);
+    if (now !== minute) [minute, written] = [now, 0];
+    written += 1;
+    if (written > refusalsPerMinute) {
+      unwritten += 1;
+      return;
+    }
+    const missing = unwritten > 0 ? { unwritten } : {};
+    unwritten = 0;
+    await write(database, by, 'refused', { ...subject, details: { ...subject.details, ...missing } });
+  }
+
   return {
     allowed: async (sql, login) => {
       await write(sql, login, 'allowed', {
@@ -60,21 +75,13 @@ export function createLoginRecord({
     },
     refused: async (login) => {
       logins.inc({ method: login.method, result: 'refused' });
-      const now = Math.floor(clock.nowMs() / minuteMs);
-      if (now !== minute) [minute, written] = [now, 0];
-      written += 1;
-      if (written > refusalsPerMinute) {
-        unwritten += 1;
-        return;
-      }
-      const missing = unwritten > 0 ? { unwritten } : {};
-      unwritten = 0;
-      await write(database, login, 'refused', {
+      await writeRefusal(login, {
         what: 'console.login',
         object: null,
-        details: { method: login.method, why: login.why, ...missing },
+        details: { method: login.method, why: login.why },
       });
     },
+    overstepped: (by, request) => writeRefusal(by, { what: 'console.request', object: request }),
     throttled: () => logins.inc({ method: 'password', result: 'throttled' }),
     ended: (sql, login) => write(sql, login, 'allowed', { what: 'console.logout', object: null }),
   };

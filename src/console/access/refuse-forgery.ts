@@ -11,10 +11,15 @@ export const consoleHeader = 'X-Console-Request';
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 
+/** Whether the request changes nothing, by its method. */
+export function isReading({ method }: Pick<Request, 'method'>): boolean {
+  return readingMethods.has(method);
+}
+
 /** `forms`: the paths that take a form, and check its token themselves. */
 export function refuseForgery({ forms }: { forms: ReadonlySet<string> }): RequestHandler {
   return (request, _response, next) => {
-    if (readingMethods.has(request.method)) {
+    if (isReading(request)) {
       if (isForeign(request) && !isNavigation(request)) throw forged();
     } else {
       if (isForeign(request)) throw forged();

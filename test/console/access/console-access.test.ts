@@ -96,6 +96,7 @@ describe('a link of the command line', () => {
     expect(await logged()).toEqual([
       ['unknown', 'console.login', 'refused', '127.0.0.1', 'link'],
       ['me', 'console.login', 'allowed', '192.0.2.7', 'link'],
+      ['me', 'console.request', 'refused', '127.0.0.1', null],
       ['me', 'console.login', 'allowed', '127.0.0.1', 'link'],
     ]);
   });
@@ -295,6 +296,23 @@ describe('a password that is wrong', () => {
       "select count(*)::int as count from bridge.console_login_failures where bucket like 'account%'",
     );
     expect(rows?.count).toBe(4_096);
+  });
+});
+
+test('a flood of refusals is bounded in the audit log, and the next entry says how many are missing', async () => {
+  clock.advance(minuteMs);
+  const viewer = local.browser();
+  await viewer.open(await linkFor('viewer'));
+  for (let tries = 1; tries <= 65; tries += 1) await viewer.call('POST', '/change');
+  const refused = async () => readActions(db.database, 'bridge', { outcome: 'refused', limit: 100 });
+  expect(await refused()).toHaveLength(60);
+  clock.advance(minuteMs);
+  await viewer.call('POST', '/change');
+  const [last] = await refused();
+  expect(last).toMatchObject({
+    what: 'console.request',
+    object: 'POST /change',
+    details: { unwritten: 5 },
   });
 });
 
