@@ -1,8 +1,10 @@
 /** The subcommands of `connector`, as one table. They need no configuration and no database. */
 import type { Command } from 'commander';
+import { configOption, dataOption } from './command-options.ts';
 import { runConnectorList } from './commands/connector-list.ts';
 import { runConnectorNew } from './commands/connector-new.ts';
 import { runConnectorShow } from './commands/connector-show.ts';
+import { runConnectorVerify } from './commands/connector-verify.ts';
 
 export function addConnectorCommands(connector: Command): void {
   add(connector, 'list', 'list the connectors of this repository and what each can do', runConnectorList);
@@ -12,12 +14,22 @@ export function addConnectorCommands(connector: Command): void {
     'show what a connector can do and its settings; <name> is a name, a path or a package',
     runConnectorShow,
   );
+  add(connector, 'new <name>', 'make a new connector from the template; it runs and passes its tests', runConnectorNew)
+    .option('--in <folder>', "the folder in which the connector's folder is made (default: connectors)")
+    .option('--from <connector>', 'copy this connector of the repository instead of the template')
+    .option('--kinds <kinds>', 'the only kinds that the template takes, separated by commas (default: all)');
   add(
     connector,
-    'new <name>',
-    'make a new connector from the template; it runs and passes its tests',
-    runConnectorNew,
-  ).option('--in <folder>', "the folder in which the connector's folder is made (default: connectors)");
+    'verify <name>',
+    'try a connector on your own test system, with the settings of a flow; it removes what it has made',
+    runConnectorVerify,
+  )
+    .addOption(configOption())
+    .addOption(dataOption())
+    .option('--flow <name>', 'the flow whose settings are used (default: the only one with the connector)')
+    .option('--kinds <kinds>', 'kinds of documents, separated by commas (default: all of the flow but suppliers)')
+    .option('--sample <file>', 'YAML with what your system has: supplier, currency, fields, line_fields')
+    .option('--test-system', 'confirms that it is a test system: documents are written (default: nothing is)');
 }
 
 // Commander does not type the options, so each command declares the ones that it takes.

@@ -5,6 +5,7 @@ import { closeAfterFile } from '../harness/after-file.ts';
 import { installSapStub } from './install-sap-stub.ts';
 import { startMetadataServer } from './metadata-server.ts';
 import { type SapSystem, startSapSystem } from './sap-system.ts';
+import { createSuppliers } from './seed-suppliers.ts';
 
 const stub = await installSapStub();
 if ('missing' in stub)
@@ -25,21 +26,6 @@ export async function startTestSap(): Promise<SapSystem> {
   closeAfterFile(() => server.stop());
   const system = await startSapSystem(server.url, join(stub.folder, 'metadata'));
   closeAfterFile(() => system.close());
-  for (const { number, external, name, isBlocked } of suppliers)
-    await system.ask('POST', 'API_BUSINESS_PARTNER/A_BusinessPartner', {
-      BusinessPartner: number,
-      Supplier: number,
-      BusinessPartnerCategory: '2',
-      OrganizationBPName1: name,
-      BusinessPartnerIDByExtSystem: external,
-      to_Supplier: { Supplier: number, PurchasingIsBlocked: isBlocked },
-    });
+  await createSuppliers(system);
   return system;
 }
-
-/** Suppliers that the system has from the beginning. */
-export const suppliers = [
-  { number: '17300001', external: 'V-1', name: 'Stahl & Söhne', isBlocked: false },
-  { number: '17300002', external: 'V-2', name: 'Zweite GmbH', isBlocked: false },
-  { number: '17300003', external: 'V-3', name: 'Gesperrt AG', isBlocked: true },
-] as const;

@@ -15,8 +15,9 @@ import { beforeAll, test } from 'vitest';
 import sap from '../../../connectors/sap-s4hana/index.ts';
 import { externalNumber, keyMarker } from '../../../connectors/sap-s4hana/markers.ts';
 import { changedNow, type Entity } from '../../sap/business-rules.ts';
-import { describeSap, startTestSap, suppliers } from '../../sap/sap-in-tests.ts';
+import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import type { SapSystem } from '../../sap/sap-system.ts';
+import { suppliers } from '../../sap/seed-suppliers.ts';
 import { sapSettings } from './sap-settings.ts';
 
 /** With SAP_FULL, the kit injects faults at every request; without it, only at the last one of a write. */

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Operation } from '#connector/connector.ts';
 import type { AwardDocument, AwardLine, Document } from '#connector/documents.ts';
-import { suppliers } from '../../sap/sap-in-tests.ts';
+import { suppliers } from '../../sap/seed-suppliers.ts';
 
 /** A signal that never aborts. */
 export const never = new AbortController().signal;

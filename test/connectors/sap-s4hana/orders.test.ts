@@ -6,8 +6,9 @@ import { testContext } from '#connector/testing/test-context.ts';
 import sap from '../../../connectors/sap-s4hana/index.ts';
 import { closeAfterFile } from '../../harness/after-file.ts';
 import type { Entity } from '../../sap/business-rules.ts';
-import { describeSap, startTestSap, suppliers } from '../../sap/sap-in-tests.ts';
+import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import { login, type SapSystem } from '../../sap/sap-system.ts';
+import { suppliers } from '../../sap/seed-suppliers.ts';
 import { awardOf, lineOf, never, operationOf } from './documents.ts';
 import { sapSettings } from './sap-settings.ts';
 

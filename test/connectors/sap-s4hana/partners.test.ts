@@ -9,8 +9,9 @@ import { differencesOf, neededFields } from '../../../connectors/sap-s4hana/meta
 import { nameParts } from '../../../connectors/sap-s4hana/partner-values.ts';
 import { closeAfterFile } from '../../harness/after-file.ts';
 import type { Entity } from '../../sap/business-rules.ts';
-import { describeSap, startTestSap, suppliers } from '../../sap/sap-in-tests.ts';
+import { describeSap, startTestSap } from '../../sap/sap-in-tests.ts';
 import type { SapSystem } from '../../sap/sap-system.ts';
+import { suppliers } from '../../sap/seed-suppliers.ts';
 import { never, operationOf } from './documents.ts';
 import { sapSettings } from './sap-settings.ts';
 
